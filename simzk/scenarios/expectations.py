@@ -22,7 +22,7 @@ from simzk.scenarios.cluster_model import Step, list_fields
 from simzk.scenarios.source import BrokerId, Index, did_you_mean
 
 if TYPE_CHECKING:
-    from simzk.kafka.broker.metadata_cache import BrokerMetadata
+    from simzk.kafka.broker.environment import BrokerMetadata
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.kafka.observation.recording import Recording
     from simzk.scenarios.cluster_model import ClusterModel

@@ -319,7 +319,7 @@ MISTAKES: dict[str, Mistake] = {
         _FAILURES + "test_the_controller_dies_and_another_takes_over_with_the_next_epoch",
     ),
     "control requests of a controller that was replaced are accepted": Mistake(
-        "kafka/broker/broker_epochs.py",
+        "kafka/broker/replica_manager.py",
         '        codes[controller_epoch < self._controller_epoch.take(brokers, mode="clip")] = _STALE_CONTROLLER\n',
         "",
         "kafka/test_fencing.py::test_a_request_of_an_older_controller_is_rejected",

@@ -9,7 +9,7 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
-from simzk.kafka.broker.log_dirs import LogDirs
+from simzk.kafka.broker.replica_logs import LogDirs
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.controller.states import ReplicaState
 from simzk.kafka.releases.versions import VERSIONS

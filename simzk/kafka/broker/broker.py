@@ -21,9 +21,8 @@ from simzk.kafka.broker.configs import ConfigChanges, TopicConfigs
 from simzk.kafka.broker.delegation_tokens import DelegationTokens
 from simzk.kafka.broker.fetching import Fetchers, FetchSessions
 from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
-from simzk.kafka.broker.log_dirs import LogDirs
 from simzk.kafka.broker.producing import Producing
-from simzk.kafka.broker.replica_logs import LogOnDisk, ReplicaLogs
+from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.services import Services
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.releases.cluster_releases import local_registration
@@ -224,11 +223,9 @@ class Broker:
         self.controller.on_registered = self._register
         self.session.before_new_session = self._before_new_session
         self.session.after_new_session = self._after_new_session
-        self.config_changes = ConfigChanges(
-            process, self.session, self.client, now_ms=environment.now_ms, on_change=self._on_config
-        )
+        self.config_changes = ConfigChanges(process, self.client, now_ms=environment.now_ms, on_change=self._on_config)
         self.tokens = DelegationTokens(
-            process, self.session, self.client, config, now_ms=environment.now_ms, new_id=environment.new_token_id
+            process, self.client, config, now_ms=environment.now_ms, new_id=environment.new_token_id
         )
         self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
         admin = AdminHandlers(

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.simulation import Process
 
 MIN_ISR_KEY = "min.insync.replicas"
@@ -90,7 +89,6 @@ class ConfigChanges(Notifications):
 
     Args:
         process: the broker's process.
-        session: its ZooKeeper session.
         client: its ZooKeeper client.
         now_ms: the clock, in milliseconds.
         on_change: called with the entity's path below `/config` and its configuration.
@@ -99,13 +97,12 @@ class ConfigChanges(Notifications):
     def __init__(
         self,
         process: Process,
-        session: ZooKeeperSession,
         client: KafkaZooKeeperClient,
         *,
         now_ms: Callable[[], int],
         on_change: Callable[[str, dict[str, str]], None],
     ) -> None:
-        super().__init__(process, session, client, paths.CONFIG_CHANGES, now_ms=now_ms)
+        super().__init__(process, client, paths.CONFIG_CHANGES, now_ms)
         self._on_change = on_change
 
     async def handle(self, path: str, data: bytes | None) -> None:

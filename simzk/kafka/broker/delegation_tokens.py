@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.simulation import Process
 
 MASTER_KEY = "delegation.token.master.key"
@@ -42,7 +41,6 @@ class DelegationTokens(Notifications):
 
     Args:
         process: the broker's process.
-        session: its ZooKeeper session.
         client: its ZooKeeper client.
         config: its configuration.
         now_ms: the clock, in milliseconds.
@@ -52,14 +50,13 @@ class DelegationTokens(Notifications):
     def __init__(
         self,
         process: Process,
-        session: ZooKeeperSession,
         client: KafkaZooKeeperClient,
         config: BrokerConfig,
         *,
         now_ms: Callable[[], int],
         new_id: Callable[[], str],
     ) -> None:
-        super().__init__(process, session, client, paths.TOKEN_CHANGES, now_ms=now_ms)
+        super().__init__(process, client, paths.TOKEN_CHANGES, now_ms)
         self._config = config
         self._new_id = new_id
         self._tokens: dict[str, DelegationToken] = {}
@@ -159,7 +156,7 @@ class DelegationTokens(Notifications):
         version, path = self._client.version, paths.token(token.token_id)
         assert version.znodes.encode_token is not None
         data = version.znodes.encode_token(token, version.orders.scala)
-        reply = await self._session.call(SetData(path, data, ANY_VERSION))
+        reply = await self._client.session.call(SetData(path, data, ANY_VERSION))
         if reply.error == Code.NO_NODE:
             await self._client.create(path, data)
         self._tokens[token.token_id] = token
@@ -168,7 +165,7 @@ class DelegationTokens(Notifications):
 
     async def _remove(self, token_id: str) -> AdminResponse:
         await self._client.children(paths.token(token_id))  # deleteRecursive asks first
-        await self._session.call(Delete(paths.token(token_id), ANY_VERSION))
+        await self._client.session.call(Delete(paths.token(token_id), ANY_VERSION))
         self._tokens.pop(token_id, None)
         await self._announce(token_id)
         return AdminResponse(Error.NONE, token_id)

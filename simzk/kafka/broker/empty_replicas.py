@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from simzk.kafka.broker.environment import MetadataCache
 from simzk.kafka.broker.isr_changes import RETRY_PAUSE_US, LeaderIsrs, call_controller
-from simzk.kafka.broker.metadata_cache import MetadataCache
 from simzk.kafka.requests import (
     ERRORS,
     AlteredPartitions,

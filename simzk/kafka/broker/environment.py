@@ -1,16 +1,33 @@
-"""Services that a simulated cluster gives to each of its brokers."""
+"""What a simulated cluster gives to each of its brokers: services, a metadata cache, and a generated id.
+
+Rules of this module:
+  - only UpdateMetadata requests of the controller change a metadata cache, so it is as stale as the last one that
+    arrived. A partition of a topic that is being deleted is removed; live brokers that a request does not name are
+    removed, except up to 0.8.1 (MetadataCache.updateCache; docs/reference/kafka.md §2.7);
+  - broker ids are generated in ZooKeeper with `broker.id=-1`, 0.9 and later (KafkaZkClient.generateBrokerSequenceId):
+    each write of `/brokers/seqid` raises its version; the id is the version plus `reserved.broker.max.id`;
+  - brokers of a simulated cluster are named by their ids from the beginning. So they ask in the order of the ids, once
+    each, and keep the generated id (`meta.properties`).
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from simzk.kafka.broker.metadata_cache import MetadataCache
+from simzk.errors import ConfigError, ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.releases.settings import RESERVED
+from simzk.kafka.requests import LEADER_DURING_DELETE
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_client.session import stat_of
+from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
+from simzk.zookeeper.requests import SetData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from simzk.kafka.broker.id_generation import IdGeneration
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
@@ -18,9 +35,101 @@ if TYPE_CHECKING:
     from simzk.kafka.releases.cluster_releases import BrokerRelease
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.requests import ControlResponse, LeaderAndIsrRequest, StopReplicaRequest
+    from simzk.kafka.requests import ControlResponse, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
     from simzk.kafka.rpc import Connections
-    from simzk.simulation import History, Network
+    from simzk.kafka.topic_partition import LeaderAndIsr
+    from simzk.kafka.zookeeper_client.session import ZooKeeperSession
+    from simzk.simulation import History, Network, Process
+
+_TURN_US = 10_000
+"""How often a broker without an id checks whether it is the next to ask."""
+
+
+class BrokerMetadata(NamedTuple):
+    """Copy of a broker's metadata cache at one instant.
+
+    Args:
+        controller: the controller's id; None before the first request of a controller.
+        live_brokers: live brokers by ascending id, with racks.
+        partitions: leader, ISR and epochs by partition.
+    """
+
+    controller: int | None
+    live_brokers: Mapping[int, str | None]
+    partitions: Mapping[TopicPartition, LeaderAndIsr]
+
+    def state(self, topic: str, partition: int) -> LeaderAndIsr | None:
+        """Return the cached state of a partition; None if there is none."""
+        return self.partitions.get(TopicPartition(topic, partition))
+
+
+class MetadataCache:
+    """Metadata cache of a broker.
+
+    Args:
+        forgets: whether brokers are removed that a request does not name.
+    """
+
+    def __init__(self, *, forgets: bool) -> None:
+        self.controller_id: int | None = None
+        self.live_brokers: dict[int, str | None] = {}
+        self.partitions: dict[TopicPartition, LeaderAndIsr] = {}
+        self._forgets = forgets
+
+    def update(self, request: UpdateMetadataRequest) -> None:
+        """Apply an UpdateMetadata request."""
+        self.controller_id = request.controller_id
+        self.live_brokers = ({} if self._forgets else self.live_brokers) | dict(request.live_brokers)
+        for update in request.updates:
+            if update.state.leader == LEADER_DURING_DELETE:
+                self.partitions.pop(update.partition, None)
+            else:
+                self.partitions[update.partition] = update.state
+
+    def snapshot(self) -> BrokerMetadata:
+        """Return a copy of the present content."""
+        return BrokerMetadata(self.controller_id, dict(sorted(self.live_brokers.items())), dict(self.partitions))
+
+
+class IdGeneration:
+    """Brokers without an id.
+
+    Args:
+        brokers: ids in the order in which brokers ask; empty if all have configured ids.
+        reserved: the highest id that is not generated (`reserved.broker.max.id`).
+    """
+
+    def __init__(self, brokers: Sequence[int], reserved: int) -> None:
+        self._waiting = deque(brokers)
+        self._reserved = reserved
+
+    async def draw(self, broker: int, process: Process, session: ZooKeeperSession) -> None:
+        """Generate the id of a broker that has none, after those of the brokers before it.
+
+        Raises:
+            ZnodeError: another id was generated, because another client has written the znode.
+        """
+        if broker not in self._waiting:
+            return
+        while self._waiting[0] != broker:
+            await process.sleep(_TURN_US)
+        reply = await session.call(SetData(paths.SEQUENCE_ID, b"", ANY_VERSION))
+        drawn = stat_of(reply).version + self._reserved
+        if drawn != broker:
+            raise ZnodeError(f"generated the id {drawn}", where=paths.SEQUENCE_ID, right=f"{broker}, the next one")
+        self._waiting.popleft()
+
+
+def generation_of(brokers: Sequence[int], oldest: BrokerRelease) -> IdGeneration:
+    """Return the generation of ids for brokers that all have none.
+
+    Raises:
+        ConfigError: the oldest release cannot generate ids.
+    """
+    if paths.SEQUENCE_ID not in oldest.version.znodes.persistent_paths:
+        message = f"Kafka {oldest.version.name} cannot generate broker ids"
+        raise ConfigError(message, where="generated_ids", right="0.9 or later")
+    return IdGeneration(brokers, oldest.config.integer(RESERVED))
 
 
 class ReplicaRequests(Protocol):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from simzk.jvm.scala_collections import Scala
-    from simzk.kafka.broker.metadata_cache import MetadataCache
+    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.requests import AlteredPartitions, AlterPartitions, Proposals
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient

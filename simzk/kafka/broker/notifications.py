@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_long
-from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
+from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, KafkaZooKeeperClient
 from simzk.simulation import Process, Queue
 from simzk.zookeeper.requests import Delete
@@ -34,23 +34,13 @@ class Notifications(ABC):
 
     Args:
         process: the broker's process.
-        session: its ZooKeeper session.
         client: its ZooKeeper client.
         parent: path of the znode.
         now_ms: the clock, in milliseconds.
     """
 
-    def __init__(
-        self,
-        process: Process,
-        session: ZooKeeperSession,
-        client: KafkaZooKeeperClient,
-        parent: str,
-        *,
-        now_ms: Callable[[], int],
-    ) -> None:
+    def __init__(self, process: Process, client: KafkaZooKeeperClient, parent: str, now_ms: Callable[[], int]) -> None:
         self._process = process
-        self._session = session
         self._client = client
         self._parent = parent
         self._now_ms = now_ms
@@ -59,7 +49,7 @@ class Notifications(ABC):
 
     def start(self) -> None:
         """Watch the children, and handle those present."""
-        self._session.child_handlers[self._parent] = self.handle_new
+        self._client.session.child_handlers[self._parent] = self.handle_new
         self._process.spawn(self._run(), f"notifications in {self._parent}")
         self.handle_new()
 
@@ -99,7 +89,7 @@ class Notifications(ABC):
             path = f"{self._parent}/{name}"
             found = await self._client.read(path)
             if found is not None and self._now_ms() - found[1].ctime_ms > KEPT_MS:
-                await self._session.call(Delete(path, ANY_VERSION))
+                await self._client.session.call(Delete(path, ANY_VERSION))
 
     async def _handle(self, path: str, data: bytes | None) -> None:
         try:

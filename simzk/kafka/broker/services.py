@@ -7,6 +7,7 @@ Rules of this module:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,12 +48,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from simzk.kafka.broker.admin_handlers import AdminHandlers
-    from simzk.kafka.broker.broker_epochs import BrokerEpochs
     from simzk.kafka.broker.delegation_tokens import DelegationTokens
-    from simzk.kafka.broker.environment import ReplicaRequests
+    from simzk.kafka.broker.environment import MetadataCache, ReplicaRequests
     from simzk.kafka.broker.fetching import FetchSessions
-    from simzk.kafka.broker.metadata_cache import MetadataCache
     from simzk.kafka.broker.producing import Producing
+    from simzk.kafka.broker.replica_manager import BrokerEpochs
     from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.rpc import Respond
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
@@ -65,6 +65,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 """Topics that the asked broker creates itself when a client first needs one, even if it is not controller."""
 
 
+@dataclass(eq=False)
 class Services:
     """Request handlers of one broker.
 
@@ -82,52 +83,36 @@ class Services:
         controller: the controller that the broker is or may become.
     """
 
-    def __init__(
-        self,
-        broker_id: int,
-        process: Process,
-        client: KafkaZooKeeperClient,
-        *,
-        epochs: BrokerEpochs,
-        replicas: ReplicaRequests,
-        metadata: MetadataCache,
-        fetch_sessions: FetchSessions,
-        producing: Producing,
-        tokens: DelegationTokens,
-        admin: AdminHandlers,
-        controller: KafkaController,
-    ) -> None:
-        self._broker_id = broker_id
-        self._process = process
-        self._client = client
-        self._epochs = epochs
-        self._replicas = replicas
-        self._metadata = metadata
-        self._fetch_sessions = fetch_sessions
-        self._producing = producing
-        self._tokens = tokens
-        self._admin = admin
-        self._controller = controller
-        self._version = client.version
+    broker_id: int
+    process: Process
+    client: KafkaZooKeeperClient
+    epochs: BrokerEpochs
+    replicas: ReplicaRequests
+    metadata: MetadataCache
+    fetch_sessions: FetchSessions
+    producing: Producing
+    tokens: DelegationTokens
+    admin: AdminHandlers
+    controller: KafkaController
 
     def serve(self, request: Any, respond: Respond) -> None:
         """Serve a request; `respond` is called with the response, now or later."""
         match request:
             case FetchRequest():
-                self._fetch_sessions.serve(request, respond)
+                self.fetch_sessions.serve(request, respond)
             case ProduceRequest():
-                self._producing.serve(request, respond)
+                self.producing.serve(request, respond)
             case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
                 respond(self._serve_controller(request))
             case AlterPartitions():
                 self._serve_alter_partitions(request, respond)
-            case AlterPartitionRequest() if not self._version.controller.accepts_isr_changes:
+            case AlterPartitionRequest() if not self.client.version.controller.accepts_isr_changes:
                 respond(AlterPartitionResponse(Error.UNSUPPORTED_VERSION, {}))
             case AlterPartitionRequest():
                 self._serve_alter_partition(request, respond)
             case ControlledShutdownRequest():
                 self._serve_controlled_shutdown(request, respond)
-            case AllocateProducerIdsRequest() if not self._version.controller.allocates_producer_ids:
+            case AllocateProducerIdsRequest() if not self.client.version.controller.allocates_producer_ids:
                 self._spawn(respond, self._take_producer_ids)
             case AllocateProducerIdsRequest():
                 self._enqueue("producer ids", respond, lambda: self._allocate_producer_ids(request))
@@ -136,21 +121,21 @@ class Services:
             case ElectLeadersRequest():
                 self._enqueue("leader election", respond, lambda: self._elect(request))
             case CreateTopicRequest() if request.name in INTERNAL_TOPICS:  # by the broker that is asked (recorded)
-                self._spawn(respond, lambda: self._admin.create_topic(request))
+                self._spawn(respond, lambda: self.admin.create_topic(request))
             case CreateTopicRequest():
-                self._as_controller(respond, lambda: self._admin.create_topic(request))
+                self._as_controller(respond, lambda: self.admin.create_topic(request))
             case CreatePartitionsRequest():
-                self._as_controller(respond, lambda: self._admin.create_partitions(request))
+                self._as_controller(respond, lambda: self.admin.create_partitions(request))
             case DeleteTopicRequest():
-                self._as_controller(respond, lambda: self._admin.delete_topic(request))
+                self._as_controller(respond, lambda: self.admin.delete_topic(request))
             case CreateTokenRequest():
-                self._spawn(respond, lambda: self._tokens.create(request))
+                self._spawn(respond, lambda: self.tokens.create(request))
             case RenewTokenRequest():
-                self._spawn(respond, lambda: self._tokens.renew(request))
+                self._spawn(respond, lambda: self.tokens.renew(request))
             case ExpireTokenRequest():
-                self._spawn(respond, lambda: self._tokens.expire(request))
+                self._spawn(respond, lambda: self.tokens.expire(request))
             case AlterConfigRequest():
-                self._spawn(respond, lambda: self._admin.alter_config(request))
+                self._spawn(respond, lambda: self.admin.alter_config(request))
             case _:
                 raise AssertionError(f"a broker has no handler for {request!r}")
 
@@ -159,22 +144,22 @@ class Services:
     def _serve_controller(
         self, request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
     ) -> ControlResponse:
-        error = self._epochs.fence(self._broker_id, request.broker_epoch, request.controller_epoch)
+        error = self.epochs.fence(self.broker_id, request.broker_epoch, request.controller_epoch)
         if error != Error.NONE:
             return ControlResponse(error, {})
         match request:
             case LeaderAndIsrRequest():
-                return self._replicas.lead_and_follow(request)
+                return self.replicas.lead_and_follow(request)
             case StopReplicaRequest():
-                return self._replicas.stop(request)
+                return self.replicas.stop(request)
             case UpdateMetadataRequest():
-                self._metadata.update(request)
+                self.metadata.update(request)
                 return ControlResponse(Error.NONE, {})
 
     # -- requests to the controller
 
     def _serve_alter_partition(self, request: AlterPartitionRequest, respond: Respond) -> None:
-        controller = self._controller
+        controller = self.controller
 
         async def work() -> None:
             response = await controller.isr_changes.process(request)
@@ -187,7 +172,7 @@ class Services:
         controller.put_event("ISR change", work, preempt=lambda: respond(refusal))
 
     def _serve_alter_partitions(self, request: AlterPartitions, respond: Respond) -> None:
-        controller, proposals = self._controller, request.proposals
+        controller, proposals = self.controller, request.proposals
 
         async def work() -> None:
             altered = await controller.isr_changes.process_many(proposals)
@@ -200,7 +185,7 @@ class Services:
         controller.put_event("ISR change", work, preempt=lambda: respond(refusal))
 
     def _serve_controlled_shutdown(self, request: ControlledShutdownRequest, respond: Respond) -> None:
-        controller = self._controller
+        controller = self.controller
 
         async def work() -> None:
             respond(await controller.shutdowns.process(request))
@@ -210,7 +195,7 @@ class Services:
 
     async def _allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AdminResponse:
         """Allocate the next block of producer ids to a broker (KIP-730)."""
-        controller = self._controller
+        controller = self.controller
         live = controller.context.brokers.get(request.broker_id)
         if live is None:
             return AdminResponse(Error.BROKER_ID_NOT_REGISTERED)
@@ -220,18 +205,18 @@ class Services:
 
     async def _take_producer_ids(self) -> AdminResponse:
         """Allocate the next block of producer ids in ZooKeeper, as each broker does up to 2.8."""
-        return AdminResponse(Error.NONE, str(await self._client.allocate_producer_ids(self._broker_id)))
+        return AdminResponse(Error.NONE, str(await self.client.allocate_producer_ids(self.broker_id)))
 
     async def _reassign(self, request: AlterReassignmentsRequest) -> AdminResponse:
-        errors = await self._controller.reassignments.process_api(request.targets)
+        errors = await self.controller.reassignments.process_api(request.targets)
         return AdminResponse(Error.NONE, "", errors)
 
     async def _elect(self, request: ElectLeadersRequest) -> AdminResponse:
-        if request.kind == "unclean" and not self._version.controller.accepts_unclean_elections:
+        if request.kind == "unclean" and not self.client.version.controller.accepts_unclean_elections:
             return AdminResponse(
-                Error.UNSUPPORTED_VERSION, f"Kafka {self._version.name} has no unclean election by request"
+                Error.UNSUPPORTED_VERSION, f"Kafka {self.client.version.name} has no unclean election by request"
             )
-        errors = await self._controller.elections.elect(request.partitions, _STRATEGIES[request.kind])
+        errors = await self.controller.elections.elect(request.partitions, _STRATEGIES[request.kind])
         return AdminResponse(Error.NONE, "", errors)
 
     # -- execution
@@ -242,10 +227,10 @@ class Services:
         async def event() -> None:
             respond(await _response_of(work))
 
-        self._controller.put_event(name, event, preempt=lambda: respond(NOT_CONTROLLER))
+        self.controller.put_event(name, event, preempt=lambda: respond(NOT_CONTROLLER))
 
     def _as_controller(self, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> None:
-        if self._controller.is_active:
+        if self.controller.is_active:
             self._spawn(respond, work)
         else:
             respond(NOT_CONTROLLER)
@@ -257,7 +242,7 @@ class Services:
             except SessionExpiredError:
                 respond(NOT_CONTROLLER)
 
-        self._process.spawn(task(), "request of an operator")
+        self.process.spawn(task(), "request of an operator")
 
 
 async def _response_of(work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> AdminResponse:

@@ -18,11 +18,9 @@ from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import is_topic_name
 from simzk.kafka.broker.broker import Broker
-from simzk.kafka.broker.broker_epochs import BrokerEpochs
 from simzk.kafka.broker.empty_replicas import ADDRESS, EmptyReplicas
-from simzk.kafka.broker.environment import Environment, ReplicationOfLogs
-from simzk.kafka.broker.id_generation import IdGeneration, generation_of
-from simzk.kafka.broker.replica_manager import ReplicaManager
+from simzk.kafka.broker.environment import Environment, IdGeneration, ReplicationOfLogs, generation_of
+from simzk.kafka.broker.replica_manager import BrokerEpochs, ReplicaManager
 from simzk.kafka.cluster.initial_state import InitialState, state_from_layout, state_from_tree
 from simzk.kafka.cluster.producer import Acks, Producer
 from simzk.kafka.cluster.quiescence import replicas_are_in_sync
@@ -84,7 +82,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from simzk.kafka.broker.metadata_cache import BrokerMetadata
+    from simzk.kafka.broker.environment import BrokerMetadata
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.releases.profile import KafkaVersion
