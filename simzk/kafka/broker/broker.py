@@ -289,9 +289,11 @@ class Broker:
             await self._connect()
             if self.version.client.registers_before_election:
                 await self._register()
-            self._manage_replicas()
+            self.proposals.start()
             await self.tokens.load()
-            self._stand_for_election()
+            self.controller.start()
+            if self.version.broker.reserves_producer_ids and not self.version.controller.allocates_producer_ids:
+                self.process.spawn(self._allocate_producer_ids(), "producer ids")
             if not self.version.client.registers_before_election:
                 await self.process.sleep(LATE_REGISTRATION_US)
                 await self._register()
@@ -302,14 +304,6 @@ class Broker:
             self._end_process()
             return
         self._start_serving()
-
-    def _manage_replicas(self) -> None:
-        self.proposals.start()
-
-    def _stand_for_election(self) -> None:
-        self.controller.start()
-        if self.version.broker.reserves_producer_ids and not self.version.controller.allocates_producer_ids:
-            self.process.spawn(self._take_producer_ids(), "producer ids")
 
     async def _connect(self) -> None:
         await self.process.sleep(BOOT_US)
@@ -346,7 +340,7 @@ class Broker:
         await self.session.start()
         self.registered = True
         self._read_features_again()
-        self._manage_replicas()
+        self.proposals.start()
         self.controller.start(adopt=True)
         self._start_serving()
 
@@ -382,7 +376,7 @@ class Broker:
         self._set_epoch(await self.client.register_broker(self.id, registration, self._session_before))
         self.registered = True
 
-    async def _take_producer_ids(self) -> None:
+    async def _allocate_producer_ids(self) -> None:
         """Allocate a block of producer ids at the start, as brokers do up to 2.8 (ProducerIdManager)."""
         try:
             await self.client.allocate_producer_ids(self.id)
@@ -473,13 +467,9 @@ class Broker:
         kind, _, name = entity_path.partition("/")
         if kind == "topics":
             self.topic_configs.update(name, values)
-        if (
-            self.version.controller.elects_when_unclean_enabled
-            and kind == "topics"
-            and values.get(UNCLEAN_KEY) == "true"
-        ):
-            partitions = self.controller.partitions
-            self.controller.put_event(f"unclean election for {name}", lambda: partitions.trigger_online(name))
+            if self.version.controller.elects_when_unclean_enabled and values.get(UNCLEAN_KEY) == "true":
+                partitions = self.controller.partitions
+                self.controller.put_event(f"unclean election for {name}", lambda: partitions.trigger_online(name))
 
     def serve(self, request: Any, respond: Callable[[Any], None]) -> None:
         """Serve a request of another process; `respond` is called with the response, now or later."""

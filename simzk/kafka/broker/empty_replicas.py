@@ -12,7 +12,7 @@ Rules of this module (those of `replica_logs` and `fetching` where all logs are 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simzk.jvm.scala_collections import Scala
+    from simzk.kafka.broker.broker import Broker
     from simzk.kafka.broker.replica_manager import NewLeaders, ReplicaManager
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.rpc import Connections
@@ -52,18 +53,6 @@ ADDRESS = "brokers"
 """The name of all these brokers on the network."""
 BACKOFF_US = 1_000_000
 """`replica.fetch.backoff.ms`: 1 s by default."""
-
-
-class HostedBroker(Protocol):
-    """The broker of replicas without records, as far as they depend on it."""
-
-    process: Process
-    version: KafkaVersion
-    stopping: bool
-
-    @property
-    def alive(self) -> bool:
-        """Whether its process runs, paused or not."""
 
 
 class EmptyReplicas:
@@ -86,7 +75,7 @@ class EmptyReplicas:
         connections: Connections,
         history: History,
         manager: ReplicaManager,
-        brokers: Mapping[int, HostedBroker],
+        brokers: Mapping[int, Broker],
         scala: Scala,
     ) -> None:
         self._process = process
@@ -98,7 +87,7 @@ class EmptyReplicas:
         self._epochs = manager.epochs
         self._brokers = brokers
         self._metadata = MetadataCache(forgets=True)
-        self._isrs = LeaderIsrs(self, scala)
+        self._isrs = LeaderIsrs(self, scala, lambda broker: broker in self._metadata.live_brokers)
 
     def metadata_cache(self, _version: KafkaVersion) -> MetadataCache:
         """Return the metadata cache that all brokers share."""
@@ -220,10 +209,6 @@ class EmptyReplicas:
     def have_reached_watermark(self, rows: IntArray, _follower: int) -> BoolArray:
         """Return true everywhere: an empty log has nothing to fetch."""
         return np.ones(len(rows), dtype=np.bool_)
-
-    def is_alive(self, follower: int) -> bool:
-        """Return whether the shared metadata cache names a broker."""
-        return follower in self._metadata.live_brokers
 
     def propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
         """Send proposals of many leaders as one message."""

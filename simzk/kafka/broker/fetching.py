@@ -20,6 +20,7 @@ ReplicaFetcherThread, FetchRequest; equal to recordings of each release):
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simzk.jvm.hash_map import hash_map_order
@@ -146,20 +147,19 @@ class Fetcher:
         return bool(response.errors)
 
 
+@dataclass(slots=True)
 class _Session:
     """Fetch session of one follower at its leader, with its waiting request.
 
     `grown` are partitions whose log grew since the last response, `risen` those whose high watermark did.
     """
 
-    __slots__ = ("grown", "partitions", "respond", "risen", "timer")
-
-    def __init__(self) -> None:
-        self.partitions: dict[TopicPartition, FetchedPartition] = {}
-        self.grown: dict[TopicPartition, None] = {}
-        self.risen: dict[TopicPartition, None] = {}
-        self.respond: Respond | None = None
-        self.timer: Timer | None = None
+    follower: int
+    partitions: dict[TopicPartition, FetchedPartition] = field(default_factory=dict)
+    grown: dict[TopicPartition, None] = field(default_factory=dict)
+    risen: dict[TopicPartition, None] = field(default_factory=dict)
+    respond: Respond | None = None
+    timer: Timer | None = None
 
 
 class FetchSessions:
@@ -177,29 +177,22 @@ class FetchSessions:
         if request.full:
             if session is not None and session.timer is not None:
                 session.timer.cancel()
-            session = self._sessions[request.replica_id] = _Session()
+            session = self._sessions[request.replica_id] = _Session(request.replica_id)
         elif session is None:
             respond(FetchResponse(True, {}, {}))
             return
         for partition in request.forgotten:
             session.partitions.pop(partition, None)
         self._replicas.on_fetch(request.replica_id, is_full=request.full)
-        log_ends: dict[TopicPartition, int] = {}
-        errors: dict[TopicPartition, Error] = {}
         grown, session.grown = session.grown, {}
         for fetched in request.changed:
             before = session.partitions.get(fetched.partition)
             if before is None or before.leader_epoch != fetched.leader_epoch:
                 session.risen[fetched.partition] = None
             session.partitions[fetched.partition] = fetched
-        for partition in dict.fromkeys([*(fetched.partition for fetched in request.changed), *grown]):
-            if partition in session.partitions:
-                self._note(request.replica_id, session.partitions[partition], log_ends, errors)
-        if log_ends or errors:
-            self._respond(session, respond, log_ends, errors)
-            return
         session.respond = respond
-        session.timer = self._process.call_later(self._wait_us, lambda: self._complete(session))
+        if not self._serve_changed(session, [*(fetched.partition for fetched in request.changed), *grown]):
+            session.timer = self._process.call_later(self._wait_us, lambda: self._complete(session, {}, {}))
 
     def on_watermark(self, partition: TopicPartition) -> None:
         """Return a high watermark that rose with the next response to each follower."""
@@ -210,51 +203,38 @@ class FetchSessions:
     def complete_fetches(self, partitions: Iterable[TopicPartition]) -> None:
         """Complete waiting fetches of partitions whose log grew or whose leader changed."""
         changed = list(partitions)
-        for follower, session in self._sessions.items():
-            fetched_here = [partition for partition in changed if partition in session.partitions]
+        for session in self._sessions.values():
             if session.respond is None:
-                session.grown.update(dict.fromkeys(fetched_here))
-                continue
-            log_ends: dict[TopicPartition, int] = {}
-            errors: dict[TopicPartition, Error] = {}
-            for partition in fetched_here:
-                self._note(follower, session.partitions[partition], log_ends, errors)
-            if log_ends or errors:
-                self._complete(session, log_ends, errors)
+                session.grown.update(dict.fromkeys(p for p in changed if p in session.partitions))
+            else:
+                self._serve_changed(session, changed)
 
-    def _note(
-        self,
-        follower: int,
-        fetched: FetchedPartition,
-        log_ends: dict[TopicPartition, int],
-        errors: dict[TopicPartition, Error],
-    ) -> None:
-        result = self._replicas.fetch(fetched.partition, follower, fetched.leader_epoch, fetched.log_end)
-        if isinstance(result, Error):
-            errors[fetched.partition] = result
-        elif result != fetched.log_end:
-            log_ends[fetched.partition] = result
+    def _serve_changed(self, session: _Session, partitions: Iterable[TopicPartition]) -> bool:
+        """Complete a waiting fetch if some partitions have records or errors for it; return whether they have."""
+        log_ends: dict[TopicPartition, int] = {}
+        errors: dict[TopicPartition, Error] = {}
+        for partition in dict.fromkeys(partitions):
+            if (fetched := session.partitions.get(partition)) is None:
+                continue
+            result = self._replicas.fetch(partition, session.follower, fetched.leader_epoch, fetched.log_end)
+            if isinstance(result, Error):
+                errors[partition] = result
+            elif result != fetched.log_end:
+                log_ends[partition] = result
+        if log_ends or errors:
+            self._complete(session, log_ends, errors)
+        return bool(log_ends or errors)
 
     def _complete(
-        self,
-        session: _Session,
-        log_ends: dict[TopicPartition, int] | None = None,
-        errors: dict[TopicPartition, Error] | None = None,
+        self, session: _Session, log_ends: dict[TopicPartition, int], errors: dict[TopicPartition, Error]
     ) -> None:
+        """Respond to the waiting fetch."""
         respond, session.respond = session.respond, None
         if session.timer is not None:
             session.timer.cancel()
             session.timer = None
-        if respond is not None:
-            self._respond(session, respond, log_ends or {}, errors or {})
-
-    def _respond(
-        self,
-        session: _Session,
-        respond: Respond,
-        log_ends: dict[TopicPartition, int],
-        errors: dict[TopicPartition, Error],
-    ) -> None:
+        if respond is None:
+            return
         for partition in errors:
             session.partitions.pop(partition, None)
         for partition, log_end in log_ends.items():

@@ -110,9 +110,6 @@ class LeaderReplicas(Protocol):
     def have_reached_watermark(self, rows: IntArray, follower: int) -> BoolArray:
         """Return where a follower has the log up to the high watermark."""
 
-    def is_alive(self, follower: int) -> bool:
-        """Return whether the leaders take a broker for alive."""
-
     def propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
         """Propose ISRs, int32[k, w], in place of those of `states`; the leaders wait for the results."""
 
@@ -132,11 +129,13 @@ class LeaderIsrs:
     Args:
         replicas: the replicas of the leaders.
         scala: Scala version of the brokers, which decides the order of an ISR.
+        is_alive: whether the leaders take a broker for alive.
     """
 
-    def __init__(self, replicas: LeaderReplicas, scala: Scala) -> None:
+    def __init__(self, replicas: LeaderReplicas, scala: Scala, is_alive: Callable[[int], bool]) -> None:
         self._replicas = replicas
         self._scala: Scala = scala
+        self._is_alive = is_alive
 
     def expand(self, rows: IntArray, follower: int, is_accepted: BoolArray) -> None:
         """Propose to add a follower to ISRs after a fetch.
@@ -149,7 +148,7 @@ class LeaderIsrs:
         replicas = self._replicas
         states = replicas.states(rows)
         outside = ~any_of(states.isr == follower) & replicas.have_reached_watermark(rows, follower)
-        ready = is_accepted & ~replicas.are_waiting(rows) & replicas.is_alive(follower)
+        ready = is_accepted & ~replicas.are_waiting(rows) & self._is_alive(follower)
         late = rows[outside & ~ready]
         replicas.consider_again(late, np.full(len(late), follower, dtype=np.int32))
         joins = np.flatnonzero(outside & ready)

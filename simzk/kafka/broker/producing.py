@@ -1,7 +1,7 @@
 """Records of producers at the leader: append, and the response by acks (ReplicaManager.appendRecords, DelayedProduce).
 
 Rules of this module (docs/reference/kafka.md §2.8):
-  - acks 0 and 1 are answered when the leader has on_append the records; acks all (-1) when the high watermark has
+  - acks 0 and 1 are answered when the leader has appended the records; acks all (-1) when the high watermark has
     passed them;
   - with acks all, records are rejected before the append if the ISR is smaller than `min.insync.replicas`. If it is
     smaller only when the high watermark has passed the records, they stay and the response is an error. Other acks,
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Process, Timer
 
-
 ALL = -1
+"""`acks` of a producer that waits for all replicas in the ISR."""
 
 
 class _Waiting(NamedTuple):

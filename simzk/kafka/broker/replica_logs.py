@@ -216,11 +216,11 @@ class ReplicaLogs:
         self._scheduler = process.scheduler
         self._manager = manager
         self._history = history
-        self._isrs = LeaderIsrs(self, version.orders.scala)
+        self._isrs = LeaderIsrs(self, version.orders.scala, is_alive)
         self._logs_on_disk = logs_on_disk
         self._propose = propose
         self._follow = follow
-        self._takes_for_alive = is_alive
+        self._is_alive = is_alive
         self._lag_max_us = lag_max_us
         self._lag_max_messages = lag_max_messages
         self._log_dirs = log_dirs
@@ -488,7 +488,7 @@ class ReplicaLogs:
                 or (
                     version.broker.high_watermark_waits_for_caught_up
                     and now_us - progress.caught_up_us <= self._lag_max_us
-                    and (not version.broker.high_watermark_ignores_dead or self.is_alive(follower))
+                    and (not version.broker.high_watermark_ignores_dead or self._is_alive(follower))
                 )
             ):
                 least = progress.log_end
@@ -600,14 +600,9 @@ class ReplicaLogs:
         leaders = self._leaders(rows)
         return np.array([leader.followers[follower].log_end >= leader.high_watermark for leader in leaders])
 
-    def is_alive(self, follower: int) -> bool:
-        """Return whether this broker takes another for alive."""
-        return self._takes_for_alive(follower)
-
     def propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
         """Send proposals in the order of the rows."""
-        columns = zip(self._leaders(rows), unpack(isr), strict=True)
-        for replica, proposed in columns:
+        for replica, proposed in zip(self._leaders(rows), unpack(isr), strict=True):
             replica.proposed = proposed
             self._propose(IsrProposal(replica.partition, replica.state.leader_epoch, proposed, replica.state.version))
 
