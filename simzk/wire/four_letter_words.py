@@ -34,26 +34,31 @@ class FourLetterWord(NamedTuple):
     Attributes:
         name: its four letters.
         answer: function that returns the text for a report.
-        in_default_whitelist: whether a server without 4lw.commands.whitelist answers it.
+        since: first release that has it.
         not_serving: answer of a server of an ensemble that has no leader; None for a word that answers all the same.
         argument_bytes: number of bytes that follow the word.
     """
 
     name: str
     answer: Callable[[Report, bytes], str]
-    in_default_whitelist: bool = False
+    since: tuple[int, int, int] = (3, 4, 0)
     not_serving: str | None = f"{NOT_SERVING}\n"
     argument_bytes: int = 0
 
 
-def is_word(first_bytes: bytes) -> bool:
+def is_word(first_bytes: bytes, release: tuple[int, int, int]) -> bool:
     """Return whether a connection that begins with these four bytes asks for a word instead of a session.
 
-    >>> is_word(b"ruok"), is_word(b"RUOK"), is_word(b"\\0\\0\\0\\x2d")
+    Args:
+        first_bytes: the four bytes.
+        release: version number of the server.
+
+    >>> is_word(b"ruok", (3, 4, 0)), is_word(b"RUOK", (3, 4, 0)), is_word(b"\\0\\0\\0\\x2d", (3, 4, 0))
     (True, False, False)
     """
     assert len(first_bytes) == WORD_BYTES
-    return first_bytes.isalpha() and first_bytes.decode("ascii") in WORDS
+    word = WORDS.get(first_bytes.decode("ascii")) if first_bytes.isalpha() else None
+    return word is not None and word.since <= release
 
 
 def answer(word: str, report: Report, argument: bytes = b"") -> str:
@@ -276,16 +281,16 @@ WORDS: Final = {
         FourLetterWord("conf", _conf),
         FourLetterWord("cons", _cons),
         FourLetterWord("crst", _crst),
-        FourLetterWord("dirs", _dirs),
+        FourLetterWord("dirs", _dirs, since=(3, 5, 1)),
         FourLetterWord("dump", _dump),
         FourLetterWord("envi", _envi, not_serving=None),
         FourLetterWord("gtmk", _gtmk, not_serving=None),
-        FourLetterWord("hash", _hash, not_serving=NOT_SERVING),
+        FourLetterWord("hash", _hash, since=(3, 6, 0), not_serving=NOT_SERVING),
         FourLetterWord("isro", _isro, not_serving="null"),
         FourLetterWord("mntr", _mntr),
         FourLetterWord("ruok", _ruok, not_serving=None),
         FourLetterWord("srst", _srst),
-        FourLetterWord("srvr", _srvr, in_default_whitelist=True),
+        FourLetterWord("srvr", _srvr),
         FourLetterWord("stat", _stat),
         FourLetterWord("stmk", _stmk, not_serving=None, argument_bytes=8),
         FourLetterWord("wchc", _wchc),
@@ -294,4 +299,36 @@ WORDS: Final = {
     )
 }
 ALL_WORDS: Final = frozenset(WORDS)
-DEFAULT_WHITELIST: Final = frozenset(name for name, word in WORDS.items() if word.in_default_whitelist)
+_COSTLY: Final = frozenset({"wchc", "wchp"})
+"""Words that 3.4 does not answer unless they are whitelisted."""
+
+
+def words_of(release: tuple[int, int, int]) -> frozenset[str]:
+    """Return the words that a release has.
+
+    >>> sorted(ALL_WORDS - words_of((3, 4, 14)))
+    ['dirs', 'hash']
+    """
+    return frozenset(name for name, word in WORDS.items() if word.since <= release)
+
+
+def answered_words(
+    whitelist: frozenset[str] | None, release: tuple[int, int, int], *, read_only: bool
+) -> frozenset[str]:
+    """Return the words that a server answers; the others of its release are not executed.
+
+    Args:
+        whitelist: words of 4lw.commands.whitelist; None if it is not set.
+        release: version number; releases before 3.4.10 and 3.5.3 have no whitelist.
+        read_only: whether readonlymode.enabled is set, which needs `isro`.
+
+    >>> sorted(answered_words(frozenset({"ruok"}), (3, 9, 5), read_only=True))
+    ['isro', 'ruok', 'srvr']
+    """
+    known = words_of(release)
+    if release < (3, 4, 10) or (3, 5, 0) <= release < (3, 5, 3):
+        return known
+    if whitelist is None:
+        whitelist = known - _COSTLY if release < (3, 5, 0) else frozenset()
+    always = {"srvr", "isro"} if read_only else {"srvr"}
+    return known & (whitelist | always)

@@ -68,7 +68,7 @@ class RealZooKeeper:
 
     Args:
         tick_time_ms: the server's tick; sessions may be from 2 ticks to 40 s long.
-        settings: lines of zoo.cfg beside its own, by key.
+        settings: lines of zoo.cfg beside its own, by key; None leaves out a line of its own.
         properties: Java system properties beside those that make it quick (no fsync) and complete (extended types).
         boot_from: a data directory that it gets a copy of; an empty one where None.
         jars_from: the folder of its jars; PySpark's where None.
@@ -78,7 +78,7 @@ class RealZooKeeper:
         self,
         *,
         tick_time_ms: int = 500,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, str | None] | None = None,
         properties: Mapping[str, str] | None = None,
         boot_from: Path | None = None,
         jars_from: Path | None = None,
@@ -131,17 +131,19 @@ class RealZooKeeper:
 
     def _launch(self, directory: Path, log: Path) -> subprocess.Popen[bytes]:
         config = directory / "zoo.cfg"
-        config.write_text(
-            f"tickTime={self._tick_time_ms}\n"
-            f"dataDir={self.data_directory}\n"
-            f"clientPort={self.port}\n"
-            "clientPortAddress=127.0.0.1\n"
-            "admin.enableServer=false\n"
-            "maxClientCnxns=0\n"
-            "maxSessionTimeout=40000\n"
-            "4lw.commands.whitelist=*\n"
-            "reconfigEnabled=true\n" + "".join(f"{key}={value}\n" for key, value in self._settings.items())
-        )
+        lines: dict[str, object] = {
+            "tickTime": self._tick_time_ms,
+            "dataDir": self.data_directory,
+            "clientPort": self.port,
+            "clientPortAddress": "127.0.0.1",
+            "admin.enableServer": "false",
+            "maxClientCnxns": 0,
+            "maxSessionTimeout": 40000,
+            "4lw.commands.whitelist": "*",
+            "reconfigEnabled": "true",
+            **self._settings,
+        }
+        config.write_text("".join(f"{key}={value}\n" for key, value in lines.items() if value is not None))
         settings = [f"-D{name}={value}" for name, value in self._properties.items()]
         main = ["-cp", f"{self._jars or jars()}/*", "org.apache.zookeeper.server.ZooKeeperServerMain", str(config)]
         with log.open("wb") as output:

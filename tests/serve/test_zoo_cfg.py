@@ -42,7 +42,7 @@ def test_the_sample_file() -> None:
 def test_defaults_are_the_real_servers() -> None:
     settings = parse_zoo_cfg(LEAST)
     assert settings.max_connections_per_address == 60
-    assert settings.whitelist == {"srvr"}
+    assert settings.words == {"srvr"}
     assert (settings.admin_port, settings.admin_path) == (8080, "/commands")
     assert settings.storage == Storage(log_step_kib=65536)
     assert (settings.metrics, settings.notices) == (None, ())
@@ -60,7 +60,7 @@ def test_every_key_reaches_its_place() -> None:
         "reconfigEnabled=true\nznode.container.checkIntervalMs=100\ndataLogDir=/var/log/zookeeper\n"
     )
     assert settings.log_directory == Path("/var/log/zookeeper")
-    assert settings.whitelist == {"ruok", "stat"}
+    assert settings.words == {"ruok", "srvr", "stat"}
     assert (settings.address, settings.backlog, settings.max_connections_per_address) == ("127.0.0.1", 7, 0)
     assert settings.storage == Storage(fsync=False, snap_count=500, log_step_kib=65536)
     assert (settings.admin_address, settings.admin_port, settings.admin_path) == ("127.0.0.1", 0, "/c")
@@ -72,7 +72,7 @@ def test_every_key_reaches_its_place() -> None:
 
 def test_words_by_the_star_and_no_admin_server() -> None:
     settings = parse_zoo_cfg(LEAST + "4lw.commands.whitelist=*\nadmin.enableServer=false\n")
-    assert settings.whitelist == ALL_WORDS
+    assert settings.words == ALL_WORDS
     assert settings.admin_port is None
 
 

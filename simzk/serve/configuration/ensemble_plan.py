@@ -109,7 +109,7 @@ def of_files(files: Sequence[Settings], *, read_only: bool = False) -> EnsembleP
                 raise ConfigError(
                     f"its {key} differs from that of {first.file}", where=str(belonging.file), right="the same"
                 )
-        settings[belonging.server_id] = file
+        settings[belonging.server_id] = file._replace(read_only=file.read_only or read_only)
     read_only = read_only or any(file.read_only for file in files)
     if len(files) == 1 < len(first.membership.lines) and not read_only:
         others = " ".join(f"--config ZOO{line.server_id}.CFG" for line in first.membership.lines[1:])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from simzk.wire.four_letter_words import ALL_WORDS
+from simzk.wire.four_letter_words import ALL_WORDS, answered_words
 from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ class Settings(NamedTuple):
         max_connections: connections in all; 0 for no limit (maxCnxns).
         throttle: limits how often sessions are requested; None for no limit.
         silence_ms: timeout of a connection that requests no session (nio.sessionlessCnxnTimeout).
-        whitelist: the four-letter words that are answered (4lw.commands.whitelist).
+        whitelist: four-letter words that are answered, beside those that always are; None for those of the release
+            (4lw.commands.whitelist).
         data_directory: folder of snapshots and logs; None for in memory only (dataDir).
         log_directory: folder of logs, if another (dataLogDir).
         storage: how snapshots and logs are written.
@@ -156,7 +157,7 @@ class Settings(NamedTuple):
     max_connections: int = 0
     throttle: Throttle | None = None
     silence_ms: int = 10_000
-    whitelist: frozenset[str] = ALL_WORDS
+    whitelist: frozenset[str] | None = ALL_WORDS
     data_directory: Path | None = None
     log_directory: Path | None = None
     storage: Storage = Storage()
@@ -183,6 +184,11 @@ class Settings(NamedTuple):
     text: str | None = None
     belonging: Belonging | None = None
     notices: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Return the four-letter words that are answered."""
+        return answered_words(self.whitelist, self.server.rules.release, read_only=self.read_only)
 
     @property
     def accept_backlog(self) -> int:

@@ -33,7 +33,6 @@ from simzk.serve.configuration.keys import (
 from simzk.serve.configuration.keys_without_effect import WITHOUT_EFFECT
 from simzk.serve.configuration.settings import Metrics, Settings, Storage
 from simzk.serve.tcp.tls import STORES, Tls
-from simzk.wire.four_letter_words import DEFAULT_WHITELIST
 from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ class _File:
         settings["admin_port"] = settings.get("admin_port", DEFAULT_ADMIN_PORT) if enabled else None
         defaults = {
             "max_connections_per_address": DEFAULT_MAX_CONNECTIONS,
-            "whitelist": DEFAULT_WHITELIST,
+            "whitelist": None,
             "admin_address": "",
             "snapshot_interval_ms": DEFAULT_SNAPSHOT_INTERVAL_MS,
         }

@@ -96,7 +96,7 @@ class PortServer(Protocol):
         """Send output after the disk write of this turn of the loop, then call back."""
 
     def is_allowed(self, word: str) -> bool:
-        """Return whether a four-letter word is whitelisted."""
+        """Return whether a four-letter word is answered."""
 
     def answer_word(self, word: str, argument: bytes, *, securely: bool) -> bytes:
         """Return the answer to a four-letter word."""
@@ -206,7 +206,7 @@ class TcpConnection(asyncio.Protocol):
         if len(self._begun) < WORD_BYTES:
             return b""
         first_bytes, argument = self._begun[:WORD_BYTES], self._begun[WORD_BYTES:]
-        if not is_word(first_bytes):
+        if not is_word(first_bytes, self._server.settings.server.rules.release):
             self._greeted = True
             begun, self._begun = self._begun, b""
             return begun

@@ -66,6 +66,7 @@ class TcpServer(EventLoopServer):
         self.statistics = ServerStatistics()
         self.throttle = self._new_throttle()
         self.trace_mask = DEFAULT_TRACE_MASK
+        self._words = self.settings.words
         self._after_flush: list[Callable[[], None]] = []
         self._started_ns = time.monotonic_ns()
         self._sweep_ms: int | None = None
@@ -204,8 +205,8 @@ class TcpServer(EventLoopServer):
     # Monitoring
 
     def is_allowed(self, word: str) -> bool:
-        """Return whether a four-letter word is whitelisted."""
-        return word in self.settings.whitelist
+        """Return whether a four-letter word is answered."""
+        return word in self._words
 
     def answer_word(self, word: str, argument: bytes, *, securely: bool) -> bytes:
         """Return the answer to a four-letter word.
