@@ -31,7 +31,7 @@ import simzk.pipeline
 from benchmarks.figures import Figure, tell
 from benchmarks.kafka_log import play, write_log
 from benchmarks.sweep import watched_memory
-from simzk.pipeline.spark.session import spark_session
+from simzk.pipeline.spark_session import spark_session
 from tests.conformance.real_zookeeper import jars
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.risk.alternatives import NAMES, alternative
 from simzk.partitions.risk.assess import Assessor
 from simzk.partitions.risk.cut_sets import cut_sets, replica_sets
-from simzk.pipeline.risks.rates_file import cluster_rates, rates_spec
+from simzk.pipeline.risks import cluster_rates, rates_spec
 
 BROKERS, RACKS, PARTITIONS_PER_TOPIC = 300, 3, 1000
 DEMANDED_MS = 60_000

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, tell
-from simzk.pipeline.spark.session import spark_session
-from simzk.pipeline.swarms.swarm import play_on_spark
+from simzk.pipeline.spark_session import spark_session
+from simzk.pipeline.swarms import play_on_spark
 from simzk.scenarios.swarm import plan_runs, play_run
 
 if TYPE_CHECKING:

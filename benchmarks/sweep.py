@@ -36,7 +36,7 @@ from benchmarks.figures import Figure, Limit, tell
 from simzk.partitions.failures.sets import FailureSpec
 from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout, write_layout
-from simzk.pipeline.spark.session import spark_session
+from simzk.pipeline.spark_session import spark_session
 from simzk.pipeline.sweeps.outcomes import slice_batches, slice_schema
 from simzk.pipeline.sweeps.sweep import MOST_SETS_PER_TASK, plan_sweep, run_sweep
 

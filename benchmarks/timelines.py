@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from benchmarks.figures import Figure, tell
 from benchmarks.kafka_log import PARTITIONS, TOPICS, Life, play, transactions
 from benchmarks.logs import MASTER, timed
-from simzk.pipeline.spark.session import spark_session
+from simzk.pipeline.spark_session import spark_session
 from simzk.pipeline.timelines.run import plan_timelines, run_timelines
 from simzk.zookeeper.persistence import LOG_HEADER, encode_log_entry
 from simzk.zookeeper.requests import OPEN_ACL

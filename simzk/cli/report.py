@@ -14,7 +14,7 @@ from simzk.cli.sweep import brokers_text
 from simzk.pipeline.saved import find_saved
 from simzk.pipeline.timelines.bins import BINS, STATES, bins_of
 from simzk.report.charts import to_date
-from simzk.report.saved_page import (
+from simzk.report.pages import (
     OFFLINE,
     OK,
     UNDER_MIN_ISR,
@@ -23,7 +23,7 @@ from simzk.report.saved_page import (
     SwarmTables,
     SweepTables,
     TimelinesTables,
-    to_html,
+    results_page,
 )
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def report(
         for saved in found:
             progress.show(f"reading {saved.directory}")
             tables.append(TABLES[saved.kind](saved))
-    write_text(html, to_html(tables))
+    write_text(html, results_page(tables))
     typer.echo(f"wrote {html}: {', '.join(saved.kind for saved in found)}")
 
 

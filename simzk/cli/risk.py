@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from simzk.pipeline.risks.risk import Plan
+    from simzk.pipeline.risks import Plan
 
 TOPICS_SHOWN = 5
 HEADINGS = ("outage\n(95 % confidence)", "minutes\noffline", "data loss", "partitions\nlost", "sets of\nreplicas")
@@ -107,8 +107,8 @@ def risk(
     ] = None,
 ) -> None:
     """Compute the probability of outages and data loss per year and topic, for this and other assignments."""
-    from simzk.pipeline.risks.rates_file import rates_spec
-    from simzk.pipeline.risks.risk import plan_risk
+    from simzk.pipeline.risks import rates_spec
+    from simzk.pipeline.risks import plan_risk
 
     spec = rates_spec(
         rates,
@@ -134,7 +134,7 @@ def risk(
 
 
 def _run(plan: Plan, master: str | None, show_progress: Callable[[str], None]) -> pa.Table:
-    from simzk.pipeline.risks.risk import run_risk
+    from simzk.pipeline.risks import run_risk
 
     topics = len(plan.layout.topics) * len(plan.assignments)
 
@@ -143,7 +143,7 @@ def _run(plan: Plan, master: str | None, show_progress: Callable[[str], None]) -
 
     if master is None:
         return run_risk(plan, progress=on_progress)
-    from simzk.pipeline.spark.session import spark_session
+    from simzk.pipeline.spark_session import spark_session
 
     show_progress("starting Spark")
     with spark_session(master) as spark:

@@ -21,7 +21,7 @@ from simzk.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simzk.report.run_page import Comparison
+    from simzk.report.pages import Comparison
     from simzk.scenarios.report_text import Line
     from simzk.scenarios.results import Result
     from simzk.scenarios.swarm import Run
@@ -176,7 +176,7 @@ def _play_many(runs: Runs, out: Path | None) -> list[Result]:
     from simzk.scenarios.swarm import distribution, outcomes_of, plan_runs
 
     if out is not None:
-        from simzk.pipeline.swarms.swarm import require_free, write_swarm
+        from simzk.pipeline.swarms import require_free, write_swarm
 
         require_free(out)
     planned = plan_runs(runs.files, runs.seed, runs.seeds, runs.version)  # all are checked before the first is played
@@ -197,8 +197,8 @@ def _play_many(runs: Runs, out: Path | None) -> list[Result]:
 
 def _results(runs: Runs, planned: list[Run], progress: Progress) -> Iterator[Result]:
     if runs.master is not None:
-        from simzk.pipeline.spark.session import spark_session
-        from simzk.pipeline.swarms.swarm import play_on_spark
+        from simzk.pipeline.spark_session import spark_session
+        from simzk.pipeline.swarms import play_on_spark
 
         progress.show("starting Spark")
         with spark_session(runs.master) as spark:
@@ -242,7 +242,7 @@ def _summary(files: list[str], results: list[Result]) -> list[Line]:
 
 
 def _page(results: list[Result], comparisons: list[Comparison]) -> str:
-    from simzk.report import run_page
+    from simzk.report.pages import runs_page
     from simzk.scenarios.run_tables import tables_of
 
     tables = [tables_of(result.document) for result in results if result.document is not None]
@@ -251,4 +251,4 @@ def _page(results: list[Result], comparisons: list[Comparison]) -> str:
             replace(run, title=f"{run.title}, Kafka {result.version}")
             for run, result in zip(tables, results, strict=True)
         ]
-    return run_page.to_html(tables, comparisons)
+    return runs_page(tables, comparisons)

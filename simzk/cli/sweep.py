@@ -103,7 +103,7 @@ def sweep(
 ) -> None:
     """Fail every set of brokers or racks in turn, and count offline, moved and under-replicated partitions."""
     from simzk.partitions.failures.sets import parse_failures
-    from simzk.pipeline.spark.session import spark_session
+    from simzk.pipeline.spark_session import spark_session
     from simzk.pipeline.sweeps.sweep import plan_sweep, run_sweep
 
     specs = [spec for text in fail for spec in parse_failures(text, seed)]

@@ -29,7 +29,7 @@ def timelines(
     ] = "local[*]",
 ) -> None:
     """Extract the history of partitions, leaders, controllers and sessions from ZooKeeper's logs and snapshots."""
-    from simzk.pipeline.spark.session import spark_session
+    from simzk.pipeline.spark_session import spark_session
     from simzk.pipeline.timelines.run import plan_timelines, run_timelines
 
     plan = plan_timelines(directories, out, chroot=chroot.rstrip("/"), strict=strict)

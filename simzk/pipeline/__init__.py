@@ -26,7 +26,7 @@ def register(spark: SparkSession) -> None:
     """
     from simzk.pipeline.logs.live import LiveSource
     from simzk.pipeline.logs.sources import LogSource, SnapshotSource
-    from simzk.pipeline.swarms.source import RunsSource
+    from simzk.pipeline.swarms import RunsSource
     from simzk.pipeline.sweeps.source import FailuresSource
 
     # Spark rejects a source with filters unless this is set.

@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.kafka.observation.observer import parse_state
-from simzk.report.run_page import RunTables
+from simzk.report.pages import RunTables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

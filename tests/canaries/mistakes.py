@@ -43,19 +43,19 @@ MISTAKES: dict[str, Mistake] = {
         "partitions/risk/test_cut_sets.py::test_share_of_time_and_frequency_equal_enumeration",
     ),
     "a draw counts once for each cut that goes down": Mistake(
-        "partitions/risk/sampled.py",
+        "partitions/risk/assess.py",
         "    counted = 1.0 / (down_after - down_before)\n",
         "    counted = 1.0 / np.minimum(down_after - down_before, 1)\n",
         "partitions/risk/test_unions.py::test_samples_estimate_the_enumerated_union",
     ),
     "what is rare and lasts is drawn as seldom as it happens": Mistake(
-        "partitions/risk/sampled.py",
+        "partitions/risk/assess.py",
         "    edges = np.cumsum(minimal.per_year / often + minimal.share / share)\n",
         "    edges = np.cumsum(minimal.per_year / often)\n",
         "partitions/risk/test_unions.py::test_confidence_intervals_cover",
     ),
     "an interval is as narrow as the draws are alike": Mistake(
-        "partitions/risk/sampled.py",
+        "partitions/risk/assess.py",
         "2 * weight.most**2 * (share**2 + (1 - share) ** 2)",
         "0.0",
         "partitions/risk/test_unions.py::test_confidence_intervals_cover",
@@ -484,7 +484,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # The pipeline
     "a batch of a stream takes its first transaction again": Mistake(
-        "pipeline/logs/log_stream.py",
+        "pipeline/logs/sources.py",
         "    return stretch.after < zxid <= stretch.until\n",
         "    return stretch.after <= zxid <= stretch.until\n",
         _STREAM + "test_however_a_log_grows_each_transaction_is_told_once",
@@ -496,7 +496,7 @@ MISTAKES: dict[str, Mistake] = {
         "zookeeper/persistence/test_log_scan.py::test_stretches_tell_each_damage_once",
     ),
     "of equals the last worst set is told": Mistake(
-        "pipeline/sweeps/tallies.py",
+        "pipeline/sweeps/outcomes.py",
         "        more = self.most[things] < values\n",
         "        more = self.most[things] <= values\n",
         _SWEEP + "test_the_tables_equal_brute_force_however_the_sets_are_sliced",

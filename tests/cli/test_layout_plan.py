@@ -12,7 +12,7 @@ import pytest
 
 from simzk.partitions.arrays import unpack
 from simzk.partitions.layouts import read_layout
-from simzk.partitions.plans.phases import PHASES
+from simzk.partitions.plans.plan import PHASES
 
 if TYPE_CHECKING:
     from pathlib import Path

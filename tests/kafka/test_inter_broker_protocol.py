@@ -7,7 +7,7 @@ import pytest
 from simzk.errors import ConfigError
 from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.releases.inter_broker_protocol import at_protocol
+from simzk.kafka.releases.cluster_releases import at_protocol
 from simzk.kafka.releases.versions import kafka_version
 from tests.kafka.clusters import quiet, told
 

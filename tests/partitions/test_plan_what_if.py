@@ -14,8 +14,7 @@ from simzk.errors import LayoutError
 from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import brokers_in_racks, elect_offline_leaders, exposure, generate_layout, summarize
-from simzk.partitions.plans.phases import PHASES, Steps
-from simzk.partitions.plans.plan import Plan, find_rows
+from simzk.partitions.plans.plan import PHASES, Plan, Steps, find_rows
 from simzk.partitions.plans.what_if import PlanWhatIf
 from simzk.partitions.table import Partitions
 from tests.partitions.layout_strategies import Cluster, clusters, layout_of, rows_of

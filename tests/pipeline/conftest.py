@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.pipeline.spark.session import spark_session
+from simzk.pipeline.spark_session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

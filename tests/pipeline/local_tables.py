@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from simzk.partitions.layouts import read_layout
-from simzk.pipeline.sweeps.outcomes import failures_table, parts_of_slices, slice_batches, slice_schema
+from simzk.pipeline.sweeps.outcomes import added_up, failures_table, parts_of_slices, slice_batches, slice_schema
 from simzk.pipeline.sweeps.tables import estimates_table, things_tables
-from simzk.pipeline.sweeps.tallies import added_up
 
 if TYPE_CHECKING:
     from simzk.pipeline.sweeps.sweep import Plan

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simzk.pipeline.spark.session import spark_session
+from simzk.pipeline.spark_session import spark_session
 from simzk.pipeline.sweeps.outcomes import parse_specs
 from simzk.pipeline.sweeps.sweep import plan_sweep, run_sweep
 from simzk.pipeline.timelines.run import plan_timelines, run_timelines

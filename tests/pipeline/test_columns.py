@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from simzk.pipeline.spark import columns
+from simzk.pipeline import data_source as columns
 
 SCHEMA = pa.schema([("number", pa.int32()), ("data", pa.binary())])
 

@@ -13,9 +13,8 @@ from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.pipeline.sweeps import sweep
 from simzk.pipeline.sweeps import sweep as module
-from simzk.pipeline.sweeps.outcomes import count_sets, parse_specs, slice_batches, slice_schema
+from simzk.pipeline.sweeps.outcomes import FIGURES, count_sets, parse_specs, slice_batches, slice_schema
 from simzk.pipeline.sweeps.sweep import WORST_FIRST, Gathered
-from simzk.pipeline.sweeps.tallies import FIGURES
 
 FAIL = "brokers:2,racks:1,brokers=1+2"
 

@@ -13,9 +13,9 @@ from pyspark.sql.datasource import EqualTo, Filter, In, StringStartsWith
 
 import simzk
 from simzk.errors import ConfigError
+from simzk.pipeline.data_source import acl_value
 from simzk.pipeline.logs.live import Guest, LiveReader, Manners, Portion, session, split, tree_rows
-from simzk.pipeline.logs.snapshot_table import snapshot_schema
-from simzk.pipeline.spark.columns import acl_value
+from simzk.pipeline.logs.tables import snapshot_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

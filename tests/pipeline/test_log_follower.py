@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from simzk.errors import ConfigError
 from simzk.pipeline.logs.files import logs_in_folder, opened
-from simzk.pipeline.logs.log_stream import BEFORE_ALL, LogFollower, LogStretch, stretch_rows
-from simzk.pipeline.logs.log_table import Wanted, log_rows
+from simzk.pipeline.logs.sources import BEFORE_ALL, LogFollower, LogStretch, stretch_rows
+from simzk.pipeline.logs.tables import Wanted, log_rows
 from simzk.zookeeper.persistence.transaction_log import LOG_HEADER, scan
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def test_padding_is_not_read_over_and_over(tmp_path: Path, monkeypatch: pytest.M
     path.write_bytes(path.read_bytes() + PADDING)
     follower = LogFollower(str(tmp_path))
     last = follower.last_zxid()
-    monkeypatch.setattr("simzk.pipeline.logs.log_stream.scan", None)  # nobody scans
+    monkeypatch.setattr("simzk.pipeline.logs.sources.scan", None)  # nobody scans
     assert follower.last_zxid() == last
 
 

@@ -10,7 +10,7 @@ import pytest
 from simzk.errors import ConfigError
 from simzk.partitions.layouts import brokers_in_racks
 from simzk.partitions.risk.rates import HOURS_PER_YEAR
-from simzk.pipeline.risks.rates_file import BROKER, RACK, cluster_rates, rates_spec
+from simzk.pipeline.risks import BROKER, RACK, cluster_rates, rates_spec
 
 if TYPE_CHECKING:
     from pathlib import Path

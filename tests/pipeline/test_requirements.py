@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.pipeline.spark.session import OLDEST_PYSPARK, java_version, require_spark
+from simzk.pipeline.spark_session import OLDEST_PYSPARK, java_version, require_spark
 
 ROOT = Path(__file__).parents[2]
 OURS = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -82,7 +82,7 @@ def test_a_pandas_that_pyspark_does_not_accept(monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.mark.parametrize("package", ["pyspark", "pandas", "pyarrow"])
 def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    monkeypatch.setattr("simzk.pipeline.spark.session.find_spec", lambda name: None if name == package else sys)
+    monkeypatch.setattr("simzk.pipeline.spark_session.find_spec", lambda name: None if name == package else sys)
     told(f"Spark needs {package}, which is not installed: pip install 'simzk\\[spark\\]'")
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.partitions.layouts import Layout, brokers_in_racks, generate_layout, read_layout, write_layout
-from simzk.pipeline.risks import risk
-from simzk.pipeline.risks.rates_file import rates_spec
-from simzk.pipeline.risks.risk import plan_risk, run_risk
+from simzk.pipeline import risks as risk
+from simzk.pipeline.risks import plan_risk, rates_spec, run_risk
 
 if TYPE_CHECKING:
     from pathlib import Path

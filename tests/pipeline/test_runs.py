@@ -13,8 +13,15 @@ import pytest
 
 import simzk.pipeline
 from simzk.errors import SimzkError
-from simzk.pipeline.swarms.source import event_rows, events_schema, outcomes_schema, result_of_row, run_row, runs_schema
-from simzk.pipeline.swarms.swarm import play_on_spark
+from simzk.pipeline.swarms import (
+    event_rows,
+    events_schema,
+    outcomes_schema,
+    play_on_spark,
+    result_of_row,
+    run_row,
+    runs_schema,
+)
 from simzk.scenarios.swarm import outcomes_of, plan_runs, play_run
 
 if TYPE_CHECKING:

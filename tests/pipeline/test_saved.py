@@ -12,8 +12,7 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, write_layout
-from simzk.pipeline.risks.rates_file import rates_spec
-from simzk.pipeline.risks.risk import plan_risk, run_risk
+from simzk.pipeline.risks import plan_risk, rates_spec, run_risk
 from simzk.pipeline.saved import KINDS, find_saved
 
 if TYPE_CHECKING:

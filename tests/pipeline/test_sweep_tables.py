@@ -15,6 +15,7 @@ from simzk.errors import ConfigError
 from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.pipeline.sweeps.outcomes import (
+    added_up,
     count_sets,
     numbered_sets,
     parse_specs,
@@ -23,7 +24,6 @@ from simzk.pipeline.sweeps.outcomes import (
     slice_schema,
 )
 from simzk.pipeline.sweeps.tables import Sums, estimate, estimates_table, sums_of, things_tables
-from simzk.pipeline.sweeps.tallies import added_up
 from tests.partitions.layout_strategies import Cluster, Row, clusters, layout_of
 
 FAILS = st.sampled_from(["brokers:1", "brokers:2", "racks:1", "racks:1+brokers:1,brokers:1", "brokers:2~3,racks:1"])

@@ -13,7 +13,7 @@ import simzk.pipeline
 from simzk.kafka.observation.recording import load
 from simzk.kafka.schemas import partition_state, topic
 from simzk.pipeline.timelines import tables as timelines
-from simzk.pipeline.timelines.changes import changes_of
+from simzk.pipeline.timelines.tables import changes_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

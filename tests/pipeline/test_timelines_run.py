@@ -19,7 +19,7 @@ from simzk.kafka.observation.recording import load
 from simzk.kafka.schemas.cluster import encode_cluster_id
 from simzk.pipeline.saved import find_saved
 from simzk.pipeline.timelines.run import plan_timelines, run_timelines
-from simzk.report.saved_page import to_html
+from simzk.report.pages import results_page
 from simzk.zookeeper.persistence import LOG_HEADER, TransactionLogReader, encode_log_entry
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.transactions import CreateTxn, DeleteTxn
@@ -138,7 +138,7 @@ def test_a_cluster_made_anew_on_the_same_zookeeper_is_no_other(
     log = data / "version-2" / f"log.{later[0].zxid:x}"
     log.write_bytes(LOG_HEADER + b"".join(encode_log_entry(one, None) for one in later))
     found = run_timelines(spark, plan_timelines([str(data)], tmp_path / "out"))
-    page = to_html([timelines_tables(find_saved(tmp_path / "out")[0])])
+    page = results_page([timelines_tables(find_saved(tmp_path / "out")[0])])
     if is_told:
         assert found.damages == []
         assert "could not be used" not in page
@@ -171,6 +171,6 @@ def test_below_a_chroot_that_is_not_there_nothing_happened(spark: SparkSession, 
     found = run_timelines(spark, plan_timelines([str(KAFKA)], tmp_path / "out", chroot="/kafka"))
     assert (found.rows["partitions"], found.rows["brokers"], found.worst) == (0, 0, [])
     assert found.transactions > 0
-    page = to_html([timelines_tables(find_saved(tmp_path / "out")[0])])
+    page = results_page([timelines_tables(find_saved(tmp_path / "out")[0])])
     assert "No partition was seen." in page
     assert "No leader changed." in page

@@ -12,8 +12,8 @@ import pytest
 import simzk.pipeline
 from simzk.errors import ConfigError
 from simzk.pipeline.logs.files import find_files
-from simzk.pipeline.logs.log_table import OPERATIONS
 from simzk.pipeline.logs.sources import LogReader, SnapshotFilesReader
+from simzk.pipeline.logs.tables import OPERATIONS
 from simzk.zookeeper.persistence.files import LOG, SNAPSHOT
 from tests.pipeline import toolkit_text
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from simzk.report import charts as timeline
-from simzk.report import page, run_page, table
+from simzk.report import page, table
 from simzk.report.page import Section, Table, Text, Timeline
-from simzk.report.run_page import ROWS_MAX, SHOWN_MAX, RunTables
+from simzk.report.pages import ROWS_MAX, SHOWN_MAX, RunTables, runs_page
 
 if TYPE_CHECKING:
     from simzk.report.table import Columns
@@ -82,7 +82,7 @@ def run_tables(title: str = "A story", *, held: bool = True, spans: Columns = SP
 
 
 def test_a_page_is_whole_and_fetches_nothing() -> None:
-    html = run_page.to_html([run_tables()])
+    html = runs_page([run_tables()])
     read = Reader(html)
     assert read.fetched == []
     assert html.count("plotly.js v") == 1
@@ -93,7 +93,7 @@ def test_a_page_is_whole_and_fetches_nothing() -> None:
 
 
 def test_the_same_tables_make_the_same_bytes() -> None:
-    assert run_page.to_html([run_tables()]) == run_page.to_html([run_tables()])
+    assert runs_page([run_tables()]) == runs_page([run_tables()])
 
 
 def test_a_page_without_plots_has_no_script() -> None:
@@ -136,7 +136,7 @@ def test_no_spans_are_no_plot() -> None:
 
 def test_of_several_runs_the_failed_ones_come_first() -> None:
     runs = [run_tables(f"run {n}", held=n != 20) for n in range(30)]
-    read = Reader(run_page.to_html(runs))
+    read = Reader(runs_page(runs))
     assert read.texts["h1"] == ["30 runs, 1 failed"]
     assert read.texts["h2"] == ["All runs", "run 20", *(f"run {n}" for n in range(SHOWN_MAX - 1))]
     assert f"{30 - SHOWN_MAX} are in the overview only." in read.texts["p"]
@@ -148,7 +148,7 @@ def test_of_many_rows_those_that_changed_most_are_shown() -> None:
     busy = [("busy", float(n), float(n + 1), "up", "") for n in range(9)]
     rows = [*quiet, *busy]
     spans: Columns = {name: [row[at] for row in rows] for at, name in enumerate(SPANS)}
-    html = run_page.to_html([run_tables(spans=spans)])
+    html = runs_page([run_tables(spans=spans)])
     assert len(plots(html)["run-brokers"]["y"]) == ROWS_MAX
     assert "busy" in plots(html)["run-brokers"]["y"]
     assert "51 more with fewer changes are not shown." in Reader(html).texts["p"]

@@ -9,7 +9,7 @@ import pytest
 from simzk.report import page
 from simzk.report.charts import MOST_UPRIGHT, Areas, Bars
 from simzk.report.page import Section
-from simzk.report.saved_page import RiskTables, SwarmTables, SweepTables, TimelinesTables, to_html
+from simzk.report.pages import RiskTables, SwarmTables, SweepTables, TimelinesTables, results_page
 from tests.report.test_pages import Reader, plots
 
 SPANS: dict[str, list[object]] = {
@@ -65,7 +65,7 @@ SWARM = SwarmTables(
 
 
 def test_a_page_of_timelines_tells_everything() -> None:
-    html = to_html([TIMELINES])
+    html = results_page([TIMELINES])
     read = Reader(html)
     assert (read.texts["h1"], read.fetched) == (["Timelines: week"], [])
     assert read.texts["h2"] == [
@@ -100,17 +100,17 @@ def test_where_nothing_happened_that_is_said() -> None:
         expired={},
         writers={},
     )
-    html = to_html([empty])
+    html = results_page([empty])
     assert plots(html) == {}
     for said in ("No partition was seen.", "All partitions were in sync all the time.", "No session expired."):
         assert said in Reader(html).texts["p"]
-    html = to_html([replace(SWEEP, topics={})])
+    html = results_page([replace(SWEEP, topics={})])
     assert "No set takes a partition offline or under min ISR." in Reader(html).texts["p"]
-    assert "No run failed." in Reader(to_html([replace(SWARM, failed={})])).texts["p"]
+    assert "No run failed." in Reader(results_page([replace(SWARM, failed={})])).texts["p"]
 
 
 def test_a_page_of_a_sweep_has_the_worst_sets_and_loads_before_and_after() -> None:
-    html = to_html([SWEEP])
+    html = results_page([SWEEP])
     assert Reader(html).texts["h2"] == [
         "Worst failure sets",
         "Most affected topics",
@@ -120,25 +120,25 @@ def test_a_page_of_a_sweep_has_the_worst_sets_and_loads_before_and_after() -> No
     assert (worst["x"], worst["y"], worst["orientation"]) == ([8], ["brokers 1, 2"], "h")
     assert plots(html)["p0-brokers-0"]["y"] == [10, 11]
     assert plots(html)["p0-racks-0"]["x"] == ["a", "b"]
-    drawn = Reader(to_html([replace(SWEEP, estimates={"fails": ["brokers:3~9"]})]))
+    drawn = Reader(results_page([replace(SWEEP, estimates={"fails": ["brokers:3~9"]})]))
     assert "Estimates for all sets from samples" in drawn.texts["h2"]
 
 
 def test_probabilities_have_their_intervals_and_never_has_no_bar() -> None:
-    bar = plots(to_html([RISK]))["p0-assignments"]
+    bar = plots(results_page([RISK]))["p0-assignments"]
     assert bar["x"] == [None, 0.5]
     assert (bar["error_x"]["array"], bar["error_x"]["arrayminus"]) == ([0.0, 0.0], [0.0, 0.0])
 
 
 def test_several_make_one_page_with_names_that_differ() -> None:
-    html = to_html([TIMELINES, SWEEP, RISK, SWARM, SWEEP])
+    html = results_page([TIMELINES, SWEEP, RISK, SWARM, SWEEP])
     read = Reader(html)
     assert read.texts["h1"] == ["simzk report"]
     titles = [tables.title for tables in (TIMELINES, SWEEP, RISK, SWARM, SWEEP)]
     assert read.texts["h2"] == titles
     assert html.count("plotly.js v") == 1
     assert {"p1-worst", "p4-worst", "p2-assignments", "p3-runs"} <= set(plots(html))
-    assert to_html([TIMELINES, SWEEP, RISK, SWARM, SWEEP]) == html
+    assert results_page([TIMELINES, SWEEP, RISK, SWARM, SWEEP]) == html
 
 
 @pytest.mark.parametrize(("rows", "kind"), [(MOST_UPRIGHT, "bar"), (MOST_UPRIGHT + 1, "scatter")])

@@ -16,7 +16,7 @@ from simzk.garbage_collection import without_cyclic_gc
 from simzk.kafka.tools.plan_documents import what_if
 from simzk.partitions.arrays import NONE, sizes, unpack
 from simzk.partitions.layouts import read_layout, write_layout
-from simzk.partitions.plans.phases import PHASES
+from simzk.partitions.plans.plan import PHASES
 from simzk.partitions.plans.what_if import report as make_report
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def _sizes(path: Path | None, layout: Layout, found: PlanWhatIf) -> NDArray[np.i
     import numpy as np
 
     from simzk.partitions.layouts.layout import NAMED_PROBLEMS
-    from simzk.partitions.plans.sizes import UNKNOWN, read_sizes
+    from simzk.partitions.plans.what_if import UNKNOWN, read_sizes
 
     sizes = read_sizes(path, layout)
     moved = found.diff.rows

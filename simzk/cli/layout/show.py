@@ -203,7 +203,7 @@ def write_page(name: str, layout: Layout, summary: LayoutSummary, path: Path) ->
     Raises:
         ConfigError: the file cannot be written.
     """
-    from simzk.report.layout_page import LayoutTables, to_html
+    from simzk.report.pages import LayoutTables, layout_page
 
     brokers, load = layout.brokers, summary.by_broker
     facts = facts_of(layout, summary)
@@ -224,7 +224,7 @@ def write_page(name: str, layout: Layout, summary: LayoutSummary, path: Path) ->
             if len(column) > MOST_LISTED
         },
     )
-    write_text(path, to_html(tables))
+    write_text(path, layout_page(tables))
 
 
 def _loads(what: str, names: list[object], load: BrokerLoad, beside: Columns) -> Columns:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simzk.errors import ZnodeError
+from simzk.kafka.columnar.packed_records import PackedRecords
 from simzk.kafka.columnar.znode_form import FEW, NO_DATA, characters, chunks, new_znode, only_child, state_bytes
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr
 from simzk.partitions.arrays import MAX_BROKER_ID
-from simzk.partitions.packed_records import PackedRecords
 from simzk.partitions.table import FREE_TOPIC
 from simzk.zookeeper.requests import OPEN_ACL
 

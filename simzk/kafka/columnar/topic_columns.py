@@ -17,12 +17,12 @@ import numpy as np
 from simzk.errors import LayoutError, ZnodeError
 from simzk.jvm.hash_map import LARGEST, NumberedNames
 from simzk.jvm.scala_collections import SMALL
+from simzk.kafka.columnar.packed_records import PackedRecords
 from simzk.kafka.columnar.znode_form import NO_DATA, chunks, is_plain, new_znode, only_child, topic_bytes
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment
 from simzk.partitions.arrays import pack, unpack
-from simzk.partitions.packed_records import PackedRecords
 from simzk.partitions.table import validate_moves, validate_replicas
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from simzk.kafka.tools import reassign_partitions as reassign_tool
 from simzk.kafka.topic_partition import named
 from simzk.partitions.arrays import NONE, pack
 from simzk.partitions.layouts.layout import NAMED_PROBLEMS
-from simzk.partitions.plans.phases import Steps
-from simzk.partitions.plans.plan import Plan, find_rows
+from simzk.partitions.plans.plan import Plan, Steps, find_rows
 from simzk.partitions.plans.what_if import PlanWhatIf
 
 if TYPE_CHECKING:

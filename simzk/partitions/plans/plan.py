@@ -1,29 +1,62 @@
-"""Reassignment plans as columns, and their difference from a layout.
+"""Reassignment plans as columns, their difference from a layout, and the phases of the reassignment.
 
-Rules of the module:
+Rules of the module (docs/reference/kafka.md §2.11; KafkaController.onPartitionReassignment):
 
 1. A plan that repeats a partition, or names unknown partitions or invalid replicas, is rejected as a whole; the error
    lists the first ten partitions. Checks of Kafka's tools, which differ by release, are in
    `simzk.kafka.tools.reassign_partitions`.
 2. Rows are found by binary search, without a loop over partitions in Python.
+3. Phases are the states that a reassignment leaves in the znodes of its partitions. The phases of one partition follow
+   each other; partitions of one plan proceed independently. A phase shows all partitions at the same step. A partition
+   that has nothing to do in a phase stays unchanged.
+4. *widened*: the topic znode names old and new replicas, and a new leader epoch makes the leader accept the new ones.
+   Only where some of the target is not in sync (KIP-455 writes the topic znode in any case).
+   *joined*: the missing target replicas joined the ISR, one write of the leader each, in the order of the target.
+   *led*: a target replica leads: the old leader in a new epoch, or an elected one.
+   *removed*: the old replicas left the ISR, one write and leader epoch each, and are deleted.
+   *finished*: the topic znode names the target alone.
+5. A partition *waits* at *joined*, until another event helps it, where a target replica is not live or no replica
+   leads.
+6. Before KIP-455 a partition whose assignment already equals the target is dropped; from KIP-455 on it gets a new
+   leader epoch.
+7. Elections, ISR changes and assignments are computed by the functions that the controller calls.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simzk.errors import LayoutError
-from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, contained, keep, sizes, widen
+from simzk.partitions.arrays import NONE, BoolArray, IntArray, among, any_of, contained, keep, sizes, widen
 from simzk.partitions.layouts.layout import NAMED_PROBLEMS
 from simzk.partitions.layouts.summary import breaks_rack_rule
+from simzk.partitions.reassignment import (
+    Assignment,
+    completed,
+    in_sync,
+    is_reassigning,
+    reassign_to,
+    widened_for_legacy,
+)
+from simzk.partitions.rules import LATEST, ElectionRules
 from simzk.partitions.table import validate_replicas
+from simzk.partitions.transitions import (
+    after_leader_write,
+    complete_reassignment,
+    expand_isr,
+    raise_leader_epoch,
+    remove_from_isr,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from simzk.jvm.scala_collections import Scala
     from simzk.partitions.layouts import Brokers, Layout
+    from simzk.partitions.states import States
     from simzk.partitions.table import Partitions
 
 
@@ -157,3 +190,162 @@ def _rows_of(layout: Layout, partitions: Partitions) -> NDArray[np.intp]:
     if len(unknown):
         _reject("that the layout does not have", partitions, unknown, "partitions of the layout")
     return rows
+
+
+PHASES = ("before", "widened", "joined", "led", "removed", "finished")
+"""Names of the phases, in order."""
+
+
+class Steps(Enum):
+    """Steps of a reassignment by range of Kafka versions."""
+
+    NAMED = "2.4 and later: the topic znode lists added and removed replicas (KIP-455)"
+    WIDENED = "0.8.1 to 2.3: the topic znode lists old and new replicas alike"
+    BARE = "0.8.0: the topic znode lists the old replicas until the end"
+
+
+class Phase(NamedTuple):
+    """Assignments and states of k partitions after a phase.
+
+    Args:
+        name: one of `PHASES`.
+        assignment: in the topic znodes; before KIP-455 nothing is named as adding or removing.
+        states: in the `state` znodes.
+    """
+
+    name: str
+    assignment: Assignment
+    states: States
+
+
+class Reassigned(NamedTuple):
+    """The phases of k partitions, and which partitions stop at *joined*, bool[k]."""
+
+    phases: tuple[Phase, ...]
+    waits: BoolArray
+
+    def at(self, name: str) -> Phase:
+        """Return the phase of that name."""
+        return self.phases[PHASES.index(name)]
+
+
+def reassignment_phases(
+    replicas: IntArray,
+    states: States,
+    target: IntArray,
+    live: BoolArray,
+    *,
+    controller_epoch: int = 0,
+    steps: Steps = Steps.NAMED,
+    rules: ElectionRules = LATEST,
+    scala: Scala = "2.13",
+) -> Reassigned:
+    """Compute the states of partitions after each phase of a reassignment, if nothing else happens.
+
+    Args:
+        replicas: int32[k, w], present replicas in preference order; no reassignment is under way.
+        states: k states before.
+        target: int32[k, v], the target replicas.
+        live: bool[m], mask of live brokers.
+        controller_epoch: of the controller that writes.
+        steps, rules, scala: of the Kafka version.
+
+    Returns:
+        the phases; `version` grows by one with each write of a state znode.
+
+    >>> from simzk.partitions.arrays import broker_mask, pack, unpack
+    >>> from simzk.partitions.states import LeaderAndIsr, states_of
+    >>> before = states_of([LeaderAndIsr(1, 4, (1, 2), 1)], 2)
+    >>> moved = reassignment_phases(pack([[1, 2]]), before, pack([[3, 2]]), broker_mask([1, 2, 3]))
+    >>> for name, assignment, states in moved.phases:
+    ...     state = states.one(0)
+    ...     print(name, *unpack(assignment.replicas), state.leader, state.isr, state.leader_epoch, state.version)
+    before (1, 2) 1 (1, 2) 4 0
+    widened (3, 2, 1) 1 (1, 2) 5 1
+    joined (3, 2, 1) 1 (1, 2, 3) 5 2
+    led (3, 2, 1) 3 (1, 2, 3) 6 3
+    removed (3, 2, 1) 3 (2, 3) 7 4
+    finished (3, 2) 3 (2, 3) 7 4
+    """
+    assert len(replicas) == len(target) == len(states.leader)
+    width = max(replicas.shape[1] + target.shape[1], states.isr.shape[1])
+    states = states._replace(isr=widen(states.isr, width))
+    none = np.full((len(replicas), 1), NONE, dtype=np.int32)
+    present = Assignment(replicas, none, none)
+    moving = reassign_to(present, target)
+    begun = ~_same(replicas, target) if steps != Steps.NAMED else np.ones(len(replicas), dtype=np.bool_)
+    # From KIP-455 on a change of order alone waits for no replica.
+    ready = in_sync(target, states.isr)
+    if steps == Steps.NAMED:
+        ready |= ~is_reassigning(moving)
+    waiting = begun & ~ready
+    assignment = _widened(present, moving, target, waiting, steps, scala)
+    widened = states
+    if steps != Steps.BARE:
+        widened = raise_leader_epoch(states, controller_epoch=controller_epoch, chosen=waiting)
+    joined = _joined(widened, target, live, waiting, scala)
+    done = begun & (ready | in_sync(target, joined.isr))
+    led = complete_reassignment(
+        joined,
+        target,
+        live,
+        done,
+        controller_epoch=controller_epoch,
+        raises_epoch=steps != Steps.BARE,
+        rules=rules,
+    )
+    removed = led
+    for leaving in moving.removing.T:
+        broker = np.where(done, leaving, np.int32(NONE))
+        removed = remove_from_isr(removed, broker, controller_epoch=controller_epoch, rules=rules).after
+    phases = (
+        Phase("before", present, states),
+        Phase("widened", assignment, widened),
+        Phase("joined", assignment, joined),
+        Phase("led", assignment, led),
+        Phase("removed", assignment, removed),
+        Phase("finished", _put(assignment, done, completed(moving)), removed),
+    )
+    assert tuple(phase.name for phase in phases) == PHASES
+    return Reassigned(phases, begun & ~done)
+
+
+def _same(left: IntArray, right: IntArray) -> BoolArray:
+    width = max(left.shape[1], right.shape[1])
+    return ~any_of(widen(left, width) != widen(right, width))
+
+
+def _widened(
+    present: Assignment, moving: Assignment, target: IntArray, waiting: BoolArray, steps: Steps, scala: Scala
+) -> Assignment:
+    """Return the assignments in the topic znodes while the target is not in sync."""
+    match steps:
+        case Steps.NAMED:
+            return moving
+        case Steps.WIDENED:
+            both = widened_for_legacy(target, present.replicas, scala)
+            return _put(present, waiting, present._replace(replicas=both))
+        case Steps.BARE:
+            return present
+
+
+def _put(before: Assignment, chosen: BoolArray, after: Assignment) -> Assignment:
+    """Replace the chosen rows, bool[k], of an assignment by those of another."""
+    columns = []
+    for old, new in zip(before, after, strict=True):
+        width = max(old.shape[1], new.shape[1])
+        columns.append(np.where(chosen[:, None], widen(new, width), widen(old, width)))
+    return Assignment(*columns)
+
+
+def _joined(states: States, target: IntArray, live: BoolArray, waiting: BoolArray, scala: Scala) -> States:
+    """Add the live target replicas to the ISR one after another; each is one write of the leader."""
+    can_join = waiting & among(states.leader, live)
+    missing = can_join[:, None] & among(target, live) & ~contained(target, states.isr)
+    after = states.map(np.copy)
+    for place in range(target.shape[1]):
+        rows = np.flatnonzero(missing[:, place])
+        before = after.at(rows)
+        isr = expand_isr(before.isr, target[rows, place], scala)[:, : states.isr.shape[1]]
+        after.put(rows, after_leader_write(before, isr))
+    return after

@@ -8,7 +8,7 @@ Rules of the module:
    racks; the frequency is that of minimal cut sets (Barlow, Proschan 1975): the sum over the components that can fail
    last of their rate times the share of time in which all others of the set are down. docs/risk.md has the formulas.
 3. A topic is available while all its partitions are, so its risk is that of a union of sets. `union_exact` enumerates
-   all states of few brokers and racks; larger unions are sampled (`simzk.partitions.risk.sampled`). `bounds` returns
+   all states of few brokers and racks; larger unions are sampled (`simzk.partitions.risk.assess`). `bounds` returns
    limits that hold in any case.
 4. In `union_exact` a state is a number with one bit per component, set if it is down. The number of sets that are down
    in every state is a sum over subsets of the unreachable brokers (Yates' algorithm).

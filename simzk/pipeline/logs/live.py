@@ -28,9 +28,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from simzk.errors import ConfigError
-from simzk.pipeline.logs.snapshot_table import snapshot_schema
-from simzk.pipeline.spark.columns import acl_value, batches
-from simzk.pipeline.spark.options import mode_of, number, sound
+from simzk.pipeline.data_source import acl_value, batches, mode_of, number, sound
+from simzk.pipeline.logs.tables import snapshot_schema
 from simzk.zookeeper.znode import is_valid_path
 
 if TYPE_CHECKING:
@@ -291,7 +290,7 @@ class LiveSource(DataSource):
         return "zookeeper"
 
     def schema(self) -> StructType:
-        """Return the columns of `simzk.pipeline.logs.snapshot_table.snapshot_schema`."""
+        """Return the columns of `simzk.pipeline.logs.tables.snapshot_schema`."""
         return from_arrow_schema(snapshot_schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:

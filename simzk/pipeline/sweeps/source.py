@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from simzk.errors import ConfigError
 from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import read_brokers, read_layout
-from simzk.pipeline.spark.options import number
+from simzk.pipeline.data_source import number
 from simzk.pipeline.sweeps.outcomes import count_sets, failure_batches, failures_schema, parse_specs
 
 if TYPE_CHECKING:

@@ -30,9 +30,11 @@ from simzk.errors import ConfigError, FailureSetError
 from simzk.partitions.failures.sets import FailureSpec, NamedFailure
 from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import read_layout
-from simzk.pipeline.spark.jobs import in_words, watched
+from simzk.pipeline.spark_session import in_words, watched
 from simzk.pipeline.sweeps.outcomes import (
+    FIGURES,
     ROWS_PER_BATCH,
+    added_up,
     count_sets,
     failures_schema,
     parts_of_slices,
@@ -40,7 +42,6 @@ from simzk.pipeline.sweeps.outcomes import (
     slice_schema,
 )
 from simzk.pipeline.sweeps.tables import estimates_table, things_tables
-from simzk.pipeline.sweeps.tallies import FIGURES, added_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from simzk.partitions.failures.sets import AnyFailure
-    from simzk.pipeline.sweeps.tallies import Shares
+    from simzk.pipeline.sweeps.outcomes import Shares
 
 WORST_FIRST = ("newly_offline", "under_min_isr", "leaders_moved", "busiest_leaders")
 """Order of failure sets, worst first: by the first of these counts that differs, then by the lower number."""

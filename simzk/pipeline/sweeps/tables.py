@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simzk.partitions.arrays import NONE
-from simzk.pipeline.spark.columns import batches
-from simzk.pipeline.sweeps.tallies import BROKER, FIGURES, KINDS, LEADERS, OFFLINE, RACK, TOPIC, UNDER_MIN_ISR
+from simzk.pipeline.data_source import batches
+from simzk.pipeline.sweeps.outcomes import BROKER, FIGURES, KINDS, LEADERS, OFFLINE, RACK, TOPIC, UNDER_MIN_ISR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simzk.partitions.failures.what_if import WhatIf
-    from simzk.pipeline.sweeps.tallies import Shares
+    from simzk.pipeline.sweeps.outcomes import Shares
 
 Z = 1.959963984540054
 """Standard deviations that contain 95 % of a normal distribution."""

@@ -23,11 +23,11 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
 import simzk.pipeline
 from simzk.errors import ConfigError
+from simzk.pipeline.data_source import FAILFAST, PERMISSIVE
 from simzk.pipeline.logs.files import Missing, find_files, refuse
-from simzk.pipeline.spark.jobs import in_words, told
-from simzk.pipeline.spark.options import FAILFAST, PERMISSIVE
+from simzk.pipeline.spark_session import in_words, told
 from simzk.pipeline.timelines import tables as timelines
-from simzk.pipeline.timelines.changes import changes_of
+from simzk.pipeline.timelines.tables import changes_of
 from simzk.zookeeper.persistence.files import LOG, SNAPSHOT, VERSION_FOLDER, zxid_of
 
 if TYPE_CHECKING:

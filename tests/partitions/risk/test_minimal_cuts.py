@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from simzk.partitions.risk.assess import components, minimal_cuts
 from simzk.partitions.risk.cut_sets import cut_sets
 from simzk.partitions.risk.rates import Rate
-from simzk.partitions.risk.sampled import components, minimal_cuts
 from tests.partitions.risk.reference import Cluster, clusters, states
 
 

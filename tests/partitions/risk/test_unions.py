@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
+from simzk.partitions.risk.assess import background, union_sampled
 from simzk.partitions.risk.cut_sets import MOST_COMPONENTS, Figure, Union, bounds, cut_sets, union_exact, yearly
 from simzk.partitions.risk.rates import Rate
-from simzk.partitions.risk.sampled import background, union_sampled
 from tests.partitions.risk.reference import Cluster, clusters, falls_per_year, offline_share, play, share_down
 
 BUSY = Cluster(
@@ -204,8 +204,8 @@ def test_components_that_never_fail_have_no_risk() -> None:
 
 def test_sets_are_counted_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sampled(BUSY, 300)
-    monkeypatch.setattr("simzk.partitions.risk.sampled._ROWS_AT_ONCE", 2)
-    monkeypatch.setattr("simzk.partitions.risk.sampled._SETS_AT_ONCE", 2)
+    monkeypatch.setattr("simzk.partitions.risk.assess._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("simzk.partitions.risk.assess._SETS_AT_ONCE", 2)
     assert sampled(BUSY, 300) == whole
 
 
@@ -216,7 +216,7 @@ def test_wide_sets_give_an_interval_from_none_to_all(monkeypatch: pytest.MonkeyP
     assert sampled(wide, 400) == Union(Figure(often, 0.0, often), Figure(share, 0.0, share), exact=False)
     truth = union_exact(BUSY.rates, cut_sets(BUSY.rates, BUSY.places))
     drawn = sampled(BUSY, 4000)
-    monkeypatch.setattr("simzk.partitions.risk.sampled.MOST_RACKS", 1)
+    monkeypatch.setattr("simzk.partitions.risk.assess.MOST_RACKS", 1)
     found = sampled(BUSY, 4000)
     for name in ("per_year", "offline"):
         figure, known = getattr(found, name), getattr(truth, name).value

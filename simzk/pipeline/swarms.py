@@ -1,9 +1,10 @@
-"""Spark data source `simzk_runs`: runs of scenarios, one row per run or per event.
+"""Swarms: scenarios played under many seeds, as the Spark data source `simzk_runs` and as files (docs/pipeline.md).
 
-Options: the scenario files (`load(path)`, separated by commas); `seeds` (number of runs) from `firstSeed` (default 1;
-without both, the scenario's own seed); `kafkaVersion` (default the scenario's own); `rows`: `runs` (default) or
-`events`; `documents=true` for the whole run as JSON in each row of a run; `numPartitions` (tasks). The tasks are slices
-of the runs. A run depends only on its scenario, seed and version, so the rows do not depend on the slices.
+Options of the source: the scenario files (`load(path)`, separated by commas); `seeds` (number of runs) from `firstSeed`
+(default 1; without both, the scenario's own seed); `kafkaVersion` (default the scenario's own); `rows`: `runs`
+(default) or `events`; `documents=true` for the whole run as JSON in each row of a run; `numPartitions` (tasks). The
+tasks are slices of the runs. A run depends only on its scenario, seed and version, so the rows do not depend on the
+slices.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
+import simzk.pipeline
 from simzk.errors import ConfigError
-from simzk.pipeline.spark.columns import batches
-from simzk.pipeline.spark.options import number
+from simzk.pipeline.data_source import batches, number
+from simzk.pipeline.spark_session import in_words, watched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from simzk.scenarios.results import Result
-    from simzk.scenarios.swarm import Run
+    from simzk.scenarios.swarm import OutcomeRow, Run
 
 Row = tuple[object, ...]
 
@@ -206,3 +210,81 @@ class RunsReader(DataSourceReader):
             return batches((row for number, result in told for row in event_rows(number, result)), events_schema())
         rows = (run_row(run.number, play_run(run, documented=self.documented)) for run in partition.runs)
         return batches(rows, runs_schema(), _ROWS_PER_BATCH)
+
+
+TASKS_PER_CORE = 4
+MOST_RUNS_PER_TASK = 64
+
+
+def play_on_spark(
+    spark: SparkSession,
+    files: Sequence[str],
+    seed: int | None,
+    seeds: int | None,
+    version: str,
+    *,
+    documented: bool,
+    progress: Callable[[float], None] | None = None,
+) -> list[Result]:
+    """Play every file with every seed on Spark.
+
+    Args:
+        spark: a session whose workers can import simzk, and read the files at their absolute paths.
+        files: scenario files whose names contain no comma.
+        seed, seeds, version: as of `simzk.scenarios.swarm.plan_runs`.
+        documented: True if the results include their documents.
+        progress: receives the finished share of the runs, 0 to 1.
+
+    Returns:
+        the results in the order of the runs, as in one process.
+
+    Raises:
+        SimzkError: Spark failed; the reason in one line.
+    """
+    strange = next((file for file in files if "," in file), None)
+    if strange is not None:
+        raise ConfigError("Spark splits paths at commas", where=strange, right="a file name without commas")
+    simzk.pipeline.register(spark)
+    runs = len(files) * (seeds or 1)
+    tasks = min(runs, max(spark.sparkContext.defaultParallelism * TASKS_PER_CORE, -(-runs // MOST_RUNS_PER_TASK)))
+    source = spark.read.format("simzk_runs").option("numPartitions", tasks)
+    source = source.option("kafkaVersion", version).option("documents", str(documented).lower())
+    if seed is not None:
+        source = source.option("firstSeed", seed)
+    if seeds is not None:
+        source = source.option("seeds", seeds)
+    frame = source.load(",".join(files))
+    with watched(spark, tasks, progress):
+        table: pa.Table = in_words(frame.toArrow)
+    return [result_of_row(row) for row in table.sort_by("run").to_pylist()]
+
+
+def require_free(out: Path) -> None:
+    """Check that a directory contains no swarm.
+
+    Raises:
+        ConfigError: it contains one.
+    """
+    if (out / "runs.parquet").exists():
+        raise ConfigError("the directory already contains a swarm", where=str(out), right="an empty directory")
+
+
+def write_swarm(out: Path, results: Sequence[Result], outcomes: Iterable[OutcomeRow]) -> None:
+    """Write one row per run and the summary of all runs.
+
+    Raises:
+        ConfigError: the directory cannot be written to.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        rows = (run_row(number, result) for number, result in enumerate(results))
+        for name, table in (
+            ("runs", pa.Table.from_batches(batches(rows, runs_schema()), schema=runs_schema())),
+            ("outcomes", pa.Table.from_batches(batches(outcomes, outcomes_schema()), schema=outcomes_schema())),
+        ):
+            pq.write_table(table, out / f"{name}.parquet")
+    except OSError as error:
+        raise ConfigError(f"cannot write it: {error.strerror}", where=str(out)) from None

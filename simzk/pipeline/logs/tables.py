@@ -1,10 +1,11 @@
-"""Table `zookeeper_log`: the entries of a transaction log as rows, one per step of a multi, with damage reported.
+"""Tables `zookeeper_log` and `zookeeper_snapshot`: log entries and znodes as rows, with damage reported.
 
 Rules of this module:
   - one row per transaction; a multi gives one row per step, all with the multi's zxid, numbered from 0 in `step`; an
     empty multi, which clients can send, gives one row;
   - a field that the transaction type lacks is null;
-  - undecodable bytes give a row with the reason in `damage`; only `file` and `offset` are set beside it.
+  - undecodable bytes of a log give a row with the reason in `damage`; only `file` and `offset` are set beside it;
+  - a server rejects a damaged snapshot as a whole; here a row with the reason follows the rows that could be decoded.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.pipeline.spark.columns import acl_type, acl_value
+from simzk.pipeline.data_source import acl_type, acl_value
 from simzk.zookeeper import transactions as txns
-from simzk.zookeeper.persistence import Damage
+from simzk.zookeeper.persistence import Damage, SnapshotReader
 from simzk.zookeeper.persistence.transaction_log import scan
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from simzk.zookeeper.persistence import Readable
     from simzk.zookeeper.persistence.records import LogEntry
     from simzk.zookeeper.persistence.transaction_log import Seekable
 
@@ -193,3 +195,63 @@ _FIELDS: dict[type, tuple[str, Callable[..., Fields]]] = {
 
 OPERATIONS = tuple(operation for operation, _ in _FIELDS.values())
 """Values of the column `operation`."""
+
+
+@cache
+def snapshot_schema() -> pa.Schema:
+    """Return the Arrow schema of `zookeeper_snapshot`; docs/pipeline.md documents the columns."""
+    import pyarrow as pa
+
+    time = pa.timestamp("us", tz="UTC")
+    return pa.schema(
+        [
+            ("file", pa.string()),
+            ("path", pa.string()),
+            ("data", pa.binary()),
+            ("acl", acl_type()),
+            ("czxid", pa.int64()),
+            ("mzxid", pa.int64()),
+            ("pzxid", pa.int64()),
+            ("ctime", time),
+            ("mtime", time),
+            ("version", pa.int32()),
+            ("cversion", pa.int32()),
+            ("aversion", pa.int32()),
+            ("ephemeral_owner", pa.int64()),
+            ("damage", pa.string()),
+        ]
+    )
+
+
+def snapshot_rows(file: str, stream: Readable) -> Iterator[Row]:
+    """Yield the rows of a snapshot.
+
+    Args:
+        file: name of the snapshot in the rows.
+        stream: the snapshot, decompressed.
+    """
+    reader = SnapshotReader(stream)
+    for path, node in reader:
+        yield (
+            file,
+            path,
+            node.data,
+            acl_value(node.acl),
+            node.czxid,
+            node.mzxid,
+            node.pzxid,
+            node.ctime_ms * 1000,
+            node.mtime_ms * 1000,
+            node.version,
+            node.cversion,
+            node.aversion,
+            node.ephemeral_owner,
+            None,
+        )
+    if reader.damage is not None:
+        yield unread_snapshot(file, str(reader.damage))
+
+
+def unread_snapshot(file: str, why: str) -> Row:
+    """Return the row of a damaged snapshot."""
+    return (file, *(None,) * 12, why)

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simzk.partitions import packed_records
-from simzk.partitions.packed_records import PackedRecords
+from simzk.kafka.columnar import packed_records
+from simzk.kafka.columnar.packed_records import PackedRecords
 
 if TYPE_CHECKING:
     import pytest

@@ -1,16 +1,16 @@
-"""Page of saved results: timelines, sweeps, risks and swarms, each as one or more sections.
+"""Pages of layouts, of runs, and of saved results: timelines, sweeps, risks and swarms.
 
-The classes below list the tables of each kind; docs/pipeline.md, docs/layout.md and docs/risk.md explain their columns.
-A section without rows has a sentence instead.
+The classes below list the tables of each page; docs/pipeline.md, docs/layout.md and docs/risk.md explain the columns of
+saved results. A section without rows has a sentence instead.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from simzk.report import page
-from simzk.report.charts import Areas, Bars
+from simzk.report.charts import MOST_UPRIGHT, Areas, Bars
 from simzk.report.page import Section, Table, Text, Timeline
 from simzk.report.table import length
 
@@ -19,6 +19,172 @@ if TYPE_CHECKING:
 
     from simzk.report.page import Part
     from simzk.report.table import Columns
+
+SHOWN_MAX = 12
+"""Maximum number of runs that are shown in full; failed runs come first."""
+ROWS_MAX = 200
+"""Maximum number of rows of a heat map; those with the most changes are kept."""
+
+BROKER_COLOURS = {"controller": "#f58518", "registered": "#54a24b", "away": "#e4e7eb"}
+LEADER_COLOURS = {"no leader": "#cf222e"}
+IN_SYNC_COLOURS = {
+    "all": "#54a24b",
+    "1 missing": "#eeca3b",
+    "2 missing": "#f58518",
+    "no leader": "#cf222e",
+}
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """A run as tables, all times in seconds of virtual time.
+
+    Args:
+        title: the title of the scenario.
+        heading: file, seed and version.
+        held: whether all expectations and invariants held.
+        outcome: the outcome, in a sentence.
+        replay: the command that replays the run.
+        expectations: `held`, `at_s`, `line`, `name`, `failures`.
+        violations: `at_s`, `invariant`, `event`, `detail`.
+        brokers, leaders, in_sync: spans (`charts`).
+        events: `at_s`, `who`, `what`, `subject`, `before`, `after`.
+    """
+
+    title: str
+    heading: str
+    held: bool
+    outcome: str
+    replay: str
+    expectations: Columns
+    violations: Columns
+    brokers: Columns
+    leaders: Columns
+    in_sync: Columns
+    events: Columns
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One scenario under several versions: events side by side, and the znodes that differ at the end.
+
+    Args:
+        title: the title of the comparison.
+        events: one row per event or step, one column per version; `mark` marks differences.
+        znodes: one row per znode that differs, one column per version.
+    """
+
+    title: str
+    events: Columns
+    znodes: Columns
+
+
+def runs_page(runs: Sequence[RunTables], comparisons: Sequence[Comparison] = ()) -> str:
+    """Return the page of one run, or of several runs with an overview.
+
+    Args:
+        runs: the runs as tables.
+        comparisons: comparisons between runs of one scenario.
+    """
+    assert runs, "a page has one run or more"
+    if len(runs) == 1:
+        (run,) = runs
+        introduction = [Text(run.heading), Text(run.outcome), Text(run.replay, code=True)]
+        return page.to_html(run.title, introduction, _run_sections(run, "run", level=2))
+    failed = [run for run in runs if not run.held]
+    shown = [*failed, *(run for run in runs if run.held)][:SHOWN_MAX]
+    overview: dict[str, Sequence[object]] = {
+        "held": [run.held for run in runs],
+        "scenario": [run.title for run in runs],
+        "run": [run.heading for run in runs],
+        "outcome": [run.outcome for run in runs],
+        "replay command": [run.replay for run in runs],
+    }
+    sections = [Section("All runs", [Table(overview, marked_by="held")])]
+    for compared in comparisons:
+        sections.append(Section(compared.title, [Table(compared.events)]))
+        differing = Table(compared.znodes) if length(compared.znodes) else Text("The znodes are equal.")
+        sections.append(Section("Znodes that differ at the end", [differing], 3))
+    for number, run in enumerate(shown):
+        introduction = [Text(run.heading), Text(run.outcome), Text(run.replay, code=True)]
+        sections += [Section(run.title, introduction), *_run_sections(run, f"run-{number}", level=3)]
+    title = f"{len(runs)} runs, {len(failed)} failed"
+    left = len(runs) - len(shown)
+    return page.to_html(title, [Text(f"{left} are in the overview only.")] if left else [], sections)
+
+
+def _run_sections(run: RunTables, name: str, *, level: int) -> list[Section]:
+    found = [Section("Expectations", [Table(run.expectations, marked_by="held")], level)]
+    if length(run.violations):
+        found.append(Section("Violated invariants", [Table(run.violations)], level))
+    for title, spans, kind, colours in (
+        ("Brokers", run.brokers, "brokers", BROKER_COLOURS),
+        ("Leaders", run.leaders, "leaders", LEADER_COLOURS),
+        ("Replicas in sync", run.in_sync, "in-sync", IN_SYNC_COLOURS),
+    ):
+        kept, left = _most_changed(spans)
+        if length(kept):
+            notes = [Text(f"{left} more with fewer changes are not shown.")] if left else []
+            found.append(Section(title, [*notes, Timeline(kept, f"{name}-{kind}", colours)], level))
+    return [*found, Section("Events", [Table(run.events)], level)]
+
+
+def _most_changed(spans: Columns) -> tuple[Columns, int]:
+    """Return the spans of the rows with the most spans, in the order of the table, and the number of other rows."""
+    counts: dict[object, int] = {}
+    for row in spans["row"]:
+        counts[row] = counts.get(row, 0) + 1
+    if len(counts) <= ROWS_MAX:
+        return spans, 0
+    kept = set(sorted(counts, key=lambda row: -counts[row])[:ROWS_MAX])
+    chosen = [at for at, row in enumerate(spans["row"]) if row in kept]
+    return {name: [column[at] for at in chosen] for name, column in spans.items()}, len(counts) - ROWS_MAX
+
+
+LOAD_COLOURS = {"leads": "#4c78a8", "follows": "#9ecae9", "out of sync": "#cf222e"}
+HELD = {"leads": LOAD_COLOURS["leads"], "holds": "#9ecae9", "out of sync": LOAD_COLOURS["out of sync"]}
+SPREAD_COLOUR = {"brokers": "#4c78a8"}
+
+
+@dataclass(frozen=True)
+class LayoutTables:
+    """A layout as tables; loads in partitions.
+
+    Args:
+        title: the title.
+        facts: `fact`, `value`, and `good`, None for a neutral fact.
+        racks, brokers: `rack` or `broker`, and the partitions that it `leads`, `follows`, has `out of sync`, and
+            `holds`.
+        spread: by load (`lead`, `replicate`) the number of live `brokers` per number of `partitions`; empty for few
+            brokers.
+    """
+
+    title: str
+    facts: Columns
+    racks: Columns
+    brokers: Columns
+    spread: Mapping[str, Columns]
+
+
+def layout_page(tables: LayoutTables) -> str:
+    """Return the page of a layout."""
+    sections = [Section("Summary", [Table(tables.facts, marked_by="good")])]
+    for what, columns in (("rack", tables.racks), ("broker", tables.brokers)):
+        sections.append(Section(f"Loads of {what}s", _loads(columns, what)))
+    for what, columns in tables.spread.items():
+        title = f"Live brokers by number of partitions that they {what}"
+        bars = Bars(columns, f"spread-{what}", "partitions", SPREAD_COLOUR, "brokers", upright=True)
+        sections.append(Section(title, [bars] if length(columns) else [Text("No broker is live.")]))
+    return page.to_html(tables.title, [], sections)
+
+
+def _loads(columns: Columns, what: str) -> list[Part]:
+    if not length(columns):
+        return [Text(f"No {what}s.")]
+    if length(columns) > MOST_UPRIGHT:  # lines instead of stacked bars
+        return [Bars(columns, f"{what}s", what, HELD, "partitions", upright=True), Table(columns)]
+    return [Bars(columns, f"{what}s", what, LOAD_COLOURS, "partitions", upright=True, stacked=True), Table(columns)]
+
 
 OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED, OK = "offline", "under min ISR", "under-replicated", "all in sync"
 STATE_COLOURS = {OFFLINE: "#cf222e", UNDER_MIN_ISR: "#f58518", UNDER_REPLICATED: "#eeca3b", OK: "#54a24b"}
@@ -119,7 +285,10 @@ class SwarmTables:
     numbers: Columns
 
 
-def to_html(saved: Sequence[TimelinesTables | SweepTables | RiskTables | SwarmTables]) -> str:
+SavedTables: TypeAlias = TimelinesTables | SweepTables | RiskTables | SwarmTables
+
+
+def results_page(saved: Sequence[SavedTables]) -> str:
     """Return one page of all results, in their order."""
     assert saved, "a page has one result or more"
     sections: list[Section] = []
@@ -127,13 +296,13 @@ def to_html(saved: Sequence[TimelinesTables | SweepTables | RiskTables | SwarmTa
         alone = len(saved) == 1
         if not alone:
             sections.append(Section(tables.title, [Text(text) for text in tables.summary]))
-        sections += _sections(tables, f"p{number}", 2 if alone else 3)
+        sections += _result_sections(tables, f"p{number}", 2 if alone else 3)
     if len(saved) == 1:
         return page.to_html(saved[0].title, [Text(text) for text in saved[0].summary], sections)
     return page.to_html("simzk report", [], sections)
 
 
-def _sections(tables: TimelinesTables | SweepTables | RiskTables | SwarmTables, name: str, level: int) -> list[Section]:
+def _result_sections(tables: SavedTables, name: str, level: int) -> list[Section]:
     if isinstance(tables, TimelinesTables):
         found = _timelines(tables, name)
     elif isinstance(tables, SweepTables):

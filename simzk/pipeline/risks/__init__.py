@@ -1,1 +1,0 @@
-"""Risk of a layout and of alternative assignments, computed on Spark."""

@@ -1,1 +1,0 @@
-"""Runs of scenarios under many seeds, as Spark tables."""
