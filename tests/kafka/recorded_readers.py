@@ -31,6 +31,7 @@ from simzk.kafka.schemas import (
     topic,
 )
 from simzk.kafka.schemas.json_text import NoJsonError
+from tests.kafka.foreign_znodes import decode_migration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,14 +105,14 @@ DECODERS: dict[str, Decoder] = {
     "topic": _topic,
     "state": _state,
     "config": lambda data, reading: config.decode("/z", data, reading),
-    "isr_change": lambda data, reading: sorted({str(p) for p in admin.decode_isr_change("/z", data, reading)}),
-    "election": lambda data, reading: sorted({str(p) for p in admin.decode_preferred_election("/z", data, reading)}),
+    "isr_change": lambda data, reading: sorted({str(p) for p in admin.decode_partitions("/z", data, reading)}),
+    "election": lambda data, reading: sorted({str(p) for p in admin.decode_partitions("/z", data, reading)}),
     "log_dir_event": lambda data, reading: broker_registration.decode_log_dir_failure("/z", data, reading),
     "offset": lambda data, _: None if data is None else consumer.decode_offset("/z", data),
     "cluster_id": lambda data, reading: cluster.decode_cluster_id("/z", data, reading),
     "producer_ids": _producer_ids,
     "feature": _reads(feature.decode),
-    "migration": _reads(cluster.decode_migration),
+    "migration": _reads(decode_migration),
     "acl": _reads(acl.decode),
     "acl_change": _reads(acl.decode_change),
     "token": _reads(delegation_token.decode),

@@ -11,6 +11,7 @@ from simzk.kafka.requests import Error
 from simzk.kafka.schemas import acl
 from simzk.kafka.schemas.acl import AclEntry
 from tests.kafka.clusters import cluster, happened, quiet
+from tests.kafka.foreign_znodes import decode_extended_change
 
 ALICE, BOB = AclEntry("User:alice", "Read"), AclEntry("User:bob", "Write", "Deny", "127.0.0.9")
 RESOURCE = "/kafka-acl/Group/g"
@@ -97,4 +98,4 @@ def test_invalid_notifications_are_rejected() -> None:
     with pytest.raises(ZnodeError, match="Type:name"):
         acl.decode_change("/z", b"t1")
     with pytest.raises(ZnodeError, match="patternType"):
-        acl.decode_extended_change("/z", b'{"version":1,"resourceType":"TOPIC","name":"t","patternType":"SOME"}')
+        decode_extended_change("/z", b'{"version":1,"resourceType":"TOPIC","name":"t","patternType":"SOME"}')

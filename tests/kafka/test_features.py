@@ -11,6 +11,7 @@ from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import broker_registration, controller, feature
 from simzk.kafka.schemas.feature import ENABLED, FeatureZnode, Levels
 from tests.kafka.clusters import quiet
+from tests.kafka.foreign_znodes import decode_registration
 
 V1 = '{"features":{"f":{"min_version_level":1,"max_version_level":3}},"version":1,"status":1}'
 V2 = '{"features":{"f":{"max_version_level":3}},"version":2,"status":1}'
@@ -66,5 +67,5 @@ def test_features_of_a_broker_round_trip() -> None:
 def test_a_kraft_controller_is_decoded() -> None:
     written = controller.encode_v2(3000, 5, kraft_epoch=7)
     assert controller.decode("/controller", written) == 3000
-    assert controller.decode_registration("/controller", written) == (3000, 7)
-    assert controller.decode_registration("/controller", controller.encode_v1(1, 5)) == (1, None)
+    assert decode_registration("/controller", written) == (3000, 7)
+    assert decode_registration("/controller", controller.encode_v1(1, 5)) == (1, None)

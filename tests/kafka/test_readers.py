@@ -17,6 +17,7 @@ from simzk.kafka.releases.versions import VERSIONS
 from simzk.kafka.schemas import controller, scram
 from simzk.kafka.schemas.json_text import LENIENT
 from simzk.kafka.tools.reassign_partitions import read_plan
+from tests.kafka.foreign_znodes import decode_registration
 from tests.kafka.recorded_readers import DECODERS, KINDS, RELEASES, cases, read_by, why_not_compared
 from tests.kafka.znode_codecs import READERS
 
@@ -233,7 +234,7 @@ def test_any_data_are_decoded_or_rejected(path: str, data: st.DataObject) -> Non
     written = data.draw(mistakes(text))
     _read_or_refused(path, lambda: reader_of(path)(path, written))
     if path == "/controller":
-        _read_or_refused(path, lambda: controller.decode_registration(path, written))
+        _read_or_refused(path, lambda: decode_registration(path, written))
 
 
 @pytest.mark.parametrize("kind", sorted(DECODERS))

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka.schemas import config, delegation_token, scram
 from simzk.kafka.schemas.broker_registration import decode_log_dir_failure, encode_log_dir_failure
-from simzk.kafka.schemas.cluster import Migration, decode_migration, encode_migration
 from simzk.kafka.schemas.delegation_token import DelegationToken
 from tests.kafka.clusters import cluster, quiet
+from tests.kafka.foreign_znodes import Migration, decode_migration, encode_migration
 
 PATH = "/config/users/a%40b"
 TOKEN = DelegationToken("abc", "User:a@b", "User:c", ("User:d", "User:e"), 2**40, 2**41, 2**42)

@@ -22,6 +22,7 @@ from simzk.kafka.schemas import (
     topic,
 )
 from simzk.kafka.tools.acls import acl_rules_of
+from tests.kafka.foreign_znodes import decode_extended_change, decode_migration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -56,7 +57,7 @@ _0_8_0 = Writers(
     controller.encode_v1_spaced,
     config.encode_change_of_topic,
     admin.encode_reassignment_spaced,
-    admin.encode_preferred_election_spaced,
+    admin.encode_partitions_spaced,
 )
 _0_8_1 = Writers(
     broker_registration.encode_v1,
@@ -65,7 +66,7 @@ _0_8_1 = Writers(
     controller.encode_v1,
     config.encode_change_of_topic,
     admin.encode_reassignment,
-    admin.encode_preferred_election,
+    admin.encode_partitions,
 )
 _0_9 = replace(_0_8_1, broker=broker_registration.encode_v2, change=config.encode_change_v1)
 _0_10_0 = replace(_0_9, broker=broker_registration.encode_v3)
@@ -104,17 +105,17 @@ READERS: tuple[tuple[str, Reader], ...] = (
     (r"/config/changes/[^/]+", config.decode_change),
     (r"/config/(topics|clients|brokers|ips|users)/[^/]+(/clients/[^/]+)?", config.decode),
     (r"/admin/reassign_partitions", admin.decode_reassignment),
-    (r"/admin/preferred_replica_election", admin.decode_preferred_election),
-    (r"/isr_change_notification/[^/]+", admin.decode_isr_change),
+    (r"/admin/preferred_replica_election", admin.decode_partitions),
+    (r"/isr_change_notification/[^/]+", admin.decode_partitions),
     (r"/log_dir_event_notification/[^/]+", broker_registration.decode_log_dir_failure),
     (r"/cluster/id", cluster.decode_cluster_id),
     (r"/feature", feature.decode),
-    (r"/migration", cluster.decode_migration),
+    (r"/migration", decode_migration),
     (r"/latest_producer_id_block", cluster.decode_producer_ids),
     (r"/delegation_token/tokens/[^/]+", delegation_token.decode),
     (r"/kafka-acl/[^/]+/[^/]+|/kafka-acl-extended/prefixed/[^/]+/[^/]+", acl.decode),
     (r"/kafka-acl-changes/[^/]+", acl.decode_change),
-    (r"/kafka-acl-extended-changes/[^/]+", acl.decode_extended_change),
+    (r"/kafka-acl-extended-changes/[^/]+", decode_extended_change),
     (r"/consumers/[^/]+/ids/[^/]+", consumer.decode),
     (r"/consumers/[^/]+/owners/[^/]+/\d+", lambda _, data: data.decode()),
     (r"/consumers/[^/]+/offsets/[^/]+/\d+", consumer.decode_offset),
@@ -150,9 +151,9 @@ def written_again(release: str, path: str, data: bytes) -> bytes:
         case ["admin", "reassign_partitions"]:
             return writers.reassignment(admin.decode_reassignment(path, data))
         case ["admin", "preferred_replica_election"]:
-            return writers.election(admin.decode_preferred_election(path, data))
+            return writers.election(admin.decode_partitions(path, data))
         case ["isr_change_notification", _]:
-            return admin.encode_isr_change(admin.decode_isr_change(path, data))
+            return admin.encode_partitions(admin.decode_partitions(path, data))
         case ["cluster", "id"]:
             return cluster.encode_cluster_id(cluster.decode_cluster_id(path, data))
         case ["feature"]:
@@ -168,7 +169,7 @@ def written_again(release: str, path: str, data: bytes) -> bytes:
             notice = acl.decode_change(path, data)
             return acl.encode_change(notice.kind, notice.name)
         case ["kafka-acl-extended-changes", _]:
-            return acl.encode_extended_change(*acl.decode_extended_change(path, data))
+            return acl.encode_extended_change(*decode_extended_change(path, data))
         case ["kafka-acl" | "kafka-acl-extended", *_]:
             major, minor, patch = number_of(release)[:3]
             rules = acl_rules_of((major, minor, patch))

@@ -26,7 +26,7 @@ from simzk.jvm.scala_collections import immutable_order, mutable_set_order
 from simzk.kafka import paths
 from simzk.kafka.requests import ERRORS, AlterPartitionRequest, AlterPartitionResponse, Error, IsrProposal
 from simzk.kafka.rpc import Connections, Disconnected
-from simzk.kafka.schemas.admin import encode_isr_change
+from simzk.kafka.schemas.admin import encode_partitions
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import PERSISTENT_SEQUENTIAL
 from simzk.partitions.arrays import NONE, any_of, contained
@@ -362,4 +362,4 @@ class IsrWrites:
         changed, self._changed = self._changed_in_order(), {}
         self._last_announcement_us = now_us
         with contextlib.suppress(SessionExpiredError):
-            await self._client.create(paths.ISR_CHANGE_PREFIX, encode_isr_change(changed), PERSISTENT_SEQUENTIAL)
+            await self._client.create(paths.ISR_CHANGE_PREFIX, encode_partitions(changed), PERSISTENT_SEQUENTIAL)

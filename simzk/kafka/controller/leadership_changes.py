@@ -39,7 +39,7 @@ from simzk.kafka.requests import (
     Proposals,
 )
 from simzk.kafka.schemas import admin
-from simzk.kafka.schemas.admin import decode_isr_change
+from simzk.kafka.schemas.admin import decode_partitions
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition, partition_set
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.partitions.arrays import NONE, among, any_of, by_broker, sizes, widen
@@ -158,8 +158,8 @@ class LeaderElections(ControllerPart):
         if found is None:
             return []
         if client.version.controller.fails_on_invalid_json:
-            return admin.decode_preferred_election(path, found[0], client.version.reading)
-        return client.decode(admin.decode_preferred_election, path, found[0]) or []
+            return admin.decode_partitions(path, found[0], client.version.reading)
+        return client.decode(admin.decode_partitions, path, found[0]) or []
 
     async def _delete_znode(self) -> None:
         delete = Delete(paths.PREFERRED_ELECTION, ANY_VERSION)
@@ -318,7 +318,7 @@ class IsrChanges(ControllerPart):
         client = self._client
         names = await client.children(paths.ISR_CHANGES)
         try:
-            announced = await client.notifications(paths.ISR_CHANGES, names, decode_isr_change)
+            announced = await client.notifications(paths.ISR_CHANGES, names, decode_partitions)
             await self._update([partition for changed in announced for partition in changed])
         finally:
             await client.delete_children(paths.ISR_CHANGES, names, self._context.epoch_version)

@@ -110,7 +110,7 @@ class ZnodeRules:
     )
     """Encode `/admin/reassign_partitions`."""
     encode_election: Callable[[Iterable[TopicPartition]], bytes] = by_release(
-        {OLDEST: admin.encode_preferred_election_spaced, (0, 8, 1): admin.encode_preferred_election}
+        {OLDEST: admin.encode_partitions_spaced, (0, 8, 1): admin.encode_partitions}
     )
     """Encode `/admin/preferred_replica_election`."""
     encode_config_change: Callable[[str], bytes] = by_release(

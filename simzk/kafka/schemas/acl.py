@@ -143,23 +143,3 @@ def encode_extended_change(kind: str, name: str, pattern: str) -> bytes:
     '{"version":1,"resourceType":"Topic","name":"pre","patternType":"PREFIXED"}'
     """
     return write({"version": VERSION, "resourceType": kind, "name": name, "patternType": pattern})
-
-
-def decode_extended_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> AclResource:
-    """Decode the resource of such a notification.
-
-    Raises:
-        ZnodeError: the data are invalid; names path, field and reason.
-    """
-    fields = read_object(path, data, reading)
-    for field in fields.fields:
-        if field not in ("version", "resourceType", "name", "patternType"):
-            raise fields.wrong(field, "only version, resourceType, name and patternType")
-    if fields.integer("version", 0) > VERSION:
-        raise fields.wrong("version", f"{VERSION} or less")
-    kind, name, pattern = fields.text("resourceType"), fields.text("name"), fields.text("patternType")
-    if pattern.upper() not in PATTERNS:
-        raise fields.wrong("patternType", ", ".join(PATTERNS))
-    if not name or (reading.rejects_unknown_acls and kind.lower() not in KINDS):
-        raise fields.wrong("name" if not name else "resourceType", "a resource")
-    return AclResource(kind, name, pattern)

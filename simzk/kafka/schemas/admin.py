@@ -69,15 +69,6 @@ def read(path: str, data: bytes | None, reading: Reading) -> list[Entry]:
     return [_entry(bean) for bean in beans if bean is not None]
 
 
-def broker_ids(entry: JsonObject) -> tuple[int, ...]:
-    """Return the replicas of an entry.
-
-    Raises:
-        ZnodeError: they are not a list of numbers.
-    """
-    return entry.integers("replicas")
-
-
 def _beans(path: str, partitions: list[JsonValue]) -> Iterator[JsonObject | None]:
     """Yield each entry with converted values; None for null."""
     for index, value in enumerate(partitions):
@@ -100,7 +91,7 @@ def _beans(path: str, partitions: list[JsonValue]) -> Iterator[JsonObject | None
 
 
 def _entry(bean: JsonObject) -> Entry:
-    return TopicPartition(bean.text("topic", ""), bean.integer("partition")), broker_ids(bean)
+    return TopicPartition(bean.text("topic", ""), bean.integer("partition")), bean.integers("replicas")
 
 
 def _object(path: str, value: JsonValue, place: str = "") -> dict[str, JsonValue]:
@@ -191,50 +182,40 @@ def read_reassignment(
     fields = read_object(path, data, reading)
     if "partitions" not in fields.fields:
         return []
-    return [(_partition(entry), broker_ids(entry)) for entry in fields.objects("partitions")]
+    return [(_partition(entry), entry.integers("replicas")) for entry in fields.objects("partitions")]
 
 
-def encode_preferred_election(partitions: Iterable[TopicPartition]) -> bytes:
-    """Encode as the tool does from 0.8.1 on.
+def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
+    """Encode a preferred election as the tool does from 0.8.1 on, or ISR changes as a leader of 0.9 to 2.6 does.
 
-    >>> encode_preferred_election([TopicPartition("t", 1)]).decode()
+    >>> encode_partitions([TopicPartition("t", 1)]).decode()
     '{"version":1,"partitions":[{"topic":"t","partition":1}]}'
     """
-    return write(_preferred_election(partitions))
+    return write(_partitions(partitions))
 
 
-def encode_preferred_election_spaced(partitions: Iterable[TopicPartition]) -> bytes:
-    """Encode as Kafka 0.8.0 does.
+def encode_partitions_spaced(partitions: Iterable[TopicPartition]) -> bytes:
+    """Encode a preferred election as Kafka 0.8.0 does.
 
-    >>> encode_preferred_election_spaced([TopicPartition("t", 1)]).decode()
+    >>> encode_partitions_spaced([TopicPartition("t", 1)]).decode()
     '{ "partitions":[ { "partition":1, "topic":"t" } ], "version":1 }'
     """
-    return write_spaced(_preferred_election(partitions))
+    return write_spaced(_partitions(partitions))
 
 
-def _preferred_election(partitions: Iterable[TopicPartition]) -> dict[str, object]:
+def _partitions(partitions: Iterable[TopicPartition]) -> dict[str, object]:
     entries = [{"topic": partition.topic, "partition": partition.partition} for partition in partitions]
     return {"version": 1, "partitions": entries}
 
 
-def decode_preferred_election(path: str, data: bytes | None, reading: Reading = LENIENT) -> list[TopicPartition]:
-    """Decode the partitions of a preferred election.
+def decode_partitions(path: str, data: bytes | None, reading: Reading = LENIENT) -> list[TopicPartition]:
+    """Decode the partitions of a preferred election, or with ISR changes.
 
     Raises:
         NoJsonError: the data are not JSON; Kafka 1.1 and later reads no partitions.
         ZnodeError: the data are invalid; names path, field and reason.
     """
     return [_partition(entry) for entry in read_object(path, data, reading).objects("partitions")]
-
-
-def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
-    """Encode as a leader of 0.9 to 2.6 does after ISR changes, in the same form."""
-    return encode_preferred_election(partitions)
-
-
-def decode_isr_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> list[TopicPartition]:
-    """Decode the partitions with ISR changes; see `decode_preferred_election` for errors."""
-    return decode_preferred_election(path, data, reading)
 
 
 def _partition(entry: JsonObject) -> TopicPartition:

@@ -40,13 +40,24 @@ class BrokerRegistration(NamedTuple):
     features: tuple[SupportedFeature, ...] = ()
 
 
+_ORDER_UNTIL_0_10_1: Final = ("jmx_port", "timestamp", "endpoints", "host", "version", "port", "rack")
+_ORDER_OF_2_12: Final = (
+    *("listener_security_protocol_map", "endpoints", "rack", "jmx_port", "host", "timestamp", "port", "version"),
+)
+_ORDER_OF_2_13: Final = (
+    *("features", "listener_security_protocol_map", "endpoints", "rack", "jmx_port", "port", "host", "version"),
+    "timestamp",
+)
+"""Order of the fields in the Scala maps of a release."""
+
+
 def encode_v1_spaced(registration: BrokerRegistration) -> bytes:
     """Encode as Kafka 0.8.0 does.
 
     >>> encode_v1_spaced(BrokerRegistration("h", 1, timestamp_ms=7)).decode()
     '{ "host":"h", "jmx_port":-1, "port":1, "timestamp":"7", "version":1 }'
     """
-    return write_spaced(_of_0_8(registration))
+    return write_spaced(_fields(registration, 1))
 
 
 def encode_v1(registration: BrokerRegistration) -> bytes:
@@ -55,7 +66,7 @@ def encode_v1(registration: BrokerRegistration) -> bytes:
     >>> encode_v1(BrokerRegistration("h", 1, timestamp_ms=7)).decode()
     '{"jmx_port":-1,"timestamp":"7","host":"h","version":1,"port":1}'
     """
-    return write(_of_0_8(registration))
+    return _encode(registration, 1, _ORDER_UNTIL_0_10_1)
 
 
 def encode_v2(registration: BrokerRegistration) -> bytes:
@@ -64,7 +75,7 @@ def encode_v2(registration: BrokerRegistration) -> bytes:
     >>> encode_v2(BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()
     '{"jmx_port":-1,"timestamp":"7","endpoints":["PLAINTEXT://h:1"],"host":"h","version":2,"port":1}'
     """
-    return write(_of_0_9(registration, 2))
+    return _encode(registration, 2, _ORDER_UNTIL_0_10_1)
 
 
 def encode_v3(registration: BrokerRegistration) -> bytes:
@@ -73,31 +84,7 @@ def encode_v3(registration: BrokerRegistration) -> bytes:
     >>> encode_v3(BrokerRegistration("h", 1, "r", ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[-44:]
     ',"host":"h","version":3,"port":1,"rack":"r"}'
     """
-    fields = _of_0_9(registration, 3)
-    if registration.rack is not None:
-        fields["rack"] = registration.rack
-    return write(fields)
-
-
-def _of_0_8(registration: BrokerRegistration) -> dict[str, object]:
-    return {
-        "jmx_port": registration.jmx_port,
-        "timestamp": str(registration.timestamp_ms),
-        "host": registration.host,
-        "version": 1,
-        "port": registration.port,
-    }
-
-
-def _of_0_9(registration: BrokerRegistration, version: int) -> dict[str, object]:
-    return {
-        "jmx_port": registration.jmx_port,
-        "timestamp": str(registration.timestamp_ms),
-        "endpoints": list(registration.endpoints),
-        "host": registration.host or None,
-        "version": version,
-        "port": registration.port,
-    }
+    return _encode(registration, 3, _ORDER_UNTIL_0_10_1)
 
 
 def encode_v4_of_2_12(registration: BrokerRegistration) -> bytes:
@@ -106,18 +93,7 @@ def encode_v4_of_2_12(registration: BrokerRegistration) -> bytes:
     >>> encode_v4_of_2_12(BrokerRegistration("h", 1, "r", ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[-73:]
     '"rack":"r","jmx_port":-1,"host":"h","timestamp":"7","port":1,"version":4}'
     """
-    fields: dict[str, object] = {
-        "listener_security_protocol_map": dict(registration.protocols),
-        "endpoints": list(registration.endpoints),
-    }
-    if registration.rack is not None:
-        fields["rack"] = registration.rack
-    fields["jmx_port"] = registration.jmx_port
-    fields["host"] = registration.host or None
-    fields["timestamp"] = str(registration.timestamp_ms)
-    fields["port"] = registration.port
-    fields["version"] = 4
-    return write(fields)
+    return _encode(registration, 4, _ORDER_OF_2_12)
 
 
 def encode_v2_of_2_12(registration: BrokerRegistration) -> bytes:
@@ -126,7 +102,7 @@ def encode_v2_of_2_12(registration: BrokerRegistration) -> bytes:
     >>> encode_v2_of_2_12(BrokerRegistration("h", 1, "r", ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()
     '{"endpoints":["PLAINTEXT://h:1"],"jmx_port":-1,"host":"h","timestamp":"7","port":1,"version":2}'
     """
-    return _in_order(registration, ("endpoints", "jmx_port", "host", "timestamp", "port", "version"))
+    return _encode(registration, 2, _ORDER_OF_2_12)
 
 
 def encode_v2_of_2_13(registration: BrokerRegistration) -> bytes:
@@ -135,12 +111,7 @@ def encode_v2_of_2_13(registration: BrokerRegistration) -> bytes:
     >>> encode_v2_of_2_13(BrokerRegistration("h", 1, "r", ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()
     '{"endpoints":["PLAINTEXT://h:1"],"jmx_port":-1,"port":1,"host":"h","version":2,"timestamp":"7"}'
     """
-    return _in_order(registration, ("endpoints", "jmx_port", "port", "host", "version", "timestamp"))
-
-
-def _in_order(registration: BrokerRegistration, order: tuple[str, ...]) -> bytes:
-    fields = _of_0_9(registration, 2)
-    return write({field: fields[field] for field in order})
+    return _encode(registration, 2, _ORDER_OF_2_13)
 
 
 def encode_v4(registration: BrokerRegistration) -> bytes:
@@ -149,7 +120,7 @@ def encode_v4(registration: BrokerRegistration) -> bytes:
     >>> encode_v4(BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[-62:]
     '"jmx_port":-1,"port":1,"host":"h","version":4,"timestamp":"7"}'
     """
-    return _encode_of_2_13(registration, 4)
+    return _encode(registration, 4, _ORDER_OF_2_13)
 
 
 def encode_v5(registration: BrokerRegistration) -> bytes:
@@ -158,22 +129,33 @@ def encode_v5(registration: BrokerRegistration) -> bytes:
     >>> encode_v5(BrokerRegistration("h", 1, None, ("PLAINTEXT://h:1",), timestamp_ms=7)).decode()[:60]
     '{"features":{},"listener_security_protocol_map":{"PLAINTEXT"'
     """
-    return _encode_of_2_13(registration, 5)
+    return _encode(registration, 5, _ORDER_OF_2_13)
 
 
-def _encode_of_2_13(registration: BrokerRegistration, version: int) -> bytes:
-    supported = {f.name: {"min_version": f.lowest, "max_version": f.highest} for f in registration.features}
-    fields: dict[str, object] = {"features": in_java_map_order(supported)} if version >= 5 else {}
-    fields["listener_security_protocol_map"] = dict(registration.protocols)
-    fields["endpoints"] = list(registration.endpoints)
-    if registration.rack is not None:
+def _encode(registration: BrokerRegistration, version: int, order: tuple[str, ...]) -> bytes:
+    fields = _fields(registration, version)
+    return write({field: fields[field] for field in order if field in fields})
+
+
+def _fields(registration: BrokerRegistration, version: int) -> dict[str, object]:
+    """Return the fields of a version of the schema."""
+    fields: dict[str, object] = {
+        "jmx_port": registration.jmx_port,
+        "timestamp": str(registration.timestamp_ms),
+        "host": registration.host if version == 1 else registration.host or None,
+        "version": version,
+        "port": registration.port,
+    }
+    if version >= 2:
+        fields["endpoints"] = list(registration.endpoints)
+    if version >= 3 and registration.rack is not None:
         fields["rack"] = registration.rack
-    fields["jmx_port"] = registration.jmx_port
-    fields["port"] = registration.port
-    fields["host"] = registration.host or None
-    fields["version"] = version
-    fields["timestamp"] = str(registration.timestamp_ms)
-    return write(fields)
+    if version >= 4:
+        fields["listener_security_protocol_map"] = dict(registration.protocols)
+    if version >= 5:
+        supported = {f.name: {"min_version": f.lowest, "max_version": f.highest} for f in registration.features}
+        fields["features"] = in_java_map_order(supported)
+    return fields
 
 
 def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> BrokerRegistration:

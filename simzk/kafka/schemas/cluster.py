@@ -1,17 +1,13 @@
-"""Cluster-wide znodes and UUIDs: cluster id, producer id blocks, KRaft migration (docs/reference/kafka.md §1.3)."""
+"""Cluster-wide znodes and UUIDs: cluster id, producer id blocks (docs/reference/kafka.md §1.3)."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from simzk.jvm.numbers import parse_long
-from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka.schemas.json_text import LENIENT, Reading, read_object, write
-
-if TYPE_CHECKING:
-    from simzk.jvm.scala_collections import Scala
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 
@@ -99,45 +95,3 @@ def canonical_uuid(text: str) -> str | None:
     except binascii.Error:
         return None
     return base64.urlsafe_b64encode(bits).decode().rstrip("=")
-
-
-class Migration(NamedTuple):
-    """Progress of a migration: the KRaft controller, its epochs, and the last migrated offset."""
-
-    controller_id: int
-    controller_epoch: int
-    metadata_epoch: int
-    metadata_offset: int
-
-
-def encode_migration(migration: Migration, scala: Scala) -> bytes:
-    """Encode as the KRaft controller of 3.4 and later does.
-
-    >>> encode_migration(Migration(1, 2, 3, 4), "2.13").decode()[:67]
-    '{"version":0,"kraft_metadata_offset":4,"kraft_controller_id":1,"kra'
-    """
-    fields: dict[str, object] = {
-        "version": 0,
-        "kraft_controller_id": migration.controller_id,
-        "kraft_controller_epoch": migration.controller_epoch,
-        "kraft_metadata_epoch": migration.metadata_epoch,
-        "kraft_metadata_offset": migration.metadata_offset,
-    }
-    return write({field: fields[field] for field in immutable_order(fields, scala)})
-
-
-def decode_migration(path: str, data: bytes | None, reading: Reading = LENIENT) -> Migration:
-    """Decode the progress of the migration.
-
-    Raises:
-        ZnodeError: the data are invalid; names path, field and reason.
-    """
-    fields = read_object(path, data, reading)
-    if fields.integer("version") != 0:
-        raise fields.wrong("version", "0")
-    return Migration(
-        fields.integer("kraft_controller_id"),
-        fields.integer("kraft_controller_epoch"),
-        fields.integer("kraft_metadata_epoch"),
-        fields.long("kraft_metadata_offset"),
-    )

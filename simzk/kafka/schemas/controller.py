@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_int
 from simzk.kafka.schemas.json_text import LENIENT, Reading, read_object, shown, write, write_spaced
 
 NO_KRAFT_EPOCH = -1
 """Epoch in the registration of a broker, which is no KRaft controller."""
-
-
-class ControllerRegistration(NamedTuple):
-    """Content of `/controller`.
-
-    Args:
-        broker: id of the controller.
-        kraft_epoch: epoch of a KRaft controller during the migration; `NO_KRAFT_EPOCH` for a broker; None: written by a
-            release before 3.4.
-    """
-
-    broker: int
-    kraft_epoch: int | None = None
 
 
 def encode_v1(broker_id: int, timestamp_ms: int) -> bytes:
@@ -72,20 +57,6 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> int:
         if bare is None:
             raise ZnodeError(error.what, where=path, right=f"{error.right}, or a bare number") from None
         return bare
-
-
-def decode_registration(path: str, data: bytes | None, reading: Reading = LENIENT) -> ControllerRegistration:
-    """Decode the registration as Kafka 3.4 and later does.
-
-    Raises:
-        ZnodeError: the data are invalid; names path, field and reason.
-
-    >>> decode_registration("/controller", encode_v2(3000, 5, 7))
-    ControllerRegistration(broker=3000, kraft_epoch=7)
-    """
-    fields = read_object(path, data, reading)
-    epoch = fields.integer("kraftControllerEpoch") if "kraftControllerEpoch" in fields.fields else None
-    return ControllerRegistration(fields.integer("brokerid"), epoch)
 
 
 def encode_epoch(epoch: int) -> bytes:
