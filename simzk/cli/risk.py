@@ -107,8 +107,7 @@ def risk(
     ] = None,
 ) -> None:
     """Compute the probability of outages and data loss per year and topic, for this and other assignments."""
-    from simzk.pipeline.risks import rates_spec
-    from simzk.pipeline.risks import plan_risk
+    from simzk.pipeline.risks import plan_risk, rates_spec
 
     spec = rates_spec(
         rates,
