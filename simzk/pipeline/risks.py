@@ -53,7 +53,7 @@ to six hours (Dean, at Google I/O 2008 and LADIS 2009). That no rack is destroye
 LEAST_HOURS, MOST = 0.001, 1_000_000
 """Bounds of hours (seconds to a century) and of failures per year; beyond them, shares of time lose all digits."""
 
-Said = dict[str, float]
+RateValues = dict[str, float]
 
 
 class RatesSpec(NamedTuple):
@@ -65,10 +65,10 @@ class RatesSpec(NamedTuple):
         where: the file, for error messages.
     """
 
-    broker: Said
-    rack: Said
-    brokers: dict[int, Said]
-    racks: dict[str, Said]
+    broker: RateValues
+    rack: RateValues
+    brokers: dict[int, RateValues]
+    racks: dict[str, RateValues]
     where: str
 
 
@@ -89,26 +89,26 @@ def rates_spec(file: Path | None, broker: Mapping[str, float | None], rack: Mapp
         raise ConfigError(f"{unknown[0]!r} is no table of rates", where=where, right="broker, rack, brokers, racks")
     singles = {name: _table(tables.get(name, {}), f"{where}: {name}") for name in ("brokers", "racks")}
     ids = {}
-    for text, said in singles["brokers"].items():
+    for text, values in singles["brokers"].items():
         if not (text.isascii() and text.isdecimal()):
             raise ConfigError(
                 f"{text!r} is no broker id", where=f"{where}: brokers", right="a number, as in [brokers.7]"
             )
-        ids[int(text)] = _said(said, f"{where}: brokers.{text}")
+        ids[int(text)] = _rate_values(values, f"{where}: brokers.{text}")
     return RatesSpec(
-        broker=BROKER | _said(tables.get("broker", {}), f"{where}: broker") | _options(broker, "--broker"),
-        rack=RACK | _said(tables.get("rack", {}), f"{where}: rack") | _options(rack, "--rack"),
+        broker=BROKER | _rate_values(tables.get("broker", {}), f"{where}: broker") | _options(broker, "--broker"),
+        rack=RACK | _rate_values(tables.get("rack", {}), f"{where}: rack") | _options(rack, "--rack"),
         brokers=ids,
-        racks={name: _said(said, f"{where}: racks.{name}") for name, said in singles["racks"].items()},
+        racks={name: _rate_values(values, f"{where}: racks.{name}") for name, values in singles["racks"].items()},
         where=where,
     )
 
 
 def cluster_rates(spec: RatesSpec, brokers: Brokers) -> ClusterRates:
-    """The rates of a cluster.
+    """Return the rates of a cluster.
 
     Raises:
-        ConfigError: something is said of a broker or a rack that the layout does not have.
+        ConfigError: rates name a broker or a rack that the layout does not have.
     """
     ids = brokers.ids.tolist()
     for broker in sorted(set(spec.brokers) - set(ids)):
@@ -118,14 +118,14 @@ def cluster_rates(spec: RatesSpec, brokers: Brokers) -> ClusterRates:
     of_brokers = [spec.broker | spec.brokers.get(broker, {}) for broker in ids]
     of_racks = {name: spec.rack | spec.racks.get(name, {}) for name in brokers.rack_names}
 
-    def rate(said: Said, often: str, long: str) -> Rate:
-        return Rate(said[often], said[long])
+    def rate(values: RateValues, often: str, long: str) -> Rate:
+        return Rate(values[often], values[long])
 
     kinds = [
         rates_of(
             brokers,
-            [rate(said, *keys) for said in of_brokers],
-            {name: rate(said, *keys) for name, said in of_racks.items()},
+            [rate(values, *keys) for values in of_brokers],
+            {name: rate(values, *keys) for name, values in of_racks.items()},
         )
         for keys in (KEYS[:2], KEYS[2:])
     ]
@@ -149,11 +149,11 @@ def _table(found: object, where: str) -> dict[str, Any]:
     return found
 
 
-def _said(found: object, where: str) -> Said:
+def _rate_values(found: object, where: str) -> RateValues:
     return {key: _number(key, value, where) for key, value in _table(found, where).items()}
 
 
-def _options(given: Mapping[str, float | None], prefix: str) -> Said:
+def _options(given: Mapping[str, float | None], prefix: str) -> RateValues:
     return {key: _number(key, value, prefix) for key, value in given.items() if value is not None}
 
 
@@ -376,11 +376,11 @@ def _compute_here(job: _Job, progress: Callable[[float], None]) -> pa.Table:
     import pyarrow as pa
 
     def rows() -> Iterator[tuple[object, ...]]:
-        tasks, held = job.tasks(), -1
+        tasks, prepared = job.tasks(), -1
         for done, (assignment, start, stop) in enumerate(tasks):
             progress(done / len(tasks))
-            if assignment != held:
-                assessor, held = job.assessor(assignment), assignment
+            if assignment != prepared:
+                assessor, prepared = job.assessor(assignment), assignment
             yield from job.rows(assessor, assignment, start, stop)
 
     return pa.Table.from_batches(batches(rows(), risk_schema()), schema=risk_schema())
@@ -400,7 +400,7 @@ def _compute_on_spark(spark: SparkSession, job: _Job, progress: Callable[[float]
     return table.cast(risk_schema())
 
 
-_held: dict[tuple[str, int], Assessor] = {}
+_cached: dict[tuple[str, int], Assessor] = {}
 """Assessor cached in this worker process, by job and assignment."""
 
 
@@ -411,10 +411,10 @@ def _compute(sent: Broadcast[_Job], numbers: Iterable[pa.RecordBatch]) -> Iterat
     for batch in numbers:
         for task in batch["id"].to_pylist():
             assignment, start, stop = tasks[task]
-            if (job.token, assignment) not in _held:
-                _held.clear()
-                _held[job.token, assignment] = job.assessor(assignment)
-            rows = job.rows(_held[job.token, assignment], assignment, start, stop)
+            if (job.token, assignment) not in _cached:
+                _cached.clear()
+                _cached[job.token, assignment] = job.assessor(assignment)
+            rows = job.rows(_cached[job.token, assignment], assignment, start, stop)
             yield from batches(rows, risk_schema())
 
 
@@ -442,13 +442,13 @@ def _assignments_table(plan: Plan, job: _Job, found: pa.Table) -> pa.Table:
     for replicas in job.replicas:
         sets = replica_sets(job.brokers, len(job.topics), job.topic, replicas)
         widths.append(float(sets.scatter_widths(brokers).mean()))
-    said = {
+    values = {
         "assignment": pa.array(job.names, pa.string()),
         "replicas": pa.array([int((replicas >= 0).sum()) for replicas in job.replicas], pa.int64()),
         "replicas_moved": pa.array([assignment.moved for assignment in plan.assignments], pa.int64()),
         "scatter_width": pa.array(widths, pa.float64()),
     }
-    return pa.table(said | {name: whole[name] for name in whole.column_names})
+    return pa.table(values | {name: whole[name] for name in whole.column_names})
 
 
 def _write(path: Path, table: pa.Table) -> None:
@@ -467,7 +467,7 @@ def _summary(plan: Plan) -> str:
         "rates": {
             "broker": plan.spec.broker,
             "rack": plan.spec.rack,
-            "brokers": {str(broker): said for broker, said in plan.spec.brokers.items()},
+            "brokers": {str(broker): values for broker, values in plan.spec.brokers.items()},
             "racks": plan.spec.racks,
         },
         "samples": plan.samples,

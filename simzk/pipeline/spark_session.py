@@ -326,28 +326,20 @@ def watched(spark: SparkSession, tasks: int, progress: Callable[[float], None] |
     if progress is None:
         yield
         return
-    tracker = spark.sparkContext.statusTracker()
-    over = Event()
+    most = 0
 
-    def watch() -> None:
-        done = 0
-        while not over.wait(POLL_S):
-            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            # Between its last task and its end a stage is no longer active.
-            done = max(done, sum(stage.numCompletedTasks for stage in stages if stage is not None))
-            progress(min(done / tasks, 1.0))
+    def show(done: int, _: int) -> None:
+        nonlocal most
+        # Between its last task and its end a stage is no longer active.
+        most = max(most, done)
+        progress(min(most / tasks, 1.0))
 
-    watcher = Thread(target=watch, name="simzk-progress", daemon=True)
-    watcher.start()
-    try:
+    with _polled(spark, show):
         yield
-    finally:
-        over.set()
-        watcher.join()
 
 
 @contextmanager
-def told(spark: SparkSession, tell: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+def narrated(spark: SparkSession, tell: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
     """Report from another thread the current step and its finished tasks while jobs run in this thread.
 
     Args:
@@ -357,25 +349,37 @@ def told(spark: SparkSession, tell: Callable[[str], None]) -> Iterator[Callable[
     Returns:
         a function to call with the name of the next step.
     """
+    step = ""
+
+    def begin(name: str) -> None:
+        nonlocal step
+        step = name
+        tell(name)
+
+    def show(done: int, tasks: int) -> None:
+        if tasks:
+            tell(f"{step}: {done:,} of {tasks:,} tasks")
+
+    with _polled(spark, show):
+        yield begin
+
+
+@contextmanager
+def _polled(spark: SparkSession, show: Callable[[int, int], None]) -> Iterator[None]:
+    """Call `show` from another thread with the finished and all tasks of active stages, again and again."""
     tracker = spark.sparkContext.statusTracker()
-    over, doing = Event(), [""]
+    over = Event()
 
     def watch() -> None:
         while not over.wait(POLL_S):
-            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
-            tasks = sum(stage.numTasks for stage in stages if stage is not None)
-            if tasks:
-                tell(f"{doing[0]}: {done:,} of {tasks:,} tasks")
-
-    def say(what: str) -> None:
-        doing[0] = what
-        tell(what)
+            found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            stages = [stage for stage in found if stage is not None]
+            show(sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages))
 
     watcher = Thread(target=watch, name="simzk-progress", daemon=True)
     watcher.start()
     try:
-        yield say
+        yield
     finally:
         over.set()
         watcher.join()

@@ -178,14 +178,6 @@ class RunsSource(DataSource):
         return rows
 
 
-class SomeRuns(InputPartition):
-    """One task: consecutive runs."""
-
-    def __init__(self, runs: list[Run]) -> None:
-        super().__init__(runs)
-        self.runs = runs
-
-
 class RunsReader(DataSourceReader):
     """Reader that plays one slice of the runs per task."""
 
@@ -198,17 +190,16 @@ class RunsReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return slices of nearly equal size, one per task."""
         bounds = [len(self.runs) * task // self.tasks for task in range(self.tasks + 1)]
-        return [SomeRuns(self.runs[start:stop]) for start, stop in pairwise(bounds)]
+        return [InputPartition(self.runs[start:stop]) for start, stop in pairwise(bounds)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one slice."""
-        assert isinstance(partition, SomeRuns)
         from simzk.scenarios.swarm import play_run
 
         if self.rows == EVENTS:
-            told = ((run.number, play_run(run, documented=True)) for run in partition.runs)
+            told = ((run.number, play_run(run, documented=True)) for run in partition.value)
             return batches((row for number, result in told for row in event_rows(number, result)), events_schema())
-        rows = (run_row(run.number, play_run(run, documented=self.documented)) for run in partition.runs)
+        rows = (run_row(run.number, play_run(run, documented=self.documented)) for run in partition.value)
         return batches(rows, runs_schema(), _ROWS_PER_BATCH)
 
 

@@ -31,9 +31,9 @@ def test_however_it_comes_in_it_comes_out_worst_first(
     whole, pieces = Gathered(tmp_path_factory.mktemp("whole")), Gathered(tmp_path_factory.mktemp("pieces"))
     slices = [slice_batches(what_if, specs, start, stop) for start, stop in pairwise(bounds)]
     told = [pa.Table.from_batches(batches, schema=slice_schema()) for batches in slices]
-    whole.take(pa.concat_tables(told))
+    whole.add(pa.concat_tables(told))
     for piece in data.draw(st.permutations(told)):
-        pieces.take(piece)
+        pieces.add(piece)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "ROWS_PER_PART", data.draw(st.integers(1, sets)))

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import EqualTo, Filter, In, StringStartsWith
 import simzk
 from simzk.errors import ConfigError
 from simzk.pipeline.data_source import acl_value
-from simzk.pipeline.logs.live import Guest, LiveReader, Manners, Portion, session, split, tree_rows
+from simzk.pipeline.logs.live import Guest, LiveReader, Options, Portion, session, split, tree_rows
 from simzk.pipeline.logs.tables import snapshot_schema
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def test_filters_leave_out_subtrees_and_nothing_that_is_wanted(
     server: simzk.ZooKeeperServer, filters: list[Filter], holds: Callable[[str], bool], root: str
 ) -> None:
     def read(filters: list[Filter]) -> list[str]:
-        reader = LiveReader(Manners(server.hosts, "", root, tasks=2, in_flight=32, pause_ms=0, mode="FAILFAST"))
+        reader = LiveReader(Options(server.hosts, "", root, tasks=2, in_flight=32, pause_ms=0, mode="FAILFAST"))
         assert list(reader.pushFilters(filters)) == filters, "Spark applies all of them once more"
         batches = [batch for portion in reader.partitions() for batch in reader.read(portion)]
         return sorted(path for batch in batches for path in batch.column("path").to_pylist())

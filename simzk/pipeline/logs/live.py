@@ -259,7 +259,7 @@ TASKS = 4
 """Default number of concurrent sessions, small to limit the load on the server."""
 
 
-class Manners(NamedTuple):
+class Options(NamedTuple):
     """Options of a reader: the server and the limits on requests.
 
     Args:
@@ -307,7 +307,7 @@ class LiveSource(DataSource):
         if auth and ":" not in auth:
             raise ConfigError("it has no scheme", where="auth", right="SCHEME:CREDENTIAL, such as digest:user:password")
         return LiveReader(
-            Manners(
+            Options(
                 hosts=f"{hosts}{chroot}",
                 auth=auth,
                 root=root,
@@ -319,19 +319,11 @@ class LiveSource(DataSource):
         )
 
 
-class SomeZnodes(InputPartition):
-    """One task: a portion of the tree."""
-
-    def __init__(self, portion: Portion) -> None:
-        super().__init__(portion)
-        self.portion = portion
-
-
 class LiveReader(DataSourceReader):
     """Reader that splits the tree by its upper levels and reads one portion per task."""
 
-    def __init__(self, manners: Manners) -> None:
-        self.manners = manners
+    def __init__(self, options: Options) -> None:
+        self.options = options
         self.prefix = ""
         self.paths: frozenset[str] | None = None
 
@@ -354,12 +346,12 @@ class LiveReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the portions of the tree, at least one because Spark starts no job without."""
-        with session(self.manners.hosts, self.manners.auth) as client:
+        with session(self.options.hosts, self.options.auth) as client:
             portions = self._portions(self._guest(client))
-        return [SomeZnodes(portion) for portion in portions or [Portion((), ())]]
+        return [InputPartition(portion) for portion in portions or [Portion((), ())]]
 
     def _portions(self, guest: Guest) -> list[Portion]:
-        root = self.manners.root
+        root = self.options.root
         if self.paths is not None:
             wanted = [path for path in sorted(self.paths) if path.startswith(self.prefix) and is_valid_path(path)]
             inside = [path for path in wanted if _is_in(path, root)]
@@ -368,20 +360,19 @@ class LiveReader(DataSourceReader):
         above = self.prefix.rpartition("/")[0] or "/"
         if not self.prefix or _is_in(root, above):
             begins = self.prefix if root == above else ""
-            return split(guest, root, self.manners.tasks, begins) if root.startswith(self.prefix) or begins else []
+            return split(guest, root, self.options.tasks, begins) if root.startswith(self.prefix) or begins else []
         if not _is_in(above, root) or not is_there(guest, above):
             return []
-        return split(guest, above, self.manners.tasks, self.prefix)
+        return split(guest, above, self.options.tasks, self.prefix)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one portion."""
-        assert isinstance(partition, SomeZnodes)
-        with session(self.manners.hosts, self.manners.auth) as client:
-            rows = tree_rows(self._guest(client), self.manners.hosts, partition.portion)
-            yield from batches(sound(rows, self.manners.mode), snapshot_schema())
+        with session(self.options.hosts, self.options.auth) as client:
+            rows = tree_rows(self._guest(client), self.options.hosts, partition.value)
+            yield from batches(sound(rows, self.options.mode), snapshot_schema())
 
     def _guest(self, client: KazooClient) -> Guest:
-        return Guest(client, self.manners.in_flight, self.manners.pause_ms / 1000)
+        return Guest(client, self.options.in_flight, self.options.pause_ms / 1000)
 
 
 def _is_in(path: str, root: str) -> bool:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -58,13 +58,12 @@ from simzk.zookeeper.persistence.files import LOG, SNAPSHOT, unpacked
 from simzk.zookeeper.persistence.transaction_log import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from simzk.pipeline.logs.files import NumberedFile
-    from simzk.pipeline.logs.tables import Row
     from simzk.zookeeper.persistence.transaction_log import Seekable
 
 BEFORE_ALL = -1
@@ -241,14 +240,6 @@ def _gone(files: list[NumberedFile], after: int, until: int) -> str:
 Offset = dict[str, int]
 
 
-class WantedStretch(InputPartition):
-    """One task: a byte range with its requested transactions."""
-
-    def __init__(self, stretch: LogStretch) -> None:
-        super().__init__(stretch)
-        self.stretch = stretch
-
-
 class LogStreamReader(DataSourceStreamReader):
     """Stream reader of the log of one data directory.
 
@@ -274,19 +265,18 @@ class LogStreamReader(DataSourceStreamReader):
         """Return the last complete transaction, never one before `start`."""
         last = self._follower.last_zxid()
         if last < start["zxid"] and self.mode == FAILFAST:
-            told = f"its log ends at zxid 0x{max(last, 0):x}, and 0x{start['zxid']:x} was read already"
-            raise ConfigError(told, where=self.folder, right="the data directory that the checkpoint is of")
+            what = f"its log ends at zxid 0x{max(last, 0):x}, and 0x{start['zxid']:x} was read already"
+            raise ConfigError(what, where=self.folder, right="the data directory that the checkpoint is of")
         return {"zxid": max(last, start["zxid"])}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return ranges of at most `split_bytes`; a compressed log is one range."""
         stretches = self._follower.stretches(start["zxid"], end["zxid"], self.split_bytes)
-        return [WantedStretch(stretch) for stretch in stretches]
+        return [InputPartition(stretch) for stretch in stretches]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one range."""
-        assert isinstance(partition, WantedStretch)
-        rows = sound(_rows(self.folder, partition.stretch), self.mode)
+        rows = sound(_rows(self.folder, partition.value), self.mode)
         yield from batches(rows, log_schema(), wanted=self.columns)
 
     def commit(self, end: Offset) -> None:
@@ -395,10 +385,10 @@ class LogReader(DataSourceReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
         """Use the filters that skip files or rows; Spark applies all filters again."""
         for one in filters:
-            self._take(one)
+            self._apply(one)
             yield one
 
-    def _take(self, one: Filter) -> None:
+    def _apply(self, one: Filter) -> None:
         match one:
             case EqualTo(("operation",), str(operation)):
                 self._narrow({operation})
@@ -420,16 +410,21 @@ class LogReader(DataSourceReader):
         self.wanted = self.wanted._replace(operations=frozenset(kept or {""}))
 
     def _from(self, column: str, value: object) -> None:
-        if column == "zxid" and isinstance(value, int):
-            self.wanted = self.wanted._replace(first_zxid=max(self.wanted.first_zxid, value))
-        elif column == "time" and isinstance(value, datetime):
-            self.wanted = self.wanted._replace(first_ms=max(self.wanted.first_ms, _whole_ms(value)))
+        self._bound("first", max, column, value)
 
     def _until(self, column: str, value: object) -> None:
+        self._bound("last", min, column, value)
+
+    def _bound(self, end: str, tighter: Callable[[int, int], int], column: str, value: object) -> None:
         if column == "zxid" and isinstance(value, int):
-            self.wanted = self.wanted._replace(last_zxid=min(self.wanted.last_zxid, value))
+            unit, number = "zxid", value
         elif column == "time" and isinstance(value, datetime):
-            self.wanted = self.wanted._replace(last_ms=min(self.wanted.last_ms, _whole_ms(value)))
+            unit, number = "ms", _whole_ms(value)
+        else:
+            return
+        field = f"{end}_{unit}"
+        changes: dict[str, Any] = {field: tighter(getattr(self.wanted, field), number)}
+        self.wanted = self.wanted._replace(**changes)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return ranges of at most `split_bytes`; a compressed log is one range."""

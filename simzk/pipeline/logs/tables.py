@@ -125,9 +125,6 @@ def entry_rows(file: str, offset: int, entry: LogEntry, operations: frozenset[st
             yield (*head, None, operation, operation != "error", *fields(record), digest, None)
 
 
-# path, data, version, ephemeral, parent_cversion, ttl_ms, acl, timeout_ms, paths, error
-
-
 def _created(record: txns.CreateTxn | txns.Create2Txn) -> Fields:
     path, data, acl, ephemeral, cversion = record
     return (path, data, None, ephemeral, cversion, None, acl_value(acl), None, None, None)
@@ -147,35 +144,6 @@ def _deleted(record: txns.DeleteTxn | txns.DeleteContainerTxn) -> Fields:
     return (record.path, *(None,) * 9)
 
 
-def _data_set(record: txns.SetDataTxn) -> Fields:
-    return (*record, *(None,) * 7)
-
-
-def _acl_set(record: txns.SetACLTxn) -> Fields:
-    return (record.path, None, record.version, None, None, None, acl_value(record.acl), None, None, None)
-
-
-def _checked(record: txns.CheckTxn) -> Fields:
-    return (record.path, None, record.version, *(None,) * 7)
-
-
-def _session_made(record: txns.CreateSessionTxn) -> Fields:
-    return (*(None,) * 7, record.timeout_ms, None, None)
-
-
-def _session_closed(record: txns.CloseSessionTxn) -> Fields:
-    return (*(None,) * 8, list(record.paths), None)
-
-
-def _empty(record: txns.MultiTxn) -> Fields:
-    assert not record.records, "a multi with steps gives one row per step"
-    return (None,) * 10
-
-
-def _failed(record: txns.ErrorTxn) -> Fields:
-    return (*(None,) * 9, record.error)
-
-
 _NOTHING = (None,) * 18
 _FIELDS: dict[type, tuple[str, Callable[..., Fields]]] = {
     txns.CreateTxn: ("create", _created),
@@ -184,14 +152,19 @@ _FIELDS: dict[type, tuple[str, Callable[..., Fields]]] = {
     txns.CreateTTLTxn: ("createTTL", _ttl),
     txns.DeleteTxn: ("delete", _deleted),
     txns.DeleteContainerTxn: ("deleteContainer", _deleted),
-    txns.SetDataTxn: ("setData", _data_set),
-    txns.SetACLTxn: ("setACL", _acl_set),
-    txns.CheckTxn: ("check", _checked),
-    txns.CreateSessionTxn: ("createSession", _session_made),
-    txns.CloseSessionTxn: ("closeSession", _session_closed),
-    txns.ErrorTxn: ("error", _failed),
-    txns.MultiTxn: ("multi", _empty),
+    txns.SetDataTxn: ("setData", lambda record: (*record, *(None,) * 7)),
+    txns.SetACLTxn: (
+        "setACL",
+        lambda record: (record.path, None, record.version, *(None,) * 3, acl_value(record.acl), *(None,) * 3),
+    ),
+    txns.CheckTxn: ("check", lambda record: (record.path, None, record.version, *(None,) * 7)),
+    txns.CreateSessionTxn: ("createSession", lambda record: (*(None,) * 7, record.timeout_ms, None, None)),
+    txns.CloseSessionTxn: ("closeSession", lambda record: (*(None,) * 8, list(record.paths), None)),
+    txns.ErrorTxn: ("error", lambda record: (*(None,) * 9, record.error)),
+    txns.MultiTxn: ("multi", lambda _: (None,) * 10),  # an empty one
 }
+"""Operation of each transaction, and its path, data, version, ephemeral, parent_cversion, ttl_ms, acl, timeout_ms,
+paths and error."""
 
 OPERATIONS = tuple(operation for operation, _ in _FIELDS.values())
 """Values of the column `operation`."""

@@ -145,11 +145,11 @@ class Shares(NamedTuple):
         return Shares(*(column[rows] for column in self))
 
 
-def added_up(told: Iterable[pa.RecordBatch], before: Shares | None = None) -> Shares:
+def added_up(rows_to_add: Iterable[pa.RecordBatch], before: Shares | None = None) -> Shares:
     """Sum rows of `shares_schema`.
 
     Args:
-        told: rows to add.
+        rows_to_add: batches of rows.
         before: earlier sum to add to.
 
     >>> import pyarrow as pa
@@ -160,7 +160,7 @@ def added_up(told: Iterable[pa.RecordBatch], before: Shares | None = None) -> Sh
     [0, 0, 7, 0, 3, 8, 3, 4]
     """
     parts = [] if before is None else [before]
-    parts += [Shares(*(np.asarray(column, np.int64) for column in batch.columns)) for batch in told]
+    parts += [Shares(*(np.asarray(column, np.int64) for column in batch.columns)) for batch in rows_to_add]
     empty = Shares(*(np.zeros(0, np.int64) for _ in Shares._fields))
     rows = Shares(*map(np.concatenate, zip(empty, *parts, strict=True)))
     # Sort the maximum of each figure first, ties by the lowest number of a set.
@@ -269,14 +269,14 @@ def slice_batches(what_if: WhatIf, specs: Sequence[AnyFailure], start: int, stop
 
     failure, share = slice_schema()
     for batch in batches(rows(), failures_schema(), ROWS_PER_BATCH):
-        told = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
-        yield pa.RecordBatch.from_arrays([told, pa.nulls(len(batch), share.type)], schema=slice_schema())
+        columns = [batch.to_struct_array(), pa.nulls(len(batch), share.type)]
+        yield pa.RecordBatch.from_arrays(columns, schema=slice_schema())
     for batch in shares:
-        told = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
-        yield pa.RecordBatch.from_arrays([pa.nulls(len(batch), failure.type), told], schema=slice_schema())
+        columns = [pa.nulls(len(batch), failure.type), batch.to_struct_array()]
+        yield pa.RecordBatch.from_arrays(columns, schema=slice_schema())
 
 
-def parts_of_slices(told: pa.Table) -> tuple[pa.Table, pa.Table]:
+def parts_of_slices(slices: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Split rows of `slice_schema` into rows of `failures` and figures."""
     import pyarrow as pa
 
@@ -284,7 +284,7 @@ def parts_of_slices(told: pa.Table) -> tuple[pa.Table, pa.Table]:
         pa.Table.from_batches(
             [pa.RecordBatch.from_struct_array(chunk.drop_null()) for chunk in column.chunks], schema=schema
         )
-        for column, schema in zip(told.columns, (failures_schema(), shares_schema()), strict=True)
+        for column, schema in zip(slices.columns, (failures_schema(), shares_schema()), strict=True)
     )
     return failures, shares
 

@@ -54,15 +54,6 @@ class FailuresSource(DataSource):
         return FailuresReader(path, specs, tasks)
 
 
-class Slice(InputPartition):
-    """One task: the failure sets with the numbers `start` to `stop`."""
-
-    def __init__(self, start: int, stop: int) -> None:
-        super().__init__((start, stop))
-        self.start = start
-        self.stop = stop
-
-
 class FailuresReader(DataSourceReader):
     """Reader that computes one slice of the failure sets per task."""
 
@@ -76,22 +67,21 @@ class FailuresReader(DataSourceReader):
         sets = count_sets(self.specs, read_brokers(self.path))
         tasks = min(sets, self.tasks or -(-sets // SETS_PER_TASK))
         bounds = [sets * task // tasks for task in range(tasks + 1)]
-        return [Slice(start, stop) for start, stop in pairwise(bounds)]
+        return [InputPartition((start, stop)) for start, stop in pairwise(bounds)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one slice."""
-        assert isinstance(partition, Slice)
-        return failure_batches(_what_if_of(self.path), self.specs, partition.start, partition.stop)
+        return failure_batches(_what_if_of(self.path), self.specs, *partition.value)
 
 
-_held: dict[tuple[str, int, int], WhatIf] = {}
+_cached: dict[tuple[str, int, int], WhatIf] = {}
 """Layout cached in this worker process, by path, modification time and size."""
 
 
 def _what_if_of(path: str) -> WhatIf:
     status = os.stat(path)
     key = (path, status.st_mtime_ns, status.st_size)
-    if key not in _held:
-        _held.clear()
-        _held[key] = WhatIf(read_layout(path))
-    return _held[key]
+    if key not in _cached:
+        _cached.clear()
+        _cached[key] = WhatIf(read_layout(path))
+    return _cached[key]

@@ -73,11 +73,11 @@ class Gathered:
         self.shares: Shares = added_up([])
         """Figures per topic, broker and rack over all failure sets."""
 
-    def take(self, told: pa.Table) -> None:
+    def add(self, slices: pa.Table) -> None:
         """Add rows of `outcomes.slice_schema` that fit into memory."""
         import pyarrow as pa
 
-        failures, shares = parts_of_slices(told)
+        failures, shares = parts_of_slices(slices)
         self.shares = added_up(shares.to_batches(), self.shares)
         file = self._scratch / f"run-{len(self._runs)}.arrow"
         with pa.ipc.new_file(file, failures_schema()) as writer:
@@ -218,20 +218,20 @@ def _gather(spark: SparkSession, plan: Plan, scratch: Path, progress: Callable[[
     prefix = f"simzk-{uuid4().hex}-"
     for file in plan.what_if.save(scratch, prefix):
         spark.sparkContext.addFile(str(file))
-    told_as = from_arrow_schema(slice_schema())
+    schema = from_arrow_schema(slice_schema())
     gathered = Gathered(scratch)
     brokers = plan.what_if.brokers
     things = len(plan.what_if.topics) + len(brokers.ids) + len(brokers.rack_names)
     for first, end, tasks in jobs_of(plan.sets, len(plan.specs), things, spark.sparkContext.defaultParallelism):
         compute = partial(_compute, prefix, plan.specs, plan.sets, tasks)
-        told = spark.range(first, end, 1, end - first).mapInArrow(compute, told_as)
-        so_far = None if progress is None else partial(_tell_more, progress, first / tasks, (end - first) / tasks)
+        slices = spark.range(first, end, 1, end - first).mapInArrow(compute, schema)
+        so_far = None if progress is None else partial(_report_share, progress, first / tasks, (end - first) / tasks)
         with watched(spark, end - first, so_far):
-            gathered.take(in_words(told.toArrow))
+            gathered.add(in_words(slices.toArrow))
     return gathered
 
 
-def _tell_more(progress: Callable[[float], None], before: float, of: float, share: float) -> None:
+def _report_share(progress: Callable[[float], None], before: float, of: float, share: float) -> None:
     progress(before + of * share)
 
 
@@ -255,7 +255,7 @@ def jobs_of(sets: int, specs: int, things: int, cores: int) -> Iterator[tuple[in
         yield first, end, tasks
 
 
-_held: dict[str, WhatIf] = {}
+_cached: dict[str, WhatIf] = {}
 """Layout mapped by this worker process, by the names of its files."""
 
 
@@ -265,15 +265,15 @@ def _compute(
     """Yield the results of the tasks with the given numbers."""
     from pyspark import SparkFiles
 
-    if prefix not in _held:
-        # After each task PySpark's daemon has Python look for cycles, which among all that a worker has imported takes
-        # longer than the task's own way there and back: it is not to look at what stays anyway.
+    if prefix not in _cached:
+        # After each task PySpark's daemon collects cycles, which takes longer than the task's own round trip among all
+        # that a worker has imported: the collector skips frozen objects.
         gc.freeze()
-        _held.clear()
-        _held[prefix] = WhatIf.load(Path(SparkFiles.getRootDirectory()), prefix)
+        _cached.clear()
+        _cached[prefix] = WhatIf.load(Path(SparkFiles.getRootDirectory()), prefix)
     for batch in numbers:
         for task in batch["id"].to_pylist():
-            yield from slice_batches(_held[prefix], specs, sets * task // tasks, sets * (task + 1) // tasks)
+            yield from slice_batches(_cached[prefix], specs, sets * task // tasks, sets * (task + 1) // tasks)
 
 
 def _write(plan: Plan, tables: Mapping[str, pa.Table], failures: Iterable[pa.Table]) -> None:
@@ -286,14 +286,14 @@ def _write(plan: Plan, tables: Mapping[str, pa.Table], failures: Iterable[pa.Tab
 
     unfinished = plan.out / ".failures"
     try:
-        shutil.rmtree(unfinished, ignore_errors=True)  # of a sweep that was ended here
+        shutil.rmtree(unfinished, ignore_errors=True)  # of an interrupted sweep
         unfinished.mkdir(parents=True)
         for name, table in tables.items():
             pq.write_table(table, plan.out / f"{name}.parquet")
         (plan.out / "sweep.json").write_text(_summary(plan), encoding="utf-8")
         for number, part in enumerate(failures):
             pq.write_table(part, unfinished / f"part-{number:05}.parquet")
-        (unfinished / "_SUCCESS").touch()  # as Spark says that a table is whole
+        (unfinished / "_SUCCESS").touch()  # Spark's mark of a complete table
         unfinished.rename(plan.out / "failures")
     except OSError as error:
         raise ConfigError(f"cannot write it: {error.strerror}", where=str(plan.out)) from None

@@ -25,7 +25,7 @@ import simzk.pipeline
 from simzk.errors import ConfigError
 from simzk.pipeline.data_source import FAILFAST, PERMISSIVE
 from simzk.pipeline.logs.files import Missing, find_files, refuse
-from simzk.pipeline.spark_session import in_words, told
+from simzk.pipeline.spark_session import in_words, narrated
 from simzk.pipeline.timelines import tables as timelines
 from simzk.pipeline.timelines.tables import changes_of
 from simzk.zookeeper.persistence.files import LOG, SNAPSHOT, VERSION_FOLDER, zxid_of
@@ -266,8 +266,8 @@ def run_timelines(spark: SparkSession, plan: Plan, tell: Callable[[str], None] =
         SimzkError: Spark failed, or a file is damaged and the plan is strict; the reason in one line.
     """
     simzk.pipeline.register(spark)
-    with told(spark, tell) as say:
-        return in_words(lambda: _run(spark, plan, say))
+    with narrated(spark, tell) as begin_step:
+        return in_words(lambda: _run(spark, plan, begin_step))
 
 
 def _run(spark: SparkSession, plan: Plan, tell: Callable[[str], None]) -> Findings:
