@@ -10,10 +10,11 @@ Rules of this module:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from simzk.simulation import Future, Network, Process, Scheduler
+from simzk.simulation import Future, Network, Process, Scheduler, Timer
 
 REQUEST_TIMEOUT_MS = 30_000
 """Default of `request.timeout.ms` and similar settings of Kafka: 30 s."""
@@ -27,15 +28,12 @@ Respond = Callable[[Any], None]
 Serve = Callable[[Any, Respond], None]
 
 
+@dataclass(eq=False, slots=True)
 class _Call:
-    __slots__ = ("answer", "over", "source", "target", "timer")
-
-    def __init__(self, source: Process, target: str) -> None:
-        self.source = source
-        self.target = target
-        self.answer: Future[Any] = Future()
-        self.over = False
-        self.timer: Any = None
+    source: Process
+    target: str
+    answer: Future[Any] = field(default_factory=Future)
+    timer: Timer | None = None  # None when the call is over
 
 
 class Connections:
@@ -86,9 +84,9 @@ class Connections:
             call.source.deliver(lambda: call.answer.set_exception(error))
 
     def _close(self, call: _Call) -> bool:
-        if call.over:
+        if call.timer is None:
             return False
-        call.over = True
         call.timer.cancel()
+        call.timer = None
         del self._calls[call.target][call]
         return True

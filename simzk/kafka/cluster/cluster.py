@@ -5,6 +5,12 @@ Rules of this module:
     and takes effect while time passes;
   - every public method and property acquires `lock`, which is a lock of threads in `simzk.KafkaCluster`: there the
     threads of kazoo clients use the same ZooKeeper.
+
+Rules of quiescence (`run_until_quiet`):
+  - a cluster is in sync if every partition that can have a leader has one, and every replica that can be in sync is;
+  - topics marked for deletion do not count: their deletion waits for brokers that do not run;
+  - the controller's table is checked first, because it is in columns. Where it shows a partition out of sync, the
+    znode decides: up to 0.8.2 the controller is not notified of ISRs that leaders write.
 """
 
 from __future__ import annotations
@@ -13,6 +19,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+
+import numpy as np
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
@@ -23,7 +31,6 @@ from simzk.kafka.broker.environment import Environment, IdGeneration, Replicatio
 from simzk.kafka.broker.replica_manager import BrokerEpochs, ReplicaManager
 from simzk.kafka.cluster.initial_state import InitialState, state_from_layout, state_from_tree
 from simzk.kafka.cluster.producer import Acks, Producer
-from simzk.kafka.cluster.quiescence import replicas_are_in_sync
 from simzk.kafka.cluster.reassignment_command import ReassignmentCommand, Targets
 from simzk.kafka.cluster.zookeeper_access import (
     AT_THE_ROOT,
@@ -69,21 +76,23 @@ from simzk.kafka.schemas.json_text import shown
 from simzk.kafka.tools.acls import kind_of
 from simzk.kafka.tools.operator import Operator
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
-from simzk.partitions.arrays import broker_mask
+from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, contained, pack
 from simzk.partitions.layouts.layout import find_problems
 from simzk.partitions.table import PartitionTable
+from simzk.partitions.transitions import live_members
 from simzk.simulation import Future, History, Invariant, Network, Process, Scheduler
 from simzk.simulation.request_faults import PauseHandle
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
 
     from simzk.kafka.broker.environment import BrokerMetadata
     from simzk.kafka.cluster.cost_model import CostModel
+    from simzk.kafka.cluster.zookeeper_access import KafkaTree
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.requests import ProduceResponse
@@ -1351,3 +1360,58 @@ def _acl_resource(kind: str, name: str, *, prefixed: bool) -> AclResource:
     if not name or "/" in name:
         raise ConfigError(f"a resource cannot be called {name!r}", where="name", right="a name without a slash")
     return AclResource(found, name, PREFIXED if prefixed else LITERAL)
+
+
+def replicas_are_in_sync(
+    table: PartitionTable, tree: KafkaTree, live: BoolArray, lost: Mapping[int, Collection[TopicPartition]]
+) -> bool:
+    """Return whether every replica that can be in sync is, and every partition that can have a leader has one.
+
+    Args:
+        table: the controller's partition table.
+        tree: the znodes.
+        live: bool by broker id, True for a broker that runs.
+        lost: partitions in failed log directories, by broker id.
+    """
+    lost = {broker: partitions for broker, partitions in lost.items() if partitions}
+    rows = table.rows()
+    requests = tree.get(paths.DELETE_TOPICS)
+    deleted = [] if requests is None else [table.topic_number(topic) for topic in requests.child_names()]
+    rows = rows[~np.isin(table.topic[rows], deleted)] if deleted else rows
+    rows = rows[table.version[rows] >= 0]
+    offline = _lost_replicas(table, rows, lost)
+    pending = rows[_out_of_sync(table.replicas[rows], table.isr[rows], table.leader[rows], live, offline)]
+    for row in pending.tolist():
+        path = paths.state(TopicPartition(*table.name(row)))
+        node = tree.get(path)
+        try:
+            state = partition_state.decode(path, None if node is None else node.data)
+        except ZnodeError:
+            return False
+        leader = np.array([state.leader], dtype=np.int32)
+        offline = _lost_replicas(table, np.array([row]), lost)
+        if _out_of_sync(table.replicas[[row]], pack([state.isr]), leader, live, offline)[0]:
+            return False
+    return True
+
+
+def _lost_replicas(
+    table: PartitionTable, rows: IntArray, lost: Mapping[int, Collection[TopicPartition]]
+) -> IntArray | None:
+    """Return, by row, the brokers whose replica is in a failed log directory; None if no directory failed."""
+    if not lost:
+        return None
+    partitions = [TopicPartition(*table.name(row)) for row in rows.tolist()]
+    return pack([[broker for broker, offline in lost.items() if partition in offline] for partition in partitions])
+
+
+def _out_of_sync(
+    replicas: IntArray, isr: IntArray, leader: IntArray, live: BoolArray, offline: IntArray | None
+) -> BoolArray:
+    """Return which partitions can still change: those with a live leader and a live replica outside the ISR, and those
+    without a live leader but with a live member of the ISR."""
+    missing = live_members(replicas, live, offline) & ~contained(replicas, isr)
+    electable = live_members(isr, live, offline) & contained(isr, replicas)
+    led = live_members(leader[:, None], live, offline)[:, 0]
+    pending: BoolArray = led & np.any(missing, axis=1) | ~led & np.any(electable, axis=1)
+    return pending

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from simzk.errors import ConfigError, LayoutError, ZnodeError
 from simzk.jvm.numbers import JavaRandom
@@ -24,13 +25,16 @@ from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 from simzk.partitions.assignment import assign_replicas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from simzk.kafka.cluster.zookeeper_access import KafkaTree
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.tools.operator import Operator
     from simzk.kafka.tools.reassign_partitions import Proposal
     from simzk.simulation import Future, RandomStream
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 Targets = Mapping[tuple[str, int], Sequence[int] | None] | str | Mapping[str, object]
 """Brokers by (topic, partition), None to cancel; or the JSON document that Kafka's tool reads, as text or parsed."""
@@ -117,14 +121,15 @@ class ReassignmentCommand:
             except LayoutError as error:
                 raise ConfigError(str(error), where="brokers") from None
 
-        return reassign_tool.propose(current, assign, self.tool, TopicPartition)
+        return reassign_tool.propose(current, assign, self.tool)
 
     def verify(self, plan: str | Mapping[str, object]) -> str:
         """Return the tool's report on a reassignment (`--verify`), and clear throttles when it is complete."""
         wanted = reassign_tool.read_plan(_to_text(plan), self.tool)
         names = dict.fromkeys(partition.topic for partition in wanted)
         present = {p: assignment for name in names for p, assignment in self._assignments_of(name).items()}
-        text = reassign_tool.status(wanted, present, self._partitions_in_znode(), self.tool)
+        in_znode = self._decoded(partial(admin_schema.decode_reassignment, strict=False), paths.REASSIGN_PARTITIONS)
+        text = reassign_tool.status(wanted, present, in_znode, self.tool)
         if not reassign_tool.asks_brokers(self.tool):
             is_complete = all(line.endswith("completed successfully") for line in text.splitlines()[1:])
             return f"{text}\nThrottle was removed." if is_complete and self._clear_in_zookeeper(names) else text
@@ -166,15 +171,13 @@ class ReassignmentCommand:
             return {}
         return {TopicPartition(name, n): found for n, found in topic_schema.decode(path, node.data).partitions.items()}
 
-    def _partitions_in_znode(self) -> list[TopicPartition]:
-        """Return the partitions in `/admin/reassign_partitions`; none if it cannot be decoded."""
-        node = self.tree.get(paths.REASSIGN_PARTITIONS)
-        if node is None:
-            return []
+    def _decoded(self, decode: Callable[[str, bytes | None], dict[K, V]], path: str) -> dict[K, V]:
+        """Decode a znode; empty if it is missing or cannot be decoded."""
+        node = self.tree.get(path)
         try:
-            return list(admin_schema.decode_reassignment(paths.REASSIGN_PARTITIONS, node.data, strict=False))
+            return {} if node is None else decode(path, node.data)
         except ZnodeError:
-            return []
+            return {}
 
     def _is_any_in_progress(self) -> bool:
         parent = self.tree.get(paths.TOPICS)
@@ -183,27 +186,18 @@ class ReassignmentCommand:
 
     def _clear_in_zookeeper(self, names: Iterable[str]) -> bool:
         """Clear the throttles that are set, as the tools up to 2.5 do; return whether there were any."""
-        entities: list[tuple[str, Sequence[str]]] = [
-            (f"brokers/{broker}", reassign_tool.BROKER_THROTTLES) for broker in self.live_brokers
-        ]
-        entities += [(f"topics/{name}", reassign_tool.TOPIC_THROTTLES) for name in names]
+        throttles: dict[str, Sequence[str]] = {}
+        throttles |= {f"brokers/{broker}": reassign_tool.BROKER_THROTTLES for broker in self.live_brokers}
+        throttles |= {f"topics/{name}": reassign_tool.TOPIC_THROTTLES for name in names}
         changes = []
-        for entity_path, keys in entities:
-            configuration = self._configuration(paths.config(entity_path))
+        for entity_path, keys in throttles.items():
+            configuration = self._decoded(config_schema.decode, paths.config(entity_path))
             if any(key in configuration for key in keys):
                 request = AlterConfigRequest(entity_path, dict.fromkeys(keys))
                 changes.append((f"clear throttles of {entity_path}", request))
         if changes:
             self.operator.in_turn(changes, ZOOKEEPER)
         return bool(changes)
-
-    def _configuration(self, path: str) -> dict[str, str]:
-        """Return the configuration in a znode; empty if it is missing or cannot be decoded."""
-        node = self.tree.get(path)
-        try:
-            return {} if node is None else config_schema.decode(path, node.data)
-        except ZnodeError:
-            return {}
 
     def _clear(self, entity_path: str, keys: Sequence[str], via: int | None) -> None:
         request = AlterConfigRequest(entity_path, dict.fromkeys(keys))

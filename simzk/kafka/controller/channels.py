@@ -118,21 +118,6 @@ class _AllExceptOn(NamedTuple):
 Recipients: TypeAlias = "IntArray | _OnlyOn | _AllExceptOn"
 
 
-class ChannelManagerFactory(Protocol):
-    """Constructor of a `ControllerChannelManager`."""
-
-    def __call__(
-        self,
-        controller_id: int,
-        process: Process,
-        connections: Connections,
-        context: ControllerContext,
-        *,
-        partition_us: int = 0,
-    ) -> ControllerChannelManager:
-        """Make the channels of one controller."""
-
-
 class ControllerChannelManager:
     """Channels to the brokers, and the present batch of control requests.
 
@@ -160,8 +145,7 @@ class ControllerChannelManager:
         process: Process,
         connections: Connections,
         context: ControllerContext,
-        *,
-        partition_us: int = 0,
+        partition_us: int,
     ) -> None:
         self._partition_us = partition_us
         self._uncharged_partitions = 0
@@ -393,10 +377,9 @@ class BatchChannelManager(ControllerChannelManager):
         process: Process,
         connections: Connections,
         context: ControllerContext,
-        *,
-        partition_us: int = 0,
+        partition_us: int,
     ) -> None:
-        super().__init__(controller_id, process, connections, context, partition_us=partition_us)
+        super().__init__(controller_id, process, connections, context, partition_us)
         self._transport = transport
 
     def _rows_with_state(self) -> IntArray:
@@ -443,6 +426,12 @@ class BatchChannelManager(ControllerChannelManager):
                     self._put_leaders(broker, rows[named], np.zeros(len(named), dtype=np.bool_))
             receive &= ~np.isin(updates.replicas, list(unreachable))
         return updates, receive
+
+
+ChannelManagerFactory: TypeAlias = Callable[
+    [int, Process, Connections, "ControllerContext", int], ControllerChannelManager
+]
+"""Constructor of a `ControllerChannelManager`."""
 
 
 def _flat(rows: IntArray, recipients: IntArray, is_new: bool) -> tuple[IntArray, IntArray, BoolArray]:

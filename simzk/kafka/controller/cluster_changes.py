@@ -299,6 +299,6 @@ class TopicChanges(ControllerPart):
         if not new:
             return
         await self._partitions.handle(new, PartitionState.NEW)
-        await self._replicas.handle(context.replicas_of(new), ReplicaState.NEW)
+        await self._replicas.handle(list(context.replicas_of(new)), ReplicaState.NEW)
         await self._partitions.handle(new, PartitionState.ONLINE)
-        await self._replicas.handle(context.replicas_of(new), ReplicaState.ONLINE)
+        await self._replicas.handle(list(context.replicas_of(new)), ReplicaState.ONLINE)

@@ -549,16 +549,14 @@ class ControllerContext:
         order = self.order.positions_in_replica_set(rows, of_rows)
         return rows[order], of_rows[order]
 
-    def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[PartitionAndReplica]:
-        """Return the replicas of some partitions in the order of an immutable set."""
+    def replicas_of(self, partitions: Iterable[TopicPartition]) -> ScalaSet[PartitionAndReplica]:
+        """Return the replicas of some partitions as an immutable set."""
         found = [PartitionAndReplica(p, broker) for p in partitions for broker in self.assignment(p).replicas]
-        return list(replica_set(found, self.collections))
+        return replica_set(found, self.collections)
 
     def replicas_of_topic(self, topic: str) -> ScalaSet[PartitionAndReplica]:
         """Return the replicas of a topic as an immutable set."""
-        partitions = self.mutable_partitions_of(topic)
-        found = [PartitionAndReplica(p, broker) for p in partitions for broker in self.assignment(p).replicas]
-        return replica_set(found, self.collections)
+        return self.replicas_of(self.mutable_partitions_of(topic))
 
     def online_replicas(self) -> BoolArray:
         """Return which replicas are online: bool[n, w], by row and position in the assignment."""

@@ -111,7 +111,7 @@ class KafkaController:
             process,
             connections,
             context,
-            partition_us=0 if cost_model is None else cost_model.order_us,
+            0 if cost_model is None else cost_model.order_us,
         )
         unclean = config.boolean(UNCLEAN_KEY)
         self.replicas = replicas = ReplicaStateMachine(context, client, channels, unclean_by_default=unclean)

@@ -10,6 +10,7 @@ Rules of this module:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from simzk.errors import ZnodeError
@@ -292,17 +293,13 @@ def _leaves(record: txns.Record) -> Iterator[object]:
         yield from record.records
 
 
-def _number(data: bytes | None) -> int:
-    return _or_nothing(lambda: controller.decode_epoch(paths.CONTROLLER_EPOCH, data))
-
-
-def _controller_id(data: bytes | None) -> int:
-    return _or_nothing(lambda: controller.decode(paths.CONTROLLER, data))
-
-
-def _or_nothing(read: Callable[[], int]) -> int:
-    """Return -1 for data that an operator wrote and that cannot be parsed."""
+def _decoded(decode: Callable[[str, bytes | None], int], path: str, data: bytes | None) -> int:
+    """Decode a number; -1 for data that an operator wrote and that are invalid."""
     try:
-        return read()
+        return decode(path, data)
     except ZnodeError:
         return -1
+
+
+_number = partial(_decoded, controller.decode_epoch, paths.CONTROLLER_EPOCH)
+_controller_id = partial(_decoded, controller.decode, paths.CONTROLLER)

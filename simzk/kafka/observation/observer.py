@@ -16,7 +16,7 @@ Rules of this module:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from simzk.kafka.schemas import (
     feature,
     partition_state,
 )
-from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.json_text import read_value
 from simzk.kafka.schemas.topic import TopicZnode
@@ -69,6 +68,8 @@ if TYPE_CHECKING:
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.table import Partitions
     from simzk.simulation import History
+
+Value = TypeVar("Value")
 
 BrokerWrite = Literal["isr", "producer ids"]
 """Writes that a broker makes itself in older releases, and the controller in newer ones."""
@@ -479,8 +480,9 @@ class Observer:
         if partition is not None:
             self._record_state(who, partition, _state(path, data))
         elif path == paths.CONTROLLER:
-            broker = _controller(path, data)
-            self._history.record(f"controller {broker}", "elected", "", "", f"epoch {self._next_epoch()}")
+            broker = _decoded(controller.decode, path, data)
+            who = f"controller {'?' if broker is None else broker}"
+            self._history.record(who, "elected", "", "", f"epoch {self._next_epoch()}")
         elif parent == paths.BROKER_IDS:
             self._history.record(f"broker {name}", "registered")
         elif parent == paths.TOPICS:
@@ -620,22 +622,17 @@ def _text(data: bytes | None) -> str:
     return (data or b"").decode(errors="replace")
 
 
-def _state(path: str, data: bytes | None) -> LeaderAndIsr | None:
+def _decoded(decode: Callable[[str, bytes | None], Value], path: str, data: bytes | None) -> Value | None:
+    """Decode a znode; None if it is invalid."""
     try:
-        return partition_state.decode(path, data)
+        return decode(path, data)
     except ZnodeError:
         return None
+
+
+def _state(path: str, data: bytes | None) -> LeaderAndIsr | None:
+    return _decoded(partition_state.decode, path, data)
 
 
 def _topic(path: str, data: bytes | None) -> TopicZnode | None:
-    try:
-        return topic_schema.decode(path, data)
-    except ZnodeError:
-        return None
-
-
-def _controller(path: str, data: bytes | None) -> str:
-    try:
-        return str(controller_schema.decode(path, data))
-    except ZnodeError:
-        return "?"
+    return _decoded(topic_schema.decode, path, data)

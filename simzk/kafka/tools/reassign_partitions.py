@@ -24,13 +24,13 @@ from simzk.errors import ConfigError
 from simzk.kafka.requests import AlterConfigRequest, AlterReassignmentsRequest
 from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.json_text import write
-from simzk.kafka.topic_partition import mutable_partitions, partition_set
+from simzk.kafka.topic_partition import TopicPartition, mutable_partitions, partition_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
+    from simzk.kafka.topic_partition import ReplicaAssignment
 
     Plan = Mapping[TopicPartition, tuple[int, ...]]
     Present = Mapping[TopicPartition, ReplicaAssignment]
@@ -179,10 +179,7 @@ def document(plan: Plan, version: KafkaVersion, *, proposed: bool) -> str:
 
 
 def propose(
-    current: Plan,
-    assign: Callable[[int, int], Mapping[int, Sequence[int]]],
-    version: KafkaVersion,
-    new_partition: Callable[[str, int], TopicPartition],
+    current: Plan, assign: Callable[[int, int], Mapping[int, Sequence[int]]], version: KafkaVersion
 ) -> Proposal:
     """Return the output of `--generate`.
 
@@ -190,13 +187,12 @@ def propose(
         current: present assignment of the topics to move.
         assign: places a number of partitions with a number of replicas.
         version: release of the tool.
-        new_partition: creates a TopicPartition.
     """
     by_topic: dict[str, list[TopicPartition]] = {}
     for partition in current:
         by_topic.setdefault(partition.topic, []).append(partition)
     proposed = {
-        new_partition(topic, number): tuple(replicas)
+        TopicPartition(topic, number): tuple(replicas)
         for topic, partitions in by_topic.items()
         for number, replicas in sorted(assign(len(partitions), len(current[partitions[0]])).items())
     }
@@ -273,41 +269,29 @@ def throttles(plan: Plan, present: Present, rate: int, version: KafkaVersion) ->
     """
     if asks_brokers(version):
         before = {p: tuple(b for b in present[p].replicas if b not in present[p].adding) for p in plan}
-        names = list(dict.fromkeys(partition.topic for partition in plan))
-        leads = {
-            name: sorted(f"{p.partition}:{b}" for p in plan if p.topic == name for b in before[p]) for name in names
-        }
         added = {p: [b for b in plan[p] if b not in before[p]] for p in plan}
-        follows = {
-            name: sorted(f"{p.partition}:{b}" for p in plan if p.topic == name for b in added[p]) for name in names
-        }
         brokers = sorted({broker for p in plan for broker in (*before[p], *plan[p])})
-        return [*_of_topics(leads, follows), *_of_brokers(brokers, rate)]
-    keys = version.orders.collections
-    existing, wanted = list(partition_set(present, keys)), list(partition_set(plan, keys))
-    names = list(dict.fromkeys(partition.topic for partition in wanted))
+        return [*_of_topics(before, added, by_text=True), *_of_brokers(brokers, rate)]
+    existing, wanted = (list(partition_set(p, version.orders.collections)) for p in (present, plan))
     moving = [p for p in existing if p in plan and not set(plan[p]) <= set(present[p].replicas)]
-    leads = {
-        name: [f"{p.partition}:{b}" for p in moving if p.topic == name for b in present[p].replicas] for name in names
-    }
-    follows = {
-        name: [f"{p.partition}:{b}" for p in wanted if p.topic == name for b in plan[p] if b not in present[p].replicas]
-        for name in names
-    }
+    before = {p: present[p].replicas for p in moving}
+    added = {p: [b for b in plan[p] if b not in present[p].replicas] for p in wanted}
     of_all = [broker for p in existing for broker in present[p].replicas]
     brokers = list(dict.fromkeys([*of_all, *(broker for p in wanted for broker in plan[p])]))
-    topics_first = version.number >= (0, 11, 0)
-    of_topics, of_brokers = _of_topics(leads, follows), _of_brokers(brokers, rate)
-    return [*of_topics, *of_brokers] if topics_first else [*of_brokers, *of_topics]
+    of_topics, of_brokers = _of_topics(before, added, by_text=False), _of_brokers(brokers, rate)
+    return [*of_topics, *of_brokers] if version.number >= (0, 11, 0) else [*of_brokers, *of_topics]
 
 
-def _of_topics(leads: Mapping[str, list[str]], follows: Mapping[str, list[str]]) -> list[AlterConfigRequest]:
-    return [
-        AlterConfigRequest(
-            f"topics/{name}", dict(zip(TOPIC_THROTTLES, (",".join(leads[name]), ",".join(follows[name])), strict=True))
-        )
-        for name in leads
-    ]
+def _of_topics(
+    led: Mapping[TopicPartition, Sequence[int]], added: Mapping[TopicPartition, Sequence[int]], *, by_text: bool
+) -> list[AlterConfigRequest]:
+    """Return the throttled replicas of each topic, in the order of `added` or sorted by their text."""
+    requests = []
+    for name in dict.fromkeys(partition.topic for partition in added):
+        listed = [[f"{p.partition}:{b}" for p in part if p.topic == name for b in part[p]] for part in (led, added)]
+        texts = [",".join(sorted(replicas) if by_text else replicas) for replicas in listed]
+        requests.append(AlterConfigRequest(f"topics/{name}", dict(zip(TOPIC_THROTTLES, texts, strict=True))))
+    return requests
 
 
 def _of_brokers(brokers: list[int], rate: int) -> list[AlterConfigRequest]:
