@@ -28,6 +28,7 @@ Rules of offsets (§4.5; commitOffsets, PartitionTopicInfo, ConsumerFetcherManag
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from simzk.errors import ConfigError, SimzkError
@@ -60,17 +61,16 @@ if TYPE_CHECKING:
 NO_OFFSET = -1
 
 
+@dataclass(eq=False, slots=True)
 class OwnedPartition:
     """Partition that a consumer owns: its thread, the next offset to read, and whether its leader was found."""
 
-    __slots__ = ("has_leader", "offset", "thread")
-
-    def __init__(self, thread: ThreadId, offset: int) -> None:
-        self.thread = thread
-        self.offset = offset
-        self.has_leader = False
+    thread: ThreadId
+    offset: int
+    has_leader: bool = False
 
 
+@dataclass(eq=False)
 class OwnedPartitions:
     """All partitions that a consumer owns, and their offsets.
 
@@ -83,29 +83,20 @@ class OwnedPartitions:
         reads: whether the application reads by itself; otherwise only `Consumer.consume` moves an offset.
 
     Attributes:
+        by_topic: the owned partitions, by topic and number.
         fetching: whether fetchers run: only then does the application receive records.
     """
 
-    def __init__(
-        self,
-        registry: GroupRegistry,
-        process: Process,
-        version: ConsumerVersion,
-        config: ConsumerConfig,
-        log_end: LogEnd,
-        *,
-        reads: bool,
-    ) -> None:
-        self.by_topic: dict[str, dict[int, OwnedPartition]] = {}
-        self._registry = registry
-        self._process = process
-        self._version = version
-        self._config = config
-        self._log_end = log_end
-        self._reads = reads
-        self._written: dict[TopicPartition, int] = {}
-        self._finder: Task[None] | None = None
-        self.fetching = False
+    _registry: GroupRegistry
+    _process: Process
+    _version: ConsumerVersion
+    _config: ConsumerConfig
+    _log_end: LogEnd
+    _reads: bool
+    by_topic: dict[str, dict[int, OwnedPartition]] = field(default_factory=dict)
+    fetching: bool = False
+    _written: dict[TopicPartition, int] = field(default_factory=dict)
+    _finder: Task[None] | None = None
 
     def partitions(self) -> list[TopicPartition]:
         """Return the owned partitions in the order of Kafka's maps."""
@@ -219,20 +210,21 @@ class Lock:
         self._free.put(None)
 
     @property
-    def held(self) -> bool:
-        """Return whether a coroutine holds the lock."""
+    def is_acquired(self) -> bool:
+        """Whether a coroutine has acquired the lock."""
         return not len(self._free)
 
     async def acquire(self) -> None:
-        """Wait until the lock is free, and take it."""
+        """Wait until the lock is free, and acquire it."""
         await self._free.get()
 
     def release(self) -> None:
         """Release the lock to the next waiting coroutine."""
-        assert self.held, "the lock is not held"
+        assert self.is_acquired, "the lock is free"
         self._free.put(None)
 
 
+@dataclass(eq=False)
 class Rebalancer:
     """Rebalances of one consumer.
 
@@ -250,25 +242,15 @@ class Rebalancer:
         closing: whether the consumer is closing.
     """
 
-    def __init__(
-        self,
-        registry: GroupRegistry,
-        owned: OwnedPartitions,
-        process: Process,
-        version: ConsumerVersion,
-        config: ConsumerConfig,
-        on_no_brokers: Callable[[], Coroutine[Future[Any], None, object]],
-        record: RecordEvent,
-    ) -> None:
-        self.lock = Lock()
-        self.closing = False
-        self._registry = registry
-        self._owned = owned
-        self._process = process
-        self._version = version
-        self._config = config
-        self._on_no_brokers = on_no_brokers
-        self._record = record
+    _registry: GroupRegistry
+    _owned: OwnedPartitions
+    _process: Process
+    _version: ConsumerVersion
+    _config: ConsumerConfig
+    _on_no_brokers: Callable[[], Coroutine[Future[Any], None, object]]
+    _record: RecordEvent
+    lock: Lock = field(default_factory=Lock)
+    closing: bool = False
 
     def _is_closing(self) -> bool:
         """Return whether the consumer is closing; a call, because it may change during any `await`."""
@@ -453,7 +435,7 @@ class Consumer:
     @property
     def idle(self) -> bool:
         """Whether it is not running, or has started and has no rebalance pending."""
-        return not self.alive or (self.started and not self._triggered and not self._rebalancer.lock.held)
+        return not self.alive or (self.started and not self._triggered and not self._rebalancer.lock.is_acquired)
 
     @property
     def session_id(self) -> int:
@@ -582,7 +564,7 @@ class Consumer:
             self._client, self.process, self.version, identity.group, self.consumer_id, excluded
         )
         self._owned = OwnedPartitions(
-            self._registry, self.process, self.version, config, environment.log_end, reads=self._reads
+            self._registry, self.process, self.version, config, environment.log_end, self._reads
         )
         self._rebalancer = Rebalancer(
             self._registry, self._owned, self.process, self.version, config, self._listen_to_brokers, self._record

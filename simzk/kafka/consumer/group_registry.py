@@ -10,6 +10,7 @@ Rules of the module (docs/reference/kafka.md §4.1, §4.3; ZkUtils, TopicCount):
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
@@ -49,6 +50,7 @@ def offset(group: str, partition: TopicPartition) -> str:
     return f"{paths.CONSUMERS}/{group}/offsets/{partition.topic}/{partition.partition}"
 
 
+@dataclass(eq=False)
 class GroupRegistry:
     """Reads and writes of a group by one member.
 
@@ -61,21 +63,12 @@ class GroupRegistry:
         excluded: topics excluded from every regex.
     """
 
-    def __init__(
-        self,
-        client: ZkClient,
-        process: Process,
-        version: ConsumerVersion,
-        group: str,
-        consumer_id: str,
-        excluded: frozenset[str],
-    ) -> None:
-        self.client = client
-        self.group = group
-        self.consumer_id = consumer_id
-        self._process = process
-        self._version = version
-        self._excluded = excluded
+    client: ZkClient
+    _process: Process
+    _version: ConsumerVersion
+    group: str
+    consumer_id: str
+    _excluded: frozenset[str]
 
     # -- the member itself
 

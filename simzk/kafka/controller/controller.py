@@ -114,8 +114,8 @@ class KafkaController:
             0 if cost_model is None else cost_model.order_us,
         )
         unclean = config.boolean(UNCLEAN_KEY)
-        self.replicas = replicas = ReplicaStateMachine(context, client, channels, unclean_by_default=unclean)
-        self.partitions = partitions = PartitionStateMachine(context, client, channels, unclean_by_default=unclean)
+        self.replicas = replicas = ReplicaStateMachine(context, client, channels, unclean)
+        self.partitions = partitions = PartitionStateMachine(context, client, channels, unclean)
         services = context, client, session, config, events, log, channels, partitions, replicas
         deletion = self._deletion = TopicDeletion(*services)
         reassignments = Reassignments if client.version.controller.reassigns_in_topic_znode else LegacyReassignments

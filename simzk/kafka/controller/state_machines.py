@@ -72,6 +72,7 @@ class Strategy(Enum):
     CONTROLLED_SHUTDOWN = "controlled shutdown"
 
 
+@dataclass(eq=False)
 class _StateMachine:
     """Reads and conditional writes of partition states, shared by both state machines.
 
@@ -82,20 +83,14 @@ class _StateMachine:
         unclean_by_default: the broker's `unclean.leader.election.enable`.
     """
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        client: KafkaZooKeeperClient,
-        channels: ControllerChannelManager,
-        *,
-        unclean_by_default: bool,
-    ) -> None:
-        self._context = context
-        self._client = client
-        self._version = client.version
-        self._channels = channels
-        self._unclean_by_default = unclean_by_default
-        self._transitions = transitions_of(client.version.number)
+    _context: ControllerContext
+    _client: KafkaZooKeeperClient
+    _channels: ControllerChannelManager
+    _unclean_by_default: bool
+
+    def __post_init__(self) -> None:
+        self._version = self._client.version
+        self._transitions = transitions_of(self._version.number)
 
     async def _read_states(self, rows: IntArray) -> tuple[IntArray, States]:
         """Read states, without those that do not exist or that a later controller wrote; rows and states."""

@@ -16,6 +16,7 @@ Rules of this module:
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -90,6 +91,7 @@ class Participant(Protocol):
         """Kill its process."""
 
 
+@dataclass(eq=False)
 class SessionNames:
     """Names of the owners of a cluster's ZooKeeper sessions.
 
@@ -100,19 +102,14 @@ class SessionNames:
         client_of: returns the network name of the client that is connected with a session, or None.
     """
 
-    def __init__(
-        self,
-        brokers: Mapping[int, Broker],
-        participants: Sequence[Participant],
-        operator: Operator,
-        client_of: Callable[[int], str | None],
-    ) -> None:
-        self._brokers = brokers
-        self._by_name = {broker.process.name: broker for broker in brokers.values()}
-        self._client_of = client_of
-        self._participants = participants
-        self._operator = operator
-        self._owners: dict[int, Broker] = {}
+    _brokers: Mapping[int, Broker]
+    _participants: Sequence[Participant]
+    _operator: Operator
+    _client_of: Callable[[int], str | None]
+    _owners: dict[int, Broker] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._by_name = {broker.process.name: broker for broker in self._brokers.values()}
 
     def name_of(self, session_id: int) -> str:
         """Return the name of a session's owner; `zookeeper` if it has none."""
@@ -122,7 +119,7 @@ class SessionNames:
         for participant in self._participants:
             if session_id == participant.session_id:
                 return participant.name
-        if self._operator.holds(session_id):
+        if self._operator.owns_session(session_id):
             return "admin"
         return ADDRESS
 

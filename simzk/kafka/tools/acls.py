@@ -37,9 +37,6 @@ MAX_TRIES = 5
 _KINDS = ("Cluster", "Topic", "Group", "TransactionalId", "DelegationToken", "User")
 
 
-_KINDS_OF_1_1: Final = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken")
-
-
 @dataclass(frozen=True)
 class AclRules:
     """Differences between releases in how ACLs are stored."""
@@ -47,7 +44,7 @@ class AclRules:
     kinds: tuple[str, ...] = by_release(
         {
             OLDEST: (),
-            (1, 1): _KINDS_OF_1_1,
+            (1, 1): ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken"),
             (2, 5): ("Topic", "Group", "TransactionalId", "Cluster", "DelegationToken"),
             (2, 6): ("Topic", "TransactionalId", "Cluster", "DelegationToken", "Group"),
             (2, 7): ("DelegationToken", "Topic", "Group", "Cluster", "TransactionalId"),
@@ -140,6 +137,7 @@ async def _list(session: ZooKeeperSession, version: KafkaVersion, rules: AclRule
     await session.close()
 
 
+@dataclass(eq=False)
 class Authorizer:
     """Authorizer of the tool, in one ZooKeeper session.
 
@@ -148,9 +146,8 @@ class Authorizer:
         rules: rules of the release.
     """
 
-    def __init__(self, client: KafkaZooKeeperClient, rules: AclRules) -> None:
-        self._client = client
-        self._rules = rules
+    _client: KafkaZooKeeperClient
+    _rules: AclRules
 
     async def start(self) -> None:
         """Create the paths, and read all ACLs."""

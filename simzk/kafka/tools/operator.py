@@ -94,7 +94,7 @@ class Operator:
         self._open_requests: dict[Task[Any], None] = {}
         connections.register(self.process, _reject_request)
 
-    def holds(self, session_id: int) -> bool:
+    def owns_session(self, session_id: int) -> bool:
         """Return whether a session belongs to the ZooKeeper shell or to the last tool."""
         return any(own is not None and own.session_id == session_id for own in (self._session, self._tool))
 
