@@ -57,7 +57,9 @@ class WireLink(Link):
     def __init__(self, driver: WireDriver, transport: Transport, address: str) -> None:
         super().__init__(driver, address)
         self.transport: Transport = transport
-        self.wire: ServerConnection = ServerConnection(driver.server.config.longest_request_bytes)
+        self.wire: ServerConnection = ServerConnection(
+            driver.server.config.longest_request_bytes, driver.server.config.rules
+        )
         self.sent: int = 0
         self.last_zxid: int = -1
 

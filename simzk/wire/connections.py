@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from simzk.wire.frames import (
     CONNECT_REQUEST,
@@ -32,14 +33,20 @@ from simzk.wire.frames import (
     framed,
     new_frame,
 )
-from simzk.wire.operations import BY_OPCODE, BY_REQUEST, NOTHING, NullACLError, read_results, write_results
+from simzk.wire.operations import (
+    BY_OPCODE,
+    BY_REQUEST,
+    NOTHING,
+    read_results,
+    request_codec,
+    undecodable,
+    write_results,
+)
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import STAT_LAYOUT, MalformedError
 from simzk.zookeeper.operations import Kind, of_kind
+from simzk.zookeeper.releases import NEWEST, Rules, rules_of
 from simzk.zookeeper.replies import PING_XID, Closed, ConnectResponse, EventType, Outgoing, Reply, Stat, WatchedEvent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DEFAULT_MAX_BYTES = 0xFFFFF
 _LENGTH_BYTES = 4
@@ -52,23 +59,24 @@ _FRAMED_REPLY = struct.Struct(">iiqi")
 _pack_reply = _FRAMED_REPLY.pack
 _FRAMED_STAT_REPLY = struct.Struct(_FRAMED_REPLY.format + STAT_LAYOUT)
 _pack_stat_reply, _STAT_REPLY_BYTES = _FRAMED_STAT_REPLY.pack, _FRAMED_STAT_REPLY.size - _LENGTH_BYTES
-_MULTI_OPCODE, _CREATE_SESSION_OPCODE = BY_REQUEST[req.Multi].opcode, BY_REQUEST[req.CreateSession].opcode
 # Decoded before they are queued: if they are malformed, the connection closes (ZooKeeperServer.processPacket).
 _READ_AT_ONCE = frozenset(BY_REQUEST[kind].opcode for kind in of_kind(Kind.CONNECTION))
 # Codec functions used so far, by opcode and by class: a cheaper look-up for every request.
-_READERS: dict[int, Callable[[bytes, int], tuple[req.Request, int]]] = {}
+Read = Callable[[bytes, int], tuple[req.Request, int]]
+_READERS: dict[Rules, dict[int, Read]] = {}
 _WRITERS: dict[type, Callable[[bytearray, object], None]] = {}
 _BODILESS = frozenset(kind for kind, operation in BY_REQUEST.items() if operation.reply is NOTHING)
 
 
-def _reader(opcode: int) -> Callable[[bytes, int], tuple[req.Request, int]] | None:
-    operation = BY_OPCODE.get(opcode)
-    return None if operation is None else _READERS.setdefault(opcode, operation.codec.read)
+def _reader(rules: Rules, opcode: int) -> Read | None:
+    codec = request_codec(opcode, rules)
+    return None if codec is None else _READERS[rules].setdefault(opcode, codec.read)
 
 
 def _writer(kind: type) -> Callable[[bytearray, object], None] | None:
-    """Return the function that writes the body of a reply; None for multi and multi-read."""
-    reply = BY_REQUEST[kind].reply
+    """Return the function that writes the body of a reply; None for multi, multi-read and what is malformed."""
+    operation = BY_REQUEST.get(kind)
+    reply = None if operation is None else operation.reply
     return None if reply is None else _WRITERS.setdefault(kind, reply.write)
 
 
@@ -99,6 +107,7 @@ class ServerConnection:
 
     Args:
         max_bytes: length of the longest accepted request (jute.maxbuffer).
+        rules: rules of the server's release; None for the newest.
 
     >>> from simzk.wire.connections import ClientConnection
     >>> client, server = ClientConnection(), ServerConnection()
@@ -112,8 +121,10 @@ class ServerConnection:
     [Reply(xid=1, zxid=7, error=0, body='/a')]
     """
 
-    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+    def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES, rules: Rules | None = None) -> None:
         self._max_bytes = max_bytes
+        self._rules = rules = rules_of(NEWEST) if rules is None else rules
+        self._readers = _READERS.setdefault(rules, {})
         self._frames = FrameBuffer(max_bytes)
         self._connected = False
         self._broken = False
@@ -127,7 +138,7 @@ class ServerConnection:
         """
         if self._connected and len(data) >= _PREFIX_BYTES and not (self._frames.pending or self._unanswered):
             length, xid, opcode = _unpack_prefix(data)
-            read = _READERS.get(opcode)
+            read = self._readers.get(opcode)
             if length == len(data) - _LENGTH_BYTES and length <= self._max_bytes and read is not None:
                 try:
                     return tuple.__new__(Incoming, (xid, read(data, _PREFIX_BYTES)[0]))
@@ -174,7 +185,7 @@ class ServerConnection:
         return self._request(xid, opcode, frame, _REQUEST_HEADER_BYTES)
 
     def _request(self, xid: int, opcode: int, data: bytes, at: int) -> Incoming:
-        read = _READERS.get(opcode) or _reader(opcode)
+        read = self._readers.get(opcode) or _reader(self._rules, opcode)
         body: req.Request
         if read is None:
             body = req.Unimplemented(opcode)
@@ -184,8 +195,7 @@ class ServerConnection:
             except MalformedError as malformed:
                 if opcode in _READ_AT_ONCE:
                     raise
-                has_zxid = opcode == _MULTI_OPCODE and not isinstance(malformed, NullACLError)
-                body = req.Undecodable(opcode, takes_zxid=has_zxid or opcode == _CREATE_SESSION_OPCODE)
+                body = undecodable(opcode, malformed, self._rules)
         incoming = tuple.__new__(Incoming, (xid, body))
         self._unanswered.append(incoming)
         return incoming
@@ -215,7 +225,7 @@ class ServerConnection:
         if write is not None:
             write(out, body)
         else:
-            assert isinstance(request, req.Multi | req.MultiRead)
+            assert isinstance(request, req.Multi | req.MultiRead | req.Undecodable)
             assert isinstance(body, list)
             write_results(out, request, body)
         return _pack_reply(_REPLY_HEADER_BYTES + len(out), xid, zxid, error) + out

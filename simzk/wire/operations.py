@@ -11,12 +11,14 @@ Source: org.apache.zookeeper.MultiOperationRecord, Op, MultiResponse.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 from simzk.wire.frames import CLIENT_INFOS, MULTI_HEADER, NAMES, MultiHeader
 from simzk.zookeeper import operations
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, STAT, TEXT, Codec, MalformedError, record, vector
+from simzk.zookeeper.releases import NEWEST, Rules, rules_of
 from simzk.zookeeper.replies import OperationResult
 
 CREATE = record(req.Create, TEXT, BUFFER, ACLS, INT)
@@ -107,14 +109,25 @@ def _check_create(operation: Any) -> None:
         raise MalformedError("a create with a TTL flag has no time to live")
 
 
-def multi_request(make: type[req.Multi | req.MultiRead]) -> Codec[Any]:
-    """Return the codec of a multi or multi-read.
+def _resolve_old(operation: Any, last_flags: int) -> Any:
+    """Return a decoded create as the class that its flags mean before 3.7.2 and 3.8.2, whatever its opcode was."""
+    if not isinstance(operation, req.Create | req.Create2 | req.CreateContainer | req.CreateTTL):
+        return operation
+    if isinstance(operation, req.CreateTTL) and operation.flags in _TTL_FLAGS:
+        return operation
+    return (req.CreateContainer if operation.flags == _CONTAINER_FLAGS <= last_flags else req.Create)(*operation[:4])
+
+
+@cache
+def multi_request(make: type[req.Multi | req.MultiRead], rules: Rules) -> Codec[Any]:
+    """Return the codec of a multi or multi-read of a release.
 
     Both decode operations of either kind, and a mixture is malformed. A multi of reads is malformed only at its end:
     what stands in it before decides whether it takes a zxid (`NullACLError`).
     """
-    parts = {**WRITE_PARTS, **READ_PARTS}
-    by_type = {part.type: (part.codec, kind in READ_PARTS) for kind, part in parts.items()}
+    parts = WRITE_PARTS if req.MultiRead in rules.unknown else {**WRITE_PARTS, **READ_PARTS}
+    by_type = {part.type: (part.codec, kind in READ_PARTS) for kind, part in parts.items() if kind not in rules.unknown}
+    keeps_opcodes, last_flags = rules.multi_keeps_opcodes, rules.last_flags
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         operations: list[Any] = []
@@ -125,8 +138,11 @@ def multi_request(make: type[req.Multi | req.MultiRead]) -> Codec[Any]:
                 raise MalformedError(f"operation type {header.type} is not allowed in this multi")
             codec, half = by_type[header.type]
             operation, at = codec.read(data, at)
-            _check_create(operation)
-            operations.append(_resolve(operation))
+            if keeps_opcodes:
+                _check_create(operation)
+                operations.append(_resolve(operation))
+            else:
+                operations.append(_resolve_old(operation, last_flags))
             halves.add(half)
             if len(halves) > 1:
                 raise MalformedError("a multi mixes reads and writes")
@@ -145,12 +161,16 @@ def multi_request(make: type[req.Multi | req.MultiRead]) -> Codec[Any]:
     return Codec(read, write)
 
 
-MULTI = multi_request(req.Multi)
-MULTI_READ = multi_request(req.MultiRead)
+MULTI, MULTI_READ = (multi_request(make, rules_of(NEWEST)) for make in (req.Multi, req.MultiRead))
 
 
-def write_results(out: bytearray, request: req.Multi | req.MultiRead, results: list[OperationResult]) -> None:
+def write_results(
+    out: bytearray, request: req.Multi | req.MultiRead | req.Undecodable, results: list[OperationResult]
+) -> None:
     """Write the body of the reply to `request`."""
+    if isinstance(request, req.Undecodable):
+        MULTI_HEADER.write(out, _END)
+        return
     parts = WRITE_PARTS if isinstance(request, req.Multi) else READ_PARTS
     # If a write fails, none is applied; the operations before it have error 0 in the reply (§1.6).
     all_failed = isinstance(request, req.Multi) and any(result.error for result in results)
@@ -161,8 +181,6 @@ def write_results(out: bytearray, request: req.Multi | req.MultiRead, results: l
             INT.write(out, error)
         else:
             part = parts[operation.__class__]
-            if isinstance(operation, req.Create2) and isinstance(body, str):
-                part = parts[req.Create]  # before 3.7
             MULTI_HEADER.write(out, MultiHeader(part.result_type, False, 0))
             part.result.write(out, body)
     MULTI_HEADER.write(out, _END)
@@ -276,6 +294,38 @@ OPERATIONS: tuple[Operation, ...] = (
     _form(req.CloseSession, record(req.CloseSession), NOTHING),
 )
 
+# Before 3.9 the whole frame is the path of a deleteContainer, which is no valid one.
+_NO_CONTAINER: Codec[Any] = Codec(lambda data, at: (req.DeleteContainer(""), at), lambda out, value: None)
+
 BY_OPCODE: dict[int, Operation] = {operation.opcode: operation for operation in OPERATIONS}
 BY_REQUEST: dict[type, Operation] = {operation.request: operation for operation in OPERATIONS}
+_CHECK_OPCODE = operations.BY_REQUEST[req.Check].opcode
+_NUMBERED_FIRST = frozenset(
+    operations.BY_REQUEST[kind].opcode
+    for kind in operations.of_kind(operations.Kind.WRITE, operations.Kind.PART) - {req.Multi, req.Reconfig}
+)
 assert BY_REQUEST.keys() == operations.BY_REQUEST.keys() - operations.of_kind(operations.Kind.PART)
+
+
+def request_codec(opcode: int, rules: Rules) -> Codec[Any] | None:
+    """Return the codec of a request as a release decodes it, or None for an opcode that it does not know."""
+    operation = BY_OPCODE.get(opcode)
+    if operation is None:
+        return None if rules.refuses_check or opcode != _CHECK_OPCODE else CHECK
+    if operation.request in rules.unknown:
+        return None
+    if operation.request is req.DeleteContainer and not rules.clients_delete_containers:
+        return _NO_CONTAINER
+    if operation.request in (req.Multi, req.MultiRead):
+        return multi_request(operation.request, rules)
+    return operation.codec
+
+
+def undecodable(opcode: int, malformed: MalformedError, rules: Rules) -> req.Undecodable:
+    """Return the request for a malformed body as a release processes it (§1.4)."""
+    if opcode == BY_REQUEST[req.Multi].opcode:
+        lacks_acl = isinstance(malformed, NullACLError)
+        return req.Undecodable(opcode, not lacks_acl, has_results=lacks_acl and not rules.decodes_before_zxid)
+    if opcode == BY_REQUEST[req.CreateSession].opcode:
+        return req.Undecodable(opcode, takes_zxid=True)
+    return req.Undecodable(opcode, not rules.decodes_before_zxid and opcode in _NUMBERED_FIRST)

@@ -148,6 +148,8 @@ FLAGS: dict[int, Flags] = {
     6: Flags(ttl=True, sequential=True),
 }
 
+_TTL_FLAGS = frozenset(flags for flags, meaning in FLAGS.items() if meaning.ttl)
+
 _new = tuple.__new__
 """Makes a NamedTuple without the extra call of its constructor: every write makes four of them."""
 
@@ -355,6 +357,14 @@ assert PREPARE.keys() == of_kind(Kind.WRITE, Kind.PART) - {req.Multi}, "each wri
 assert {permission_of(kind) for kind in (req.Create2, req.CreateContainer, req.CreateTTL)} == {_TO_CREATE}
 
 
+def lacks_ttl(operation: req.Create, rules: Rules) -> bool:
+    """Return whether the flags of a create in a multi make it a TTL node, though it has no time to live.
+
+    From 3.7.2 and 3.8.2 on, such a multi cannot be decoded.
+    """
+    return not rules.multi_keeps_opcodes and operation.flags in _TTL_FLAGS and operation.flags <= rules.last_flags
+
+
 def prepare_multi(request: Multi, asker: Asker, find: Callable[[str], Znode | None], session_id: int) -> txns.MultiTxn:
     """Check a multi and return the record of its transaction, which may be a failed one.
 
@@ -368,7 +378,7 @@ def prepare_multi(request: Multi, asker: Asker, find: Callable[[str], Znode | No
         RefusedError: MARSHALLING_ERROR, for a request that the real server rejects as a whole.
     """
     operations = request.operations
-    if None in [operation.path for operation in operations]:
+    if request.has_null_path:
         raise RefusedError(Code.MARSHALLING_ERROR)
     unknown = asker.rules.unknown
     if unknown and not unknown.isdisjoint(map(type, operations)):
@@ -378,6 +388,8 @@ def prepare_multi(request: Multi, asker: Asker, find: Callable[[str], Znode | No
     remaining = len(operations)
     for operation in operations:
         remaining -= 1
+        if operation.__class__ is req.Create and lacks_ttl(operation, asker.rules):
+            raise RefusedError(Code.MARSHALLING_ERROR)
         try:
             record = PREPARE[operation.__class__](operation, asker, outstanding.find)
         except RefusedError as refused:

@@ -142,7 +142,9 @@ class Rules(NamedTuple):
         last_flags: largest valid flags of a create; containers and TTL nodes came with 3.5.
         demands_ttls: whether the flags of TTL nodes are valid only in `CreateTTL` (3.5.4); 3.5.3 makes a plain node.
         flags_come_first: whether flags are checked before the parent (3.5).
-        multi_tells_stats: whether the result of a `Create2` in a multi has a Stat (3.7.2 and 3.8.2).
+        multi_keeps_opcodes: whether creates in a multi keep their opcodes, so that the result of a `Create2` has a
+            Stat; invalid flags and null ACLs there make the multi malformed (3.7.2 and 3.8.2). Before, the flags alone
+            decide what a create makes, and flags and ACLs are checked when it is processed.
         enforces_quotas: whether there are hard quotas (3.7.0).
         clients_delete_containers: whether `DeleteContainer` of a client decodes its path (3.9.0).
         watches_have_modes: whether watches of several modes on one path are separate (3.9.0); before, the last mode
@@ -152,6 +154,10 @@ class Rules(NamedTuple):
         hides_secrets: whether `GetACL` needs READ or ADMIN, and shows digests only with ADMIN (3.4.14 and 3.5.5).
         ip_acls_exclude: characters that no ip id of an ACL may have, though addresses have them: `:` of IPv6 addresses
             before 3.9.4, `/` of blocks before 3.5.0.
+        checks_all_watches: whether `CheckWatches` finds the watches of every connection (3.6.0 to 3.8).
+        refuses_check: whether a `Check` outside a multi is unknown (3.8.5 and 3.9.3); before, it is a write, and its
+            success is never answered.
+        decodes_before_zxid: whether a write with a malformed body takes no zxid (3.9.0).
         resumes_by_kind: whether the events of `SetWatches` depend on the kind of watch (3.4.6); before, a data watch
             gets a creation for a younger znode, and an exists watch a data change for an older one.
     """
@@ -166,7 +172,7 @@ class Rules(NamedTuple):
     last_flags: int
     demands_ttls: bool
     flags_come_first: bool
-    multi_tells_stats: bool
+    multi_keeps_opcodes: bool
     enforces_quotas: bool
     clients_delete_containers: bool
     watches_have_modes: bool
@@ -174,6 +180,9 @@ class Rules(NamedTuple):
     hides_unreadable: bool
     hides_secrets: bool
     ip_acls_exclude: str
+    checks_all_watches: bool
+    refuses_check: bool
+    decodes_before_zxid: bool
     resumes_by_kind: bool
 
 
@@ -204,7 +213,7 @@ def rules_of(version: str) -> Rules:
         last_flags=6 if release >= (3, 5, 3) else 4 if release >= (3, 5, 1) else 3,
         demands_ttls=release >= (3, 5, 4),
         flags_come_first=release >= (3, 5, 0),
-        multi_tells_stats=release >= (3, 8, 2) or (3, 7, 2) <= release < (3, 8, 0),
+        multi_keeps_opcodes=release >= (3, 8, 2) or (3, 7, 2) <= release < (3, 8, 0),
         enforces_quotas=release >= (3, 7, 0),
         clients_delete_containers=release >= (3, 9, 0),
         watches_have_modes=release >= (3, 9, 0),
@@ -212,5 +221,8 @@ def rules_of(version: str) -> Rules:
         hides_unreadable=release >= (3, 9, 2) or (3, 8, 4) <= release < (3, 9, 0),
         hides_secrets=release >= (3, 5, 5) or (3, 4, 14) <= release < (3, 5, 0),
         ip_acls_exclude="" if release >= (3, 9, 4) else ":" if release >= (3, 5, 0) else ":/",
+        checks_all_watches=(3, 6, 0) <= release < (3, 9, 0),
+        refuses_check=release >= (3, 9, 3) or (3, 8, 5) <= release < (3, 9, 0),
+        decodes_before_zxid=release >= (3, 9, 0),
         resumes_by_kind=release >= (3, 4, 6),
     )

@@ -157,6 +157,11 @@ class Multi(NamedTuple):
 
     operations: tuple[CreateRequest | Delete | SetData | Check, ...]
 
+    @property
+    def has_null_path(self) -> bool:
+        """Return whether an operation has no path; the real server fails on it before it checks the others."""
+        return None in [operation.path for operation in self.operations]
+
 
 class MultiRead(NamedTuple):
     """Answer several reads. A write among them decodes, and is rejected when it is processed."""
@@ -260,12 +265,14 @@ class CloseSession(NamedTuple):
 class Undecodable(NamedTuple):
     """Request with a malformed body: answered with MARSHALLING_ERROR; the connection stays open (§1.4).
 
-    `takes_zxid` is True for a truncated multi and for a `CreateSession`: the real server assigns them a zxid before it
-    decodes the body.
+    `takes_zxid` is True for a truncated multi and for a `CreateSession`, before 3.9 for any write: the real server
+    assigns them a zxid before it decodes the body. `has_results` is True for a multi that fails as it is decoded, but
+    has no zxid, before 3.9: the error is followed by an empty list of results.
     """
 
     opcode: int
     takes_zxid: bool
+    has_results: bool = False
 
 
 class Unimplemented(NamedTuple):

@@ -36,7 +36,7 @@ from simzk.zookeeper.replies import (
 )
 from simzk.zookeeper.sasl import nonce_of
 from simzk.zookeeper.sessions import SessionTracker, first_session_id, password_of
-from simzk.zookeeper.transactions import Observers, Transaction, multi_results, without_stats
+from simzk.zookeeper.transactions import Observers, Transaction, multi_results
 from simzk.zookeeper.tree import DataTree
 from simzk.zookeeper.watches import OldWatchManager, WatchManager
 from simzk.zookeeper.znode import ttl_of
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from simzk.zookeeper.prepare import Asker
-    from simzk.zookeeper.replies import Outgoing
+    from simzk.zookeeper.replies import OperationResult, Outgoing
     from simzk.zookeeper.requests import Request
 
 
@@ -127,6 +127,11 @@ class Server:
     """
 
     @property
+    def next_zxid(self) -> int:
+        """Return the zxid of the next transaction."""
+        return self.zxid + 1 + self._skipped_zxids
+
+    @property
     def mode(self) -> str:
         """Return the mode that the word srvr shows."""
         return "standalone"
@@ -148,7 +153,9 @@ class Server:
         )
         for session_id, timeout_ms in sessions:
             self.sessions.add(session_id, timeout_ms, now_ms)
-        self.watches: WatchManager[Connection] = WatchManager() if rules.watches_have_modes else OldWatchManager()
+        self.watches: WatchManager[Connection] = (
+            WatchManager() if rules.watches_have_modes else OldWatchManager(checks_all=rules.checks_all_watches)
+        )
         self.zxid: int = zxid
         self.expired: int = 0
         self.on_transaction: Observers = Observers()
@@ -159,6 +166,7 @@ class Server:
         self._sweeper.note(now_ms)
         self._required_schemes = self.config.required_schemes
         self._exchanges = 0
+        self._skipped_zxids = 0
         self._connections: dict[int, Connection] = {}
         self._unsent: dict[Connection, None] = {}
 
@@ -188,7 +196,7 @@ class Server:
         if session_id == 0:
             session_id = self.sessions.new_id()
             self.apply(
-                txns.Transaction(session_id, 0, self.zxid + 1, now_ms, txns.CreateSessionTxn(connection.timeout_ms))
+                txns.Transaction(session_id, 0, self.next_zxid, now_ms, txns.CreateSessionTxn(connection.timeout_ms))
             )
         elif not self._reattach(session_id, request.password, connection.timeout_ms, now_ms):
             read_only = None if request.read_only is None else False
@@ -319,7 +327,7 @@ class Server:
                 reply = Reply(xid, self.zxid, refused.code, refused.body)
         elif (check := self._checks.get(kind)) is not None:
             record: txns.Record
-            zxid, error = self.zxid + 1, 0
+            zxid, error = self.zxid + 1 + self._skipped_zxids, 0
             try:
                 record = check(request, connection.asker, self.tree.find)
             except RefusedError as refused:
@@ -349,8 +357,13 @@ class Server:
 
     def _write(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
         """Process a write that is no single change of a node, which `handle` processes itself."""
+        if isinstance(request, req.Multi) and request.has_null_path and not self._rules.decodes_before_zxid:
+            # It fails with a zxid, but before it is a transaction (PrepRequestProcessor.getPendingChanges).
+            self._skipped_zxids += 1
+            self._send(connection, Reply(xid, self.zxid, Code.MARSHALLING_ERROR, []))
+            return
         record = record_of(request, connection.asker, self.tree, connection.session_id)
-        transaction = txns.Transaction(connection.session_id, xid, self.zxid + 1, now_ms, record)
+        transaction = txns.Transaction(connection.session_id, xid, self.next_zxid, now_ms, record)
         self._answer_write(connection, request, transaction, self.apply(transaction))
 
     def _answer_write(
@@ -361,10 +374,10 @@ class Server:
             self._send_session(connection)
             return
         _, xid, zxid, _, record = transaction
+        if isinstance(record, txns.CheckTxn):
+            return  # the real server fails while it writes the reply
         if isinstance(request, req.Multi):
-            body = results = multi_results(record, body)
-            if results is not None and not self._rules.multi_tells_stats:
-                body = without_stats(request, results)
+            body = multi_results(record, body)
         self._send(connection, Reply(xid, zxid, record.error if isinstance(record, txns.ErrorTxn) else 0, body))
 
     def _ping(self, connection: Connection, xid: int, request: req.Ping, now_ms: int) -> None:
@@ -398,7 +411,15 @@ class Server:
         if request.takes_zxid:
             self._write(connection, xid, request, now_ms)
         else:
-            self._send(connection, Reply(xid, self.zxid, Code.MARSHALLING_ERROR, None))
+            results: list[OperationResult] | None = [] if request.has_results else None
+            self._send(connection, Reply(xid, self.zxid, Code.MARSHALLING_ERROR, results))
+
+    def _check(self, connection: Connection, xid: int, request: req.Check, now_ms: int) -> None:
+        """Process a check outside a multi, which is a transaction before 3.8.5 and 3.9.3 (ZOOKEEPER-2623)."""
+        if self._rules.refuses_check:
+            self._unimplemented(connection, xid, request, now_ms)
+        else:
+            self._write(connection, xid, request, now_ms)
 
     def _unimplemented(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
         if self._rules.refuses_unknown:
@@ -416,6 +437,7 @@ class Server:
         session_id, _, zxid, time_ms, record = transaction
         assert zxid > self.zxid, f"zxid {zxid:#x} is not after {self.zxid:#x}"
         self.zxid = zxid
+        self._skipped_zxids = 0
         if record.__class__ in _SESSION_RECORDS:
             if isinstance(record, txns.CreateSessionTxn):
                 self.sessions.add(session_id, record.timeout_ms, time_ms)
@@ -450,7 +472,7 @@ class Server:
             else:
                 self.expire(session.session_id, now_ms)
         for path in self._sweeper.due(now_ms):
-            self.apply(txns.Transaction(0, 0, self.zxid + 1, now_ms, txns.DeleteContainerTxn(path)))
+            self.apply(txns.Transaction(0, 0, self.next_zxid, now_ms, txns.DeleteContainerTxn(path)))
 
     def _attended_connection(self, session_id: int) -> Connection | None:
         """Return the attended connection of a session, or None."""
@@ -486,7 +508,7 @@ class Server:
 
     def _end_session(self, session_id: int, cxid: int, now_ms: int) -> None:
         paths = tuple(self.tree.ephemerals_of(session_id))
-        self.apply(txns.Transaction(session_id, cxid, self.zxid + 1, now_ms, txns.CloseSessionTxn(paths)))
+        self.apply(txns.Transaction(session_id, cxid, self.next_zxid, now_ms, txns.CloseSessionTxn(paths)))
 
     # Output
 
@@ -534,7 +556,7 @@ _SPECIAL: dict[type, Callable[..., None]] = {
     req.CloseSession: Server._close_session,
     req.Undecodable: Server._undecodable,
     req.Unimplemented: Server._unimplemented,
-    req.Check: Server._unimplemented,
+    req.Check: Server._check,
 }
 assert of_kind(Kind.SESSION, Kind.CONNECTION, Kind.PART) <= _SPECIAL.keys()
 

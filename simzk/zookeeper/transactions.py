@@ -11,13 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.zookeeper.replies import OperationResult
-from simzk.zookeeper.requests import Create2
 from simzk.zookeeper.znode import parent_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.zookeeper.requests import ACL, Multi
+    from simzk.zookeeper.requests import ACL
 
 
 class CreateTxn(NamedTuple):
@@ -180,15 +179,6 @@ def multi_results(record: Record, bodies: object) -> list[OperationResult] | Non
         errors = [step.error if isinstance(step, ErrorTxn) else 0 for step in record.records]
         return [OperationResult(error, None) for error in errors]
     return None
-
-
-def without_stats(request: Multi, results: list[OperationResult]) -> list[OperationResult]:
-    """Return the results as before 3.7.2 and 3.8.2: the result of a `Create2` in a multi is only a path."""
-    paths_only = []
-    for operation, (error, body) in zip(request.operations, results, strict=True):
-        is_path = isinstance(operation, Create2) and isinstance(body, tuple)
-        paths_only.append(OperationResult(error, body[0] if is_path else body))  # type: ignore[index]  # a path and a Stat
-    return paths_only
 
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ Rules of this module:
 
 Rules of 3.6 to 3.8 (`OldWatchManager`; before 3.6 there is one mode, so both ways are the same):
   - a watch has one mode; a new mode replaces the old one, shorter or longer;
-  - a recursive watch is in the child table too, where it gets no events but replaces another watch;
-  - the type in `RemoveWatches` is a table, whatever the mode.
+  - a recursive watch is in the child table too: there it replaces another watch and gets the deletions of the subtree,
+    which the one in the data table hides as long as it is there;
+  - the type in `RemoveWatches` is a table, whatever the mode; `CheckWatches` finds the watches of every connection.
 
 Source: org.apache.zookeeper.server.watch.WatchManager; WatchManager and WatcherModeManager of 3.6.4, DataTree.addWatch.
 """
@@ -42,6 +43,7 @@ class Mode(IntFlag):
 
 # Modes are stored as ints: operators of IntFlag run in Python and are slow.
 _STANDARD, _RECURSIVE = int(Mode.STANDARD), int(Mode.RECURSIVE)
+_CHILDREN_CHANGED = EventType.NODE_CHILDREN_CHANGED
 
 
 class WatcherType(IntEnum):
@@ -109,14 +111,18 @@ class WatchTable(Generic[Watcher]):
         for path, modes in list(self._by_watcher.get(watcher, {}).items()):
             self._set(path, watcher, modes, 0)
 
-    def trigger(self, path: str) -> dict[Watcher, None]:
-        """Return the watchers of a path, recursive ones above included; remove its standard watches."""
+    def trigger(self, path: str, kind: EventType) -> dict[Watcher, None]:
+        """Return the watchers of an event, recursive ones above included; remove the standard watches of its path.
+
+        A change of children is no event for a recursive watch, which gets the changes of the children themselves.
+        """
         notified: dict[Watcher, None] = {}
         for watcher, modes in list(self.by_path.get(path, {}).items()):
-            notified[watcher] = None
+            if modes != _RECURSIVE or kind is not _CHILDREN_CHANGED:
+                notified[watcher] = None
             if modes & _STANDARD:
                 self._set(path, watcher, modes, modes & ~_STANDARD)
-        if self._recursive:
+        if self._recursive and kind is not _CHILDREN_CHANGED:
             for ancestor in ancestors_of(path):
                 for watcher, modes in self.by_path.get(ancestor, {}).items():
                     if modes & _RECURSIVE:
@@ -226,19 +232,19 @@ class WatchManager(Generic[Watcher]):
         notices: list[Notice[Watcher]] = []
         kind, path, acl, parent_path, parent_acl = change
         event = WatchedEvent(kind, path, zxid)
-        notified = self.data.trigger(path) if self.data else {}
+        notified = self.data.trigger(path, kind) if self.data else {}
         notices.extend(Notice(watcher, event, acl) for watcher in notified)
         if notified:
             self.triggered[kind][len(notified)] += 1
         if not self.child or kind == EventType.NODE_DATA_CHANGED:
             return notices
         if kind == EventType.NODE_DELETED:
-            gone = self.child.trigger(path)
+            gone = self.child.trigger(path, kind)
             notices.extend(Notice(watcher, event, acl) for watcher in gone if watcher not in notified)
             if gone:
                 self.triggered[kind][len(gone)] += 1
-        parent_event = WatchedEvent(EventType.NODE_CHILDREN_CHANGED, parent_path, zxid)
-        above = self.child.trigger(parent_path)
+        parent_event = WatchedEvent(_CHILDREN_CHANGED, parent_path, zxid)
+        above = self.child.trigger(parent_path, _CHILDREN_CHANGED)
         notices.extend(Notice(watcher, parent_event, parent_acl) for watcher in above)
         if above:
             self.triggered[EventType.NODE_CHILDREN_CHANGED][len(above)] += 1
@@ -251,12 +257,6 @@ class WatchManager(Generic[Watcher]):
         assert not any(modes & Mode.RECURSIVE for _, _, modes in self.child.entries())
 
 
-_SILENT = 8
-"""Mode of a recursive watch in the child table, where it gets no events."""
-
-_ANY_MODE = int(Mode.STANDARD | Mode.PERSISTENT | Mode.RECURSIVE) | _SILENT
-
-
 class OldWatchTable(WatchTable[Watcher]):
     """Watches with one mode each."""
 
@@ -264,39 +264,50 @@ class OldWatchTable(WatchTable[Watcher]):
 
     def add(self, path: str | None, watcher: Watcher, mode: int) -> None:
         """Set the mode of the watch of a watcher on a path."""
-        self.remove(path, watcher, _ANY_MODE & ~mode)
+        self.remove(path, watcher, _EVERY_MODE & ~mode)
         super().add(path, watcher, mode)
-
-    def trigger(self, path: str) -> dict[Watcher, None]:
-        """Return the watchers of a path without silent ones; remove its standard watches."""
-        silent = [watcher for watcher, mode in self.by_path.get(path, {}).items() if mode == _SILENT]
-        notified = super().trigger(path)
-        for watcher in silent:
-            del notified[watcher]
-        return notified
 
 
 class OldWatchManager(WatchManager[Watcher]):
-    """Watches of a server of a release before 3.9."""
+    """Watches of a server of a release before 3.9.
 
-    __slots__ = ()
+    Args:
+        checks_all: whether `contains` finds the watches of every watcher (3.6.0).
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_checks_all",)
+
+    def __init__(self, *, checks_all: bool) -> None:
         super().__init__()
         self.data = OldWatchTable()
         self.child = OldWatchTable()
+        self._checks_all = checks_all
 
     def add_persistent(self, path: str | None, watcher: Watcher, *, recursive: bool) -> None:
         """Add a watch of `AddWatch` to both tables."""
-        self.data.add(path, watcher, Mode.RECURSIVE if recursive else Mode.PERSISTENT)
-        self.child.add(path, watcher, _SILENT if recursive else Mode.PERSISTENT)
+        for table in (self.data, self.child):
+            table.add(path, watcher, Mode.RECURSIVE if recursive else Mode.PERSISTENT)
+
+    def contains(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
+        """Return whether a watcher has a watch of a type on a path, or any watcher if `checks_all`."""
+        if self._checks_all:
+            tables = [table for table, _ in self._tables_of(kind)]
+            if path is None and any(table.has_recursive and path not in table.by_path for table in tables):
+                raise RefusedError(Code.MARSHALLING_ERROR)  # the real server looks for its parent
+            return any(path in table.by_path for table in tables)
+        return super().contains(path, watcher, kind)
 
     def _tables_of(self, kind: WatcherType) -> tuple[tuple[WatchTable[Watcher], int], ...]:
         tables = {
-            WatcherType.CHILDREN: ((self.child, _ANY_MODE),),
-            WatcherType.DATA: ((self.data, _ANY_MODE),),
-            WatcherType.ANY: ((self.child, _ANY_MODE), (self.data, _ANY_MODE)),
+            WatcherType.CHILDREN: ((self.child, _EVERY_MODE),),
+            WatcherType.DATA: ((self.data, _EVERY_MODE),),
+            WatcherType.ANY: ((self.child, _EVERY_MODE), (self.data, _EVERY_MODE)),
         }
         if kind not in tables:
             raise RefusedError(Code.MARSHALLING_ERROR)
         return tables[kind]
+
+    def check(self) -> None:
+        """Assert all invariants of both tables."""
+        self.data.check()
+        self.child.check()

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeVar, Unpack
 
 import pytest
 
-from simzk.wire.operations import BY_OPCODE, BY_REQUEST, NullACLError
+from simzk.wire.operations import BY_OPCODE, BY_REQUEST, request_codec, undecodable
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.jute import MalformedError
+from simzk.zookeeper.releases import NEWEST, Rules, rules_of
 from simzk.zookeeper.replies import Closed, Code, ConnectResponse, EventType, Reply, WatchedEvent
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.sessions import password_of
@@ -24,8 +25,6 @@ from tests.conformance.traffic import Greeting, Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from simzk.zookeeper.jute import Codec
 AnyReply = TypeVar("AnyReply", bound=Reply | ConnectResponse)
 VOLLEYS = 8
 QUIET_STEPS = 12
@@ -77,7 +76,7 @@ def name_of(asked: Asked) -> str:
     return "Unknown" if known is None else f"{known.request.__name__} as bytes"
 
 
-def place_of(asked: Asked, reply: Reply) -> tuple[int, int]:
+def place_of(asked: Asked, reply: Reply, rules: Rules) -> tuple[int, int]:
     """Return the position of a request in the order in which the real server processed them.
 
     Its threads do one request after the other. A write's reply has the zxid that the write took, a read's that of the
@@ -86,16 +85,18 @@ def place_of(asked: Asked, reply: Reply) -> tuple[int, int]:
     if isinstance(asked, Raw):
         return reply.zxid, 1
     operation = BY_REQUEST[type(asked)]
-    return reply.zxid, 0 if operation.rule.is_write and _gets_so_far(operation.codec, asked) else 1
+    return reply.zxid, 0 if operation.rule.is_write and _shows_zxid(operation.opcode, asked, rules) else 1
 
 
-def _gets_so_far(codec: Codec[Any], asked: req.Request) -> bool:
-    """Whether a write is read as far as where it takes its zxid (§1.4)."""
+def _shows_zxid(opcode: int, asked: req.Request, rules: Rules) -> bool:
+    """Whether the reply to a write has the zxid that it took (§1.4)."""
+    codec = request_codec(opcode, rules)
+    assert codec is not None, f"{rules.release} does not know {asked}"
     try:
-        codec.decode(codec.encode(asked))
+        codec.decode(BY_REQUEST[type(asked)].codec.encode(asked))
     except MalformedError as malformed:
-        return isinstance(asked, req.Multi) and not isinstance(malformed, NullACLError)
-    return True
+        return undecodable(opcode, malformed, rules).takes_zxid
+    return rules.decodes_before_zxid or not (isinstance(asked, req.Multi) and asked.has_null_path)
 
 
 def events_of(record: txns.Record) -> set[tuple[int, str]]:
@@ -148,11 +149,14 @@ class Pair:
     Args:
         port: of the real server.
         simulated: our side; a server in this process, configured as `CONFIG`, where None.
+        release: of both sides.
     """
 
-    def __init__(self, port: int, simulated: SimulatedSide | None = None) -> None:
+    def __init__(self, port: int, simulated: SimulatedSide | None = None, release: str = NEWEST) -> None:
         self.real = TcpArm(port)
-        self.simulated: SimulatedSide = SimulatedArm(CONFIG, zxid=0) if simulated is None else simulated
+        self.rules = rules_of(release)
+        config = CONFIG._replace(version=release)
+        self.simulated: SimulatedSide = SimulatedArm(config, zxid=0) if simulated is None else simulated
         self._normalise = {"simulated": Normaliser(self.simulated.times_ms), "real": Normaliser()}
         # By zxid, what events a transaction may cause: those that come late are held against it.
         self._caused: dict[int, set[tuple[int, str]]] = {}
@@ -243,7 +247,7 @@ class Pair:
         for client, requests in numbered.items():
             told[client] = [said for said in self.real.streams[client][begins[client] :] if isinstance(said, Reply)]
             for turn, ((xid, asked), reply) in enumerate(zip(requests, padded(told[client]), strict=False)):
-                place = (2**63, 1) if reply is None else place_of(asked, reply)
+                place = (2**63, 1) if reply is None else place_of(asked, reply, self.rules)
                 ordered.append((*place, client, turn, xid, asked, reply))
         ordered.sort(key=lambda entry: entry[:4])
         for _, _, client, _, xid, asked, reply in ordered:
@@ -266,8 +270,13 @@ class Pair:
         *_, closed_by, _ = self.real.streams[client]
         assert isinstance(closed_by, Reply)
         for event in late:
-            assert event.zxid > closed_by.zxid, f"{event} belongs before the reply to closeSession"
-            assert (event.type, event.path) in self._caused[event.zxid], f"nothing caused {event}"
+            if self.rules.events_have_zxids:
+                assert event.zxid > closed_by.zxid, f"{event} belongs before the reply to closeSession"
+                causes = [self._caused[event.zxid]]
+            else:
+                assert event.zxid == -1, f"{event} has no zxid in {self.rules.release}"
+                causes = [caused for zxid, caused in self._caused.items() if zxid > closed_by.zxid]
+            assert any((event.type, event.path) in caused for caused in causes), f"nothing caused {event}"
 
     def _note(self, asked: list[tuple[int, Asked]], replies: Sequence[Reply | ConnectResponse]) -> None:
         """Remember which kinds of request met which codes, those in multis too."""
@@ -362,7 +371,7 @@ class Pair:
         """All of one seed's traffic, and then everything removed."""
         self.seed = seed
         self.log.clear()
-        traffic = kind(seed, self.simulated.server.tree)
+        traffic = kind(seed, self.simulated.server.tree, self.rules)
         for _ in range(VOLLEYS):
             for _ in range(QUIET_STEPS):
                 self._quiet_step(traffic)

@@ -18,6 +18,8 @@ from simzk.wire.frames import CONNECT_REQUEST, MULTI_HEADER, MultiHeader
 from simzk.wire.operations import BY_OPCODE, BY_REQUEST, NOTHING, OPERATIONS
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
+from simzk.zookeeper.prepare import lacks_ttl
+from simzk.zookeeper.releases import NEWEST, rules_of
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.znode import SPECIAL_PATHS
 from tests.conformance.arms import Asked, Numbered, Raw, Step
@@ -25,6 +27,7 @@ from tests.conformance.arms import Asked, Numbered, Raw, Step
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from simzk.zookeeper.releases import Rules
     from simzk.zookeeper.tree import DataTree
 
 NAMES = ("a", "b", "c", "d", "Aa", "BB", "é", "0", "long-name-of-a-node", "...")
@@ -117,11 +120,22 @@ class Traffic:
     Args:
         seed: of all that is drawn.
         tree: what the simulated server holds, looked at for paths that exist.
+        rules: rules of the release; None for the newest. What it does not know is asked alone, and seldom.
     """
 
-    def __init__(self, seed: int, tree: DataTree) -> None:
+    def __init__(self, seed: int, tree: DataTree, rules: Rules | None = None) -> None:
         self._random = random.Random(seed)
         self._tree = tree
+        self._rules = rules_of(NEWEST) if rules is None else rules
+        unknown = self._rules.unknown
+        self._unknown = sorted(unknown, key=lambda kind: BY_REQUEST[kind].opcode)
+        self._weights = {kind: weight for kind, weight in WEIGHTS.items() if kind not in unknown}
+        self._mixed = [kind for kind, weight in self._weights.items() for _ in range(weight) if kind is not req.SetACL]
+        if self._rules.checks_all_watches:
+            # What one client sees of another's watches depends on the order of their requests, which no reply tells.
+            self._mixed = [kind for kind in self._mixed if kind is not req.CheckWatches]
+        self._reads = [kind for kind in self._mixed if not BY_REQUEST[kind].rule.is_write]
+        self._not_removing = [kind for kind in self._mixed if kind not in _REMOVING]
         self._existing: list[str] = []
         self.look()
 
@@ -240,7 +254,8 @@ class Traffic:
         }
         if kind in (req.Create, req.Create2, req.CreateContainer, req.CreateTTL):
             return self._create(kind)
-        return builders[kind]()
+        asked = builders[kind]()
+        return req.CheckWatches(path, 3) if self._rules.checks_all_watches and watches_null(asked) else asked
 
     def batch(self, zxid: int) -> list[Step]:
         """One to five requests that go out together."""
@@ -256,14 +271,16 @@ class Traffic:
             asked = self.request(req.CreateSession, zxid)
             # The ping gives the session its own timeout again, before the real server's clock ends it.
             return [self._numbered(asked if self.chance(0.5) else self._mangled(zxid, [req.CreateSession])), req.Ping()]
+        if self._unknown and 0.047 <= draw < 0.05:
+            return [self._numbered(self.request(self._random.choice(self._unknown), zxid))]
         if draw < 0.052:
             opcode = self._random.choice((*BAD_OPCODES, self._random.randrange(200, 2**31)))
             return [self._numbered(Raw(opcode, self._random.randbytes(self._random.randrange(20))))]
         if draw < 0.09:
-            return [self._numbered(self._mangled(zxid, [*WEIGHTS, req.Auth, req.Sasl]))]
+            return [self._numbered(self._mangled(zxid, [*self._weights, req.Auth, req.Sasl]))]
         if draw < 0.12:
             return [self._numbered(self._patched_multi(zxid))]
-        kinds = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
+        kinds = [kind for kind, weight in self._weights.items() for _ in range(weight)]
         count = self._random.choice((1, 1, 2, 3, 5))
         requests: list[Asked] = []
         # «pending ACL»: nothing follows closely behind a SetACL.
@@ -276,7 +293,7 @@ class Traffic:
         stays = isinstance(shown, req.Sasl) and shown.token is not None
         if isinstance(shown, req.Auth):
             stays = shown.scheme == "ip" or (shown.scheme == "digest" and shown.auth is not None)
-        behind = [self._any_of(READ_KINDS, zxid) for _ in range(self._random.randrange(4))] if stays else []
+        behind = [self._any_of(self._reads, zxid) for _ in range(self._random.randrange(4))] if stays else []
         return [self._numbered(asked) for asked in (shown, *behind)]
 
     def _numbered(self, asked: Asked) -> Step:
@@ -333,7 +350,7 @@ class Traffic:
 
     def unfinished(self, zxid: int) -> bytes:
         """The beginning of a request, or nothing."""
-        operation = BY_REQUEST[self._random.choice(list(WEIGHTS))]
+        operation = BY_REQUEST[self._random.choice(list(self._weights))]
         body = pack(">ii", 1, operation.opcode) + operation.codec.encode(self.request(operation.request, zxid))
         frame = pack(">i", len(body)) + body
         return frame[: self._random.choice((0, self._random.randrange(len(frame))))]
@@ -347,7 +364,7 @@ class Traffic:
         elif draw < 0.2:
             batches = self._closing_volley(clients, zxid)
         else:
-            batches = {client: [self._any_of(MIXED, zxid) for _ in range(self._length())] for client in clients}
+            batches = {client: [self._any_of(self._mixed, zxid) for _ in range(self._length())] for client in clients}
         return {client: [self._numbered(asked) for asked in batch] for client, batch in batches.items()}
 
     def _length(self) -> int:
@@ -355,8 +372,8 @@ class Traffic:
 
     def _any_of(self, kinds: Sequence[type], zxid: int) -> Asked:
         if self.chance(0.02):
-            return self._mangled(zxid, READ_KINDS)
-        return calm(self.request(self._random.choice(kinds), zxid))
+            return self._mangled(zxid, self._reads)
+        return calm(self.request(self._random.choice(kinds), zxid), self._rules)
 
     def _acl_volley(self, clients: Sequence[int], zxid: int) -> dict[int, list[Asked]]:
         """Reads, and changes of ACLs, of each node one: «pending ACL»."""
@@ -365,7 +382,7 @@ class Traffic:
         for client, path in zip(clients, paths, strict=False):
             change = self.request(req.SetACL, zxid)
             assert isinstance(change, req.SetACL)
-            reads = [self._any_of(READ_KINDS, zxid) for _ in range(self._length())]
+            reads = [self._any_of(self._reads, zxid) for _ in range(self._length())]
             reads.insert(self._random.randrange(len(reads) + 1), change._replace(path=path))
             batches[client] = reads
         return batches
@@ -377,7 +394,7 @@ class Traffic:
         for client in clients:
             closes = self.chance(0.3)
             batches[client] = [
-                self._any_of(READ_KINDS if closes else NOT_REMOVING, zxid) for _ in range(self._length())
+                self._any_of(self._reads if closes else self._not_removing, zxid) for _ in range(self._length())
             ]
             if closes:
                 batches[client].append(req.CloseSession())
@@ -386,8 +403,9 @@ class Traffic:
     def _mangled(self, zxid: int, kinds: Sequence[type]) -> Raw:
         """A request whose body is cut short, has bytes too many, which the server does not mind, or others."""
         kind = self._random.choice([kind for kind in kinds if kind not in (req.WhoAmI, req.Ping)])
-        operation = BY_REQUEST[kind]
-        body = operation.codec.encode(self.request(kind, zxid))
+        asked = self.request(kind, zxid)
+        operation = BY_REQUEST[type(asked)]
+        body = operation.codec.encode(asked)
         draw, at = self._random.random(), self._random.randrange(len(body) + 1)
         if draw < 0.4:
             body = body[:at]
@@ -406,20 +424,20 @@ class Traffic:
             kind = self._random.choice(
                 (req.Create, req.CreateTTL, req.Delete, req.SetData, req.GetData, req.GetChildren)
             )
-            operation = BY_REQUEST[self._random.choice((kind, kind, self._random.choice(list(WEIGHTS))))]
+            operation = BY_REQUEST[self._random.choice((kind, kind, self._random.choice(list(self._weights))))]
             opcode = operation.opcode if self.chance(0.9) else self._random.choice(NUMBERS)
             MULTI_HEADER.write(body, MultiHeader(opcode, self.chance(0.02), self._random.choice((-1, -1, 0, 5))))
             body += operation.codec.encode(self.request(operation.request, zxid))
         MULTI_HEADER.write(body, MultiHeader(self._random.choice((-1, -1, 1, 99)), True, self._random.choice((-1, 0))))
         return Raw(BY_REQUEST[self._random.choice((req.Multi, req.MultiRead))].opcode, bytes(body))
 
-    @staticmethod
-    def _unless_deadly(asked: Raw) -> Raw:
-        operation = BY_OPCODE[asked.opcode]
-        if operation.request is req.CreateTTL:
-            with suppress(MalformedError):
-                if kills(operation.codec.decode(asked.body)):
-                    return Raw(asked.opcode, b"")
+    def _unless_deadly(self, asked: Raw) -> Raw:
+        with suppress(MalformedError):
+            decoded = BY_OPCODE[asked.opcode].codec.decode(asked.body)
+            if (isinstance(decoded, req.CreateTTL) and kills(decoded)) or (
+                self._rules.checks_all_watches and watches_null(decoded)
+            ):
+                return Raw(asked.opcode, b"")
         return asked
 
 
@@ -442,9 +460,6 @@ WEIGHTS: dict[type, int] = {
 
 LONGEST_BATCH = 80
 _REMOVING = (req.Delete, req.DeleteContainer, req.Multi)
-MIXED: list[type] = [kind for kind, weight in WEIGHTS.items() for _ in range(weight) if kind is not req.SetACL]
-READ_KINDS: list[type] = [kind for kind in MIXED if not BY_REQUEST[kind].rule.is_write]
-NOT_REMOVING: list[type] = [kind for kind in MIXED if kind not in _REMOVING]
 
 
 def kills(asked: req.CreateTTL) -> bool:
@@ -452,7 +467,16 @@ def kills(asked: req.CreateTTL) -> bool:
     return asked.flags not in (5, 6) and asked.ttl_ms < 0
 
 
-def calm(asked: req.Request) -> req.Request:
+def watches_null(asked: req.Request) -> bool:
+    """Whether the connection cannot be closed any more from 3.6 to 3.8: «persistent watch on a null path»."""
+    if isinstance(asked, req.AddWatch):
+        return asked.path is None
+    if not isinstance(asked, req.SetWatches2):
+        return False
+    return None in (*(asked.persistent or ()), *(asked.persistent_recursive or ()))
+
+
+def calm(asked: req.Request, rules: Rules) -> req.Request:
     """Return a request without parts whose result depends on requests in flight.
 
     Those are «ephemeral container» and «multi with a null ACL id».
@@ -460,14 +484,16 @@ def calm(asked: req.Request) -> req.Request:
     if isinstance(asked, req.CreateContainer) and asked.flags in (1, 3):
         return asked._replace(flags=asked.flags - 1)
     if isinstance(asked, req.Multi):
-        return req.Multi(tuple(_calm_operation(operation) for operation in asked.operations))
+        return req.Multi(tuple(_calm_operation(operation, rules) for operation in asked.operations))
     return asked
 
 
-def _calm_operation(operation: MultiOperation) -> MultiOperation:
+def _calm_operation(operation: MultiOperation, rules: Rules) -> MultiOperation:
     if isinstance(operation, req.Create | req.Create2 | req.CreateContainer | req.CreateTTL):
         nulls = any(None in entry.id for entry in operation.acl or ())
         operation = operation._replace(acl=OPEN_ACL if nulls else operation.acl)
-    calmed = calm(operation)
+        if not isinstance(operation, req.CreateTTL) and lacks_ttl(req.Create(*operation), rules):
+            operation = operation._replace(flags=0)
+    calmed = calm(operation, rules)
     assert isinstance(calmed, type(operation))
     return calmed

@@ -696,7 +696,9 @@ class Member(Server):
                 self._close(connection)
         elif self.role is Role.READ_ONLY:
             self._handle_read_only(connection, xid, request, now_ms)
-        elif is_write(request) and request.__class__ not in self._rules.unknown:
+        elif (is_write(request) and request.__class__ not in self._rules.unknown) or (
+            isinstance(request, req.Check) and not self._rules.refuses_check
+        ):
             self._forward(connection, xid, request, now_ms)
         elif isinstance(request, req.Sync) and self.position < self._ensemble.history.end:
             reply = Reply(xid, 0, 0, request.path)
