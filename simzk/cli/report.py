@@ -59,7 +59,7 @@ def report(
     typer.echo(f"wrote {html}: {', '.join(saved.kind for saved in found)}")
 
 
-TOLD = dict(zip(STATES, (OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED, OK), strict=True))
+STATE_NAMES = dict(zip(STATES, (OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED, OK), strict=True))
 MOST_ROWS, MOST_BROKERS = 60, 40
 WORST, MOST_SESSIONS, MOST_WRITERS = 20, 100, 30
 SPAN = ("row", "from_s", "until_s", "state", "told")
@@ -74,14 +74,14 @@ def timelines_tables(saved: Saved) -> TimelinesTables:
     bins = bins_of(saved, MOST_ROWS)
     expired = _expired(saved)
     shown, left = _brokers(saved, bins)
-    told = [_read(saved), *_cells(bins)]
+    sentences = [_read(saved), *_cells(bins)]
     if left:
-        told.append(f"{left:,} brokers with fewer registrations are not shown.")
+        sentences.append(f"{left:,} brokers with fewer registrations are not shown.")
     if len(expired["session"]) == MOST_SESSIONS:
-        told.append(f"Of sessions that expired the first {MOST_SESSIONS} are shown.")
+        sentences.append(f"Of sessions that expired the first {MOST_SESSIONS} are shown.")
     return TimelinesTables(
         title=f"Timelines: {saved.directory.name}",
-        summary=told,
+        summary=sentences,
         states=_states(bins),
         left_out=f"{bins.left:,} topics with less time in a bad state are not shown." if bins.left else "",
         counts=_counts(bins),
@@ -131,15 +131,15 @@ def _states(bins: Bins) -> Columns:
             if at < BINS and worst[at] == state and state in (-1, len(STATES) - 1):
                 continue
             if state >= 0:
-                told = _told(seconds[:, start]) if state < len(STATES) - 1 else OK
-                spans.append((name, float(bins.edges[start]), float(bins.edges[at]), TOLD[STATES[state]], told))
+                text = _durations(seconds[:, start]) if state < len(STATES) - 1 else OK
+                spans.append((name, float(bins.edges[start]), float(bins.edges[at]), STATE_NAMES[STATES[state]], text))
             start = at
     return _columns(SPAN, spans)
 
 
-def _told(seconds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
+def _durations(seconds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
     bad = zip(STATES[:-1], seconds.tolist(), strict=False)
-    return ", ".join(f"{TOLD[state]} {_lasting(lasted)}" for state, lasted in bad if lasted > 0)
+    return ", ".join(f"{STATE_NAMES[state]} {_lasting(lasted)}" for state, lasted in bad if lasted > 0)
 
 
 def _counts(bins: Bins) -> Columns:
@@ -147,7 +147,9 @@ def _counts(bins: Bins) -> Columns:
         return {}
     per_second = bins.all / (bins.edges[1] - bins.edges[0])
     # The last ones once more, at the end: areas reach from one instant to the next.
-    numbers = {TOLD[state]: [*row, row[-1]] for state, row in zip(STATES[:-1], per_second.tolist(), strict=False)}
+    numbers = {
+        STATE_NAMES[state]: [*row, row[-1]] for state, row in zip(STATES[:-1], per_second.tolist(), strict=False)
+    }
     return {"at_s": bins.edges.tolist()} | numbers
 
 
@@ -272,12 +274,12 @@ def sweep_tables(saved: Saved) -> SweepTables:
     """
     worst, named = saved.head("failures", WORST_SETS).to_pylist(), set(saved.summary.get("named", []))
     shown = [row["fail"] for row in worst if row["fail"] in named][:MOST_NAMED_LOADS]
-    told = _sweep_summary(saved.summary)
+    sentences = _sweep_summary(saved.summary)
     if len(named) > len(shown):
-        told.append(f"Loads are shown for the worst {len(shown)} of {len(named):,} named sets.")
+        sentences.append(f"Loads are shown for the worst {len(shown)} of {len(named):,} named sets.")
     return SweepTables(
         title=f"Failure sweep: {saved.summary.get('layout', saved.directory.name)}",
-        summary=told,
+        summary=sentences,
         worst=_worst_sets(worst, named),
         estimates=_estimates(saved.table("estimates.parquet").to_pylist()),
         topics=_sweep_topics(saved.table("topics.parquet")),
@@ -288,12 +290,12 @@ def sweep_tables(saved: Saved) -> SweepTables:
 def _sweep_summary(summary: dict[str, Any]) -> list[str]:
     brokers, partitions = summary.get("brokers", 0), summary.get("partitions", 0)
     swept = f"{summary.get('failure_sets', 0):,} failure sets ({', '.join(summary.get('fail', []))})"
-    told = [f"{swept} over {partitions:,} partitions on {brokers:,} brokers."]
+    sentences = [f"{swept} over {partitions:,} partitions on {brokers:,} brokers."]
     settled = summary.get("settled", {})
     counts = (("offline", "offline"), ("under_min_isr", "under min ISR"), ("under_replicated", "under-replicated"))
     without = ", ".join(f"{settled.get(key, 0):,} {words}" for key, words in counts)
-    told.append(f"Without any failure: {without}.")
-    return [*told, *(f"Skipped: {one['why']}." for one in summary.get("unfit", []))]
+    sentences.append(f"Without any failure: {without}.")
+    return [*sentences, *(f"Skipped: {one['why']}." for one in summary.get("unfit", []))]
 
 
 def _worst_sets(rows: list[dict[str, Any]], named: set[str]) -> Columns:
@@ -386,17 +388,17 @@ def risk_tables(saved: Saved) -> RiskTables:
 
 
 def _risk_summary(summary: dict[str, Any]) -> list[str]:
-    told = [f"{summary.get('partitions', 0):,} partitions on {summary.get('brokers', 0):,} brokers."]
+    sentences = [f"{summary.get('partitions', 0):,} partitions on {summary.get('brokers', 0):,} brokers."]
     for thing, words in (("broker", "Each broker"), ("rack", "Each rack")):
         said = summary.get("rates", {}).get(thing)
         if said:
             away = f"is away {said['failures_per_year']:g} times a year, {said['repair_hours']:g} hours each"
             gone = f"its disks are destroyed {said['destroyed_per_year']:g} times a year"
-            told.append(f"{words} {away}; {gone}, and copied anew in {said['rereplication_hours']:g} hours.")
+            sentences.append(f"{words} {away}; {gone}, and copied anew in {said['rereplication_hours']:g} hours.")
     others = sum(len(summary.get("rates", {}).get(things, {})) for things in ("brokers", "racks"))
     if others:
-        told.append(f"Other rates are given for {others:,} of them.")
-    return [*told, *(f"Skipped: {one['assignment']}: {one['why']}." for one in summary.get("left_out", []))]
+        sentences.append(f"Other rates are given for {others:,} of them.")
+    return [*sentences, *(f"Skipped: {one['assignment']}: {one['why']}." for one in summary.get("left_out", []))]
 
 
 def _assignments(rows: list[dict[str, Any]]) -> Columns:
@@ -438,8 +440,8 @@ def _risk_topics(table: Any) -> Columns:
         by_topic.setdefault(topic, {})[assignment] = outage
         sizes[topic] = partitions
     worst = sorted(by_topic, key=lambda topic: (-by_topic[topic][names[0]], topic))[:RISK_TOPICS]
-    told: dict[str, list[object]] = {"topic": list(worst), "partitions": [sizes[topic] for topic in worst]}
-    return told | {name: [probability(by_topic[topic][name]) for topic in worst] for name in names}
+    columns_of_worst: dict[str, list[object]] = {"topic": list(worst), "partitions": [sizes[topic] for topic in worst]}
+    return columns_of_worst | {name: [probability(by_topic[topic][name]) for topic in worst] for name in names}
 
 
 def swarm_tables(saved: Saved) -> SwarmTables:

@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     asked = _parser().parse_args(arguments)
     files = [read_settings(asked, config) for config in asked.config or (None,)]
     server = _server(files, asked)
-    admins, metrics = _admins(server), _metrics(server)
+    admins, metrics = _http_servers(server)
     for notice in server.notices:
         sys.stderr.write(f"simzk: warning: {notice}\n")
     for loss in server.losses:
@@ -252,27 +252,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _admins(server: TcpServer | TcpEnsemble) -> list[AdminServer]:
-    """Return the AdminServers of a server or ensemble."""
+def _http_servers(server: TcpServer | TcpEnsemble) -> tuple[list[AdminServer], list[MetricsServer]]:
+    """Return the AdminServers and the metrics endpoints (Prometheus) of a server or ensemble."""
     if not isinstance(server, TcpServer):
-        return list(server.admins.values())
+        return list(server.admins.values()), list(server.metrics.values())
     settings = server.settings
-    if settings.admin_port is None:
-        return []
-    from simzk.serve.admin_server.server import AdminServer
+    if settings.admin_port is None and settings.metrics is None:
+        return [], []
+    from simzk.serve.admin_server.server import AdminServer, MetricsServer
 
-    return [AdminServer(server, settings.admin_address, settings.admin_port, settings.admin_path)]
-
-
-def _metrics(server: TcpServer | TcpEnsemble) -> list[MetricsServer]:
-    """Return the metrics endpoints (Prometheus) of a server or ensemble."""
-    if not isinstance(server, TcpServer):
-        return list(server.metrics.values())
-    if server.settings.metrics is None:
-        return []
-    from simzk.serve.admin_server.server import MetricsServer
-
-    return [MetricsServer(server, server.settings.metrics)]
+    port, path = settings.admin_port, settings.admin_path
+    return (
+        [] if port is None else [AdminServer(server, settings.admin_address, port, path)],
+        [] if settings.metrics is None else [MetricsServer(server, settings.metrics)],
+    )
 
 
 def _tune_garbage_collector() -> None:

@@ -80,6 +80,10 @@ class Expectation(Step, kw_only=True):
         raise NotImplementedError
 
 
+_STATE_KEYS = ("leader", "isr", "leader_epoch", "controller_epoch")
+_PARTITION_KEYS = ("leader", "isr", "replicas", "leader_epoch", "controller_epoch", "version")
+
+
 class ExpectPartition(Expectation, kw_only=True):
     """The state znode of a partition, and its replicas."""
 
@@ -99,8 +103,7 @@ class ExpectPartition(Expectation, kw_only=True):
         model.check_brokers(self.replicas or (), (*at, "replicas"))
         if self.leader not in (None, NO_LEADER):
             model.check_broker(self.leader, (*at, "leader"))
-        values = (self.leader, self.isr, self.leader_epoch, self.controller_epoch, self.version, self.replicas)
-        if all(value is None for value in values):
+        if not _list_values(self, *_PARTITION_KEYS):
             right = "leader, isr, leader_epoch, controller_epoch, version or replicas"
             model.source.fail(at, "nothing is expected of the partition", right)
 
@@ -112,25 +115,10 @@ class ExpectPartition(Expectation, kw_only=True):
         found = _differences((f"{name} replicas", self.replicas, list(seen.assignment.replicas)))
         if seen.state is None:
             return [*found, f"{name} has no state"]
-        state = seen.state
-        return found + _differences(
-            (f"{name} leader", self.leader, state.leader),
-            (f"{name} isr", self.isr, list(state.isr)),
-            (f"{name} leader epoch", self.leader_epoch, state.leader_epoch),
-            (f"{name} controller epoch", self.controller_epoch, state.controller_epoch),
-            (f"{name} version", self.version, state.version),
-        )
+        return found + _state_differences(name, self, seen.state, *_STATE_KEYS, "version")
 
     def _summary(self) -> str:
-        values = list_fields(
-            ("leader", self.leader),
-            ("isr", self.isr),
-            ("replicas", self.replicas),
-            ("leader epoch", self.leader_epoch),
-            ("controller epoch", self.controller_epoch),
-            ("version", self.version),
-        )
-        return f"{self.topic}-{self.partition} has {values}"
+        return f"{self.topic}-{self.partition} has {_list_values(self, *_PARTITION_KEYS)}"
 
 
 class ExpectController(Expectation, kw_only=True):
@@ -172,7 +160,7 @@ class ExpectBrokers(Expectation, kw_only=True):
         model.check_brokers(self.registered, (*at, "registered"))
 
     def failures(self, observed: Observed) -> list[str]:
-        registered = view.registered_brokers(observed.cluster.tree)
+        registered = observed.cluster.live_brokers
         return _differences(("registered brokers", sorted(self.registered), registered))
 
     def _summary(self) -> str:
@@ -307,9 +295,6 @@ class ExpectEvent(Expectation, kw_only=True):
         return f"{values}: {'once' if self.count == 1 else f'{self.count} times'}"
 
 
-_PARTITION_FIELDS = ("leader", "isr", "leader epoch", "controller epoch")
-
-
 class ExpectMetadata(Expectation, kw_only=True):
     """The metadata cache of a broker: live brokers, controller and one partition.
 
@@ -331,7 +316,7 @@ class ExpectMetadata(Expectation, kw_only=True):
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
         source = model.source
-        has_state = any(value is not None for value in self._state())
+        has_state = bool(_list_values(self, *_STATE_KEYS))
         if (not self.topic) != (self.partition is None) or ((has_state or not self.known) and not self.topic):
             source.fail(at, "the partition is not named", "topic and partition")
         if has_state and not self.known:
@@ -363,9 +348,7 @@ class ExpectMetadata(Expectation, kw_only=True):
         state = cache.state(self.topic, self.partition)
         if state is None or not self.known:
             return found + _differences((f"{prefix} {name} known", self.known, state is not None))
-        present = (state.leader, list(state.isr), state.leader_epoch, state.controller_epoch)
-        of_partition = zip(_PARTITION_FIELDS, self._state(), present, strict=True)
-        return found + _differences(*((f"{prefix} {name} {key}", wanted, value) for key, wanted, value in of_partition))
+        return found + _state_differences(f"{prefix} {name}", self, state, *_STATE_KEYS)
 
     def _summary(self) -> str:
         """Return the values in a few words.
@@ -376,12 +359,9 @@ class ExpectMetadata(Expectation, kw_only=True):
         parts = [list_fields(("live brokers", self.live), ("controller", self.controller))]
         if self.topic:
             name = f"{self.topic}-{self.partition}"
-            state = list_fields(*zip(_PARTITION_FIELDS, self._state(), strict=True))
+            state = _list_values(self, *_STATE_KEYS)
             parts.append(f"{name} with {state}" if state else f"{name} {'known' if self.known else 'unknown'}")
         return f"metadata of broker {self.broker}: {', '.join(part for part in parts if part)}"
-
-    def _state(self) -> tuple[object, ...]:
-        return self.leader, self.isr, self.leader_epoch, self.controller_epoch
 
 
 class ExpectLog(Expectation, kw_only=True):
@@ -519,6 +499,22 @@ def _differences(*compared: tuple[str, object, object]) -> list[str]:
         for name, expected, found in compared
         if expected is not None and expected != found
     ]
+
+
+def _state_differences(where: str, expected: object, state: object, *keys: str) -> list[str]:
+    """Return a sentence for each key of a partition's state that differs."""
+    found = ((key, getattr(state, key)) for key in keys)
+    return _differences(
+        *(
+            (f"{where} {key.replace('_', ' ')}", getattr(expected, key), list(value) if key == "isr" else value)
+            for key, value in found
+        )
+    )
+
+
+def _list_values(step: Expectation, *keys: str) -> str:
+    """Return the names and values of those keys that a step gives."""
+    return list_fields(*((key.replace("_", " "), getattr(step, key)) for key in keys))
 
 
 def _check_past_partition(model: ClusterModel, topic: str, partition: int | None, at: KeyPath) -> None:

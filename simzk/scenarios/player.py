@@ -23,6 +23,7 @@ from simzk.kafka.cluster.cluster import START_MS, KafkaCluster
 from simzk.kafka.cluster.cost_model import MEASURED
 from simzk.scenarios import actions
 from simzk.scenarios.actions import Restart
+from simzk.scenarios.cluster_model import by_broker
 from simzk.scenarios.expectations import Expectation, ExpectWhole, Observed
 from simzk.simulation import FaultPlan, Monitor
 from simzk.simulation.fault_plan import FAULT_KINDS
@@ -95,7 +96,7 @@ class Play:
         self.seed = seed
         self.verdicts: list[Verdict] = []
         self._one_release = bool(version)
-        self.version = version or _version_text(scenario.version)
+        self.version = version or _version_text(scenario.cluster.version)
         self._outcome = None if scenario.bug is None else scenario.bug.outcome(self.version)
         self.cluster = _make_cluster(scenario, seed, version, start_ms)
         self._scheduler = self.cluster.scheduler
@@ -195,7 +196,7 @@ class Play:
 
     def _start_brokers(self) -> None:
         """Start the brokers of a new cluster: at once, or with a head start for the first controller."""
-        first = self.scenario.controller
+        first = self.scenario.cluster.controller
         for number, broker in self.cluster.brokers.items():
             if not broker.alive:
                 delay_us = 0 if first in (None, number) else HEAD_START_US
@@ -264,7 +265,7 @@ class Play:
         running = [broker for broker in self.scenario.brokers if self.cluster.brokers[broker].alive]
         for fault in plan.faults(self._scheduler.stream("faults"), running):
             yield Wait(start_us + fault.at_us)
-            self._strike(fault)
+            self._begin_fault(fault)
             self._on_progress(self._scheduler.now_us)
         yield Wait(start_us + plan.safety_us)
         self.history.record(OPERATOR, "heals everything; from now on the cluster must become whole")
@@ -275,18 +276,18 @@ class Play:
         steps = self.scenario.steps
         yield from self._judge(whole, self.scenario.faults_line, plan.liveness_us, steps[-1].topics if steps else {})
 
-    def _strike(self, fault: Fault) -> None:
+    def _begin_fault(self, fault: Fault) -> None:
         broker = fault.member
         if not self.cluster.brokers[broker].alive:  # killed by an earlier fault, and not registered again yet
             return
         kind = FAULT_KINDS[fault.kind]
         duration = f"for {fault.duration_us / 1_000_000:g}s" if kind.has_duration else ""
         self.history.record(FAULT, f"{kind.verb} broker {broker}", after=duration)
-        kind.strike(_BrokerTarget(self.cluster), broker, fault.duration_us)
+        kind.begin(_BrokerTarget(self.cluster), broker, fault.duration_us)
 
 
 class _BrokerTarget:
-    """The brokers of a cluster as members that random faults strike (`FaultTarget`)."""
+    """The brokers of a cluster as members that random faults affect (`FaultTarget`)."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
@@ -316,40 +317,40 @@ class _BrokerTarget:
 
 def _make_cluster(scenario: Scenario, seed: int, version: str, start_ms: int) -> KafkaCluster:
     """Return a cluster restored from a recording, or a new one with brokers that are not started."""
-    costs = MEASURED if scenario.measured_costs else None
+    table = scenario.cluster
+    costs = MEASURED if table.costs == "measured" else None
+    config = actions.config_text(table.config)
     if scenario.recording is not None:
-        tree = scenario.recording.tree(scenario.start_step)
-        own = version or _version_text(scenario.version)
         return KafkaCluster.from_tree(
-            tree,
-            version=own,
+            scenario.recording.tree(table.step),
+            version=version or _version_text(table.version),
             seed=seed,
-            config=scenario.config,
+            config=config,
             start_ms=start_ms,
-            log_dirs=scenario.log_dirs,
+            log_dirs=table.log_dirs,
             cost_model=costs,
         )
     return KafkaCluster(
-        version or scenario.version,
+        version or by_broker(table.version),
         scenario.brokers,
         scenario.racks or None,
         seed,
-        config=scenario.config,
-        inter_broker_protocol=None if version else scenario.protocol or None,
+        config=config,
+        inter_broker_protocol=None if version else by_broker(table.inter_broker_protocol) or None,
         boot=False,
         start_ms=start_ms,
-        log_dirs=scenario.log_dirs,
-        zookeeper_set_acl=scenario.secured,
-        zookeeper_chroot=scenario.chroot,
+        log_dirs=table.log_dirs,
+        zookeeper_set_acl=table.zookeeper_set_acl,
+        zookeeper_chroot=table.zookeeper_chroot,
         cost_model=costs,
     )
 
 
-def _version_text(version: str | Mapping[int, str]) -> str:
+def _version_text(version: str | Mapping[str, str]) -> str:
     """Return the releases of a cluster as text: `3.9`, or `1: 2.4, 2: 2.8`."""
     if isinstance(version, str):
         return version
-    return ", ".join(f"{broker}: {line}" for broker, line in version.items())
+    return ", ".join(f"{int(broker)}: {line}" for broker, line in version.items())
 
 
 def is_scenario_event(event: Event) -> bool:

@@ -18,8 +18,8 @@ from msgspec import field
 
 from simzk.errors import ConfigError
 from simzk.kafka.releases.versions import kafka_version
-from simzk.scenarios.actions import ACTIONS, Action, Wait, config_text
-from simzk.scenarios.cluster_model import ClusterModel, ClusterTable, by_broker, initial_model
+from simzk.scenarios.actions import ACTIONS, Action, Wait
+from simzk.scenarios.cluster_model import ClusterModel, ClusterTable, initial_model
 from simzk.scenarios.expectations import EXPECTATIONS, Expectation
 from simzk.scenarios.source import FORM, Source, Table, did_you_mean, format_duration, parse_duration
 
@@ -167,18 +167,10 @@ class Scenario:
         title: its title.
         why: its purpose, as paragraphs of text.
         seed: its own seed, used unless a run gives another.
-        version: the Kafka version of all brokers or by broker, used unless a run gives another.
-        protocol: the inter-broker protocol version of all brokers or by broker; empty for the release's own.
+        cluster: its table `[cluster]`; a run may give another Kafka version.
         brokers: broker ids.
-        controller: the broker that wins the first election; None leaves it to the seed.
         racks: the rack of each broker; empty for none.
-        config: the configuration of all brokers, by Kafka's keys.
-        log_dirs: number of log directories of each broker.
-        secured: whether brokers and tools authenticate to ZooKeeper and set ACLs (`zookeeper.set.acl`).
-        chroot: the path that the cluster's znodes are below; empty for the root.
-        measured_costs: whether the work of ZooKeeper and the controller takes its measured time, or none.
         recording: a recording of a real cluster to start from and to compare with; None for a new cluster.
-        start_step: the step of the recording to start from.
         steps: the steps in order.
         faults: the random faults after the steps; None for none.
         faults_line: the line of `[faults]`.
@@ -189,18 +181,10 @@ class Scenario:
     title: str
     why: str
     seed: int
-    version: str | dict[int, str]
-    protocol: str | dict[int, str]
+    cluster: ClusterTable
     brokers: tuple[int, ...]
-    controller: int | None
     racks: dict[int, str]
-    config: dict[str, str]
-    log_dirs: int
-    secured: bool
-    chroot: str
-    measured_costs: bool
     recording: Recording | None
-    start_step: str
     steps: tuple[PlannedStep, ...]
     faults: FaultTimes | None
     faults_line: int
@@ -232,18 +216,10 @@ def read_scenario(path: str | Path) -> Scenario:
         title=table.title,
         why=table.why.strip(),
         seed=table.seed,
-        version=by_broker(table.cluster.version),
-        protocol=by_broker(table.cluster.inter_broker_protocol),
+        cluster=table.cluster,
         brokers=model.brokers,
-        controller=table.cluster.controller,
         racks=model.racks,
-        config=config_text(table.cluster.config),
-        log_dirs=table.cluster.log_dirs,
-        secured=table.cluster.zookeeper_set_acl,
-        chroot=table.cluster.zookeeper_chroot,
-        measured_costs=table.cluster.costs == "measured",
         recording=model.recording,
-        start_step=table.cluster.step,
         steps=steps,
         faults=faults,
         faults_line=source.line(("faults",)),

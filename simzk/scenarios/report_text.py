@@ -47,7 +47,7 @@ def heading(play: Play, *others: Play) -> list[Line]:
     versions = " and ".join(one.version for one in (play, *others))
     lines.append([(f"{scenario.path}, seed {play.seed}, Kafka {versions}, brokers {brokers}", "")])
     if scenario.recording is not None:
-        lines.append([(f"starts from the tree recorded after {scenario.start_step}", "")])
+        lines.append([(f"starts from the tree recorded after {scenario.cluster.step}", "")])
     if play.plan is not None:
         lines.append([(f"faults drawn from seed {play.seed}: {play.plan}", "")])
     lines.append([])
@@ -89,7 +89,7 @@ def closing(play: Play) -> list[Line]:
     lines.append([])
     controller = "none" if cluster.controller is None else f"broker {cluster.controller}"
     lines.append([(f"  controller {controller}, epoch {view.controller_epoch(cluster.tree)}", "")])
-    registered = view.registered_brokers(cluster.tree)
+    registered = cluster.live_brokers
     for broker in play.scenario.brokers:
         state = "registered" if broker in registered else "not registered"
         running = "" if cluster.brokers[broker].alive else ", down"

@@ -123,7 +123,7 @@ def document_of(play: Play, replay: str) -> dict[str, object]:
         "timeline": play.history.to_json(),
         "controller": play.cluster.controller,
         "controller_epoch": view.controller_epoch(tree),
-        "brokers": view.registered_brokers(tree),
+        "brokers": play.cluster.live_brokers,
         "partitions": [_partition_document(seen) for seen in view.partitions(tree)],
     }
 

@@ -31,7 +31,7 @@ class _Change(NamedTuple):
 
     at_s: float
     state: str
-    told: str
+    text: str
 
 
 def tables_of(document: Document) -> RunTables:
@@ -88,15 +88,15 @@ def _spans(changes: Mapping[str, Sequence[_Change]], end_s: float) -> Columns:
         ends = [*(change.at_s for change in of_row[1:]), end_s]
         for change, until_s in zip(of_row, ends, strict=True):
             if change.state and until_s > change.at_s:
-                spans.append((row, change.at_s, until_s, change.state, change.told))
+                spans.append((row, change.at_s, until_s, change.state, change.text))
     return {name: [span[at] for span in spans] for at, name in enumerate(SPAN)}
 
 
 def _brokers(document: Document) -> dict[str, list[_Change]]:
     """Return the states of brokers: registered, away, or controller."""
-    ids = sorted({int(e["who"].split()[1]) for e in document["timeline"] if e["who"].startswith("broker ")})
     at_end = document["brokers"]
-    ids = sorted({*ids, *at_end})
+    acting = (int(e["who"].split()[1]) for e in document["timeline"] if e["who"].startswith("broker "))
+    ids = sorted({*acting, *at_end})
     changes: dict[int, list[_Change]] = {broker: [] for broker in ids}
     registered: dict[int, bool] = {}
     # The election of the controller of a recorded cluster is no event, but its actions are.
@@ -137,11 +137,11 @@ def _partitions(document: Document) -> tuple[dict[str, list[_Change]], dict[str,
     in_sync: dict[str, list[_Change]] = {}
     wanted, states = _replicas(document), _states(document)
     seen: dict[str, frozenset[int]] = {}
-    for _, partition, told in states:
-        state = parse_state(told)
+    for _, partition, text in states:
+        state = parse_state(text)
         seen[partition] = seen.get(partition, frozenset()) | frozenset(state.isr if state else ())
-    for at_s, partition, told in states:
-        state = parse_state(told)
+    for at_s, partition, text in states:
+        state = parse_state(text)
         if state is None:
             led.setdefault(partition, []).append(_Change(at_s, "", ""))
             in_sync.setdefault(partition, []).append(_Change(at_s, "", ""))
@@ -151,8 +151,8 @@ def _partitions(document: Document) -> tuple[dict[str, list[_Change]], dict[str,
         missing = len(replicas - set(state.isr))
         leader = "no leader" if state.leader < 0 else f"broker {state.leader}"
         sync = "no leader" if state.leader < 0 else f"{missing} missing" if missing else "all"
-        led.setdefault(partition, []).append(_Change(at_s, leader, told))
-        in_sync.setdefault(partition, []).append(_Change(at_s, sync, told))
+        led.setdefault(partition, []).append(_Change(at_s, leader, text))
+        in_sync.setdefault(partition, []).append(_Change(at_s, sync, text))
     return led, in_sync
 
 
@@ -169,10 +169,10 @@ def _replicas(document: Document) -> dict[str, list[tuple[float, frozenset[int]]
     return found
 
 
-def _target(told: str) -> frozenset[int]:
+def _target(text: str) -> frozenset[int]:
     """Return the target replicas of an assignment in an event, such as `[1, 2, 3] adding [1] removing [3]`."""
-    lists = [frozenset(map(int, numbers.split(", "))) for numbers in re.findall(r"\[(\d[\d, ]*)\]", told)]
-    removing = lists[-1] if " removing " in told else frozenset[int]()
+    lists = [frozenset(map(int, numbers.split(", "))) for numbers in re.findall(r"\[(\d[\d, ]*)\]", text)]
+    removing = lists[-1] if " removing " in text else frozenset[int]()
     return lists[0] - removing if lists else frozenset()
 
 

@@ -25,7 +25,7 @@ from simzk.scenarios.report_text import verdict_piece
 from simzk.simulation.history import format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from simzk.scenarios.player import Play, Verdict
     from simzk.scenarios.report_text import Line
@@ -43,6 +43,7 @@ TIMESTAMP = re.compile(rb'"timestamp":"?\d+')
 
 Row: TypeAlias = "tuple[Event | None, ...]"
 """Events side by side, one per version; None for a version without such an event."""
+MarkedRow: TypeAlias = "tuple[str, Row]"
 
 
 class Block(NamedTuple):
@@ -65,13 +66,9 @@ def side_by_side(plays: Sequence[Play]) -> list[Line]:
 def histories(plays: Sequence[Play]) -> list[Line]:
     """Return the histories: one column per version, one block per step, differences marked, equal rows folded."""
     lines = _columns(SAME, [[f"Kafka {play.version}"] for play in plays], "bold")
-    for blocks in zip_longest(*(_blocks(play.history) for play in plays), fillvalue=Block(None, [])):
-        starts_us = [0 if block.step is None else block.step.at_us for block in blocks]
-        if any(block.step is not None for block in blocks):
-            steps = tuple(block.step for block in blocks)
-            mark = DIFFERS if None in steps else SAME  # a run that crashed ends early
-            lines.extend(_columns(mark, [_cell(step) for step in steps], "bold cyan"))
-        marked = [(_mark(row, starts_us), row) for row in align([block.events for block in blocks])]
+    for step, marked in _marked_blocks(plays):
+        if step is not None:
+            lines.extend(_columns(step[0], [_cell(event) for event in step[1]], "bold cyan"))
         for mark, group in groupby(marked, key=lambda pair: pair[0]):
             rows = [row for _, row in group]
             if mark == SAME and len(rows) >= FOLDED_MIN:
@@ -86,14 +83,8 @@ def comparison(plays: Sequence[Play]) -> Comparison:
     """Return the comparison as tables for a page, without folding and wrapping."""
     names = [f"Kafka {play.version}" for play in plays]
     events: dict[str, list[object]] = {"mark": [], **{name: [] for name in names}}
-    for blocks in zip_longest(*(_blocks(play.history) for play in plays), fillvalue=Block(None, [])):
-        starts_us = [0 if block.step is None else block.step.at_us for block in blocks]
-        steps: Row = tuple(block.step for block in blocks)
-        of_block = align([block.events for block in blocks])
-        marked = [(_mark(row, starts_us), row) for row in of_block]
-        if any(steps):
-            marked.insert(0, (DIFFERS if None in steps else SAME, steps))
-        for mark, row in marked:
+    for step, marked in _marked_blocks(plays):
+        for mark, row in marked if step is None else [step, *marked]:
             events["mark"].append(mark)
             for name, event in zip(names, row, strict=True):
                 events[name].append(None if event is None else f"{format_time(event.at_us)}  {_event_text(event)}")
@@ -104,6 +95,16 @@ def comparison(plays: Sequence[Play]) -> Comparison:
         differing[name] = [_shown(tree, path) for path in paths]
     title = f"{plays[0].scenario.title}: {' and '.join(names)} side by side"
     return Comparison(title, events, differing)
+
+
+def _marked_blocks(plays: Sequence[Play]) -> Iterator[tuple[MarkedRow | None, list[MarkedRow]]]:
+    """Yield each block of the histories: its step, None before the first one, and its aligned events."""
+    for blocks in zip_longest(*(_blocks(play.history) for play in plays), fillvalue=Block(None, [])):
+        steps: Row = tuple(block.step for block in blocks)
+        starts_us = [0 if step is None else step.at_us for step in steps]
+        mark = DIFFERS if None in steps else SAME  # a run that crashed ends early
+        marked = [(_mark(row, starts_us), row) for row in align([block.events for block in blocks])]
+        yield (mark, steps) if any(steps) else None, marked
 
 
 def align(runs: Sequence[Sequence[Event]]) -> list[Row]:
@@ -184,7 +185,7 @@ def _shown(tree: Mapping[str, bytes], path: str) -> str:
 
 def verdicts(plays: Sequence[Play]) -> list[Line]:
     """Return the expectations with the result in each version, then the violated invariants."""
-    by_line = [_by_line(play.verdicts) for play in plays]
+    by_line = [{verdict.line: verdict for verdict in play.verdicts} for play in plays]
     widths = [max(len(play.version), len(BROKEN)) + 2 for play in plays]
     versions = "".join(f"{play.version:<{width}}" for play, width in zip(plays, widths, strict=True))
     lines: list[Line] = [[(f"  {versions}Expectations", "bold")]]
@@ -211,10 +212,6 @@ def _when(play: Play) -> str:
     if play.crash is not None:
         return f"crashed at {instant}"
     return f"quiet at {instant}" if play.is_quiet else f"NOT quiet at {instant}, work is still in progress"
-
-
-def _by_line(verdicts: Iterable[Verdict]) -> Mapping[int, Verdict]:
-    return {verdict.line: verdict for verdict in verdicts}
 
 
 def _result(verdict: Verdict | None) -> str:

@@ -54,11 +54,6 @@ def partition(tree: KafkaTree, wanted: TopicPartition) -> PartitionView | None:
     return next((view for view in _partitions_of(tree, wanted.topic) if view.partition == wanted), None)
 
 
-def registered_brokers(tree: KafkaTree) -> list[int]:
-    """Return the ids of the registered brokers, sorted."""
-    return sorted(int(name) for name in _children(tree, paths.BROKER_IDS))
-
-
 def controller_epoch(tree: KafkaTree) -> int | None:
     """Return the controller epoch in ZooKeeper; None if there is none."""
     znode = tree.get(paths.CONTROLLER_EPOCH)

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from simzk.errors import SimzkError
 from simzk.serve.clock import BorrowedClock, Clock, WallClock
-from simzk.simulation.request_faults import FaultVerbs, PauseHandle
+from simzk.simulation.request_faults import PauseHandle
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
-    from types import TracebackType
 
     from kazoo.client import KazooClient
 
     from simzk.serve.wire_driver import WireDriver
+    from simzk.simulation.fault_verbs import FaultVerbs
     from simzk.zookeeper.ensemble import Ensemble
     from simzk.zookeeper.server import Server
 
@@ -247,11 +247,24 @@ class TestServer(ABC):
         self.faults.fail(op, error=error, times=n)
 
     @property
-    def faults(self) -> ClientFaults:
-        """Fault verbs, by client, kind of request and path; each adds a rule, which it returns."""
-        # loaded on first use: most tests need no faults
+    def faults(self) -> FaultVerbs[KazooClient | int]:
+        """Fault verbs, by client (or id of its session), kind of request and path; each adds a rule, which it returns.
 
-        return ClientFaults(self._driver, self._session_id)
+        >>> import simzk
+        >>> with simzk.ZooKeeper() as zookeeper:
+        ...     client = zookeeper.client()
+        ...     client.start()
+        ...     rule = zookeeper.faults.drop_reply("create", path="/a")
+        ...     client.retry(client.create, "/a")
+        Traceback (most recent call last):
+          ...
+        kazoo.exceptions.NodeExistsError
+        >>> rule.fired
+        1
+        """
+        from simzk.simulation.fault_verbs import FaultVerbs  # imported late: most tests need no faults
+
+        return FaultVerbs(self._driver.rules, self._session_id, self._driver.servers)
 
     # Close
 
@@ -277,50 +290,14 @@ class TestServer(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
-
-
-class ClientFaults(FaultVerbs["KazooClient | int"]):
-    """Fault verbs for the clients of one `simzk.ZooKeeper` or `simzk.ZooKeeperServer`: its attribute `faults`.
-
-    Args:
-        driver: where their connections end.
-        session_of: returns the id of a client's session; raises `SimzkError` if the client belongs to another server.
-
-    >>> import simzk
-    >>> with simzk.ZooKeeper() as zookeeper:
-    ...     client = zookeeper.client()
-    ...     client.start()
-    ...     rule = zookeeper.faults.drop_reply("create", path="/a")
-    ...     client.retry(client.create, "/a")
-    Traceback (most recent call last):
-      ...
-    kazoo.exceptions.NodeExistsError
-    >>> rule.fired
-    1
-    """
-
-    def __init__(self, driver: WireDriver, session_of: Callable[[KazooClient | int], int]) -> None:
-        super().__init__(driver.rules)
-        self._driver = driver
-        self._client_session = session_of
-
-    def _session_of(self, client: KazooClient | int) -> Hashable:
-        return self._client_session(client)
-
-    def _servers(self) -> tuple[int, ...]:
-        return self._driver.servers
 
 
 class RunningEnsemble(Protocol):

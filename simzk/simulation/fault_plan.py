@@ -66,7 +66,7 @@ class FaultKind(ABC):
     has_duration: ClassVar[bool] = True
 
     @abstractmethod
-    def strike(self, target: FaultTarget, member: int, duration_us: int) -> None:
+    def begin(self, target: FaultTarget, member: int, duration_us: int) -> None:
         """Begin a fault on a member, and arrange for its end."""
 
 
@@ -75,7 +75,7 @@ class Kill(FaultKind):
 
     name, verb = "kill", "kills"
 
-    def strike(self, target: FaultTarget, member: int, duration_us: int) -> None:
+    def begin(self, target: FaultTarget, member: int, duration_us: int) -> None:
         target.kill(member)
         target.call_later(duration_us, lambda: target.restart(member))
 
@@ -85,7 +85,7 @@ class Pause(FaultKind):
 
     name, verb = "pause", "pauses"
 
-    def strike(self, target: FaultTarget, member: int, duration_us: int) -> None:
+    def begin(self, target: FaultTarget, member: int, duration_us: int) -> None:
         target.pause(member, duration_us / 1_000_000)
 
 
@@ -94,7 +94,7 @@ class Expire(FaultKind):
 
     name, verb, has_duration = "expire", "expires the session of", False
 
-    def strike(self, target: FaultTarget, member: int, duration_us: int) -> None:
+    def begin(self, target: FaultTarget, member: int, duration_us: int) -> None:
         target.expire(member)
 
 
@@ -103,7 +103,7 @@ class Cut(FaultKind):
 
     name, verb = "cut", "cuts off"
 
-    def strike(self, target: FaultTarget, member: int, duration_us: int) -> None:
+    def begin(self, target: FaultTarget, member: int, duration_us: int) -> None:
         target.cut(member)
         target.call_later(duration_us, lambda: target.heal(member))
 

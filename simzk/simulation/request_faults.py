@@ -15,7 +15,6 @@ Rules of this module:
   - a failed request has its reply replaced by the error in the same place, so that replies stay in order even if the
     server answers late;
   - requests held back are discarded when their connection closes.
-  - a fault names a session by its client; if the client has begun another session since, the rule does not match it.
 """
 
 from __future__ import annotations
@@ -23,14 +22,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping
     from contextlib import AbstractContextManager
-    from types import TracebackType
 
 USED_UP_LISTED_MAX = 1000
 """Number of used-up rules that stay listed, the latest ones."""
@@ -328,7 +326,6 @@ class FaultRule:
         number: int,
         fault: RequestFault,
         operation: str | None,
-        *,
         session: Hashable | None,
         path: str | None,
         below: bool,
@@ -465,7 +462,7 @@ class FaultRules:
             raise ConfigError(f"{times} is not a valid number of requests", where="times", right="1 or more")
         with self.lock:
             self._number += 1
-            rule = FaultRule(self, self._number, fault, operation, session=session, path=path, below=below, times=times)
+            rule = FaultRule(self, self._number, fault, operation, session, path, below, times)
             self._rules.append(rule)
             self._note_active()
             return rule
@@ -802,122 +799,6 @@ class FaultPoint(Generic[LinkT, RequestT]):
         assert all(self._altered.values())
 
 
-ClientT = TypeVar("ClientT")
-
-
-class Which(TypedDict, Generic[ClientT], total=False):
-    """The requests that a rule matches, apart from their kind.
-
-    Attributes:
-        client: the client that sends them [default: any].
-        path: their path, from the server's root without a client's chroot [default: any].
-        below: whether all paths below `path` match too [default: False].
-        times: number of requests after which the rule is used up; None for no limit [default: 1].
-    """
-
-    client: ClientT
-    path: str
-    below: bool
-    times: int | None
-
-
-class FaultVerbs(ABC, Generic[ClientT]):
-    """Faults on the requests of one server's clients.
-
-    Every method takes `op`, the operation as kazoo's method is called ("create", "set", "transaction", ...; None for
-    any that a client is asked to do), and `Which`. It returns the rule, which counts its requests in `fired`.
-
-    Args:
-        rules: the rules of the server.
-    """
-
-    def __init__(self, rules: FaultRules) -> None:
-        self._rules = rules
-
-    @abstractmethod
-    def _session_of(self, client: ClientT) -> Hashable:
-        """Return the session of a client, by a name that the server's fault points use."""
-
-    @property
-    def rules(self) -> list[FaultRule]:
-        """The rules that were not cleared, oldest first."""
-        return self._rules.list()
-
-    def clear(self) -> None:
-        """Remove all rules, and pass on the requests that they hold back."""
-        self._rules.clear()
-
-    def inject(self, fault: RequestFault, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """Apply a fault of any kind to requests.
-
-        Args:
-            fault: the fault.
-            op: the operation of the requests.
-            **which: further conditions on the requests.
-
-        Raises:
-            ConfigError: the operation, client, path or parameter of the fault is invalid; the same with every method.
-        """
-        fault = fault.resolve(self._rules.vocabulary, self._servers())
-        client = which.get("client")
-        return self._rules.add(
-            fault,
-            op,
-            session=None if client is None else self._session_of(client),
-            path=which.get("path"),
-            below=which.get("below", False),
-            times=which.get("times", 1),
-        )
-
-    def drop_request(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """Lose requests before they are applied, and close their connection: the client cannot tell."""
-        return self.inject(DropRequest(), op, **which)
-
-    def drop_reply(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """Apply requests, lose their replies, and close their connection: the client cannot tell."""
-        return self.inject(DropReply(), op, **which)
-
-    def delay(self, op: str | None = None, *, seconds: float, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """Apply requests, and the ones behind them on their connection, after a delay in seconds."""
-        return self.inject(Delay(seconds), op, **which)
-
-    def hold(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """Hold requests back, and the ones behind them on their connection, until `FaultRule.release`.
-
-        Watch events are still sent, and the session is kept alive.
-        """
-        return self.inject(Hold(), op, **which)
-
-    def pause(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """Stop reading and writing a connection at a request until `FaultRule.release`; its session may expire."""
-        return self.inject(Pause(), op, **which)
-
-    def expire(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """Expire the session of a request before the request is applied."""
-        return self.inject(Expire(), op, **which)
-
-    def move(self, op: str | None = None, *, server: int, **which: Unpack[Which[ClientT]]) -> FaultRule:
-        """Lose a request, close its connection, and let one server of the ensemble alone accept the session."""
-        return self.inject(Move(server), op, **which)
-
-    def fail(
-        self, op: str | None = None, *, error: str | type[Exception], **which: Unpack[Which[ClientT]]
-    ) -> FaultRule:
-        """Reply to requests with an error instead of applying them.
-
-        Args:
-            op: the operation of the requests.
-            error: kazoo's exception class, its name, or the name of the protocol's code: NoNodeError, "NoNodeError",
-                "NO_NODE". For a lost connection or an expired session, that fault itself is applied.
-            **which: further conditions on the requests.
-        """
-        return self.inject(Fail(error), op, **which)
-
-    def _servers(self) -> tuple[int, ...]:
-        """Return the servers that a session can move to."""
-        return ()
-
-
 class PauseHandle:
     """A pause in effect, until `resume` is called or its `with` block ends.
 
@@ -940,7 +821,5 @@ class PauseHandle:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.resume()

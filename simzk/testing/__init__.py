@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simzk.testing.kafka_machine import KafkaClusterMachine
     from simzk.testing.strategies import (
         ClusterShape,
         Fault,
+        KafkaClusterMachine,
         TopicShape,
         cluster_shapes,
         fault_schedules,
@@ -20,25 +20,6 @@ if TYPE_CHECKING:
         play,
         topics,
     )
-
-# pytest loads the plugin of this package in every run, so Hypothesis is imported on first use only.
-_HOMES = {
-    "KafkaClusterMachine": "simzk.testing.kafka_machine",
-    **dict.fromkeys(
-        (
-            "ClusterShape",
-            "Fault",
-            "TopicShape",
-            "cluster_shapes",
-            "fault_schedules",
-            "faults",
-            "inflict",
-            "play",
-            "topics",
-        ),
-        "simzk.testing.strategies",
-    ),
-}
 
 __all__ = [
     "ClusterShape",
@@ -55,9 +36,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'simzk.testing' has no attribute {name!r}")
+    # pytest loads the plugin of this package in every run, so Hypothesis is imported on first use only.
     from importlib import import_module
 
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'simzk.testing' has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    return getattr(import_module("simzk.testing.strategies"), name)

@@ -244,7 +244,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # The sockets
     "who does not read its replies is read on": Mistake(
-        "serve/tcp/connections.py",
+        "serve/tcp/server.py",
         "not (self._clogged or self._flushing or link.paused)",
         "not (self._flushing or link.paused)",
         _TCP + "test_a_client_that_does_not_read_is_not_read_either",
@@ -263,7 +263,7 @@ MISTAKES: dict[str, Mistake] = {
         _STREAMS + "test_what_one_stream_draws_changes_nothing_for_another",
     ),
     "the name does not enter a stream's seed": Mistake(
-        "simulation/scheduler.py",
+        "simulation/streams.py",
         'random.Random(keyed_hash(seed, f"stream/{name}"))',
         'random.Random(keyed_hash(seed, "stream"))',
         _STREAMS + "test_draws_are_pinned",

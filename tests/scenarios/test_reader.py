@@ -349,7 +349,7 @@ def test_example_of_the_documentation_is_valid(tmp_path: Path) -> None:
 def test_a_cluster_with_chroot_and_acls_is_played(tmp_path: Path) -> None:
     text = GOOD.replace("brokers = 3\n", 'brokers = 3\nzookeeper_set_acl = true\nzookeeper_chroot = "/kafka"\n')
     scenario = read_scenario(write(tmp_path, text))
-    assert (scenario.secured, scenario.chroot) == (True, "/kafka")
+    assert (scenario.cluster.zookeeper_set_acl, scenario.cluster.zookeeper_chroot) == (True, "/kafka")
     play = Play(scenario, seed=1)
     play.run()
     assert play.crash is None

@@ -10,8 +10,7 @@ from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
 from simzk.serve.configuration.settings import Settings, Throttle
 from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg
-from simzk.serve.tcp.connections import ConnectionThrottle
-from simzk.serve.tcp.server import TcpServer
+from simzk.serve.tcp.server import ConnectionThrottle, TcpServer
 from simzk.serve.tcp.tls import Tls
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig

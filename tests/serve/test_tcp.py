@@ -63,13 +63,12 @@ def test_a_first_server_loads_and_compiles_only_what_it_needs_to_listen() -> Non
     late = {
         "admin_server.http",
         "admin_server.server",
-        "client_faults",
         "storage.data_directory",
         "tcp.ensemble",
         "tcp.process_info",
         "tcp.tls",
     }
-    assert not {"dataclasses", "kazoo", "sortedcontainers", "simzk.simulation.request_faults"} & set(loaded)
+    assert not {"dataclasses", "kazoo", "sortedcontainers", "simzk.simulation.fault_verbs"} & set(loaded)
     assert not {f"simzk.serve.{name}" for name in late} & set(loaded)
 
 
@@ -363,7 +362,7 @@ def test_a_pause_may_end_after_its_client_is_gone(server: simzk.ZooKeeperServer)
 def test_a_client_that_never_reads_its_events_is_given_up(
     server: simzk.ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simzk.serve.tcp.connections.EVENT_BYTES", 1_000_000)
+    monkeypatch.setattr("simzk.serve.tcp.server.EVENT_BYTES", 1_000_000)
     path = "/" + "x" * 200_000
     with TcpClient(server.port) as deaf, TcpClient(server.port) as writer:
         session = deaf.connect()

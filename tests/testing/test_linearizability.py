@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import SimzkError
-from simzk.testing.linearizability.checker import HistoryRecorder, Model, Operation, find_violation
-from simzk.testing.linearizability.models import (
+from simzk.testing.linearizability import (
     CompareAndSet,
     Get,
+    HistoryRecorder,
+    Model,
+    Operation,
     Register,
     RegisterCall,
     RegisterModel,
@@ -23,6 +25,7 @@ from simzk.testing.linearizability.models import (
     TreeCall,
     TreeModel,
     TreeResult,
+    find_violation,
 )
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Code

@@ -11,11 +11,12 @@ import pytest
 from kazoo.exceptions import BadVersionError, ConnectionLoss
 
 import simzk
-from simzk.testing.linearizability.checker import HistoryRecorder, find_violation
-from simzk.testing.linearizability.kazoo import OUTCOME_UNKNOWN, RecordingClient
-from simzk.testing.linearizability.models import (
+from simzk.testing.linearizability import (
+    OUTCOME_UNKNOWN,
     CompareAndSet,
     Get,
+    HistoryRecorder,
+    RecordingClient,
     RegisterCall,
     RegisterModel,
     RegisterResult,
@@ -23,6 +24,7 @@ from simzk.testing.linearizability.models import (
     TreeCall,
     TreeModel,
     TreeResult,
+    find_violation,
 )
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import OPEN_ACL

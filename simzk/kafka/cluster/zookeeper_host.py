@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from simzk.errors import ConfigError
 from simzk.kafka.cluster.cost_model import ServiceQueue
 from simzk.kafka.cluster.zookeeper_access import AT_THE_ROOT, Access
-from simzk.simulation.request_faults import FaultPoint, FaultRules, FaultVerbs
+from simzk.simulation.fault_verbs import FaultVerbs
+from simzk.simulation.request_faults import FaultPoint, FaultRules
 from simzk.zookeeper.driver import Driver, Link
 from simzk.zookeeper.operations import VOCABULARY
 from simzk.zookeeper.replies import Closed, Outgoing
@@ -279,12 +280,12 @@ class BrokerFaults(FaultVerbs[int]):
     """
 
     def __init__(self, host: ZooKeeperHost, history: History, brokers: Callable[[], list[int]]) -> None:
-        super().__init__(host.rules)
+        super().__init__(host.rules, self._session_of_broker)
         self._history = history
         self._brokers = brokers
         host.rules.on_fired = self._record
 
-    def _session_of(self, client: int) -> Hashable:
+    def _session_of_broker(self, client: int) -> Hashable:
         known = self._brokers()
         if client not in known:
             right = f"one of {', '.join(str(broker) for broker in known)}"

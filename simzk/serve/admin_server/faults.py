@@ -42,17 +42,16 @@ import math
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError, SimzkError
-from simzk.serve.verbs import ClientFaults
+from simzk.simulation.fault_verbs import FaultVerbs
 from simzk.simulation.request_faults import REQUEST_FAULTS, Fail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kazoo.client import KazooClient
-
     from simzk.serve.tcp.server import TcpServer
     from simzk.serve.verbs import EnsembleVerbs
-    from simzk.simulation.request_faults import FaultRule, RequestFault, Which
+    from simzk.simulation.fault_verbs import Which
+    from simzk.simulation.request_faults import FaultRule, RequestFault
 
 Query = dict[str, str]
 
@@ -183,19 +182,15 @@ def _restart(server: TcpServer, query: Query) -> None:
     server.driver.group.restart()
 
 
-def _faults(server: TcpServer) -> ClientFaults:
+def _faults(server: TcpServer) -> FaultVerbs[int]:
     """Return the fault verbs, for sessions that were looked up by their ids."""
-
-    def session_of(client: KazooClient | int) -> int:
-        assert isinstance(client, int)
-        return client
-
-    return ClientFaults(server.driver.group, session_of)
+    driver = server.driver.group
+    return FaultVerbs(driver.rules, lambda session_id: session_id, driver.servers)
 
 
-def _which(server: TcpServer, query: Query) -> Which[KazooClient | int]:
+def _which(server: TcpServer, query: Query) -> Which[int]:
     """Return which requests a rule matches."""
-    which: Which[KazooClient | int] = {"below": query.get("below", "false") == "true"}
+    which: Which[int] = {"below": query.get("below", "false") == "true"}
     if query.get("below", "false") not in ("true", "false"):
         raise ConfigError(f"{query['below']!r} is neither true nor false", where="below", right="true or false")
     if "session" in query:

@@ -24,7 +24,7 @@ _DEFAULT_BACKLOG = 1024
 
 
 class Throttle(NamedTuple):
-    """Limits on how often sessions are requested (connection_throttle_*; simzk.serve.tcp.connections).
+    """Limits on how often sessions are requested (connection_throttle_*; simzk.serve.tcp.server).
 
     Attributes:
         tokens: size of the bucket of tokens; 0 for no throttle.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
-from simzk.serve.tcp.event_loop import EventLoopServer, Storage
+from simzk.serve.tcp.event_loop import EventLoopServer
 from simzk.serve.tcp.server import TcpServer
 from simzk.serve.wire_driver import WireDriver
 from simzk.zookeeper.ensemble import Ensemble, EnsembleConfig
@@ -285,7 +285,7 @@ class TcpEnsemble(EventLoopServer):
                 if path is not None
             }
         )
-        self.storage: Storage | None = self.directory
+        self.storage = self.directory
         return self.directory.load(config, now_ms)
 
     def _persist(self) -> None:
@@ -352,7 +352,7 @@ class TcpEnsemble(EventLoopServer):
 
     def stop(self) -> None:
         """Refuse new connections, close those that are open, and write the last of the data; on the loop."""
-        self._timer.cancel()
+        self.disarm()
         self.driver.on_sent = lambda: None
         self.driver.close()
         for tcp in self._tcp.values():

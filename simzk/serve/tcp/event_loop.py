@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from simzk.errors import SimzkError
 
@@ -20,57 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.serve.clock import Clock
+    from simzk.serve.storage.data_directory import DataDirectory
     from simzk.serve.storage.directory_reader import Loss
+    from simzk.serve.storage.ensemble_directory import EnsembleDirectory
     from simzk.serve.wire_driver import WireDriver
-
-
-class Storage(Protocol):
-    """The data directory of a server, or those of an ensemble."""
-
-    @property
-    def losses(self) -> list[Loss]:
-        """Transactions and files that are missing."""
-
-    def close(self) -> None:
-        """Write what was applied, and close the files."""
-
-    def abandon(self) -> None:
-        """Close the files as they are."""
-
-
-class DeadlineTimer:
-    """One timer at a time, set to the next deadline of a driver; to be used on the loop that it is started with."""
-
-    def __init__(self, driver: WireDriver) -> None:
-        self._driver = driver
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Use this loop from now on."""
-        self._loop = loop
-
-    def set(self) -> None:
-        """Set the timer to the next deadline; of no effect before the start."""
-        delay_s = self._driver.seconds_to_deadline()
-        if delay_s is None or self._loop is None:
-            return
-        due_s = self._loop.time() + max(delay_s, 0)
-        if self._timer is not None:
-            if self._timer.when() <= due_s:
-                return
-            self._timer.cancel()
-        self._timer = self._loop.call_at(due_s, self._fire)
-
-    def cancel(self) -> None:
-        """Stop the timer."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _fire(self) -> None:
-        self._timer = None
-        self._driver.tick()
-        self.set()
 
 
 class EventLoopServer(ABC):
@@ -90,16 +43,16 @@ class EventLoopServer(ABC):
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.storage: Storage | None = None
+        self.storage: DataDirectory | EnsembleDirectory | None = None
         self.failure: Exception | None = None
         self.on_failure: Callable[[], None] = lambda: None
         self.thread_id: int = 0
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def use_driver(self, driver: WireDriver) -> None:
         """Serve what a driver drives."""
         self.driver = driver
-        self._timer = DeadlineTimer(driver)
         driver.on_failure = lambda error: self.fail(SimzkError(f"cannot write to the data directory: {error}"))
 
     @property
@@ -110,7 +63,6 @@ class EventLoopServer(ABC):
     async def start(self) -> None:
         """Use the running loop."""
         self._loop = asyncio.get_running_loop()
-        self._timer.start(self._loop)
         self.thread_id = threading.get_ident()
 
     @abstractmethod
@@ -123,8 +75,26 @@ class EventLoopServer(ABC):
         return threading.get_ident() == self.thread_id
 
     def arm(self) -> None:
-        """Set the timer to the next deadline; on the loop."""
-        self._timer.set()
+        """Set the timer to the driver's next deadline; on the loop, of no effect before the start."""
+        delay_s = self.driver.seconds_to_deadline()
+        if delay_s is None or self._loop is None:
+            return
+        due_s = self._loop.time() + max(delay_s, 0)
+        if self._timer is not None:
+            if self._timer.when() <= due_s:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due_s, self._tick)
+
+    def disarm(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.driver.tick()
+        self.arm()
 
     def call_on_loop(self, callback: Callable[[], None]) -> None:
         """Call back on the loop's thread, from any thread; of no effect while there is no loop."""

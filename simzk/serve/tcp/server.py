@@ -1,37 +1,57 @@
-"""One ZooKeeper server on TCP ports: ports, disk writes, four-letter words and reports.
+"""One ZooKeeper server on TCP ports: ports, connections of clients, disk writes, four-letter words and reports.
 
 Rules of this module:
   - the ports are bound when the server is made, so a port in use is an error at once;
   - with a data directory nothing is sent before the transactions that it acknowledges are on disk; the requests of all
-    connections in one turn of the loop are written together.
+    connections in one turn of the loop are written together;
+  - all socket work happens on the loop's thread; what another thread sends (a test's `expire`) is queued for the loop,
+    in order, behind what was queued before;
+  - all requests of one read are answered in one write;
+  - a client that does not read its replies is not read either: requests are processed in slices, and between two slices
+    the write buffer of the socket is checked. So the memory for one client is bounded: the requests of one read, the
+    replies of one slice, and some events;
+  - a connection that begins with a four-letter word is answered and closed (§5);
+  - the limits of connections (maxClientCnxns, maxCnxns) count those of one port;
+  - a port speaks plain text, TLS, or both (client.portUnification). On a port that speaks both, the first byte of a
+    connection decides: no request length and no four-letter word begins like a TLS record. Until that byte arrives the
+    connection counts nowhere.
 
-Source of the behaviour: NIOServerCnxnFactory, ZooKeeperServer.
+Source of the behaviour: NIOServerCnxnFactory, NIOServerCnxn, ServerCnxnFactory, NettyServerCnxnFactory,
+ZooKeeperServer, BlueThrottle.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import socket
+import threading
 import time
+from collections import Counter, deque
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from simzk.serve.clock import Clock, WallClock
-from simzk.serve.tcp.addresses import bind
-from simzk.serve.tcp.connections import ConnectionFactory
+from simzk.serve.tcp.addresses import bind, name_of, peer_of, written
 from simzk.serve.tcp.event_loop import EventLoopServer
 from simzk.serve.wire_driver import WireDriver
-from simzk.wire.four_letter_words import DEFAULT_TRACE_MASK, WORDS, answer
-from simzk.wire.monitoring import Report
-from simzk.wire.statistics import ServerStatistics
+from simzk.wire.connections import Incoming, ProtocolProblem
+from simzk.wire.four_letter_words import DEFAULT_TRACE_MASK, WORD_BYTES, WORDS, answer, is_word
+from simzk.wire.monitoring import ConnectionReport, Report
+from simzk.wire.statistics import ConnectionStatistics, ServerStatistics
+from simzk.zookeeper.requests import ConnectRequest
 from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
-    import asyncio
+    import ssl
     from collections.abc import Callable, Sequence
 
-    from simzk.serve.configuration.settings import Settings
+    from simzk.serve.configuration.settings import Settings, Throttle
     from simzk.serve.storage.data_directory import DataDirectory
-    from simzk.serve.tcp.connections import ConnectionThrottle, TcpConnection
     from simzk.serve.verbs import EnsembleVerbs
+    from simzk.serve.wire_driver import WireLink
+    from simzk.wire.connections import Received
     from simzk.wire.monitoring import Family
 
 
@@ -95,8 +115,6 @@ class TcpServer(EventLoopServer):
             return None
         import random
 
-        from simzk.serve.tcp.connections import ConnectionThrottle
-
         now_ms, local = self.clock.now_ms(), self.settings.local_sessions
         return ConnectionThrottle(self.settings.throttle, now_ms, random.random, local_sessions=local)
 
@@ -131,7 +149,7 @@ class TcpServer(EventLoopServer):
         """Refuse new connections, close those that are open, and write the last of the data; on the loop."""
         for factory in self._factories:
             factory.close()
-        self._timer.cancel()
+        self.disarm()
         self.driver.close()
         for factory in self._factories:
             factory.abort()
@@ -292,3 +310,484 @@ class TcpServer(EventLoopServer):
             "clientPortListenBacklog": self.settings.backlog,
             "serverId": 0,
         }
+
+
+FIRST_SLICE = 16
+LAST_SLICE = 128
+SLICE_BYTES = 64 * 1024  # of replies; a slice with more makes the next one smaller
+EVENT_BYTES = 16 * 1024 * 1024  # of events queued for a client that does not read; with more it is disconnected
+LINGER_S = 10.0  # how long a closed connection may take to send its write buffer
+
+
+class TcpConnection(asyncio.Protocol):
+    """Transport of one link, on asyncio.
+
+    Args:
+        server: the server that it is connected to.
+        factory: the port that accepted it.
+    """
+
+    def __init__(self, server: TcpServer, factory: ConnectionFactory) -> None:
+        self._server = server
+        self._factory = factory
+        self._driver = server.driver
+        self._transport: asyncio.Transport | None = None
+        self._link: WireLink | None = None
+        self._begun = b""  # bytes that may be a four-letter word
+        self._greeted = False
+        self._reading = True
+        self._clogged = False
+        self._clogged_bytes = 0
+        self._flushing = False  # a slice was processed, and its replies wait for the disk
+        self._queue: deque[Received] = deque()
+        self._slice = FIRST_SLICE
+        self._written_bytes = 0
+        self._counted = 0
+        self._from_others: deque[bytes | None] = deque()
+        self._deadline: asyncio.TimerHandle | None = None
+        self.peer = ("", 0)
+        self.statistics = ConnectionStatistics(server.now_ms())
+        self._heard_ms = self.statistics.established_ms
+
+    # Called by asyncio, on the loop's thread
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.peer = peer_of(transport)
+        if not self._factory.admit(self):
+            self._server.statistics.rejected += 1
+            transport.abort()
+            return
+        self._link = self._driver.open(self, address=self.peer[0])
+        certificate = transport.get_extra_info("peercert")
+        if certificate and self._link is not None:
+            from simzk.serve.tcp.tls import subject_of
+
+            self._link.subject = subject_of(certificate)
+        if self._link is None:
+            transport.abort()
+            return
+        self._deadline = self._server.when_silent(self._expire)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._stop_waiting()
+        self._factory.forget(self)
+        if self._link is not None:
+            self._driver.hang_up(self._link)
+            self._link = None
+        self._queue.clear()
+
+    def eof_received(self) -> None:
+        self._server.statistics.dropped += 1
+
+    def pause_writing(self) -> None:
+        self._clogged, self._clogged_bytes = True, 0
+
+    def resume_writing(self) -> None:
+        self._clogged = False
+        self.go_on()
+
+    def data_received(self, data: bytes) -> None:
+        if not self._greeted:
+            data = self._greet(data)
+            if not data:
+                return
+        link = self._link
+        assert link is not None, "asyncio delivers no data to a rejected connection"
+        self._heard_ms = self._server.now_ms()
+        self._server.statistics.bytes_received += len(data)
+        with self._driver.lock:
+            received = link.wire.receive_data(data)
+            if link.connection is None and not self._is_admitted(received):
+                return
+            self._queue.extend(received)
+            self.go_on()
+
+    def _is_admitted(self, received: Sequence[Received]) -> bool:
+        """Return whether the throttle lets the connect request in; close the connection if not."""
+        throttle = self._server.throttle
+        if throttle is None or not received or not isinstance(received[0], ConnectRequest):
+            return True
+        if throttle.lets_in(received[0], self._server.now_ms()):
+            return True
+        self._server.statistics.rejected += 1
+        assert self._transport is not None, "asyncio delivers no data to a closed connection"
+        self._transport.close()
+        return False
+
+    def _greet(self, data: bytes) -> bytes:
+        """Return the bytes of a session; nothing while they may be a four-letter word, or if they are one."""
+        self._begun += data
+        if len(self._begun) < WORD_BYTES:
+            return b""
+        first_bytes, argument = self._begun[:WORD_BYTES], self._begun[WORD_BYTES:]
+        if not is_word(first_bytes, self._server.settings.server.rules.release):
+            self._greeted = True
+            begun, self._begun = self._begun, b""
+            return begun
+        word = first_bytes.decode()
+        self._stop_waiting()
+        self.statistics.packets_received += 1
+        self._server.statistics.bytes_received += len(self._begun)
+        assert self._transport is not None
+        self._transport.pause_reading()
+        self._reading = False
+        # The argument must have arrived with the end of the word: NIOServerCnxn reads it once, without waiting.
+        if len(argument) >= WORDS[word].argument_bytes or not self._server.is_allowed(word):
+            self._transport.write(self._server.answer_word(word, argument, securely=self._factory.is_secure))
+        self._transport.close()
+        return b""
+
+    def _expire(self) -> None:
+        """Close a connection that has requested no session in time."""
+        if self._transport is not None:
+            self._server.statistics.expired_silent += 1
+            self._transport.abort()
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    # Requests
+
+    def go_on(self) -> None:
+        """Process queued requests while the client reads its replies; then resume or pause reading."""
+        if self._transport is None or self._link is None:
+            return
+        with self._driver.lock:
+            link = self._link
+            while self._queue and not (self._clogged or self._flushing or link.paused):
+                self._handle_slice(link)
+        want = not (self._queue or self._clogged or link.paused)
+        if want != self._reading and self._transport is not None and not self._transport.is_closing():
+            self._reading = want
+            if want:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _handle_slice(self, link: WireLink) -> None:
+        queue = self._queue
+        if len(queue) <= self._slice:
+            batch = list(queue)
+            queue.clear()
+        else:
+            batch = [queue.popleft() for _ in range(self._slice)]
+        begin_ns, written_before = time.perf_counter_ns(), self._written_bytes
+        self._driver.process(link, batch)
+        if not self._server.is_persistent:
+            self._driver.send_output()
+            self._flushed(link, batch, begin_ns, written_before)
+        else:
+            self._flushing = True
+            self._server.flush_soon(partial(self._go_on_flushed, link, batch, begin_ns, written_before))
+
+    def _go_on_flushed(self, link: WireLink, batch: list[Received], begin_ns: int, written_before: int) -> None:
+        self._flushing = False
+        self._flushed(link, batch, begin_ns, written_before)
+        self.go_on()
+
+    def _flushed(self, link: WireLink, batch: list[Received], begin_ns: int, written_before: int) -> None:
+        """Count a slice whose replies were sent, and choose the length of the next."""
+        self._count(link, batch, (time.perf_counter_ns() - begin_ns) // 1_000_000)
+        written = self._written_bytes - written_before
+        if written > SLICE_BYTES:
+            self._slice = max(1, len(batch) * SLICE_BYTES // written)
+        elif self._slice < LAST_SLICE:
+            self._slice = min(self._slice * 2, LAST_SLICE)
+        if link.closed:
+            self._queue.clear()
+
+    def _count(self, link: WireLink, batch: Sequence[Received], latency_ms: int) -> None:
+        """Update the statistics with a batch of requests."""
+        first, last = batch[0], batch[-1]
+        total, own, count = self._server.statistics, self.statistics, len(batch)
+        if isinstance(first, ConnectRequest):
+            self._stop_waiting()
+            self._server.arm()
+            throttle = self._server.throttle
+            total.note_connect(first, latency_ms, throttle.deficit if throttle is not None else 0)
+        elif self._driver.server.next_sweep_ms is not None:
+            self._server.arm_for_sweep()
+        if isinstance(last, ProtocolProblem) and 0 < last.length <= self._driver.server.config.max_buffer_bytes:
+            total.large_rejected += 1
+        total.note_requests([one.request.__class__ for one in batch if one.__class__ is Incoming], latency_ms)
+        total.packets_received += count
+        total.latency.note(latency_ms, count)
+        own.packets_received += count
+        kind, xid = (type(last.request), last.xid) if isinstance(last, Incoming) else (type(last), -1)
+        own.note(kind, xid, link.last_zxid, self._server.uptime_ms(), latency_ms, count)
+
+    # Called by the driver, under its lock, on any thread (wire_driver.Transport)
+
+    def deliver(self, data: bytes) -> None:
+        """Send bytes; of no effect if the client has disconnected, which it can do during a pause."""
+        link = self._link
+        if link is None:
+            return
+        count, self._counted = link.sent - self._counted, link.sent
+        self.statistics.packets_sent += count
+        self._server.statistics.packets_sent += count
+        begin = 0 if count < self._counted else 4 + int.from_bytes(data[:4])  # a ConnectResponse is no reply
+        self._server.statistics.note_sent(data, begin)
+        self._send(data)
+
+    def end(self) -> None:
+        """Close the connection once all is sent."""
+        self._send(None)
+
+    def _send(self, data: bytes | None) -> None:
+        if threading.get_ident() == self._server.thread_id and not self._from_others:
+            self._write(data)
+            return
+        self._from_others.append(data)
+        self._server.call_on_loop(self._send_from_others)
+
+    def _send_from_others(self) -> None:
+        while self._from_others:
+            self._write(self._from_others.popleft())
+
+    def _write(self, data: bytes | None) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if data is None:
+            transport.close()
+            if transport.get_write_buffer_size():
+                self._server.call_later(LINGER_S, transport.abort)
+            return
+        if self._clogged:
+            self._clogged_bytes += len(data)
+            if self._clogged_bytes > EVENT_BYTES:
+                transport.abort()
+                return
+        self._written_bytes += len(data)
+        transport.write(data)
+
+    def abort(self) -> None:
+        """Close at once, on the loop's thread; the write buffer is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def report(self) -> ConnectionReport:
+        """Return what monitoring commands report about it; hold the driver's lock."""
+        connection = self._link.connection if self._link is not None else None
+        interval_ms = self._server.settings.silence_ms  # the real server checks idle connections in steps of this
+        timeout_ms = connection.timeout_ms if connection is not None else interval_ms
+        return ConnectionReport(
+            address=written(self.peer),
+            is_secure=self._factory.is_secure,
+            reading=self._reading,
+            queued=len(self._queue),
+            statistics=self.statistics,
+            session_id=connection.session_id if connection is not None else 0,
+            timeout_ms=timeout_ms,
+            expiry_ms=((self._heard_ms + timeout_ms) // interval_ms + 1) * interval_ms,
+        )
+
+
+_FIRST_RECORD, _LAST_RECORD = 0x14, 0x18  # types of TLS records: the first byte of each
+_RETRY_S = 1.0  # pause before the next accept when the process has no file descriptor left
+
+
+class ConnectionFactory:
+    """Listening port of a server.
+
+    Args:
+        server: the server.
+        listener: a bound socket; clients that connect before `start` wait in the backlog.
+        tls: the TLS configuration; None for plain text.
+        plain: whether plain text is accepted beside TLS.
+
+    Attributes:
+        is_secure: whether only TLS is accepted.
+        name: the address, as clients write it.
+        port: its number.
+        connections: the open connections, oldest first.
+    """
+
+    def __init__(
+        self, server: TcpServer, listener: socket.socket, tls: ssl.SSLContext | None = None, *, plain: bool = False
+    ) -> None:
+        self._server = server
+        self._listener = listener
+        self._tls = tls
+        self._unifies = tls is not None and plain
+        self.is_secure = tls is not None and not plain
+        self.name = name_of(listener)
+        self.port: int = listener.getsockname()[1]
+        self.connections: dict[TcpConnection, None] = {}
+        self._by_address: Counter[str] = Counter()
+        self._accepting: asyncio.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # set if it accepts by itself, to look at the first byte
+        self._undecided: dict[socket.socket, asyncio.TimerHandle | None] = {}
+        self._handshakes: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Begin to accept connections on the running loop."""
+        loop = asyncio.get_running_loop()
+        if self._unifies:
+            self._loop = loop
+            self._listener.setblocking(False)
+            loop.add_reader(self._listener, self._accept, loop)
+            return
+        self._accepting = await loop.create_server(
+            self._connection, sock=self._listener, backlog=self._server.settings.accept_backlog, ssl=self._tls
+        )
+
+    def close(self) -> None:
+        """Refuse new connections; open ones stay."""
+        if self._accepting is not None:
+            self._accepting.close()
+        if self._loop is not None:
+            self._loop.remove_reader(self._listener)
+        self._listener.close()
+
+    def abort(self) -> None:
+        """Close the open connections at once."""
+        for undecided in list(self._undecided):
+            self._decided(undecided).close()
+        for handshake in self._handshakes:
+            handshake.cancel()
+        for connection in list(self.connections):
+            connection.abort()
+
+    def _connection(self) -> TcpConnection:
+        return TcpConnection(self._server, self)
+
+    # Limits
+
+    def admit(self, connection: TcpConnection) -> bool:
+        """Add a connection; return whether it is within the limits."""
+        self.connections[connection] = None
+        self._by_address[connection.peer[0]] += 1
+        settings = self._server.settings
+        of_address, in_all = settings.max_connections_per_address, settings.max_connections
+        if 0 < of_address < self._by_address[connection.peer[0]]:
+            return False
+        return in_all <= 0 or len(self.connections) <= in_all
+
+    def forget(self, connection: TcpConnection) -> None:
+        """Remove a closed connection."""
+        del self.connections[connection]
+        address = connection.peer[0]
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+    # A port for plain text and TLS
+
+    def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            client, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError:
+            loop.remove_reader(self._listener)
+            self._server.call_later(_RETRY_S, self._accept_again)
+            return
+        client.setblocking(False)
+        self._undecided[client] = self._server.when_silent(lambda: self._decided(client).close())
+        loop.add_reader(client, self._decide, loop, client)
+
+    def _accept_again(self) -> None:
+        if self._loop is not None and self._listener.fileno() >= 0:
+            self._loop.add_reader(self._listener, self._accept, self._loop)
+
+    def _decided(self, client: socket.socket) -> socket.socket:
+        timer = self._undecided.pop(client)
+        if timer is not None:
+            timer.cancel()
+        assert self._loop is not None
+        self._loop.remove_reader(client)
+        return client
+
+    def _decide(self, loop: asyncio.AbstractEventLoop, client: socket.socket) -> None:
+        try:
+            first = client.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return
+        except OSError:
+            first = b""
+        self._decided(client)
+        if not first:
+            client.close()
+            return
+        tls = self._tls if _FIRST_RECORD <= first[0] <= _LAST_RECORD else None
+        handshake = loop.create_task(self._hand_over(loop, client, tls))
+        self._handshakes.add(handshake)
+        handshake.add_done_callback(self._handshakes.discard)
+
+    async def _hand_over(
+        self, loop: asyncio.AbstractEventLoop, client: socket.socket, tls: ssl.SSLContext | None
+    ) -> None:
+        with contextlib.suppress(OSError):  # a failed handshake, which TLS reports to the client
+            await loop.connect_accepted_socket(self._connection, client, ssl=tls)
+
+
+class ConnectionThrottle:
+    """Bucket of tokens of one server.
+
+    Args:
+        config: its size and rates.
+        now_ms: the present time, at which it is full.
+        chance: returns a random number from 0 to 1.
+        local_sessions: whether new sessions are local to their server.
+
+    Attributes:
+        drop_chance: probability that a connection is rejected although there are tokens.
+
+    >>> from simzk.serve.configuration.settings import Throttle
+    >>> throttle = ConnectionThrottle(Throttle(tokens=2, fill_time_ms=100), 0, lambda: 0.5)
+    >>> throttle.takes(1, 0), throttle.takes(1, 0), throttle.takes(1, 100), throttle.takes(1, 101)
+    (True, True, False, True)
+    """
+
+    def __init__(
+        self, config: Throttle, now_ms: int, chance: Callable[[], float], *, local_sessions: bool = False
+    ) -> None:
+        self._config = config
+        self._chance = chance
+        self._new_weight = config.local_weight if local_sessions else max(config.global_weight, config.local_weight)
+        factor = max(config.global_weight, config.local_weight) if config.weighs else 1
+        self._capacity, self._fill_count = factor * config.tokens, factor * config.fill_count
+        self._tokens = self._capacity
+        self._filled_ms = self._frozen_ms = now_ms
+        self.drop_chance = 0.0
+
+    @property
+    def deficit(self) -> int:
+        """Number of tokens used."""
+        return self._capacity - self._tokens
+
+    def lets_in(self, request: ConnectRequest, now_ms: int) -> bool:
+        """Return whether a session may be requested now, and use its tokens."""
+        if not self._config.weighs:
+            return self.takes(1, now_ms)
+        renew = max(self._config.renew_weight, self._config.local_weight)
+        return self.takes(renew if request.session_id else self._new_weight, now_ms)
+
+    def takes(self, need: int, now_ms: int) -> bool:
+        """Return whether there are enough tokens, and use them."""
+        since_ms = now_ms - self._filled_ms
+        if since_ms > self._config.fill_time_ms:
+            gained = since_ms * self._fill_count // self._config.fill_time_ms
+            self._tokens = min(self._tokens + gained, self._capacity)
+            self._filled_ms = now_ms
+        if (self._config.freeze_time_ms != -1 and not self._is_lucky(now_ms)) or self._tokens < need:
+            return False
+        self._tokens -= need
+        return True
+
+    def _is_lucky(self, now_ms: int) -> bool:
+        config = self._config
+        if now_ms - self._frozen_ms > config.freeze_time_ms:
+            if self._tokens == 0 and self.drop_chance < 1:
+                self.drop_chance = min(self.drop_chance + config.drop_increase, 1.0)
+            elif self.deficit <= round(self._capacity * config.decrease_ratio) and self.drop_chance > 0:
+                self.drop_chance = max(self.drop_chance - config.drop_decrease, 0.0)
+            self._frozen_ms = now_ms
+        return self._chance() >= self.drop_chance
