@@ -29,131 +29,56 @@ if TYPE_CHECKING:
     from simzk.zookeeper.server import Server
     from simzk.zookeeper.sessions import Session
 
-COUNTERS = (
-    "watch_bytes",
-    "stale_requests_dropped",
-    "throttled_ops",
-    "insecure_admin_count",
-    "connection_rejected",
-    "sessionless_connections_expired",
-    "dead_watchers_queued",
-    "stale_requests",
-    "connection_drop_count",
-    "response_packet_cache_hits",
-    "bytes_received_count",
-    "add_dead_watcher_stall_time",
-    "request_throttle_wait_count",
-    "requests_not_forwarded_to_commit_processor",
-    "response_packet_cache_misses",
-    "prep_processor_request_queued",
-    "stale_replies",
-    "response_bytes",
-    "ensemble_auth_fail",
-    "diff_count",
-    "connection_revalidate_count",
-    "quit_leading_due_to_disloyal_voter",
-    "unrecoverable_error_count",
-    "unsuccessful_handshake",
-    "commit_count",
-    "outstanding_changes_queued",
-    "request_commit_queued",
-    "ensemble_auth_skip",
-    "skip_learner_request_to_next_processor_count",
-    "proposal_count",
-    "large_requests_rejected",
-    "outstanding_changes_removed",
-    "restore_error_count",
-    "cnxn_closed_without_zk_server_running",
-    "looking_count",
-    "snapshot_rate_limited_count",
-    "learner_proposal_received_count",
-    "digest_mismatches_count",
-    "dead_watchers_cleared",
-    "ensemble_auth_success",
-    "learner_commit_received_count",
-    "snapshot_error_count",
-    "connection_request_count",
-    "response_packet_get_children_cache_misses",
-    "snap_count",
-    "stale_sessions_expired",
-    "restore_rate_limited_count",
-    "response_packet_get_children_cache_hits",
-    "sync_processor_request_queued",
-    "tls_handshake_exceeded",
-    "revalidate_count",
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+COUNTERS = _names(
+    """
+    watch_bytes stale_requests_dropped throttled_ops insecure_admin_count connection_rejected
+    sessionless_connections_expired dead_watchers_queued stale_requests connection_drop_count
+    response_packet_cache_hits bytes_received_count add_dead_watcher_stall_time request_throttle_wait_count
+    requests_not_forwarded_to_commit_processor response_packet_cache_misses prep_processor_request_queued
+    stale_replies response_bytes ensemble_auth_fail diff_count connection_revalidate_count
+    quit_leading_due_to_disloyal_voter unrecoverable_error_count unsuccessful_handshake commit_count
+    outstanding_changes_queued request_commit_queued ensemble_auth_skip skip_learner_request_to_next_processor_count
+    proposal_count large_requests_rejected outstanding_changes_removed restore_error_count
+    cnxn_closed_without_zk_server_running looking_count snapshot_rate_limited_count learner_proposal_received_count
+    digest_mismatches_count dead_watchers_cleared ensemble_auth_success learner_commit_received_count
+    snapshot_error_count connection_request_count response_packet_get_children_cache_misses snap_count
+    stale_sessions_expired restore_rate_limited_count response_packet_get_children_cache_hits
+    sync_processor_request_queued tls_handshake_exceeded revalidate_count
+    """
 )
 """Names of counters."""
 
-SUMMARIES = (
-    "socket_closing_time",
-    "proposal_process_time",
-    "leader_unavailable_time",
-    "node_created_watch_count",
-    "session_queues_drained",
-    "write_commit_proc_req_queued",
-    "connection_token_deficit",
-    "read_commit_proc_req_queued",
-    "node_deleted_watch_count",
-    "startup_txns_load_time",
-    "sync_processor_queue_size",
-    "follower_sync_time",
-    "prep_processor_queue_size",
-    "fsynctime",
-    "inflight_snap_count",
-    "reads_issued_from_session_queue",
-    "restore_time",
-    "learner_request_processor_queue_size",
-    "snapshottime",
-    "unavailable_time",
-    "startup_txns_loaded",
-    "reads_after_write_in_session_queue",
-    "requests_in_session_queue",
-    "write_commit_proc_issued",
-    "prep_process_time",
-    "pending_session_queue_size",
-    "time_waiting_empty_pool_in_commit_processor_read_ms",
-    "commit_process_time",
-    "dbinittime",
-    "inflight_diff_count",
-    "netty_queued_buffer_capacity",
-    "election_time",
-    "commit_commit_proc_req_queued",
-    "sync_processor_batch_size",
-    "node_children_watch_count",
-    "write_batch_time_in_commit_processor",
-    "read_commit_proc_issued",
-    "concurrent_request_processing_in_commit_processor",
-    "observer_sync_time",
-    "node_changed_watch_count",
-    "sync_process_time",
-    "startup_snap_load_time",
+SUMMARIES = _names(
+    """
+    socket_closing_time proposal_process_time leader_unavailable_time node_created_watch_count
+    session_queues_drained write_commit_proc_req_queued connection_token_deficit read_commit_proc_req_queued
+    node_deleted_watch_count startup_txns_load_time sync_processor_queue_size follower_sync_time
+    prep_processor_queue_size fsynctime inflight_snap_count reads_issued_from_session_queue restore_time
+    learner_request_processor_queue_size snapshottime unavailable_time startup_txns_loaded
+    reads_after_write_in_session_queue requests_in_session_queue write_commit_proc_issued prep_process_time
+    pending_session_queue_size time_waiting_empty_pool_in_commit_processor_read_ms commit_process_time dbinittime
+    inflight_diff_count netty_queued_buffer_capacity election_time commit_commit_proc_req_queued
+    sync_processor_batch_size node_children_watch_count write_batch_time_in_commit_processor read_commit_proc_issued
+    concurrent_request_processing_in_commit_processor observer_sync_time node_changed_watch_count sync_process_time
+    startup_snap_load_time
+    """
 )
 """Names of summaries: least, mean and greatest."""
 
-PERCENTILES = (
-    "prep_processor_queue_time_ms",
-    "jvm_pause_time_ms",
-    "close_session_prep_time",
-    "read_commitproc_time_ms",
-    "updatelatency",
-    "local_write_committed_time_ms",
-    "request_throttle_queue_time_ms",
-    "readlatency",
-    "quorum_ack_latency",
-    "om_commit_process_time_ms",
-    "read_final_proc_time_ms",
-    "commit_propagation_latency",
-    "dead_watchers_cleaner_latency",
-    "write_final_proc_time_ms",
-    "proposal_ack_creation_latency",
-    "proposal_latency",
-    "om_proposal_process_time_ms",
-    "sync_processor_queue_and_flush_time_ms",
-    "propagation_latency",
-    "server_write_committed_time_ms",
-    "sync_processor_queue_time_ms",
-    "sync_processor_queue_flush_time_ms",
-    "write_commitproc_time_ms",
+PERCENTILES = _names(
+    """
+    prep_processor_queue_time_ms jvm_pause_time_ms close_session_prep_time read_commitproc_time_ms updatelatency
+    local_write_committed_time_ms request_throttle_queue_time_ms readlatency quorum_ack_latency
+    om_commit_process_time_ms read_final_proc_time_ms commit_propagation_latency dead_watchers_cleaner_latency
+    write_final_proc_time_ms proposal_ack_creation_latency proposal_latency om_proposal_process_time_ms
+    sync_processor_queue_and_flush_time_ms propagation_latency server_write_committed_time_ms
+    sync_processor_queue_time_ms sync_processor_queue_flush_time_ms write_commitproc_time_ms
+    """
 )
 """Names of summaries that have percentiles too."""
 
@@ -500,7 +425,6 @@ def _place_counters(place: Place) -> dict[str, int]:
 
 
 _MEDIAN, _QUANTILES = (0.5,), (0.5, 0.9, 0.99)
-_KEYED = ("learner_handler_qp_size", "learner_handler_qp_time_ms")
 _UNUSED = {
     "ack_latency": "summary",
     "learner_handler_qp_size": "summary",
@@ -537,7 +461,7 @@ def families_of(report: Report) -> Iterator[Family]:
     for name, summary in summaries(report).items():
         key, _, family = name.partition("_")
         quantiles = _QUANTILES if has_percentiles(name) else _MEDIAN
-        if family in _KEYED:
+        if family in (_QUEUE_SIZES, _QUEUE_TIMES):
             keyed[family] += _summary(family, (("key", key),), summary, quantiles)
         else:
             yield Family(name, "summary", _summary(name, (), summary, quantiles))

@@ -22,7 +22,7 @@ from simzk.zookeeper.tree import UNKNOWN_CVERSION, DataTree
 from simzk.zookeeper.znode import MAX_TTL_MS, SPECIAL_PATHS, Znode, first_invalid, is_valid_path, parent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
+    from collections.abc import ItemsView, Iterator, Mapping, Sequence
 
     from simzk.zookeeper.persistence.snapshot import NodeBatch, SnapshotReader
     from simzk.zookeeper.persistence.snapshot import Record as NodeRecord
@@ -301,11 +301,28 @@ class Restoration:
 
     def _apply(self, transaction: txns.Transaction, record: txns.Record) -> txns.Record | None:
         """Apply the part of a record that fits the tree; return that part, or None."""
-        fit = _FIT.get(record.__class__)
-        fitting = None if fit is None else fit(self, transaction, record)
+        fitting = self._fit(transaction, record)
         if fitting is not None:
             self.tree.apply(transaction._replace(record=fitting))
         return fitting
+
+    def _fit(self, transaction: txns.Transaction, record: txns.Record) -> txns.Record | None:
+        """Return the part of a record that fits the tree, or None."""
+        match record:
+            case txns.SetDataTxn(path=path) | txns.SetACLTxn(path=path):
+                return record if path in self.tree else None
+            case txns.CreateTTLTxn(ttl_ms=ttl_ms) if not 0 < ttl_ms <= MAX_TTL_MS:
+                return None
+            case txns.CreateTxn() | txns.Create2Txn() | txns.CreateContainerTxn() | txns.CreateTTLTxn():
+                return self._fit_create(transaction, record)
+            case txns.DeleteTxn(path) | txns.DeleteContainerTxn(path):
+                return record if self._make_deletable(transaction, path) else None
+            case txns.CreateSessionTxn(timeout_ms):
+                self.sessions[transaction.session_id] = timeout_ms
+                return record
+            case txns.CloseSessionTxn():
+                return self._fit_close_session(transaction, record)
+        return None  # checks and errors change only the zxid
 
     def _fit_create(self, transaction: txns.Transaction, record: txns.CreateRecord) -> txns.CreateRecord | None:
         path = record.path
@@ -324,14 +341,6 @@ class Restoration:
             parent.cversion, parent.pzxid = cversion, transaction.zxid
         return None
 
-    def _fit_create_ttl(self, transaction: txns.Transaction, record: txns.CreateTTLTxn) -> txns.CreateRecord | None:
-        return self._fit_create(transaction, record) if 0 < record.ttl_ms <= MAX_TTL_MS else None
-
-    def _fit_delete(
-        self, transaction: txns.Transaction, record: txns.DeleteTxn | txns.DeleteContainerTxn
-    ) -> txns.Record | None:
-        return record if self._make_deletable(transaction, record.path) else None
-
     def _make_deletable(self, transaction: txns.Transaction, path: str) -> bool:
         """Return whether there is a node to delete, without children: they were created later, and will be again."""
         if path in SPECIAL_PATHS:
@@ -347,15 +356,6 @@ class Restoration:
             self.tree.apply(transaction._replace(record=txns.DeleteTxn(below)))
         return True
 
-    def _fit_change(
-        self, transaction: txns.Transaction, record: txns.SetDataTxn | txns.SetACLTxn
-    ) -> txns.Record | None:
-        return record if record.path in self.tree else None
-
-    def _fit_create_session(self, transaction: txns.Transaction, record: txns.CreateSessionTxn) -> txns.Record:
-        self.sessions[transaction.session_id] = record.timeout_ms
-        return record
-
     def _fit_close_session(self, transaction: txns.Transaction, record: txns.CloseSessionTxn) -> txns.Record:
         self.sessions.pop(transaction.session_id, None)
         # The listed paths, and all others of the session: old logs list none (DataTree.killSession).
@@ -363,18 +363,3 @@ class Restoration:
         deletable = [path for path in owned if self._make_deletable(transaction, path)]
         # Nodes below another one are deleted by now.
         return txns.CloseSessionTxn(tuple(path for path in deletable if path in self.tree))
-
-
-_FIT: dict[type, Callable[..., txns.Record | None]] = {
-    txns.CreateTxn: Restoration._fit_create,
-    txns.Create2Txn: Restoration._fit_create,
-    txns.CreateContainerTxn: Restoration._fit_create,
-    txns.CreateTTLTxn: Restoration._fit_create_ttl,
-    txns.DeleteTxn: Restoration._fit_delete,
-    txns.DeleteContainerTxn: Restoration._fit_delete,
-    txns.SetDataTxn: Restoration._fit_change,
-    txns.SetACLTxn: Restoration._fit_change,
-    txns.CreateSessionTxn: Restoration._fit_create_session,
-    txns.CloseSessionTxn: Restoration._fit_close_session,
-}
-"""All other records (checks, errors) change only the zxid."""
