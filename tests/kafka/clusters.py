@@ -54,8 +54,8 @@ def watch(c: KafkaCluster) -> Monitor:
     return Monitor(c.history, c.invariants, seed=c.seed)
 
 
-def told(c: KafkaCluster, name: str, partition: int = 0) -> tuple[int, tuple[int, ...], int, int]:
-    """Leader, ISR, leader epoch, version."""
+def state_fields(c: KafkaCluster, name: str, partition: int = 0) -> tuple[int, tuple[int, ...], int, int]:
+    """Return leader, ISR, leader epoch and version of a partition in ZooKeeper."""
     state = c.state(name, partition)
     return state.leader, state.isr, state.leader_epoch, state.version
 

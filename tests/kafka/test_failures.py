@@ -13,7 +13,7 @@ from simzk.kafka.requests import Error
 from simzk.kafka.zookeeper_client.session import ZooKeeperSession
 from simzk.kafka.zookeeper_client.zk_client import create_request
 from simzk.simulation import Process
-from tests.kafka.clusters import QUICK, cluster, happened, quiet, told, topic, watch
+from tests.kafka.clusters import QUICK, cluster, happened, quiet, state_fields, topic, watch
 
 if TYPE_CHECKING:
     from simzk.simulation.request_faults import FaultRule
@@ -89,7 +89,7 @@ def test_a_session_that_expires_is_registered_again_with_a_new_epoch() -> None:
         quiet(c)
         assert c.brokers[2].epoch > before
         assert c.live_brokers == [1, 2, 3]
-        assert told(c, "t")[:2] == (3, (3, 2))
+        assert state_fields(c, "t")[:2] == (3, (3, 2))
 
 
 def test_a_controller_whose_session_expires_resigns_and_registers_again() -> None:
@@ -110,7 +110,7 @@ def test_a_pause_shorter_than_the_timeout_changes_nothing() -> None:
         zxid = c.server.zxid
         c.pause(2, 2)
         c.run_for(20)
-        assert told(c, "t") == (2, (2, 3), 0, 0)
+        assert state_fields(c, "t") == (2, (2, 3), 0, 0)
         assert c.server.zxid == zxid
 
 
@@ -119,12 +119,12 @@ def test_a_pause_longer_than_the_timeout_costs_the_session() -> None:
         topic(c, "t", {0: [2, 3]})
         c.pause(2, 20)
         c.run_for(15)
-        assert told(c, "t")[:2] == (3, (3,))
+        assert state_fields(c, "t")[:2] == (3, (3,))
         assert c.live_brokers == [1, 3]
         assert c.brokers[2].replicas.leads(next(iter(c.brokers[2].replicas.replicas)))  # so it believes still
         c.run_for(10)
         quiet(c)
-        assert told(c, "t")[:2] == (3, (3, 2))
+        assert state_fields(c, "t")[:2] == (3, (3, 2))
         assert c.live_brokers == [1, 2, 3]
 
 
@@ -138,7 +138,7 @@ def test_a_broker_that_comes_back_before_its_death_is_noticed_is_bounced() -> No
         c.run_for(3)
         assert c.live_brokers == [1, 2, 3, 4]
         quiet(c)
-        assert told(c, "t")[:3] == (2, (2, 1), 1)
+        assert state_fields(c, "t")[:3] == (2, (2, 1), 1)
 
 
 def test_several_brokers_at_once() -> None:
@@ -149,7 +149,7 @@ def test_several_brokers_at_once() -> None:
         for broker in (1, 2):
             c.kill(broker)
         quiet(c)
-        assert [told(c, "t", 0)[0], told(c, "t", 1)[0], told(c, "two", 0)[0]] == [3, 3, -1]
+        assert [state_fields(c, "t", 0)[0], state_fields(c, "t", 1)[0], state_fields(c, "two", 0)[0]] == [3, 3, -1]
         for broker in (1, 2):
             c.restart(broker)
         quiet(c)
@@ -164,13 +164,13 @@ def test_all_replicas_dead_keep_the_last_in_sync_one() -> None:
         for broker in (3, 2, 1):
             c.kill(broker)
             quiet(c)
-        assert told(c, "t")[:2] == (-1, (1,))
+        assert state_fields(c, "t")[:2] == (-1, (1,))
         c.restart(2)
         quiet(c)
         assert c.state("t", 0).leader == -1
         c.restart(1)
         quiet(c)
-        assert told(c, "t")[:2] == (1, (1, 2))
+        assert state_fields(c, "t")[:2] == (1, (1, 2))
 
 
 def test_every_broker_dies_and_all_come_back() -> None:
@@ -203,9 +203,9 @@ def test_a_clean_shutdown_moves_leaders_before_the_session_ends() -> None:
         topic(c, "alone", {0: [2]})
         c.shutdown(2)
         quiet(c)
-        assert told(c, "t", 0) == (3, (3,), 1, 1)
-        assert told(c, "t", 1) == (3, (3,), 1, 1)
-        assert told(c, "alone")[:2] == (-1, (2,))  # nobody else has it
+        assert state_fields(c, "t", 0) == (3, (3,), 1, 1)
+        assert state_fields(c, "t", 1) == (3, (3,), 1, 1)
+        assert state_fields(c, "alone")[:2] == (-1, (2,))  # nobody else has it
         kinds = [event.what for event in c.history]
         assert kinds.index("leader moved") < kinds.index("registration gone")
 
@@ -217,11 +217,11 @@ def test_a_slow_follower_leaves_the_isr_only_where_data_flows() -> None:
         answer = c.produce("t", 0, 10)
         c.run_for(40)
         assert answer.result().error == Error.NONE
-        assert told(c, "t", 0) == (2, (2,), 0, 1)  # no leader epoch more: the leader asked for it
-        assert told(c, "t", 1) == (2, (2, 3), 0, 0)
+        assert state_fields(c, "t", 0) == (2, (2,), 0, 1)  # no leader epoch more: the leader asked for it
+        assert state_fields(c, "t", 1) == (2, (2, 3), 0, 0)
         c.network.heal("broker 2", "broker 3")
         quiet(c)
-        assert told(c, "t", 0) == (2, (2, 3), 0, 2)
+        assert state_fields(c, "t", 0) == (2, (2, 3), 0, 2)
 
 
 def test_a_broker_cut_off_from_zookeeper_is_given_up_and_taken_back() -> None:
@@ -230,10 +230,10 @@ def test_a_broker_cut_off_from_zookeeper_is_given_up_and_taken_back() -> None:
         topic(c, "t", {0: [2, 3]})
         c.network.cut("broker 2", "zookeeper")
         c.run_for(15)
-        assert told(c, "t")[:2] == (3, (3,))
+        assert state_fields(c, "t")[:2] == (3, (3,))
         c.network.heal("broker 2", "zookeeper")
         quiet(c)
-        assert told(c, "t")[:2] == (3, (3, 2))
+        assert state_fields(c, "t")[:2] == (3, (3, 2))
         assert not monitor.violations
 
 
@@ -305,7 +305,7 @@ def test_a_lost_reply_to_the_controllers_isr_write_leaves_the_leader_behind() ->
         c.server.on_transaction.append(drop_the_reply)
         c.restart(3)
         c.run_for(10)
-        assert told(c, "t")[:2] == (2, (2, 3))  # it is written, and nobody knows
+        assert state_fields(c, "t")[:2] == (2, (2, 3))  # it is written, and nobody knows
         assert happened(c, "ISR change refused") == ["t-0"]
         replica = next(iter(c.brokers[2].replicas.replicas.values()))
         assert (replica.state.isr, replica.proposed) == ((2,), (2, 3))
@@ -354,10 +354,10 @@ def test_a_log_that_is_cut_back_takes_its_high_watermark_with_it() -> None:
         c.network.cut("broker 2", "broker 3")
         c.produce("t", 0, 5)
         c.run_for(15)
-        assert told(c, "t")[1] == (2,)
+        assert state_fields(c, "t")[1] == (2,)
         c.kill(2)
         quiet(c)
-        assert told(c, "t")[:2] == (3, (3,))  # an unclean leader, with nothing in its log
+        assert state_fields(c, "t")[:2] == (3, (3,))  # an unclean leader, with nothing in its log
         c.network.heal_all()
         c.restart(2)
         quiet(c)
@@ -367,7 +367,7 @@ def test_a_log_that_is_cut_back_takes_its_high_watermark_with_it() -> None:
         quiet(c)
         c.restart(3)
         quiet(c)
-        assert told(c, "t")[:2] == (2, (2, 3))
+        assert state_fields(c, "t")[:2] == (2, (2, 3))
 
 
 def failing_failover(c: KafkaCluster) -> tuple[int, FaultRule]:

@@ -9,7 +9,7 @@ from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.releases.cluster_releases import at_protocol
 from simzk.kafka.releases.versions import kafka_version
-from tests.kafka.clusters import quiet, told
+from tests.kafka.clusters import quiet, state_fields
 
 V2_KEYS = {
     "0.10.0": ["jmx_port", "timestamp", "endpoints", "host", "version", "port"],
@@ -35,7 +35,7 @@ def test_registrations_at_an_old_protocol_are_of_version_2(release: str, protoco
         assert "listener_security_protocol_map" not in text
         c.create_topic("t", assignment={0: (1, 2)})
         quiet(c)
-        assert told(c, "t") == (1, (1, 2), 0, 0)
+        assert state_fields(c, "t") == (1, (1, 2), 0, 0)
 
 
 @pytest.mark.parametrize(

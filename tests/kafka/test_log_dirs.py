@@ -16,7 +16,7 @@ from simzk.kafka.releases.versions import VERSIONS
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.replies import Code
-from tests.kafka.clusters import QUICK, happened, quiet, told, topic
+from tests.kafka.clusters import QUICK, happened, quiet, state_fields, topic
 
 DATA = Path(__file__).parent / "data"
 T1 = [(1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 2, 3), (2, 3, 1), (1, 3, 2)]
@@ -91,19 +91,19 @@ def test_what_was_there_is_offline_until_the_broker_restarts(version: str) -> No
     assert {c.brokers[1].log_dirs.directory_of(TopicPartition("t", p)) for p in (0, 1)} == {0, 1}
     c.fail_log_dir(1, ("t", 0))
     quiet(c)
-    assert told(c, "t", 0)[:3] == (2, (2,), 1)
-    assert told(c, "t", 1)[:3] == (1, (1, 2), 0)
+    assert state_fields(c, "t", 0)[:3] == (2, (2,), 1)
+    assert state_fields(c, "t", 1)[:3] == (1, (1, 2), 0)
     context = c.brokers[1].controller.context
     assert context.replica_states[PartitionAndReplica(TopicPartition("t", 0), 1)] == ReplicaState.OFFLINE
     c.elect("preferred")
     quiet(c)
-    assert told(c, "t", 0)[0] == 2, "the preferred replica cannot lead"
+    assert state_fields(c, "t", 0)[0] == 2, "the preferred replica cannot lead"
     assert c.server.tree.get(paths.LOG_DIR_EVENTS).child_names() == []  # type: ignore[union-attr]
     c.shutdown(1)
     quiet(c)
     c.restart(1)
     quiet(c)
-    assert told(c, "t", 0)[1] == (2, 1), "it came back empty, and caught up"
+    assert state_fields(c, "t", 0)[1] == (2, 1), "it came back empty, and caught up"
     c.check()
 
 
@@ -113,7 +113,7 @@ def test_a_new_controller_finds_out_only_when_it_is_told() -> None:
     topic(c, "t", {0: [2, 3], 1: [2, 3]})
     c.fail_log_dir(2, ("t", 0))
     quiet(c)
-    assert told(c, "t", 0)[:2] == (3, (3,))
+    assert state_fields(c, "t", 0)[:2] == (3, (3,))
     c.shutdown(1)
     quiet(c)
     ruling = c.controller
@@ -127,7 +127,7 @@ def test_new_logs_go_to_the_directories_that_are_left() -> None:
     quiet(c)
     topic(c, "t", {0: [1, 2], 1: [2, 1]})
     assert [c.brokers[1].log_dirs.directory_of(TopicPartition("t", p)) for p in (0, 1)] == [1, 1]
-    assert told(c, "t", 0)[:2] == (1, (1, 2))
+    assert state_fields(c, "t", 0)[:2] == (1, (1, 2))
 
 
 def test_without_a_directory_left_the_broker_halts() -> None:
@@ -137,7 +137,7 @@ def test_without_a_directory_left_the_broker_halts() -> None:
     quiet(c)
     assert not c.brokers[2].alive
     assert happened(c, "halted") == ["broker 2"]
-    assert told(c, "t", 0)[:2] == (3, (3,))
+    assert state_fields(c, "t", 0)[:2] == (3, (3,))
 
 
 def test_up_to_0_11_one_directory_is_enough_to_halt() -> None:
@@ -153,9 +153,9 @@ def test_a_paused_broker_notices_when_it_goes_on() -> None:
     c.pause(2, 3)
     c.fail_log_dir(2, ("t", 0))
     c.run_for(2)
-    assert told(c, "t", 0)[0] == 2
+    assert state_fields(c, "t", 0)[0] == 2
     quiet(c)
-    assert told(c, "t", 0)[0] == 3
+    assert state_fields(c, "t", 0)[0] == 3
 
 
 def test_a_notification_that_cannot_be_read_goes_all_the_same() -> None:

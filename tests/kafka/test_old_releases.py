@@ -10,7 +10,7 @@ from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import TopicPartition
-from tests.kafka.clusters import QUICK, happened, quiet, told, topic
+from tests.kafka.clusters import QUICK, happened, quiet, state_fields, topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +69,7 @@ def test_an_isr_whose_reply_was_lost_is_taken_for_written_from_0_8_2_on(line: st
         c.restart(2)
         c.run_for(20)
         assert rule.fired == 1
-        assert told(c, "t")[1] == (1, 2)
+        assert state_fields(c, "t")[1] == (1, 2)
         assert (happened(c, "ISR change refused") == []) == written
         believed = c.brokers[1].replicas.replicas[TopicPartition("t", 0)].state
         assert (believed.isr == (1, 2)) == written
@@ -83,7 +83,7 @@ def test_a_follower_that_is_silent_and_has_all_there_is_stays_in_sync_in_0_8_0(l
         c.run_for(2)
         c.pause(2)
         c.run_for(25)
-        assert told(c, "t")[1] == ((1, 2) if stays else (1,))
+        assert state_fields(c, "t")[1] == ((1, 2) if stays else (1,))
 
 
 @pytest.mark.parametrize("line", ["0.8.0", "0.8.1", "0.8.2", "0.9"])
@@ -99,7 +99,7 @@ def test_a_follower_too_many_messages_behind_is_late_at_once_in_0_8(line: str, r
         c.produce("t", 0, records)
         c.run_for(29)
         late = records > 4000 and line != "0.9"
-        assert told(c, "t")[1] == ((1,) if late else (1, 2))
+        assert state_fields(c, "t")[1] == ((1,) if late else (1, 2))
 
 
 @pytest.mark.parametrize(("line", "refused"), [("0.8.1", False), ("0.8.2", False), ("0.9", True)])
@@ -121,8 +121,8 @@ def test_a_controller_of_0_8_0_does_nothing_for_brokers_that_start_once_a_topic_
         quiet(c)
         c.restart(1)
         c.run_for(10)
-        assert told(c, "t") == (-1, (), 1, 1)
+        assert state_fields(c, "t") == (-1, (), 1, 1)
         assert len(happened(c, "failed")) == 1
         c.kill(3)
         quiet(c)
-        assert told(c, "t") == (1, (1,), 2, 2)
+        assert state_fields(c, "t") == (1, (1,), 2, 2)

@@ -7,7 +7,7 @@ import pytest
 from simzk.errors import ConfigError
 from simzk.kafka.cluster.cluster import KafkaCluster, ReplicaLog
 from simzk.kafka.requests import Error, ProduceResponse
-from tests.kafka.clusters import happened, quiet, told, topic
+from tests.kafka.clusters import happened, quiet, state_fields, topic
 
 
 def wants_two(line: str) -> dict[str, str]:
@@ -50,7 +50,7 @@ def test_too_few_in_sync_refuse_what_all_must_have_and_nothing_else(line: str) -
         c.kill(2)
         c.kill(3)
         c.run_for(90)  # in some releases it is the leader that drops them
-        assert told(c, "t")[1] == (1,)
+        assert state_fields(c, "t")[1] == (1,)
         answers = [c.produce("t", 0, 5, acks=acks) for acks in ("all", 1, 0)]
         c.run_for(1)
         every, one, none = (answer.result() for answer in answers)
@@ -106,7 +106,7 @@ def test_an_isr_that_shrinks_under_a_write_is_said_when_it_is_appended(line: str
         c.run_for(3)
         assert not answer.done
         c.run_for(12)
-        assert told(c, "t")[1] == (1,)
+        assert state_fields(c, "t")[1] == (1,)
         if line in ("3.7", "3.9"):
             assert not answer.done
             assert c.log(1, "t", 0) == ReplicaLog(5, 0)
@@ -126,7 +126,7 @@ def test_a_leader_that_follows_answers_its_producers_or_lets_them_wait(line: str
         answer = c.produce("t", 0, 5, acks="all", timeout_ms=15_000)
         c.reassign({("t", 0): [2]})
         c.run_for(5)
-        assert told(c, "t")[0] == 2
+        assert state_fields(c, "t")[0] == 2
         waits = line in ("0.8.0", "0.8.1", "0.8.2", "0.9")
         assert answer.done != waits
         c.run_for(20)
@@ -190,7 +190,7 @@ def test_who_follows_anew_cuts_its_log_back_up_to_0_10_2(line: str, end: int) ->
         c.network.cut("broker 2", "broker 3")
         c.kill(1)
         c.run_for(12)
-        assert told(c, "t")[0] == 2
+        assert state_fields(c, "t")[0] == 2
         assert (c.log(2, "t", 0).log_end, c.log(3, "t", 0).log_end) == (5, end)
 
 

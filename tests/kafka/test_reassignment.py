@@ -8,7 +8,7 @@ from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
-from tests.kafka.clusters import cluster, happened, quiet, told, topic, watch
+from tests.kafka.clusters import cluster, happened, quiet, state_fields, topic, watch
 
 T0 = TopicPartition("t", 0)
 ELECTION = '{"version":1,"partitions":[{"topic":"t","partition":%d}]}'
@@ -22,7 +22,7 @@ def test_replicas_are_added_and_removed_and_the_leader_moves() -> None:
         quiet(c)
         assert answer.result().partition_errors == {T0: Error.NONE}
         assert c.assignment("t") == {0: ReplicaAssignment((4, 2))}
-        assert told(c, "t")[:2] == (4, (2, 4))
+        assert state_fields(c, "t")[:2] == (4, (2, 4))
         assert not c.brokers[1].replicas.replicas
         assert not monitor.violations
         written = [event.after for event in c.history if event.what in ("reassignment", "reassigned")]
@@ -80,7 +80,7 @@ def test_a_new_controller_resumes_a_reassignment() -> None:
         quiet(c)
         assert c.controller != 5
         assert c.assignment("t") == {0: ReplicaAssignment((3, 2))}
-        assert told(c, "t")[:2] == (3, (2, 3)) or told(c, "t")[:2] == (3, (3, 2))
+        assert state_fields(c, "t")[:2] == (3, (2, 3)) or state_fields(c, "t")[:2] == (3, (3, 2))
         assert not monitor.violations
 
 
@@ -92,7 +92,7 @@ def test_the_api_rejects_invalid_targets(target: list[int]) -> None:
         quiet(c)
         assert answer.result().partition_errors == {T0: Error.INVALID_REPLICA_ASSIGNMENT}
         assert c.assignment("t") == {0: ReplicaAssignment((1, 2))}
-        assert told(c, "t") == (1, (1, 2), 0, 0)
+        assert state_fields(c, "t") == (1, (1, 2), 0, 0)
 
 
 def test_the_api_rejects_an_unknown_topic() -> None:
@@ -132,7 +132,7 @@ def test_a_znode_with_an_unknown_broker_waits_for_it() -> None:
         c.run_for(10)
         assert c.assignment("t")[0] == ReplicaAssignment((9, 2, 1), (9,), (1,))
         assert c.server.tree.get(paths.REASSIGN_PARTITIONS) is not None
-        assert told(c, "t") == (1, (1, 2), 1, 1)
+        assert state_fields(c, "t") == (1, (1, 2), 1, 1)
 
 
 def test_a_duplicate_replica_in_the_znode_is_removed() -> None:
@@ -165,7 +165,7 @@ def test_an_unusable_znode_changes_nothing(data: str) -> None:
         c.write_znode(paths.REASSIGN_PARTITIONS, data)
         quiet(c)
         assert c.assignment("t") == {0: ReplicaAssignment((1, 2))}
-        assert told(c, "t") == (1, (1, 2), 0, 0)
+        assert state_fields(c, "t") == (1, (1, 2), 0, 0)
         assert len(happened(c, "znode unusable")) == 1
         c.delete_znode(paths.REASSIGN_PARTITIONS)
         quiet(c)
@@ -202,7 +202,7 @@ def test_a_preferred_election_by_znode_always_ends_with_its_deletion(data: str) 
         c.write_znode(paths.PREFERRED_ELECTION, data)
         quiet(c)
         assert c.server.tree.get(paths.PREFERRED_ELECTION) is None
-        assert told(c, "t") == (1, (1, 2), 0, 0)
+        assert state_fields(c, "t") == (1, (1, 2), 0, 0)
         assert happened(c, "znode unusable") == ([paths.PREFERRED_ELECTION] if data == "x" else [])
 
 

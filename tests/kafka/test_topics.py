@@ -8,7 +8,7 @@ from simzk.errors import ConfigError
 from simzk.kafka import paths
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import TopicPartition
-from tests.kafka.clusters import cluster, happened, quiet, told, topic, watch
+from tests.kafka.clusters import cluster, happened, quiet, state_fields, topic, watch
 
 
 def test_placement_over_racks() -> None:
@@ -71,7 +71,7 @@ def test_added_partitions_continue_the_placement() -> None:
         quiet(c)
         # Start and shift are the index of broker 2 in the sorted list (docs/reference/kafka.md §3.3).
         assert {p: a.replicas for p, a in c.assignment("t").items()} == {0: (2, 3), 1: (3, 2), 2: (1, 3), 3: (2, 3)}
-        assert [told(c, "t", number)[0] for number in range(4)] == [2, 3, 1, 2]
+        assert [state_fields(c, "t", number)[0] for number in range(4)] == [2, 3, 1, 2]
 
 
 def test_a_deleted_topic_leaves_nothing() -> None:
@@ -85,7 +85,7 @@ def test_a_deleted_topic_leaves_nothing() -> None:
         assert all(not broker.replicas.replicas for broker in c.brokers.values())
         assert not monitor.violations
         topic(c, "t", {0: [3, 1]})
-        assert told(c, "t") == (3, (3, 1), 0, 0)
+        assert state_fields(c, "t") == (3, (3, 1), 0, 0)
 
 
 def test_deletion_waits_for_a_dead_broker() -> None:
@@ -124,7 +124,7 @@ def test_disabled_deletion_deletes_the_request() -> None:
         c.delete_topic("t")
         quiet(c)
         assert c.server.tree.get(paths.delete_topic("t")) is None
-        assert told(c, "t") == (1, (1, 2), 0, 0)
+        assert state_fields(c, "t") == (1, (1, 2), 0, 0)
 
 
 def test_a_request_to_delete_an_unknown_topic_is_deleted() -> None:
@@ -138,7 +138,7 @@ def test_a_topic_made_by_hand_gets_an_id_and_partitions() -> None:
     with cluster(2) as c:
         c.write_znode(paths.topic("t"), '{"version":1,"partitions":{"0":[2,1]}}')
         quiet(c)
-        assert told(c, "t") == (2, (2, 1), 0, 0)
+        assert state_fields(c, "t") == (2, (2, 1), 0, 0)
         node = c.server.tree.get(paths.topic("t"))
         assert node is not None
         assert b'"topic_id":"' in (node.data or b"")
@@ -149,7 +149,7 @@ def test_a_topic_made_by_hand_that_cannot_be_read_gets_no_partitions(data: str) 
     with cluster(2) as c:
         c.write_znode(paths.topic("bad"), data)
         topic(c, "good", {0: [1, 2]})
-        assert told(c, "good") == (1, (1, 2), 0, 0)
+        assert state_fields(c, "good") == (1, (1, 2), 0, 0)
         assert c.server.tree.get(paths.partitions("bad")) is None
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kafka.clusters import cluster, quiet, told, topic
+from tests.kafka.clusters import cluster, quiet, state_fields, topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ def test_one_partition_through_all_failures() -> None:
         for act, *expected in TRACE:
             act(c)
             quiet(c)
-            assert told(c, "t") == tuple(expected), c.history.to_text()
+            assert state_fields(c, "t") == tuple(expected), c.history.to_text()
 
 
 def test_a_replica_that_catches_up_costs_one_write() -> None:
@@ -45,10 +45,10 @@ def test_a_replica_that_catches_up_costs_one_write() -> None:
             quiet(c)
         c.restart(2)
         quiet(c)
-        assert told(c, "t") == (2, (2,), 4, 4)
+        assert state_fields(c, "t") == (2, (2,), 4, 4)
         c.restart(1)
         quiet(c)
-        assert told(c, "t") == (2, (2, 1), 4, 5)
+        assert state_fields(c, "t") == (2, (2, 1), 4, 5)
 
 
 @pytest.mark.parametrize("how", ["cluster", "topic"])
@@ -59,7 +59,7 @@ def test_unclean_election_when_a_replica_outside_the_isr_starts(how: str) -> Non
         for broker in (1, 3, 2):
             c.kill(broker)
             quiet(c)
-        assert told(c, "t") == (-1, (2,), 3, 3)
+        assert state_fields(c, "t") == (-1, (2,), 3, 3)
         c.restart(1)
         quiet(c)
         state = c.state("t", 0)
@@ -107,14 +107,14 @@ def test_the_controller_that_dies_with_its_partition_costs_two_writes() -> None:
         topic(c, "t", {0: [1, 2, 3], 1: [2, 1, 3]})
         c.kill(1)
         quiet(c)
-        assert told(c, "t", 0) == (2, (2, 3), 2, 2)
+        assert state_fields(c, "t", 0) == (2, (2, 3), 2, 2)
         writes = [(event.before, event.after) for event in c.history if event.subject == "t-0"][1:]
         assert writes == [
             ("leader 1 epoch 0 isr [1, 2, 3]", "leader none epoch 1 isr [2, 3]"),
             ("leader none epoch 1 isr [2, 3]", "leader 2 epoch 2 isr [2, 3]"),
         ]
         # A dead follower found at a failover costs one write.
-        assert told(c, "t", 1) == (2, (2, 3), 1, 1)
+        assert state_fields(c, "t", 1) == (2, (2, 3), 1, 1)
 
 
 def test_znodes_of_a_topic() -> None:

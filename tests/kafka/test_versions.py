@@ -12,7 +12,7 @@ from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.releases.versions import VERSIONS
 from simzk.kafka.requests import Error
 from simzk.partitions.rules import LastMember
-from tests.kafka.clusters import QUICK, happened, quiet, told, topic, watch
+from tests.kafka.clusters import QUICK, happened, quiet, state_fields, topic, watch
 
 LINES = list(VERSIONS)
 LEGACY = [line for line, version in VERSIONS.items() if not version.controller.reassigns_in_topic_znode]
@@ -51,7 +51,7 @@ def test_the_golden_trace_is_the_same_in_every_line(line: str) -> None:
         ):
             act(broker)
             quiet(c)
-            assert told(c, "t") == expected
+            assert state_fields(c, "t") == expected
         assert not monitor.violations
         c.check()
 
@@ -70,7 +70,7 @@ def test_the_golden_trace_before_unclean_election_could_be_disabled(line: str) -
         ):
             act(broker)
             quiet(c)
-            assert told(c, "t") == expected
+            assert state_fields(c, "t") == expected
         c.check()
 
 
@@ -81,7 +81,7 @@ def test_an_isr_loses_its_last_member_up_to_1_0_with_unclean_election(line: str)
         c.kill(1)
         quiet(c)
         emptied = VERSIONS[line].rules.last_member != LastMember.KEPT
-        assert told(c, "t") == (-1, () if emptied else (1,), 1, 1)
+        assert state_fields(c, "t") == (-1, () if emptied else (1,), 1, 1)
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -93,11 +93,11 @@ def test_a_dead_follower_found_at_failover_leaves_the_isr_from_2_3_on(line: str)
         quiet(c)
         c.run_for(60)
         if VERSIONS[line].rules.failover_trims_dead:
-            assert told(c, "t") == (1, (1, 2), 1, 1)
+            assert state_fields(c, "t") == (1, (1, 2), 1, 1)
         elif VERSIONS[line].broker.keeps_idle_followers_in_sync:
-            assert told(c, "t") == (1, (1, 2, 4), 0, 0)
+            assert state_fields(c, "t") == (1, (1, 2, 4), 0, 0)
         else:
-            assert told(c, "t") == (1, (1, 2), 0, 1)
+            assert state_fields(c, "t") == (1, (1, 2), 0, 1)
 
 
 @pytest.mark.parametrize("line", LEGACY)

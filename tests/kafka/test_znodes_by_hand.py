@@ -9,7 +9,7 @@ import pytest
 from simzk.kafka import paths
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import OPEN_ACL
-from tests.kafka.clusters import cluster, quiet, told, topic
+from tests.kafka.clusters import cluster, quiet, state_fields, topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,4 +110,4 @@ def test_isr_notifications_of_older_brokers_are_taken_away() -> None:
         c.write_znode(path, '{"version":1,"partitions":[{"topic":"t","partition":0}]}')
         quiet(c)
         assert c.server.tree.get(path) is None
-        assert told(c, "t") == (1, (1, 2), 0, 0)
+        assert state_fields(c, "t") == (1, (1, 2), 0, 0)

@@ -8,7 +8,7 @@ import simzk
 from simzk.errors import ConfigError
 from simzk.kafka import paths
 from simzk.kafka.topic_partition import TopicPartition
-from tests.kafka.clusters import cluster, happened, quiet, told, topic, watch
+from tests.kafka.clusters import cluster, happened, quiet, state_fields, topic, watch
 from tests.waiting import PATIENCE_S
 
 STATE = paths.state(TopicPartition("t", 0))
@@ -23,20 +23,20 @@ def test_the_lost_reply_of_a_conditional_write_is_no_failure() -> None:
     with cluster(4, controller=4) as c:
         monitor = watch(c)
         topic(c, "t", {0: [1, 2, 3]})
-        before = told(c, "t")
+        before = state_fields(c, "t")
         rule = c.zookeeper_faults.drop_reply("transaction", client=4, path=STATE)
         c.kill(1)
         quiet(c)
         assert rule.fired == 1
         assert c.controller == 4
-        leader, isr, epoch, version = told(c, "t")
+        leader, isr, epoch, version = state_fields(c, "t")
         assert (leader, isr) == (2, (2, 3))
         assert (epoch, version) == (before[2] + 2, before[3] + 2)
         assert c.table.version[c.table.row("t", 0)] == version
         assert happened(c, "fault: drop_reply") == [f"{paths.CONTROLLER_EPOCH}, {STATE}"]
         c.restart(1)
         quiet(c)
-        assert sorted(told(c, "t")[1]) == [1, 2, 3], "the writes after it succeed, too"
+        assert sorted(state_fields(c, "t")[1]) == [1, 2, 3], "the writes after it succeed, too"
         assert not monitor.violations
 
 
@@ -46,17 +46,17 @@ def test_an_isr_shrinks_whatever_is_lost_of_its_write(verb: str, times: int) -> 
     with cluster(4, controller=4) as c:
         monitor = watch(c)
         topic(c, "t", {0: [1, 2, 3]})
-        version = told(c, "t")[3]
+        version = state_fields(c, "t")[3]
         rule = getattr(c.zookeeper_faults, verb)("transaction", path=STATE, times=times)
         c.pause(3)
         c.produce("t", 0)
         c.run_for(60)
         assert rule.fired >= 1
-        assert told(c, "t")[:2] == (1, (1, 2))
-        assert told(c, "t")[3] == version + 1
+        assert state_fields(c, "t")[:2] == (1, (1, 2))
+        assert state_fields(c, "t")[3] == version + 1
         c.resume(3)
         quiet(c)
-        assert sorted(told(c, "t")[1]) == [1, 2, 3]
+        assert sorted(state_fields(c, "t")[1]) == [1, 2, 3]
         assert not monitor.violations
 
 
@@ -104,9 +104,9 @@ def test_a_delay_is_of_virtual_time_and_of_one_broker() -> None:
         c.shutdown(3)
         c.run_for(1.5)
         assert rule.waiting == 1
-        assert told(c, "t")[1] == (1, 2, 3)
+        assert state_fields(c, "t")[1] == (1, 2, 3)
         c.run_for(2)
-        assert told(c, "t")[1] == (1, 2)
+        assert state_fields(c, "t")[1] == (1, 2)
 
 
 def test_what_is_held_is_written_when_it_is_released() -> None:
@@ -116,10 +116,10 @@ def test_what_is_held_is_written_when_it_is_released() -> None:
         rule = c.zookeeper_faults.hold("transaction", client=1, path=STATE)
         c.kill(3)
         c.run_for(10)
-        assert (rule.waiting, told(c, "t")[1]) == (1, (1, 2, 3))
+        assert (rule.waiting, state_fields(c, "t")[1]) == (1, (1, 2, 3))
         rule.release()
         quiet(c)
-        assert told(c, "t")[1] == (1, 2)
+        assert state_fields(c, "t")[1] == (1, 2)
         assert not monitor.violations
 
 
@@ -144,7 +144,7 @@ def test_a_session_expires_at_a_write_and_the_write_is_not_made() -> None:
         c.shutdown(3)
         quiet(c)
         assert rule.fired == 1
-        assert told(c, "t")[1] in ((1, 2), (2, 1), (2,))
+        assert state_fields(c, "t")[1] in ((1, 2), (2, 1), (2,))
         assert not monitor.violations
 
 

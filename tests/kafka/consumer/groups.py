@@ -52,6 +52,6 @@ def check_at_rest(c: KafkaCluster, consumers: Sequence[Consumer]) -> None:
     assert believed == expected, c.history.to_text()
 
 
-def told(c: KafkaCluster, what: str, who: str = "") -> list[str]:
+def event_texts(c: KafkaCluster, what: str, who: str = "") -> list[str]:
     """Return the participants of all events of a kind, or the `after` of those of one participant."""
     return [event.after if who else event.who for event in c.history if event.what == what and who in ("", event.who)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simzk.kafka.consumer import Consumer, black_list, white_list
 from simzk.kafka.topic_partition import TopicPartition
-from tests.kafka.consumer.groups import GROUP, check_at_rest, cluster, rest, told, watch
+from tests.kafka.consumer.groups import GROUP, check_at_rest, cluster, event_texts, rest, watch
 
 if TYPE_CHECKING:
     from simzk.kafka.cluster.cluster import KafkaCluster
@@ -67,7 +67,7 @@ def test_roundrobin_of_0_8_2_fails_for_different_members() -> None:
     rest(c, [first])
     second = c.consumer(GROUP, {"t": 1}, version="0.8.2", config=config)
     rest(c, [first, second])
-    assert sorted(told(c, "rebalance failed")) == [first.name, second.name]
+    assert sorted(event_texts(c, "rebalance failed")) == [first.name, second.name]
     assert first.owned() == second.owned() == {}
 
 
@@ -106,7 +106,7 @@ def test_without_brokers_a_consumer_waits_for_one() -> None:
     c.run_for(30)
     consumer = c.consumer(GROUP, {"t": 1}, version="0.8.2")
     rest(c, [consumer])
-    assert told(c, "no brokers found") == [consumer.name]
+    assert event_texts(c, "no brokers found") == [consumer.name]
     assert consumer.owned() == {}
     c.restart(1)
     rest(c, [consumer])
@@ -121,7 +121,7 @@ def test_brokers_are_watched_only_on_request(watch_brokers: bool, rebalances: in
     rest(c, [consumer])
     c.shutdown(2)
     rest(c, [consumer])
-    assert len(told(c, "rebalanced")) == rebalances
+    assert len(event_texts(c, "rebalanced")) == rebalances
 
 
 def settled(c: KafkaCluster, consumers: list[Consumer]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.zookeeper import transactions as txns
-from tests.kafka.consumer.groups import GROUP, check_at_rest, cluster, rest, told
+from tests.kafka.consumer.groups import GROUP, check_at_rest, cluster, event_texts, rest
 
 if TYPE_CHECKING:
     from simzk.kafka.cluster.cluster import KafkaCluster
@@ -45,7 +45,7 @@ def test_a_conflicting_attempt_deletes_its_owners_in_reverse() -> None:
     seen = Owners(c)
     second = c.consumer(GROUP, {"t": 1}, consumer_id="b", version="0.8.2")
     c.run_for(1)
-    assert told(c, "rebalance tried in vain", second.name) == ["others own t-0"]
+    assert event_texts(c, "rebalance tried in vain", second.name) == ["others own t-0"]
     assert sorted(path for _, path in seen.made) == [f"{OWNERS}/{number}" for number in (1, 2, 3)]
     assert seen.deleted == seen.made[::-1]
     c.delete_znode(f"{OWNERS}/0")

@@ -9,7 +9,7 @@ import pytest
 from simzk.errors import ConfigError
 from simzk.kafka.consumer import Consumer, Subscription, static, white_list
 from simzk.kafka.topic_partition import TopicPartition
-from tests.kafka.consumer.groups import GROUP, check_at_rest, cluster, rest, told, watch
+from tests.kafka.consumer.groups import GROUP, check_at_rest, cluster, event_texts, rest, watch
 from tests.kafka.consumer.invariants import expected_owners, owners
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ def test_every_member_rebalances_on_each_join() -> None:
     c = cluster({"t": 8})
     consumers: list[Consumer] = []
     for number in range(1, 7):
-        before = len(told(c, "rebalanced")) + len(told(c, "rebalance tried in vain"))
+        before = len(event_texts(c, "rebalanced")) + len(event_texts(c, "rebalance tried in vain"))
         consumers.append(c.consumer(GROUP, {"t": 1}, version="0.8.2"))
         rest(c, consumers)
-        after = len(told(c, "rebalanced")) + len(told(c, "rebalance tried in vain"))
+        after = len(event_texts(c, "rebalanced")) + len(event_texts(c, "rebalance tried in vain"))
         assert after - before >= number
     check_at_rest(c, consumers)
 
@@ -44,8 +44,8 @@ def test_owners_of_a_dead_member_outlive_the_attempts() -> None:
     dead.kill()
     heir = c.consumer(GROUP, {"t": 2}, consumer_id="a", version="0.8.2")
     c.run_for(15)
-    assert told(c, "rebalance failed") == [heir.name]
-    assert len(told(c, "rebalance tried in vain", heir.name)) == 4
+    assert event_texts(c, "rebalance failed") == [heir.name]
+    assert len(event_texts(c, "rebalance tried in vain", heir.name)) == 4
     assert heir.owned() == {}
     c.run_for(30)
     check_at_rest(c, [dead, heir])
@@ -111,8 +111,8 @@ def test_two_sessions_with_one_id() -> None:
     waits = c.consumer(GROUP, {"t": 1}, consumer_id="a", version="0.8.2")
     refused = c.consumer(GROUP, {"t": 1}, consumer_id="a", version="0.9")
     c.run_for(60)
-    assert told(c, "joined", waits.name) == []
-    assert len(told(c, "registration refused", refused.name)) == 1
+    assert event_texts(c, "joined", waits.name) == []
+    assert len(event_texts(c, "registration refused", refused.name)) == 1
     assert not refused.alive
     first.close()
     c.run_for(10)
@@ -215,8 +215,8 @@ def test_an_unreadable_registration_fails_every_attempt() -> None:
     c.run_for(2)
     c.write_znode(f"/consumers/{GROUP}/ids/{GROUP}_stranger", "not json")
     c.run_for(12)
-    assert "no JSON" in told(c, "rebalance tried in vain", consumer.name)[0]
-    assert told(c, "rebalance failed") == [consumer.name]
+    assert "no JSON" in event_texts(c, "rebalance tried in vain", consumer.name)[0]
+    assert event_texts(c, "rebalance failed") == [consumer.name]
     c.delete_znode(f"/consumers/{GROUP}/ids/{GROUP}_stranger")
     rest(c, [consumer])
     check_at_rest(c, [consumer])
