@@ -72,20 +72,20 @@ class Operator:
 
     Args:
         scheduler: virtual time.
-        world: connections to brokers and ZooKeeper, the release, and the history for rejections.
+        environment: connections to brokers and ZooKeeper, the release, and the history for rejections.
         controller: returns the broker in `/controller`.
     """
 
     def __init__(
         self,
         scheduler: Scheduler,
-        world: Environment,
+        environment: Environment,
         controller: Callable[[], int | None],
     ) -> None:
         self.process = Process(scheduler, NAME)
-        self._connections = connections = world.connections
-        self._history = world.history
-        self._world = world
+        self._connections = connections = environment.connections
+        self._history = environment.history
+        self._environment = environment
         self._controller = controller
         self._session: ZooKeeperSession | None = None
         self._tool: ZooKeeperSession | None = None
@@ -115,13 +115,18 @@ class Operator:
         Raises:
             ConfigError: the release has no tool that works in ZooKeeper.
         """
-        if via == ZOOKEEPER and not self._world.version.tools.accepts_zookeeper:
+        if via == ZOOKEEPER and not self._environment.version.tools.accepts_zookeeper:
             raise ConfigError(
-                f"no tool of Kafka {self._world.version.name} does this in ZooKeeper", where="via", right="a broker"
+                f"no tool of Kafka {self._environment.version.name} does this in ZooKeeper",
+                where="via",
+                right="a broker",
             )
-        if isinstance(request, DeleteTopicRequest) and self._world.version.controller.topic_deletion == "by znode":
+        if (
+            isinstance(request, DeleteTopicRequest)
+            and self._environment.version.controller.topic_deletion == "by znode"
+        ):
             return self._in_session(lambda: self._delete_by_znode(what, request.name), what)
-        if via == ZOOKEEPER or (via is None and is_by_tool(request, self._world.version)):
+        if via == ZOOKEEPER or (via is None and is_by_tool(request, self._environment.version)):
             return self._track(self.process.spawn(self._by_tool(what, request), what))
         return self._track(self.process.spawn(self._request(what, request, via), what))
 
@@ -134,8 +139,8 @@ class Operator:
         async def work() -> AdminResponse:
             response = _TIMED_OUT
             for what, request in steps:
-                target = _target(request, via, self._world.version)
-                by_tool = target == ZOOKEEPER or (target is None and is_by_tool(request, self._world.version))
+                target = _target(request, via, self._environment.version)
+                by_tool = target == ZOOKEEPER or (target is None and is_by_tool(request, self._environment.version))
                 response = await (self._by_tool(what, request) if by_tool else self._request(what, request, target))
                 if response.error != Error.NONE:
                     break
@@ -168,7 +173,7 @@ class Operator:
     async def _delete_by_znode(self, what: str, topic: str) -> AdminResponse:
         """Request a topic deletion by creating the znode, in a release without a tool for it."""
         session = await self._open()
-        data = self._world.version.znodes.deletion_request
+        data = self._environment.version.znodes.deletion_request
         reply = await session.call(create_request(paths.delete_topic(topic), data))
         found = Code(reply.error)
         response = AdminResponse(Error.NONE if found == Code.OK else Error.INVALID_REQUEST, found.name)
@@ -197,7 +202,7 @@ class Operator:
 
     async def _open(self) -> ZooKeeperSession:
         if self._session is None:
-            self._session = ZooKeeperSession(self.process, self._world.host, timeout_ms=SESSION_TIMEOUT_MS)
+            self._session = ZooKeeperSession(self.process, self._environment.host, timeout_ms=SESSION_TIMEOUT_MS)
             self._opening = self.process.spawn(self._session.start(), "open a session")
         if self._opening is not None and not self._opening.done:
             await self._opening
@@ -207,12 +212,12 @@ class Operator:
 
     def _open_tool(self, timeout_ms: int) -> ZooKeeperSession:
         """Return a new session of a tool, which is not started."""
-        self._tool = ZooKeeperSession(self.process, self._world.host, timeout_ms=timeout_ms)
+        self._tool = ZooKeeperSession(self.process, self._environment.host, timeout_ms=timeout_ms)
         return self._tool
 
     def alter_acls(self, what: str, *requests: AlterAclsRequest) -> Task[AdminResponse]:
         """Change the ACLs of resources with the release's tool."""
-        version = self._world.version
+        version = self._environment.version
         open_session = partial(self._open_tool, int(version.defaults["zookeeper.session.timeout.ms"]))
         alter = partial(run_acls, requests, open_session, version)
         return self._track(self.process.spawn(self._run(what, alter), what))
@@ -235,7 +240,7 @@ class Operator:
 
     async def _carry_out(self, request: object) -> AdminResponse:
         """Carry out a request in a session that is opened and closed for it."""
-        version, config = self._world.version, self._world.config
+        version, config = self._environment.version, self._environment.config
         session = self._open_tool(SESSION_TIMEOUT_MS)
         await session.start()
         client = KafkaZooKeeperClient(session, version)
