@@ -18,7 +18,9 @@ Rules of ConcurrentHashMap (Java 8 and later):
   - the table has 16 bins at first and doubles each time when three quarters of their number are reached;
   - a new entry goes to the end of its bin; when the table doubles, the last run of entries that stay together keeps its
     order, and the entries before it are put in front one by one, which reverses them;
-  - removal is not modelled; bins are never trees here: that takes eight keys in one bin and does not change the order.
+  - when a ninth key comes to a bin, a table of fewer than 64 bins grows eightfold; in a larger one the bin becomes a
+    tree, in which new keys are put in front and which is split in order. When a tree becomes a list again after
+    removals depends on its shape in Java; here it does with two keys.
 
 Source: java.util.HashMap of JDK 17 (putVal, resize, treeifyBin, TreeNode), ConcurrentHashMap (putVal, transfer);
 docs/reference/zookeeper.md §2.6; docs/reference/kafka.md §4 (recorded consumers); Cormen et al., Introduction to
@@ -31,7 +33,7 @@ from array import array
 from collections import Counter
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from simzk.jvm.hash_codes import hash_code, spread, spread_hashes, string_hash
 
@@ -595,6 +597,90 @@ class HashTable:
 
 _INITIAL_BINS: Final = 16
 _HASH_BITS: Final = 0x7FFF_FFFF
+_SMALL_TREE: Final = 2
+
+
+class ConcurrentHashSet(Generic[Key]):
+    """Set of keys that iterates as a ConcurrentHashMap of the same history, or as a set made of one.
+
+    Args:
+        hash_of: the `hashCode` of a key.
+
+    >>> sessions = ConcurrentHashSet[int]()
+    >>> for number in (17, 16, 2):
+    ...     sessions.add(number)
+    >>> sessions.discard(2)
+    >>> list(sessions), len(sessions)
+    ([16, 17], 2)
+    """
+
+    __slots__ = ("_bins", "_hash_of", "_hashes", "_trees")
+
+    def __init__(self, hash_of: Callable[[Key], int] = hash_code) -> None:
+        self._hash_of = hash_of
+        self._hashes: dict[Key, int] = {}
+        self._bins: list[list[Key]] = [[] for _ in range(_INITIAL_BINS)]
+        self._trees: set[int] = set()  # indices of the bins that are trees
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._hashes
+
+    def __iter__(self) -> Iterator[Key]:
+        for entries in self._bins:
+            yield from entries
+
+    def add(self, key: Key) -> None:
+        """Add a key, unless it is present."""
+        if key in self._hashes:
+            return
+        hashed = self._hashes[key] = spread(self._hash_of(key)) & _HASH_BITS
+        index = hashed & (len(self._bins) - 1)
+        entries = self._bins[index]
+        if index in self._trees:
+            entries.insert(0, key)
+        else:
+            entries.append(key)
+            if len(entries) > TREE_NAMES:
+                self._grow_tree(index)
+        if len(self._hashes) >= len(self._bins) * 3 // 4:
+            self._double()
+
+    def discard(self, key: Key) -> None:
+        """Remove a key if it is present."""
+        hashed = self._hashes.pop(key, None)
+        if hashed is not None:
+            index = hashed & (len(self._bins) - 1)
+            self._bins[index].remove(key)
+            if len(self._bins[index]) <= _SMALL_TREE:
+                self._trees.discard(index)
+
+    def _grow_tree(self, index: int) -> None:
+        """Make a crowded bin a tree, or enlarge a small table (treeifyBin, tryPresize)."""
+        size = len(self._bins)
+        if size >= TREE_CAPACITY:
+            self._trees.add(index)
+        else:
+            while len(self._bins) * 3 // 4 < 4 * size:
+                self._double()
+
+    def _double(self) -> None:
+        """Double the number of bins; each is split into two."""
+        size, hashes = len(self._bins), self._hashes
+        halves: tuple[list[list[Key]], ...] = ([], [])
+        trees = set()
+        for index, entries in enumerate(self._bins):
+            is_tree = index in self._trees
+            start = 0 if is_tree else _last_run([hashes[key] & size for key in entries])
+            ordered = [*reversed(entries[:start]), *entries[start:]]
+            for upper, half in enumerate(halves):
+                half.append([key for key in ordered if bool(hashes[key] & size) == upper])
+                if is_tree and len(half[-1]) > _LIST_NAMES:
+                    trees.add(index + upper * size)
+        self._bins = [*halves[0], *halves[1]]
+        self._trees = trees
 
 
 def concurrent_order(keys: Iterable[Key], hash_of: Callable[[Key], int] = hash_code) -> list[Key]:
@@ -612,30 +698,33 @@ def concurrent_order(keys: Iterable[Key], hash_of: Callable[[Key], int] = hash_c
     >>> concurrent_order([16, 15, 0])
     [16, 0, 15]
     """
-    bins: list[list[tuple[int, Key]]] = [[] for _ in range(_INITIAL_BINS)]
-    for count, key in enumerate(dict.fromkeys(keys), start=1):
-        hashed = spread(hash_of(key)) & _HASH_BITS
-        bins[hashed & (len(bins) - 1)].append((hashed, key))
-        if count >= len(bins) * 3 // 4:
-            bins = _double(bins)
-    return [key for entries in bins for _, key in entries]
+    made = ConcurrentHashSet(hash_of)
+    for key in keys:
+        made.add(key)
+    return list(made)
 
 
-def _double(bins: list[list[tuple[int, Key]]]) -> list[list[tuple[int, Key]]]:
-    size = len(bins)
-    halves: tuple[list[list[tuple[int, Key]]], ...] = ([], [])
-    for entries in bins:
-        start = _last_run(entries, size)
-        ordered = [*reversed(entries[:start]), *entries[start:]]
-        for upper, half in enumerate(halves):
-            half.append([entry for entry in ordered if bool(entry[0] & size) == upper])
-    return [*halves[0], *halves[1]]
+def hash_set_of(keys: Iterable[str], size: int) -> HashOrderedSet:
+    """Return a HashSet that was made of a collection.
+
+    Args:
+        keys: elements of the collection, in its order. Those whose order does not matter may be left out.
+        size: number of elements of the collection.
+
+    >>> hash_set_of(["quota", "config"], 2).ordered()
+    ['quota', 'config']
+    """
+    wanted = max(int(size / 0.75) + 1, _INITIAL_BINS)
+    made = HashOrderedSet(1 << (wanted - 1).bit_length())
+    for key in keys:
+        made.add(key)
+    return made
 
 
-def _last_run(entries: list[tuple[int, Key]], bit: int) -> int:
-    """Return the index of the first entry of the last run that moves to one new bin."""
-    start = len(entries)
-    while start and (entries[start - 1][0] & bit) == (entries[-1][0] & bit):
+def _last_run(sides: list[int]) -> int:
+    """Return the index of the first entry of the last run that moves to one new bin; `sides` are the bins by entry."""
+    start = len(sides)
+    while start and sides[start - 1] == sides[-1]:
         start -= 1
     return start
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from simzk.jvm.hash_map import HashOrderedSet, hash_set_of
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ
@@ -49,11 +50,16 @@ if TYPE_CHECKING:
     from simzk.zookeeper.requests import Request
 
 
+CANDIDATES_CAPACITY = 16
+"""Initial capacity of the set of nodes that a sweep removes: Java's default."""
+
+
 class Sweeper:
     """Schedule of the sweeps of one server, which remove empty containers and expired TTL nodes (§2.3).
 
     Sweeps are at multiples of the interval from the server's start; a sweep is a deadline only while the tree has such
-    nodes. All removals of a sweep have one time; the real server spreads them 6 ms apart.
+    nodes. All removals of a sweep have one time; the real server spreads them 6 ms apart. Their order is that of a
+    HashSet of all candidates, to which containers are added first (ContainerManager.getCandidates).
     """
 
     __slots__ = ("_interval_ms", "_start_ms", "_tree", "_unused_ms", "next_ms")
@@ -79,20 +85,23 @@ class Sweeper:
             return []
         tree = self._tree
         self.next_ms = self._after(now_ms) if tree.containers or tree.ttls else None
-        due = []
-        for path in tree.containers:
-            node = tree.get(path)
-            if node is None or node.child_count:
-                continue
-            # A container that never had a child is kept, or kept for maxNeverUsedIntervalMs.
-            if node.cversion > 0 or 0 != self._unused_ms < now_ms - node.mtime_ms:
-                due.append(path)
-        for path in tree.ttls:
-            node = tree.get(path)
-            ttl_ms = None if node is None else ttl_of(node.ephemeral_owner)
-            if node is not None and ttl_ms is not None and not node.child_count and now_ms - node.mtime_ms > ttl_ms:
-                due.append(path)
-        return due
+        due = HashOrderedSet(CANDIDATES_CAPACITY)
+        for paths, is_due in ((tree.containers, self._is_empty_container), (tree.ttls, self._is_expired)):
+            for path in hash_set_of((path for path in paths if is_due(path, now_ms)), len(paths)):
+                due.add(path)
+        return list(due)
+
+    def _is_empty_container(self, path: str, now_ms: int) -> bool:
+        node = self._tree.get(path)
+        if node is None or node.child_count:
+            return False
+        # A container that never had a child is kept, or kept for maxNeverUsedIntervalMs.
+        return node.cversion > 0 or 0 != self._unused_ms < now_ms - node.mtime_ms
+
+    def _is_expired(self, path: str, now_ms: int) -> bool:
+        node = self._tree.get(path)
+        ttl_ms = None if node is None else ttl_of(node.ephemeral_owner)
+        return node is not None and ttl_ms is not None and not node.child_count and now_ms - node.mtime_ms > ttl_ms
 
 
 class Server:

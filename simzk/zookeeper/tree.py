@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from simzk.jvm.hash_map import HashOrderedSet
+from simzk.jvm.hash_map import ConcurrentHashSet, HashOrderedSet
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ_ACL, ACLCache
 from simzk.zookeeper.quotas import Quotas
@@ -236,8 +236,8 @@ class DataTree:
         self.acls: ACLCache = ACLCache()
         self.quotas: Quotas = Quotas(self.find)
         self.ephemerals: dict[int, HashOrderedSet] = {}
-        self.containers: dict[str, None] = {}
-        self.ttls: dict[str, None] = {}
+        self.containers: ConcurrentHashSet[str] = ConcurrentHashSet()
+        self.ttls: ConcurrentHashSet[str] = ConcurrentHashSet()
         self._nodes[""] = self._nodes["/"] = Znode(b"", OPEN_ACL, 0, 0, 0)
 
     def __len__(self) -> int:
@@ -364,9 +364,9 @@ class DataTree:
 
     def _own(self, path: str, owner: int) -> None:
         if owner == CONTAINER_OWNER:
-            self.containers[path] = None
+            self.containers.add(path)
         elif ttl_of(owner) is not None:
-            self.ttls[path] = None
+            self.ttls.add(path)
         else:
             owned = self.ephemerals.get(owner)
             if owned is None:
@@ -375,9 +375,9 @@ class DataTree:
 
     def _disown(self, path: str, owner: int) -> None:
         if owner == CONTAINER_OWNER:
-            del self.containers[path]
+            self.containers.discard(path)
         elif ttl_of(owner) is not None:
-            del self.ttls[path]
+            self.ttls.discard(path)
         else:
             self.ephemerals[owner].discard(path)
 

@@ -6,6 +6,7 @@ import pytest
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import expand_acl, ip_is_valid, ip_matches, without_secrets
+from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.releases import rules_of
 from simzk.zookeeper.replies import Code, RefusedError, Reply, WatchedEvent
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
@@ -135,3 +136,26 @@ def test_a_release_knows_its_forms_of_addresses(release: str, accepted: list[str
         return True
 
     assert [address for address in ("1.2.3.4", "1.2.3.4/8", "::1") if is_accepted(address)] == accepted
+
+
+SWEPT = ("/AaAaAa", "/C#BBC#", "/C#yBB", "/yAay", "/BBxx", "/yC#y", "/xyC#", "/AaAaC#", "/xC#x")
+
+
+def test_one_sweep_removes_containers_and_ttl_nodes_in_the_order_of_a_hash_set() -> None:
+    story = Story(ServerConfig(extended_types=True, container_check_interval_ms=1000))
+    client = story.client(timeout_ms=40_000)
+    client.body(req.AddWatch("/", 1))
+    for number, path in enumerate(SWEPT):
+        if number % 3 == 0:
+            client.body(req.CreateTTL(path, b"", OPEN_ACL, 5, 1))
+        else:
+            client.body(req.CreateContainer(path, b"", OPEN_ACL, 4))
+            client.create(f"{path}/c")
+    for number, path in enumerate(SWEPT):
+        if number % 3:
+            client.body(req.Delete(f"{path}/c", -1))
+    client.events()
+    story.tick_to(2000)
+    # As a real 3.9.5 did (test_sweep_order).
+    removed = ["/yC#y", "/yAay", "/xC#x", "/C#BBC#", "/BBxx", "/AaAaC#", "/AaAaAa", "/xyC#", "/C#yBB"]
+    assert client.events() == [("NODE_DELETED", path) for path in removed]
