@@ -24,7 +24,7 @@ Rules of the module:
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import numpy as np
@@ -116,16 +116,6 @@ def in_topic_order(topics: Sequence[str], topic: IntArray, partition: IntArray) 
     return order
 
 
-class RowNames(Protocol):
-    """Source of the names of rows."""
-
-    def partitions(self, rows: IntArray) -> Partitions:
-        """Return the names of some rows, int32[k]; the source resolves them before the rows are reused."""
-
-    def name_columns(self, rows: IntArray) -> tuple[Sequence[str], IntArray, IntArray]:
-        """Return names of topics and, for k rows, the index into them and the partition id, int32[k] each."""
-
-
 class Partitions:
     """Names of k partitions, as columns or as rows of a table.
 
@@ -143,18 +133,18 @@ class Partitions:
 
     def __init__(self, topics: Sequence[str], topic: IntArray, partition: IntArray) -> None:
         self._columns: tuple[Sequence[str], IntArray, IntArray] | None = (topics, topic, partition)
-        self._source: RowNames | None = None
+        self._source: PartitionTable | None = None
         self._rows: IntArray = topic[:0]
 
     @classmethod
-    def in_rows(cls, source: RowNames, rows: IntArray) -> Partitions:
-        """Return the partitions in `rows`, int32[k], of a source that calls `resolve` before it reuses a row."""
+    def in_rows(cls, source: PartitionTable, rows: IntArray) -> Partitions:
+        """Return the partitions in `rows`, int32[k], of a table that calls `resolve` before it reuses a row."""
         made = cls.__new__(cls)
         made._columns, made._source, made._rows = None, source, rows
         return made
 
     @property
-    def place(self) -> tuple[RowNames, IntArray] | None:
+    def place(self) -> tuple[PartitionTable, IntArray] | None:
         """The source and the rows, int32[k], until `resolve` is called."""
         return None if self._source is None else (self._source, self._rows)
 
@@ -316,10 +306,6 @@ class TopicRows:
         """Return the number of a topic in the `topic` column, -1 if the topic has no partition."""
         return self._numbers.get(topic, FREE_TOPIC)
 
-    def has_topic(self, topic: str) -> bool:
-        """Return whether the topic has a partition."""
-        return topic in self._rows
-
     def add_all(self, topics: Sequence[str], topic: IntArray, partition: IntArray, rows: IntArray) -> None:
         """Add new partitions of new or known topics.
 
@@ -439,30 +425,9 @@ class RowRecords:
         """Bytes of a row."""
         return 4 * (_LISTS + 2 * self.width)
 
-    @property
-    def leader(self) -> IntArray:
-        """int32[n], a view."""
-        return self._words[:, _LEADER]
-
-    @property
-    def leader_epoch(self) -> IntArray:
-        """int32[n], a view."""
-        return self._words[:, _LEADER_EPOCH]
-
-    @property
-    def controller_epoch(self) -> IntArray:
-        """int32[n], a view."""
-        return self._words[:, _CONTROLLER_EPOCH]
-
-    @property
-    def version(self) -> IntArray:
-        """int32[n], a view."""
-        return self._words[:, _VERSION]
-
-    @property
-    def recovering(self) -> IntArray:
-        """int32[n], 0 or 1, a view."""
-        return self._words[:, _RECOVERING]
+    def column(self, word: int) -> IntArray:
+        """Return a word of all rows: int32[n], a view."""
+        return self._words[:, word]
 
     @property
     def isr(self) -> IntArray:
@@ -740,27 +705,27 @@ class RowColumns:
     @property
     def leader(self) -> IntArray:
         """int32[n], -1 for none."""
-        return self._seen(self._records.leader)
+        return self._seen(self._records.column(_LEADER))
 
     @property
     def leader_epoch(self) -> IntArray:
         """int32[n]."""
-        return self._seen(self._records.leader_epoch)
+        return self._seen(self._records.column(_LEADER_EPOCH))
 
     @property
     def controller_epoch(self) -> IntArray:
         """int32[n], epoch of the controller that last wrote the state."""
-        return self._seen(self._records.controller_epoch)
+        return self._seen(self._records.column(_CONTROLLER_EPOCH))
 
     @property
     def version(self) -> IntArray:
         """int32[n], dataVersion of the state znode; -1 if the znode does not exist."""
-        return self._seen(self._records.version)
+        return self._seen(self._records.column(_VERSION))
 
     @property
     def recovering(self) -> BoolArray:
         """bool[n], whether the leader is recovering from an unclean election; a copy."""
-        return self._seen(self._records.recovering != 0)
+        return self._seen(self._records.column(_RECOVERING) != 0)
 
     @property
     def width(self) -> int:
@@ -935,7 +900,6 @@ class PartitionTable(RowColumns):
         """Return the rows of k partitions, -1 for unknown partitions; int32[k], not to be modified."""
         if partitions.place is not None:
             source, rows = partitions.place
-            assert isinstance(source, PartitionTable)
             if source is self or self._topic_rows.has_same_rows(source._topic_rows):
                 return rows
         return self._topic_rows.find_all(partitions)
@@ -1087,7 +1051,7 @@ class PartitionTable(RowColumns):
         validate_replicas(replicas)
         order = in_topic_order(topics, topic, partition)
         for name in topics:
-            if self._topic_rows.has_topic(name):
+            if self._topic_rows.number_of(name) != FREE_TOPIC:
                 for position in np.flatnonzero(topic == topics.index(name)).tolist():
                     if (name, int(partition[position])) in self:
                         raise LayoutError(f"partition {partition[position]} of topic {name!r} exists already")

@@ -446,14 +446,15 @@ def write_election(
         controller_epoch: of the controller that writes.
         rules: of the Kafka version; from 3.2 on an unclean leader is marked RECOVERING.
     """
-    leader, changed = election.leader, election.elected
-    recovering = election.unclean & rules.recovering
-    if changed.all():
-        after = after_controller_write(states, leader, election.isr, controller_epoch, recovering=recovering)
-        return Transition(changed, after, election.unclean)
-    leader = choose(changed, leader, states.leader)
+    changed = election.elected
+    all_changed = bool(changed.all())  # as mostly: then nothing is selected row by row
     after = after_controller_write(
-        states, leader, election.isr, controller_epoch, recovering=recovering, changed=changed
+        states,
+        election.leader if all_changed else choose(changed, election.leader, states.leader),
+        election.isr,
+        controller_epoch,
+        recovering=election.unclean & rules.recovering,
+        changed=None if all_changed else changed,
     )
     return Transition(changed, after, election.unclean)
 

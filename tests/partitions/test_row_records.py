@@ -39,7 +39,7 @@ def test_written_rows_are_read(filled: tuple[RowRecords, IntArray, States]) -> N
     assert np.array_equal(read_replicas, replicas[rows])
     assert equal(read, states.at(rows))
     assert np.array_equal(records.isr[:ROWS], states.isr)
-    assert np.array_equal(records.recovering[:ROWS] != 0, states.recovering)
+    assert np.array_equal(records.read(np.arange(ROWS))[1].recovering, states.recovering)
 
 
 def test_replace_returns_old_states_and_keeps_other_rows(filled: tuple[RowRecords, IntArray, States]) -> None:

@@ -84,6 +84,7 @@ class PartitionColumns:
 
     Attributes:
         held: number of stored znodes.
+        records: packed numbers by row.
         before_change: called with a row before its state changes alone; not called for batches (`note_written`).
     """
 
@@ -91,26 +92,21 @@ class PartitionColumns:
 
     def __init__(self, table: PartitionTable) -> None:
         self._table = table
-        self._records: PackedRecords[RowForm] = PackedRecords(6)
+        self.records: PackedRecords[RowForm] = PackedRecords(6)
         # The last znode that `look_state` returned, while it is valid: a write looks at a znode up to twice.
         self._seen: tuple[int, Znode] | None = None
         self.held = 0
 
-    @property
-    def records(self) -> PackedRecords[RowForm]:
-        """The packed numbers by row."""
-        return self._records
-
     def _row(self, row: int) -> tuple[list[int], RowForm]:
-        return self._records.get(row) or ([0] * 6, _NOTHING)
+        return self.records.get(row) or ([0] * 6, _NOTHING)
 
     def form(self, row: int) -> RowForm:
         """Return the form of a row."""
-        return self._records.form(row) or _NOTHING
+        return self.records.form(row) or _NOTHING
 
     def _write(self, row: int, numbers: Sequence[int], before: RowForm, after: RowForm) -> None:
         self._seen = None
-        self._records.put(row, numbers, after)
+        self.records.put(row, numbers, after)
         self.held += after.nodes - before.nodes
 
     def fill(self, first: int, numbers: NDArray[np.int64], started: NDArray[np.bool_], form: RowForm) -> None:
@@ -123,9 +119,9 @@ class PartitionColumns:
             form: form of these rows.
         """
         assert len(numbers) == len(started)
-        self._records.fill(first, numbers, form)
+        self.records.fill(first, numbers, form)
         for row in (first + np.flatnonzero(~started)).tolist():
-            self._records.clear(row)
+            self.records.clear(row)
         self.held += form.nodes * int(started.sum())
 
     # The partition's own node
@@ -219,7 +215,7 @@ class PartitionColumns:
 
     def are_plain(self, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Return which rows have a stored state with an open ACL and the codec of 0.8.1 and later: bool[k]."""
-        return self._records.where(rows, _is_plain)
+        return self.records.where(rows, _is_plain)
 
     def note_written(self, rows: NDArray[np.integer], zxids: NDArray[np.int64], now_ms: int) -> None:
         """Update zxids and times of rows after a batch wrote their states to the table.
@@ -231,7 +227,7 @@ class PartitionColumns:
         """
         self._seen = None
         times = np.full(len(rows), now_ms, dtype=np.int64)
-        self._records.update(rows, {STATE_MZXID: zxids, STATE_MTIME: times})
+        self.records.update(rows, {STATE_MZXID: zxids, STATE_MTIME: times})
 
     def forget_state(self, row: int) -> None:
         """Remove the state of a row from the table, because it is deleted or stays an object."""
@@ -271,11 +267,11 @@ class PartitionColumns:
         names = np.array([*map(len, table.topics)], dtype=np.int64)
         directory = len(f"{prefix}/partitions/")
         for rows in chunks(table.topic != FREE_TOPIC):
-            forms = self._records.forms(rows)
+            forms = self.records.forms(rows)
             for kind in dict.fromkeys(_kind(form) for form, _ in forms):
                 chosen = rows
                 if sum(count for form, count in forms if _kind(form) == kind) < len(rows):
-                    chosen = rows[self._records.where(rows, lambda form, kind=kind: _kind(form) == kind)]  # type: ignore[misc]
+                    chosen = rows[self.records.where(rows, lambda form, kind=kind: _kind(form) == kind)]  # type: ignore[misc]
                 is_held, codec = kind
                 paths = int(names[table.topic[chosen]].sum()) + characters(table.partition[chosen])
                 paths += directory * len(chosen)
@@ -294,14 +290,14 @@ class PartitionColumns:
     def forget_row(self, row: int) -> None:
         """Clear a row that leaves the table; none of its znodes is stored."""
         assert not self.form(row).nodes
-        self._records.clear(row)
+        self.records.clear(row)
 
     def check(self) -> None:
         """Assert all invariants."""
-        self._records.check()
-        assert self.held == sum(form.nodes * rows for form, rows in self._records.forms())
+        self.records.check()
+        assert self.held == sum(form.nodes * rows for form, rows in self.records.forms())
         in_use = set(self._table.rows().tolist())
-        for row in self._records.rows().tolist():
+        for row in self.records.rows().tolist():
             assert row in in_use
         for row in in_use:
             assert (self.form(row).state is not None) == (self._table.version.item(row) >= 0)

@@ -98,6 +98,7 @@ class TopicColumns:
 
     Attributes:
         held: number of stored znodes.
+        records: packed numbers by topic number.
     """
 
     def __init__(
@@ -106,31 +107,26 @@ class TopicColumns:
         self._table = table
         self._is_used = is_used
         self._forget_row = forget_row
-        self._records: PackedRecords[BothForm] = PackedRecords(WIDTH)
+        self.records: PackedRecords[BothForm] = PackedRecords(WIDTH)
         self._ids: NDArray[np.bytes_] = np.zeros(0, dtype=f"S{ID_LENGTH}")
         self._numbers: dict[int, array[int]] = {}
         self.held = 0
 
     @property
-    def records(self) -> PackedRecords[BothForm]:
-        """The packed numbers by topic number."""
-        return self._records
-
-    @property
     def nbytes(self) -> int:
         """Size of the columns in bytes."""
         explicit = sum(len(numbers) * numbers.itemsize for numbers in self._numbers.values())
-        return self._records.nbytes + self._ids.nbytes + explicit
+        return self.records.nbytes + self._ids.nbytes + explicit
 
     def _both(self, name: str) -> tuple[int, list[int], BothForm]:
         number = self._table.topic_number(name)
-        numbers, form = (self._records.get(number) if number >= 0 else None) or _NOTHING
+        numbers, form = (self.records.get(number) if number >= 0 else None) or _NOTHING
         return number, numbers, form
 
     def form(self, name: str) -> BothForm:
         """Return the form of a topic."""
         number = self._table.topic_number(name)
-        return (self._records.form(number) if number >= 0 else None) or _NOTHING[1]
+        return (self.records.form(number) if number >= 0 else None) or _NOTHING[1]
 
     def id_of(self, name: str) -> str | None:
         """Return the id of a stored topic; None if it has none."""
@@ -142,10 +138,10 @@ class TopicColumns:
         there = (numbers >= 0) & (numbers < len(self._ids))
         ids = np.zeros(len(numbers), dtype=self._ids.dtype)
         ids[there] = self._ids[numbers[there]]
-        return [form or _NOTHING[1] for form in self._records.forms_of(numbers)], ids.astype(str).tolist()
+        return [form or _NOTHING[1] for form in self.records.forms_of(numbers)], ids.astype(str).tolist()
 
     def _write(self, number: int, numbers: Sequence[int], before: BothForm, after: BothForm) -> None:
-        self._records.put(number, numbers, after)
+        self.records.put(number, numbers, after)
         self.held += after.nodes - before.nodes
 
     def fill(self, numbers: NDArray[np.int64], form: BothForm, ids: Sequence[str | None]) -> None:
@@ -157,7 +153,7 @@ class TopicColumns:
             ids: ids of the topics, None for a topic without an id.
         """
         assert numbers.shape == (len(ids), WIDTH)
-        self._records.fill(0, numbers, form)
+        self.records.fill(0, numbers, form)
         self._ids = np.array([topic_id or "" for topic_id in ids], dtype=self._ids.dtype)
         self.held += form.nodes * len(ids)
 
@@ -212,7 +208,7 @@ class TopicColumns:
         number = self._table.topic_number(name)
         if number >= 0:
             assert not self.form(name).nodes
-            self._records.clear(number)
+            self.records.clear(number)
             self._remove(self._table.rows_of(name).tolist())
 
     def _assignments(self, name: str, order: Sequence[int] | None) -> dict[int, ReplicaAssignment]:
@@ -258,14 +254,12 @@ class TopicColumns:
         self._table.remove(rows)
 
     def _store_id(self, number: int, topic_id: str | None) -> None:
-        self._reserve_ids(number + 1)
-        self._ids[number] = (topic_id or "").encode()
-
-    def _reserve_ids(self, topics: int) -> None:
-        if topics > len(self._ids):
-            ids = np.zeros(max(topics, len(self._ids) + len(self._ids) // 4), dtype=self._ids.dtype)
-            ids[: len(self._ids)] = self._ids
+        present = len(self._ids)
+        if number >= present:
+            ids = np.zeros(max(number + 1, present + present // 4), dtype=self._ids.dtype)
+            ids[:present] = self._ids
             self._ids = ids
+        self._ids[number] = (topic_id or "").encode()
 
     # `partitions`
 
@@ -312,12 +306,12 @@ class TopicColumns:
 
     def data_size(self, prefix: str) -> int:
         """Return the total size of paths and data of all stored znodes; paths start with `prefix`."""
-        topics, numbers = self._table.topics, self._records.rows()
+        topics, numbers = self._table.topics, self.records.rows()
         paths = np.array([*map(len, topics)], dtype=np.int64) + len(prefix)
-        below = numbers[self._records.where(numbers, lambda form: form.directory is not None)]
+        below = numbers[self.records.where(numbers, lambda form: form.directory is not None)]
         size = int(paths[below].sum()) + len(f"/{PARTITIONS}") * len(below)
         for codec, encode in enumerate(TOPIC_CODECS):
-            held = numbers[self._records.where(numbers, lambda form, codec=codec: _codec(form) == codec)]  # type: ignore[misc]
+            held = numbers[self.records.where(numbers, lambda form, codec=codec: _codec(form) == codec)]  # type: ignore[misc]
             if len(held):
                 size += int(paths[held].sum()) + self._text_bytes(held, encode)
         return size
@@ -339,12 +333,12 @@ class TopicColumns:
 
     def check(self) -> None:
         """Assert all invariants."""
-        self._records.check()
-        assert self.held == sum(form.nodes * topics for form, topics in self._records.forms())
-        for number in self._records.rows().tolist():
+        self.records.check()
+        assert self.held == sum(form.nodes * topics for form, topics in self.records.forms())
+        for number in self.records.rows().tolist():
             assert self._table.topics[number], "a stored znode belongs to a topic"
         for number in self._numbers:
-            record = self._records.get(number)
+            record = self.records.get(number)
             assert record is not None
             assert record[1].directory is not None
 

@@ -61,10 +61,8 @@ def encode_v1_of_3_3(status: int = ENABLED, features: Mapping[str, Levels] | Non
     >>> encode_v1_of_3_3(ENABLED, {"f": Levels(3)}).decode()
     '{"features":{"f":{"max_version_level":3,"min_version_level":3}},"version":1,"status":1}'
     """
-    levels = {
-        name: {"max_version_level": found.highest, "min_version_level": found.highest}
-        for name, found in (features or {}).items()
-    }
+    highest = {name: found.highest for name, found in (features or {}).items()}
+    levels = {name: {"max_version_level": level, "min_version_level": level} for name, level in highest.items()}
     return write({"features": levels, "version": 1, "status": status})
 
 

@@ -13,6 +13,7 @@ Rules of the module:
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -344,19 +345,8 @@ def to_layout(partitions: pa.Table, brokers: Brokers | None, where: str) -> Layo
 
 def _narrowed(raw: Layout) -> Layout:
     """Return the layout with int32 columns; every value must fit."""
-    return Layout(
-        brokers=raw.brokers,
-        topics=raw.topics,
-        topic=raw.topic,
-        partition=raw.partition.astype(np.int32, copy=False),
-        replicas=raw.replicas.astype(np.int32, copy=False),
-        isr=raw.isr.astype(np.int32, copy=False),
-        leader=raw.leader.astype(np.int32, copy=False),
-        leader_epoch=raw.leader_epoch.astype(np.int32, copy=False),
-        min_insync_replicas=raw.min_insync_replicas.astype(np.int32, copy=False),
-        adding=raw.adding.astype(np.int32, copy=False),
-        removing=raw.removing.astype(np.int32, copy=False),
-    )
+    columns = ("partition", "replicas", "isr", "leader", "leader_epoch", "min_insync_replicas", "adding", "removing")
+    return replace(raw, **{name: getattr(raw, name).astype(np.int32, copy=False) for name in columns})
 
 
 def to_brokers(table: pa.Table, where: str) -> Brokers:

@@ -12,7 +12,7 @@ Definitions, as in Kafka's metrics and tools:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -173,18 +173,8 @@ def _by_rack(layout: Layout, by_broker: BrokerLoad) -> dict[str, BrokerLoad]:
     result = {}
     for name in layout.brokers.rack_names:
         inside = np.array([rack == name for rack in layout.brokers.racks])
-        result[name] = BrokerLoad(
-            *(
-                np.array([column[inside].sum()])
-                for column in (
-                    by_broker.replicas,
-                    by_broker.leaders,
-                    by_broker.preferred,
-                    by_broker.preferred_led,
-                    by_broker.out_of_sync,
-                )
-            )
-        )
+        loads = (getattr(by_broker, column.name) for column in fields(BrokerLoad))
+        result[name] = BrokerLoad(*(np.array([load[inside].sum()]) for load in loads))
     return result
 
 
