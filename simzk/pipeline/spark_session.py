@@ -105,8 +105,8 @@ def _require_spark_of_that_version() -> None:
     for jar in Path(home, "jars").glob("spark-core_*.jar"):
         version = re.sub(r"^spark-core_[\d.]+-|\.jar$", "", jar.name)
         if version_of(version) != version_of(pyspark.__version__):
-            told = f"SPARK_HOME={home} is Spark {version}, and PySpark is {pyspark.__version__}"
-            raise ConfigError(f"{told}: unset SPARK_HOME")
+            found = f"SPARK_HOME={home} is Spark {version}, and PySpark is {pyspark.__version__}"
+            raise ConfigError(f"{found}: unset SPARK_HOME")
 
 
 def version_of(text: str) -> tuple[int, int]:
@@ -125,7 +125,7 @@ def _require_java() -> None:
     if java is None or not os.access(java, os.X_OK):
         place = f"JAVA_HOME={home} holds none" if home else "none is on PATH"
         raise ConfigError(f"Spark needs Java {OLDEST_JAVA} or newer and {place}: {INSTALL_JAVA}")
-    version = java_version(_said(java, "-version"))
+    version = java_version(_output_of(java, "-version"))
     if version is None or version < OLDEST_JAVA:
         found = f"{java} is Java {version}" if version else f"{java} does not say its version"
         raise ConfigError(f"Spark needs Java {OLDEST_JAVA} or newer and {found}: {INSTALL_JAVA}")
@@ -142,28 +142,28 @@ def java_version(text: str) -> int | None:
 
 
 def _require_workers_python(*, embedded: bool) -> None:
-    told = os.environ.get(WORKERS_PYTHON)
-    if not told or told == sys.executable:
+    program = os.environ.get(WORKERS_PYTHON)
+    if not program or program == sys.executable:
         return
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
     remedy = f"unset {WORKERS_PYTHON}, or export {WORKERS_PYTHON}={sys.executable}"
     if not embedded:
         remedy = f"export {WORKERS_PYTHON} as a Python {ours} of the cluster, or run this with that one"
-    python = shutil.which(told)
+    python = shutil.which(program)
     if python is None:
         if embedded:
-            raise ConfigError(f"{WORKERS_PYTHON}={told} is no program: {remedy}")
+            raise ConfigError(f"{WORKERS_PYTHON}={program} is no program: {remedy}")
         return
-    version, _, missing = _said(python, "-c", _ASK_PYTHON).partition("\n")
+    version, _, missing = _output_of(python, "-c", _ASK_PYTHON).partition("\n")
     if version != ours:
         found = f"Python {version}" if re.fullmatch(r"\d+\.\d+", version) else "no Python"
-        raise ConfigError(f"{WORKERS_PYTHON}={told} is {found}, and this is Python {ours}: {remedy}")
+        raise ConfigError(f"{WORKERS_PYTHON}={program} is {found}, and this is Python {ours}: {remedy}")
     if missing.strip():
-        told = f"{WORKERS_PYTHON}={told} lacks {', '.join(missing.split())}"
-        raise ConfigError(f"{told}: {python} -m pip install 'simzk[spark]'")
+        lacks = f"{WORKERS_PYTHON}={program} lacks {', '.join(missing.split())}"
+        raise ConfigError(f"{lacks}: {python} -m pip install 'simzk[spark]'")
 
 
-def _said(*command: str) -> str:
+def _output_of(*command: str) -> str:
     """Return a program's output on stdout and stderr; empty if it cannot be run."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)

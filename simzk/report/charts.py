@@ -81,8 +81,7 @@ def to_html(spans: Columns, *, name: str, colours: Mapping[str, str], dated: boo
         yaxis={"type": "category", "autorange": "reversed", "automargin": True},
         template="none",
     )
-    html: str = figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config={"displaylogo": False})
-    return html
+    return _html(figure, name)
 
 
 def _colours(states: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
@@ -116,7 +115,7 @@ def _bricks(
     return z, told
 
 
-BAR_PX, AROUND_PX, UPRIGHT_PX = 24, 110, 340
+BAR_PX, UPRIGHT_PX = 24, 340
 
 MOST_UPRIGHT = 60
 """Maximum number of rows shown as vertical bars; more are lines."""
@@ -168,10 +167,9 @@ class Bars(NamedTuple):
             names |= {"title": self.label, "nticks": 30}
         else:
             names["autorange"] = "reversed"
+        lying_px = AROUND_PX + BAR_PX * rows * (1 if self.stacked else len(self.series))
         figure.update_layout(
-            height=UPRIGHT_PX
-            if self.upright
-            else AROUND_PX + BAR_PX * rows * (1 if self.stacked else len(self.series)),
+            height=UPRIGHT_PX if self.upright else lying_px,
             xaxis=names if self.upright else numbers,
             yaxis=numbers if self.upright else names,
             barmode="stack" if self.stacked else "group",
@@ -184,13 +182,13 @@ class Bars(NamedTuple):
         values = [value if value or not self.log else None for value in self.columns[name]]
         lying = {} if self.upright else {"orientation": "h"}
         x, y = (labels, values) if self.upright else (values, labels)
-        told = "%{x}: %{y:,.4~g}" if self.upright else "%{y}: %{x:,.4~g}"
+        hover = "%{x}: %{y:,.4~g}" if self.upright else "%{y}: %{x:,.4~g}"
         bar = graph_objects.Bar(
             x=x,
             y=y,
             name=name,
             marker={"color": self.series[name]},
-            hovertemplate=f"{told} {name}<extra></extra>",
+            hovertemplate=f"{hover} {name}<extra></extra>",
             **lying,
         )
         if f"{name}_low" in self.columns:

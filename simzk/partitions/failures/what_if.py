@@ -237,18 +237,18 @@ class WhatIf:
     def rows_of(self, positions: IntArray) -> NDArray[np.intp]:
         """Return the partitions with a replica on one of these brokers (positions), ascending and distinct."""
         rows, starts = self._columns.rows, self._columns.starts
-        held = [rows[starts[position] : starts[position + 1]] for position in positions]
-        if len(held) == 1:
-            return held[0]
+        by_broker = [rows[starts[position] : starts[position + 1]] for position in positions]
+        if len(by_broker) == 1:
+            return by_broker[0]
         # A mask costs as much as all partitions, merging as much as the affected ones; a rack affects most of them.
-        if sum(map(len, held)) < len(self._columns.leader) // 4:
-            merged = np.concatenate([*held, rows[:0]])
+        if sum(map(len, by_broker)) < len(self._columns.leader) // 4:
+            merged = np.concatenate([*by_broker, rows[:0]])
             merged.sort(kind="stable")  # it merges what ascends already
             first = np.ones(len(merged), np.bool_)
             np.not_equal(merged[1:], merged[:-1], out=first[1:])
             return merged[first]
         mask = np.zeros(len(self._columns.leader), np.bool_)
-        for some in held:
+        for some in by_broker:
             mask[some] = True
         return np.flatnonzero(mask)
 
@@ -326,8 +326,8 @@ def _rows_by_broker(replicas: IntArray, brokers: int) -> tuple[NDArray[np.intp],
     order = np.argsort(keys.astype(np.uint16) if brokers < 1 << 16 else keys, kind="stable")
     starts = np.zeros(brokers + 1, np.intp)
     np.cumsum(np.bincount(keys, minlength=brokers)[:brokers], out=starts[1:])
-    held = order[: starts[-1]] // replicas.shape[1]
-    return held.astype(np.int32 if len(replicas) < 1 << 31 else np.int64), starts
+    rows = order[: starts[-1]] // replicas.shape[1]
+    return rows.astype(np.int32 if len(replicas) < 1 << 31 else np.int64), starts
 
 
 def _count(positions: IntArray, brokers: int) -> NDArray[np.intp]:

@@ -60,15 +60,15 @@ def exposure(layout: Layout) -> Exposure:
         in_sync += place
     last = np.flatnonzero(in_sync == 1)
     alone = isr[last][alive[last]]
-    held = np.bincount(alone, minlength=len(brokers.ids))
-    worst = int(np.argmax(held)) if len(alone) else NONE
+    last_on = np.bincount(alone, minlength=len(brokers.ids))
+    worst = int(np.argmax(last_on)) if len(alone) else NONE
     return Exposure(
         offline=int(np.count_nonzero(in_sync == 0)),
         under_min_isr=int(np.count_nonzero(in_sync < layout.min_insync_replicas)),
         at_min_isr=int(np.count_nonzero(in_sync == layout.min_insync_replicas)),
         last_in_sync=len(last),
         worst_broker=int(brokers.ids[worst]) if worst != NONE else NONE,
-        worst_offline=int(held[worst]) if worst != NONE else 0,
+        worst_offline=int(last_on[worst]) if worst != NONE else 0,
     )
 
 
@@ -165,8 +165,8 @@ def _load(
         # Position -1 (none) is counted in the first bin, which is dropped.
         return np.bincount(positions.ravel() + 1, minlength=brokers + 1)[1:].astype(np.int64)
 
-    held = count(replicas)
-    return BrokerLoad(held, count(leader), count(head), count(head[head == leader]), held - count(isr))
+    replicas_on = count(replicas)
+    return BrokerLoad(replicas_on, count(leader), count(head), count(head[head == leader]), replicas_on - count(isr))
 
 
 def _by_rack(layout: Layout, by_broker: BrokerLoad) -> dict[str, BrokerLoad]:

@@ -186,10 +186,10 @@ def _shuffled_groups(rack: NDArray[np.intp], factor: int, draws: Draws) -> NDArr
     """Split all brokers into groups of `factor`, with different racks where no rack has more brokers than groups."""
     count = len(rack)
     shuffled = draws.order(count)
-    held = np.bincount(rack)
-    turn = np.argsort(draws.order(len(held)), kind="stable")
+    sizes_of_racks = np.bincount(rack)
+    turn = np.argsort(draws.order(len(sizes_of_racks)), kind="stable")
     # Rack by rack, the largest first: positions one group length apart are in different racks.
-    line = shuffled[np.lexsort((turn[rack[shuffled]], -held[rack[shuffled]]))]
+    line = shuffled[np.lexsort((turn[rack[shuffled]], -sizes_of_racks[rack[shuffled]]))]
     length = count // factor
     groups = line[: length * factor].reshape(factor, length).T
     # Remaining brokers form groups with brokers of other racks.

@@ -50,8 +50,8 @@ class ReplicaSets(NamedTuple):
 
     def of_topic(self, topic: int) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """Return the sets of a topic and the number of its partitions on each."""
-        held = slice(self.starts[topic], self.starts[topic + 1])
-        return self.by_topic[held], self.partitions_by_topic[held]
+        some = slice(self.starts[topic], self.starts[topic + 1])
+        return self.by_topic[some], self.partitions_by_topic[some]
 
     def scatter_widths(self, brokers: int) -> NDArray[np.int64]:
         """Return how many brokers share partitions with each broker, int64[b] (Cidon et al., USENIX ATC 2013)."""
@@ -79,9 +79,9 @@ def replica_sets(brokers: Brokers, topics: int, topic: IntArray, replicas: IntAr
     positions.sort(axis=1)
     places, number = _distinct(positions, base)
     counts = np.bincount(number, minlength=len(places))
-    keys, held = np.unique(topic.astype(np.int64) * len(places) + number, return_counts=True)
+    keys, of_topics = np.unique(topic.astype(np.int64) * len(places) + number, return_counts=True)
     starts = np.searchsorted(keys // max(len(places), 1), np.arange(topics + 1))
-    return ReplicaSets(places.astype(np.intp), counts, keys % max(len(places), 1), held, starts.astype(np.intp))
+    return ReplicaSets(places.astype(np.intp), counts, keys % max(len(places), 1), of_topics, starts.astype(np.intp))
 
 
 def distinct(rows: NDArray[np.intp], base: int) -> NDArray[np.intp]:
@@ -287,9 +287,9 @@ MOST_COMPONENTS = 12
 
 def components_of(rates: Rates, cuts: CutSets) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the brokers of these sets, and those of their racks that can fail."""
-    held = np.zeros(len(rates.fail), np.bool_)
-    held[cuts.places] = True
-    brokers = np.flatnonzero(held[:-1])
+    used = np.zeros(len(rates.fail), np.bool_)
+    used[cuts.places] = True
+    brokers = np.flatnonzero(used[:-1])
     racks = np.unique(rates.rack[brokers])
     return brokers, racks[rates.rack_fail[racks] > 0]
 

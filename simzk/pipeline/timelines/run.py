@@ -108,14 +108,14 @@ def _folder(file: str) -> str:
 
 def _witnesses(log: DataFrame, snapshots: DataFrame | None) -> DataFrame:
     """Return file, zxid and time of all transactions and znodes."""
-    told = log.select("zxid", "time", "file")
+    witnesses = log.select("zxid", "time", "file")
     if snapshots is None:
-        return told
+        return witnesses
     counted = snapshots.where("path not like '/zookeeper%'")
     for zxid, time in (("czxid", "ctime"), ("mzxid", "mtime")):
         seen = counted.where(F.col(zxid) > 0)
-        told = told.unionByName(seen.select(F.col(zxid).alias("zxid"), F.col(time).alias("time"), "file"))
-    return told
+        witnesses = witnesses.unionByName(seen.select(F.col(zxid).alias("zxid"), F.col(time).alias("time"), "file"))
+    return witnesses
 
 
 def _of_times(witnesses: DataFrame) -> Contradictions:
@@ -123,9 +123,9 @@ def _of_times(witnesses: DataFrame) -> Contradictions:
     twofold = times.where("first != last").select("zxid")
     if twofold.isEmpty():
         return {}  # as it should be: nothing more is computed
-    told = witnesses.join(twofold, "zxid").distinct()
-    other = told.select("zxid", F.col("time").alias("other_time"), F.col("file").alias("other"))
-    pairs = told.join(other, "zxid").where("file < other and time != other_time").groupBy("file", "other")
+    times_of_files = witnesses.join(twofold, "zxid").distinct()
+    other = times_of_files.select("zxid", F.col("time").alias("other_time"), F.col("file").alias("other"))
+    pairs = times_of_files.join(other, "zxid").where("file < other and time != other_time").groupBy("file", "other")
     found = pairs.agg(F.countDistinct("zxid").alias("count"), F.min("zxid").alias("first")).collect()
     return {
         (row["file"], row["other"]): f"{row['count']:,} zxids have another time there, from 0x{row['first']:x} on"

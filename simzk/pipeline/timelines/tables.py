@@ -61,9 +61,9 @@ def changes_of(log: DataFrame, snapshots: DataFrame | None, chroot: str) -> Data
     if snapshots is not None:
         changes = changes.unionByName(_seen(snapshots))
     kept = changes.where(_is_below(chroot)).withColumn("path", F.expr(f"substring(path, {len(chroot) + 1})"))
-    # What a log and a snapshot, or two snapshots, tell of one znode at one zxid is one change; the log knows who.
-    told = Window.partitionBy("zxid", "path", "change", "version").orderBy(F.col("session").isNull(), "step")
-    return kept.withColumn("told", F.row_number().over(told)).where("told = 1").drop("told")
+    # A znode's change at one zxid, in a log and a snapshot or in two snapshots, is one; only the log has the session.
+    duplicates = Window.partitionBy("zxid", "path", "change", "version").orderBy(F.col("session").isNull(), "step")
+    return kept.withColumn("place", F.row_number().over(duplicates)).where("place = 1").drop("place")
 
 
 def _gone(path: str) -> list[Column]:
