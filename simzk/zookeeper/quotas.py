@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from simzk.zookeeper.jute import decode_text
-from simzk.zookeeper.znode import ancestors_of, int64
+from simzk.zookeeper.znode import PathSet, int64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,14 +96,12 @@ class Quotas:
 
     def __init__(self, find: Find) -> None:
         self.find: Find = find
-        self.armed: dict[str, None] = {}
+        self.armed: PathSet = PathSet()
 
     def prefix_of(self, path: str) -> str | None:
         """Return the deepest path with a quota at or above `path`."""
-        for candidate in (path, *ancestors_of(path)):
-            if candidate in self.armed:
-                return candidate
-        return None
+        armed = self.armed.along(path)
+        return armed[-1] if armed else None
 
     def node_created(self, parent_path: str, name: str) -> None:
         """Add a quota, or compute its totals, if the created node is a limits or stats node."""
@@ -117,12 +115,12 @@ class Quotas:
     def node_planted(self, parent_path: str, name: str) -> None:
         """Add a quota if the restored node is a limits node; its totals are restored with it."""
         if name == LIMITS_NAME and parent_path.startswith(QUOTA_ROOT + "/"):
-            self.armed[parent_path[len(QUOTA_ROOT) :]] = None
+            self.armed.add(parent_path[len(QUOTA_ROOT) :])
 
     def node_deleted(self, parent_path: str, name: str) -> None:
         """Remove a quota if the deleted node was its limits node."""
-        if name == LIMITS_NAME and parent_path.startswith(QUOTA_ROOT):
-            self.armed.pop(parent_path[len(QUOTA_ROOT) :], None)
+        if name == LIMITS_NAME and parent_path.startswith(QUOTA_ROOT + "/"):
+            self.armed.discard(parent_path[len(QUOTA_ROOT) :])
 
     def count(self, path: str, nodes: int, size: int) -> None:
         """Add to the totals of the quota at `path`; totals that cannot be parsed stay (the real server fails there)."""

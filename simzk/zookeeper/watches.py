@@ -22,7 +22,7 @@ from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from simzk.zookeeper.replies import Code, EventType, RefusedError, WatchedEvent
-from simzk.zookeeper.znode import ancestors_of
+from simzk.zookeeper.znode import PathSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,13 +59,15 @@ class WatcherType(IntEnum):
 class WatchTable(Generic[Watcher]):
     """Watches by path and by watcher, with their modes."""
 
-    __slots__ = ("_by_watcher", "_depths", "_recursive", "by_path")
+    __slots__ = ("_by_watcher", "_depths", "_recursive", "_recursive_paths", "by_path")
 
     def __init__(self) -> None:
         self.by_path: dict[str | None, dict[Watcher, int]] = {}
         self._by_watcher: dict[Watcher, dict[str | None, int]] = {}
         self._depths: dict[int, int] = {}
-        self._recursive = 0
+        self._recursive: Counter[str | None] = Counter()
+        # Those of them that may be above a node: paths of watches are not validated.
+        self._recursive_paths = PathSet()
 
     def __bool__(self) -> bool:
         return bool(self.by_path)
@@ -77,7 +79,7 @@ class WatchTable(Generic[Watcher]):
     @property
     def has_recursive(self) -> bool:
         """Return whether there is a recursive watch."""
-        return self._recursive > 0
+        return bool(self._recursive)
 
     def add(self, path: str | None, watcher: Watcher, mode: int) -> None:
         """Add a mode to the watch of a watcher on a path."""
@@ -123,7 +125,7 @@ class WatchTable(Generic[Watcher]):
             if modes & _STANDARD:
                 self._set(path, watcher, modes, modes & ~_STANDARD)
         if self._recursive and kind is not _CHILDREN_CHANGED:
-            for ancestor in ancestors_of(path):
+            for ancestor in reversed(self._recursive_paths.along(path)):
                 for watcher, modes in self.by_path.get(ancestor, {}).items():
                     if modes & _RECURSIVE:
                         notified[watcher] = None
@@ -137,7 +139,7 @@ class WatchTable(Generic[Watcher]):
 
     def _set(self, path: str | None, watcher: Watcher, old: int, new: int) -> None:
         if (new ^ old) & _RECURSIVE:
-            self._recursive += 1 if new & _RECURSIVE else -1
+            self._count_recursive(path, 1 if new & _RECURSIVE else -1)
         if new:
             self.by_path[path][watcher] = self._by_watcher[watcher][path] = new
             return
@@ -148,6 +150,16 @@ class WatchTable(Generic[Watcher]):
             self._count(path, -1)
         if not self._by_watcher[watcher]:
             del self._by_watcher[watcher]
+
+    def _count_recursive(self, path: str | None, change: int) -> None:
+        count = self._recursive[path] = self._recursive[path] + change
+        if not count:
+            del self._recursive[path]
+        if path is not None and path.startswith("/"):
+            if count:
+                self._recursive_paths.add(path)
+            else:
+                self._recursive_paths.discard(path)
 
     def _count(self, path: str | None, change: int) -> None:
         depth = 0 if path is None else path.count("/")
@@ -172,7 +184,11 @@ class WatchTable(Generic[Watcher]):
         assert all(modes for _, _, modes in self.entries())
         assert all(self.by_path.values())
         assert all(self._by_watcher.values())
-        assert self._recursive == sum(bool(modes & Mode.RECURSIVE) for _, _, modes in self.entries())
+        recursive = Counter(path for path, _, modes in self.entries() if modes & Mode.RECURSIVE)
+        assert self._recursive == recursive
+        for path in recursive:
+            assert path is None or not path.startswith("/") or path in self._recursive_paths.along(path)
+        assert bool(self._recursive_paths) == any(path is not None and path.startswith("/") for path in recursive)
 
 
 class Notice(NamedTuple, Generic[Watcher]):

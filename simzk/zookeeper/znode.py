@@ -82,17 +82,74 @@ def parent_of(path: str) -> str:
     return path[: path.rfind("/")] or "/"
 
 
-def ancestors_of(path: str) -> list[str]:
-    """Return all proper ancestors of a path, nearest first, up to "/".
+class PathSet:
+    """Set of paths that finds those at and above a path in one walk along its names (PathTrie).
 
-    >>> ancestors_of("/a/b/c")
-    ['/a/b', '/a', '/']
+    The walk ends at the first name that no path of the set has, so its work is bounded by the length of the path, and
+    by the depth of the set: a look-up of every ancestor would hash the square of the length.
+
+    >>> paths = PathSet()
+    >>> for path in ("/", "/a/b", "/a/b/c", "/ab"):
+    ...     paths.add(path)
+    >>> paths.along("/a/b/d"), paths.along("/abc")
+    (['/', '/a/b'], ['/'])
+    >>> paths.discard("/a/b/c")
+    >>> paths.along("/a/b/c")
+    ['/', '/a/b']
     """
-    ancestors = []
-    while path not in ("/", ""):
-        path = parent_of(path)
-        ancestors.append(path)
-    return ancestors
+
+    __slots__ = ("_children", "_path")
+
+    def __init__(self) -> None:
+        self._path: str | None = None
+        self._children: dict[str, PathSet] = {}
+
+    def __bool__(self) -> bool:
+        return self._path is not None or bool(self._children)
+
+    def add(self, path: str) -> None:
+        """Add a path, which begins with a slash."""
+        at = self
+        for name in _names(path):
+            child = at._children.get(name)
+            if child is None:
+                child = at._children[name] = PathSet()
+            at = child
+        at._path = path
+
+    def discard(self, path: str) -> None:
+        """Remove a path if it is there."""
+        way, names = [self], _names(path)
+        for name in names:
+            child = way[-1]._children.get(name)
+            if child is None:
+                return
+            way.append(child)
+        way[-1]._path = None
+        for place in range(len(names) - 1, -1, -1):
+            if way[place + 1]:
+                break
+            del way[place]._children[names[place]]
+
+    def along(self, path: str) -> list[str]:
+        """Return the paths of the set at and above a path, "/" first."""
+        found = [] if self._path is None else [self._path]
+        children, begin, size = self._children, 1, len(path)
+        while children and begin <= size > 1:
+            end = path.find("/", begin)
+            if end == -1:
+                end = size
+            child = children.get(path[begin:end])
+            if child is None:
+                break
+            children, begin = child._children, end + 1
+            if child._path is not None:
+                found.append(child._path)
+        return found
+
+
+def _names(path: str) -> list[str]:
+    return [] if path == "/" else path.split("/")[1:]
 
 
 CHILDREN_CAPACITY = 8

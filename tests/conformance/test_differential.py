@@ -264,6 +264,26 @@ def test_texts_of_quotas_are_read_alike(pair: Pair) -> None:
     pair.clean()
 
 
+@pytest.mark.timeout(300)
+def test_a_deep_chain_is_answered_alike(pair: Pair) -> None:
+    both_connected(pair)
+    quota = "/zookeeper/quota/q"
+    for path in ("/q", quota, f"{quota}/zookeeper_stats", f"{quota}/zookeeper_limits"):
+        pair.send(ONE, [req.Create(path, b"countHardLimit=9000" if "limits" in path else b"", OPEN_ACL, 0)])
+    pair.send(TWO, [req.AddWatch("/", 1), req.AddWatch("/q", 1)])
+    chain = ["/q" + "/n" * depth for depth in range(1, 2501)]
+    for begin in range(0, len(chain), 500):
+        pair.send(ONE, [req.Create(path, b"1", OPEN_ACL, 0) for path in chain[begin : begin + 500]])
+        pair.send(TWO, [req.AddWatch(chain[begin + 250], 1), req.GetData(f"{quota}/zookeeper_stats", False)])
+    pair.send(ONE, [req.SetData(chain[-1], b"22", -1), req.Create(f"{chain[-1]}/s-", b"", OPEN_ACL, 3)])
+    pair.send(TWO, [req.GetAllChildrenNumber("/q"), req.GetData(f"{quota}/zookeeper_stats", False), req.Ping()])
+    pair.send(ONE, [req.Delete(f"{chain[-1]}/s-0000000000", -1)])
+    for begin in range(len(chain), 0, -500):
+        pair.send(ONE, [req.Delete(path, -1) for path in chain[begin - 500 : begin][::-1]])
+        pair.send(TWO, [req.GetData(f"{quota}/zookeeper_stats", False)])
+    pair.clean()
+
+
 def test_sequence_numbers_and_versions_alike(pair: Pair) -> None:
     both_connected(pair)
     sequential = req.Create("/seq/n-", b"", OPEN_ACL, 3)
