@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from simzk.jvm.numbers import parse_hex_int, parse_int
 from simzk.jvm.x500_names import is_valid_x500_name
 from simzk.zookeeper.jute import decode_text
+from simzk.zookeeper.releases import NEWEST, Rules, rules_of
 from simzk.zookeeper.replies import ClientInfo, Code, RefusedError
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.sasl import name_is_valid, name_matches
@@ -214,7 +215,7 @@ def expand_acl(
     acl: tuple[ACL, ...] | None,
     identities: Iterable[Id],
     schemes: frozenset[str] = DEFAULT_SCHEMES,
-    ip_excludes: str = "",
+    rules: Rules | None = None,
 ) -> tuple[ACL, ...]:
     """Return the ACL to store: without duplicates, with `auth` replaced by the authenticated identities.
 
@@ -222,22 +223,25 @@ def expand_acl(
         acl: ACL of a request.
         identities: identities of the client.
         schemes: schemes allowed beside world and auth.
-        ip_excludes: characters that no id of the ip scheme may have (`Rules.ip_acls_exclude`).
+        rules: rules of the release; None for the newest.
 
     Raises:
         RefusedError: INVALID_ACL; MARSHALLING_ERROR for a null id, on which the real server fails (§1.4).
     """
     if acl is OPEN_ACL or acl == OPEN_ACL:
         return OPEN_ACL
+    rules = rules or rules_of(NEWEST)
     if not acl:
-        raise RefusedError(Code.INVALID_ACL)
+        raise RefusedError(Code.INVALID_ACL if acl is not None or rules.null_acl_is_invalid else Code.MARSHALLING_ERROR)
     expanded: list[ACL] = []
+    last: list[ACL] = []
     for entry in dict.fromkeys(acl):
         scheme_name, text = entry.id
         if scheme_name is None:
-            raise RefusedError(Code.INVALID_ACL)
+            raise RefusedError(Code.INVALID_ACL if rules.null_scheme_is_invalid else Code.MARSHALLING_ERROR)
         if scheme_name == "auth":
-            expanded.extend(ACL(entry.perms, identity) for identity in _authenticated(identities))
+            there = last if rules.expands_auth_last else expanded
+            there.extend(ACL(entry.perms, identity) for identity in _authenticated(identities))
             if not _authenticated(identities):
                 raise RefusedError(Code.INVALID_ACL)
             continue
@@ -246,10 +250,10 @@ def expand_acl(
             raise RefusedError(Code.MARSHALLING_ERROR)
         if entry.id != _WORLD and (scheme is None or text is None or not scheme.is_valid(text)):
             raise RefusedError(Code.INVALID_ACL)
-        if scheme_name == "ip" and ip_excludes and not set(ip_excludes).isdisjoint(text or ""):
+        if scheme_name == "ip" and not set(rules.ip_acls_exclude).isdisjoint(text or ""):
             raise RefusedError(Code.INVALID_ACL)
         expanded.append(entry)
-    return tuple(expanded)
+    return (*expanded, *last)
 
 
 def _authenticated(identities: Iterable[Id]) -> list[Id]:

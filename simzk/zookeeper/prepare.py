@@ -22,6 +22,7 @@ from simzk.zookeeper.quotas import UnreadableError
 from simzk.zookeeper.replies import Code, RefusedError
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.znode import (
+    CONFIG_PATH,
     MAX_INT32,
     MAX_TTL_MS,
     MIN_INT32,
@@ -181,19 +182,19 @@ def _text(path: str | None) -> str:
     return path
 
 
-def _valid(path: str | None) -> str:
-    if path is None or not is_valid_path(path):
+def _valid(path: str | None, asker: Asker) -> str:
+    if path is None or not is_valid_path(path, edges=asker.rules.path_edges_are_valid):
         raise RefusedError(Code.BAD_ARGUMENTS)
     return path
 
 
-def _at_valid(find: Find, path: str | None) -> NodeView:
+def _at_valid(find: Find, path: str | None, asker: Asker) -> NodeView:
     """Return the node at a path; an invalid path is rejected before a missing node.
 
     The path of an existing node needs no validation, except "", the alias of the root.
     """
     node = find(path) if path else None
-    return _existing(find, _valid(path)) if node is None else node
+    return _existing(find, _valid(path, asker)) if node is None else node
 
 
 def _next_version(current: int, expected: int) -> int:
@@ -239,9 +240,7 @@ def _prepare_create(request: req.CreateRequest, asker: Asker, find: Find) -> txn
     if slash == -1 or "\0" in path:
         raise RefusedError(Code.BAD_ARGUMENTS)
     parent_path = path[:slash]
-    acl = (
-        OPEN_ACL if asked_acl is OPEN_ACL else expand_acl(asked_acl, identities, config.schemes, rules.ip_acls_exclude)
-    )
+    acl = OPEN_ACL if asked_acl is OPEN_ACL else expand_acl(asked_acl, identities, config.schemes, rules)
     parent = _existing(find, parent_path)
     if parent.acl is not OPEN_ACL:
         asker.need(parent, _TO_CREATE)
@@ -250,7 +249,7 @@ def _prepare_create(request: req.CreateRequest, asker: Asker, find: Find) -> txn
     if kind.sequential:
         path += f"{parent.cversion:010d}"
     # The parent exists, so its path is valid, except that the root is in the tree as "/" and as "".
-    if parent_path == "/" or (path != "/" and not is_valid_name(path[slash + 1 :])):
+    if parent_path == "/" or (path != "/" and not is_valid_name(path[slash + 1 :], edges=rules.path_edges_are_valid)):
         raise RefusedError(Code.BAD_ARGUMENTS)
     if find(path) is not None:
         raise RefusedError(Code.NODE_EXISTS)
@@ -269,21 +268,24 @@ def _prepare_create(request: req.CreateRequest, asker: Asker, find: Find) -> txn
     return txns.CreateTTLTxn(path, data, acl, cversion, ttl_ms)
 
 
-def _deletable(path: str | None, find: Find) -> tuple[str, str]:
+def _deletable(path: str | None, find: Find, asker: Asker) -> tuple[str, str]:
     """Return a path and its parent's path; raise RefusedError if the path cannot be deleted."""
     if path is None:
         raise RefusedError(Code.MARSHALLING_ERROR)
     slash = path.rfind("/")
-    if slash == -1 or "\0" in path or (path in SPECIAL_PATHS and find(path) is not None):
+    is_special = path in SPECIAL_PATHS and (path != CONFIG_PATH or asker.rules.has_config_node)
+    if slash == -1 or "\0" in path or (is_special and find(path) is not None):
         raise RefusedError(Code.BAD_ARGUMENTS)
     return path, path[:slash]
 
 
 def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.DeleteTxn:
     expected = request.version
-    path, parent_path = _deletable(request.path, find)
+    path, parent_path = _deletable(request.path, find, asker)
     parent = _existing(find, parent_path)
     if parent.acl is not OPEN_ACL:
+        if not asker.rules.delete_checks_acl_first:
+            _existing(find, path)
         asker.need(parent, _TO_DELETE)
     node = _existing(find, path)
     if expected != -1 and expected != node.version:
@@ -294,7 +296,7 @@ def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.Delet
 
 
 def _prepare_delete_container(request: req.DeleteContainer, asker: Asker, find: Find) -> txns.DeleteContainerTxn:
-    path, _ = _deletable(request.path, find)
+    path, _ = _deletable(request.path, find, asker)
     if not asker.rules.clients_delete_containers:
         # Older servers read the whole request, with its length, as the path.
         raise RefusedError(Code.BAD_ARGUMENTS)
@@ -310,7 +312,7 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
     path, data, expected = request
     node = find(path) if path else None
     if node is None or path is None:
-        node, path = _at_valid(find, path), _text(path)
+        node, path = _at_valid(find, path, asker), _text(path)
     if node.acl is not OPEN_ACL:
         asker.need(node, _TO_SET_DATA)
     if asker.config.enforce_quota and asker.rules.enforces_quotas:
@@ -322,15 +324,15 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
 
 
 def _prepare_set_acl(request: req.SetACL, asker: Asker, find: Find) -> txns.SetACLTxn:
-    path = _valid(request.path)
-    acl = expand_acl(request.acl, asker.identities, asker.config.schemes, asker.rules.ip_acls_exclude)
+    path = _valid(request.path, asker)
+    acl = expand_acl(request.acl, asker.identities, asker.config.schemes, asker.rules)
     node = _existing(find, path)
     asker.need(node, _TO_SET_ACL)
     return txns.SetACLTxn(path, acl, _next_version(node.aversion, request.version))
 
 
 def _prepare_check(request: req.Check, asker: Asker, find: Find) -> txns.CheckTxn:
-    node = _at_valid(find, request.path)
+    node = _at_valid(find, request.path, asker)
     asker.need(node, _TO_CHECK)
     return txns.CheckTxn(_text(request.path), _next_version(node.version, request.version))
 

@@ -157,6 +157,14 @@ class Rules(NamedTuple):
         checks_all_watches: whether `CheckWatches` finds the watches of every connection (3.6.0 to 3.8).
         refuses_check: whether a `Check` outside a multi is unknown (3.8.5 and 3.9.3); before, it is a write, and its
             success is never answered.
+        path_edges_are_valid: whether the first and last characters of the invalid ranges (U+001F, U+007F, U+009F,
+            U+F8FF, U+FFF0, U+FFFF) are valid in paths (3.4).
+        null_scheme_is_invalid: whether a null scheme is INVALID_ACL (3.5.0); before, the server fails on it.
+        expands_auth_last: whether the identities that replace the scheme auth follow the other entries of an ACL (3.4).
+        null_acl_is_invalid: whether a null ACL is INVALID_ACL (3.6.0); before, the server fails on it.
+        delete_checks_acl_first: whether the permission to delete is checked before the existence of the node (3.6.0).
+        close_lists_ephemerals: whether the end of a session deletes its ephemerals in the order of a copy of their set
+            (3.6.0); before, in the order of the set.
         decodes_before_zxid: whether a write with a malformed body takes no zxid (3.9.0).
         resumes_by_kind: whether the events of `SetWatches` depend on the kind of watch (3.4.6); before, a data watch
             gets a creation for a younger znode, and an exists watch a data change for an older one.
@@ -182,6 +190,12 @@ class Rules(NamedTuple):
     ip_acls_exclude: str
     checks_all_watches: bool
     refuses_check: bool
+    path_edges_are_valid: bool
+    null_scheme_is_invalid: bool
+    expands_auth_last: bool
+    null_acl_is_invalid: bool
+    delete_checks_acl_first: bool
+    close_lists_ephemerals: bool
     decodes_before_zxid: bool
     resumes_by_kind: bool
 
@@ -223,6 +237,12 @@ def rules_of(version: str) -> Rules:
         ip_acls_exclude="" if release >= (3, 9, 4) else ":" if release >= (3, 5, 0) else ":/",
         checks_all_watches=(3, 6, 0) <= release < (3, 9, 0),
         refuses_check=release >= (3, 9, 3) or (3, 8, 5) <= release < (3, 9, 0),
+        path_edges_are_valid=release < (3, 5, 0),
+        null_scheme_is_invalid=release >= (3, 5, 0),
+        expands_auth_last=release < (3, 5, 0),
+        null_acl_is_invalid=release >= (3, 6, 0),
+        delete_checks_acl_first=release >= (3, 6, 0),
+        close_lists_ephemerals=release >= (3, 6, 0),
         decodes_before_zxid=release >= (3, 9, 0),
         resumes_by_kind=release >= (3, 4, 6),
     )

@@ -516,7 +516,7 @@ class Server:
         return True
 
     def _end_session(self, session_id: int, cxid: int, now_ms: int) -> None:
-        paths = tuple(self.tree.ephemerals_of(session_id))
+        paths = tuple(self.tree.ephemerals_of(session_id, copied=self._rules.close_lists_ephemerals))
         self.apply(txns.Transaction(session_id, cxid, self.next_zxid, now_ms, txns.CloseSessionTxn(paths)))
 
     # Output
@@ -573,7 +573,7 @@ assert of_kind(Kind.SESSION, Kind.CONNECTION, Kind.PART) <= _SPECIAL.keys()
 def record_of(request: req.Request, asker: Asker, tree: DataTree, session_id: int) -> txns.Record:
     """Check a write against a tree and return its record; an `ErrorTxn` if a check fails."""
     if isinstance(request, req.CloseSession):
-        return txns.CloseSessionTxn(tuple(tree.ephemerals_of(session_id)))
+        return txns.CloseSessionTxn(tuple(tree.ephemerals_of(session_id, copied=asker.rules.close_lists_ephemerals)))
     if isinstance(request, req.CreateSession):
         return txns.CreateSessionTxn(request.timeout_ms)
     if isinstance(request, req.Undecodable):

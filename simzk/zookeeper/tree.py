@@ -28,7 +28,7 @@ from simzk.zookeeper.acl import READ_ACL, ACLCache
 from simzk.zookeeper.quotas import Quotas
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.requests import OPEN_ACL
-from simzk.zookeeper.znode import CONTAINER_OWNER, Znode, is_session, is_valid_path, ttl_of, ttl_owner
+from simzk.zookeeper.znode import CONFIG_PATH, CONTAINER_OWNER, Znode, is_session, is_valid_path, ttl_of, ttl_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -219,7 +219,7 @@ class DataTree:
         if rules is None or rules.has_config_node:
             is_guarded = rules is None or rules.guards_config_node
             config = Znode(b"", READ_ACL if is_guarded else OPEN_ACL, 0, 0, 0)
-            self.plant("/zookeeper/config", config)
+            self.plant(CONFIG_PATH, config)
             config.aversion = -1 if is_guarded else 0
 
     @classmethod
@@ -308,10 +308,17 @@ class DataTree:
             return self._backed.data_size()
         return node_sizes(self._nodes.items())
 
-    def ephemerals_of(self, session_id: int) -> list[str]:
-        """Return the paths of a session's ephemerals in the order in which closing it deletes them (§2.6)."""
+    def ephemerals_of(self, session_id: int, *, copied: bool = True) -> list[str]:
+        """Return the paths of a session's ephemerals in the order in which closing it deletes them (§2.6).
+
+        Args:
+            session_id: the session.
+            copied: whether the order is that of a copy of their set (`Rules.close_lists_ephemerals`).
+        """
         owned = self.ephemerals.get(session_id)
-        return [] if owned is None else owned.clone_ordered()
+        if owned is None:
+            return []
+        return owned.clone_ordered() if copied else owned.ordered()
 
     # Applying
 
@@ -521,7 +528,7 @@ class DataTree:
         self.acls.check(node.acl for node in walked.values())
         owned: dict[int, set[str]] = {}
         for path, node in walked.items():
-            assert is_valid_path(path)
+            assert is_valid_path(path, edges=True)
             if node.children is not None:
                 node.children.check()
             owner = node.ephemeral_owner

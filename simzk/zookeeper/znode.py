@@ -25,15 +25,21 @@ if TYPE_CHECKING:
 
 # Compiled on first use by `re.search`: most servers never need it.
 _BAD_CHARACTER = "[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]"
+_BAD_CHARACTER_BUT_EDGES = "[\x00-\x1e\x80-\x9e\ud801-\uf8fe\ufff1-\ufffe\U00010000-\U0010ffff]"
 
 _PRINTABLE = bytes(range(0x20, 0x7F))
 
-SPECIAL_PATHS = frozenset(("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
+CONFIG_PATH = "/zookeeper/config"
+SPECIAL_PATHS = frozenset(("/", "/zookeeper", "/zookeeper/quota", CONFIG_PATH))
 """Nodes that clients cannot delete (DataTree.isSpecialPath)."""
 
 
-def is_valid_name(name: str) -> bool:
+def is_valid_name(name: str, *, edges: bool = False) -> bool:
     """Return whether `name` is a valid part of a path between slashes.
+
+    Args:
+        name: the name.
+        edges: whether the first and last characters of most invalid ranges are valid (`Rules.path_edges_are_valid`).
 
     >>> [is_valid_name(name) for name in ("a", "...", ".", "", "a\\x00")]
     [True, True, False, False, False]
@@ -41,18 +47,19 @@ def is_valid_name(name: str) -> bool:
     if not name or name in (".", ".."):
         return False
     # Printable ASCII is the common case, and several times cheaper to test than the search for bad characters.
-    return (name.isascii() and name.isprintable()) or re.search(_BAD_CHARACTER, name) is None
+    bad = _BAD_CHARACTER_BUT_EDGES if edges else _BAD_CHARACTER
+    return (name.isascii() and name.isprintable()) or re.search(bad, name) is None
 
 
-def is_valid_path(path: str) -> bool:
-    """Return whether `path` is a valid path of a znode.
+def is_valid_path(path: str, *, edges: bool = False) -> bool:
+    """Return whether `path` is a valid path of a znode; `edges` as for `is_valid_name`.
 
     >>> [is_valid_path(path) for path in ("/", "/a/b", "/a/", "a", "//a", "/a/../b")]
     [True, True, False, False, False, False]
     """
     if path == "/":
         return True
-    return path.startswith("/") and all(map(is_valid_name, path[1:].split("/")))
+    return path.startswith("/") and all(is_valid_name(name, edges=edges) for name in path[1:].split("/"))
 
 
 def first_invalid(paths: Sequence[str]) -> int | None:

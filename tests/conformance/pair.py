@@ -17,6 +17,7 @@ from simzk.zookeeper.releases import NEWEST, Rules, rules_of
 from simzk.zookeeper.replies import Closed, Code, ConnectResponse, EventType, Reply, WatchedEvent
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.sessions import password_of
+from simzk.zookeeper.znode import CONFIG_PATH
 from tests.conformance.arms import Arm, Asked, Numbered, Raw, SimulatedSide, Step, TcpArm
 from tests.conformance.comparison import Normaliser, differences
 from tests.conformance.real_zookeeper import SUPER_DIGEST
@@ -427,7 +428,7 @@ class Pair:
         nodes = [path for path, _ in self.simulated.server.tree.walk()]
         for path in nodes:
             self.send(CLEANER, [req.GetData(path, False), req.GetACL(path), req.GetChildren2(path, False)])
-        initial = {"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"}
+        initial = {"/", "/zookeeper", "/zookeeper/quota", *([CONFIG_PATH] if self.rules.has_config_node else [])}
         for path in reversed(nodes):
             self.send(CLEANER, [req.SetACL(path, OPEN_ACL, -1) if path in initial else req.Delete(path, -1)])
         # No session is left: while other tests run, the real server's clock would end it.

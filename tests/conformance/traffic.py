@@ -322,6 +322,8 @@ class Traffic:
             details["protocol"] = self._random.choice(NUMBERS)
         if self.chance(0.2 if resumes else 0.05):
             details["password"] = self._random.choice(("wrong", "empty", "short", "long", "null"))
+            if not resumes and self._rules.release < (3, 5, 0) and details["password"] == "null":
+                del details["password"]  # never answered
         return details
 
     def greeting(self) -> bytes:
@@ -490,7 +492,7 @@ def calm(asked: req.Request, rules: Rules) -> req.Request:
 
 def _calm_operation(operation: MultiOperation, rules: Rules) -> MultiOperation:
     if isinstance(operation, req.Create | req.Create2 | req.CreateContainer | req.CreateTTL):
-        nulls = any(None in entry.id for entry in operation.acl or ())
+        nulls = operation.acl is None or any(None in entry.id for entry in operation.acl)
         operation = operation._replace(acl=OPEN_ACL if nulls else operation.acl)
         if not isinstance(operation, req.CreateTTL) and lacks_ttl(req.Create(*operation), rules):
             operation = operation._replace(flags=0)

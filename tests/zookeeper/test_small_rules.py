@@ -130,7 +130,7 @@ def test_addresses_may_have_digits_of_any_script() -> None:
 def test_a_release_knows_its_forms_of_addresses(release: str, accepted: list[str]) -> None:
     def is_accepted(address: str) -> bool:
         try:
-            expand_acl((ACL(31, Id("ip", address)),), (), ip_excludes=rules_of(release).ip_acls_exclude)
+            expand_acl((ACL(31, Id("ip", address)),), (), rules=rules_of(release))
         except RefusedError:
             return False
         return True

@@ -58,6 +58,7 @@ from simzk.zookeeper.replies import Code, ConnectResponse, RefusedError, Reply
 from simzk.zookeeper.server import Batch, Server, Sweeper, record_of
 from simzk.zookeeper.sessions import Session, SessionTracker, first_session_id, password_of
 from simzk.zookeeper.transactions import CloseSessionTxn, ErrorTxn
+from simzk.zookeeper.znode import CONFIG_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -260,8 +261,6 @@ class MemberConnection(Connection):
         self.waiting: deque[QueuedRequest | PendingReply] = deque()
         self.leaving: bool = False
 
-
-CONFIG_PATH = "/zookeeper/config"
 
 NEW = -1
 """Expiry time of a session that was never touched."""
