@@ -362,8 +362,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a broker that stops begins to follow": Mistake(
         "kafka/broker/fetching.py",
-        "follows = leader not in (-1, self._broker_id) and not self._is_shutting_down()",
-        "follows = leader not in (-1, self._broker_id)",
+        "follows = leader not in (-1, own_id) and not self._is_shutting_down()",
+        "follows = leader not in (-1, own_id)",
         _STORIES + "[first-0.8.0-i-sigterm-controller-broker3]",
     ),
     "followers are fetched in the order in which they were told of": Mistake(

@@ -10,6 +10,8 @@ Rules of this module (docs/reference/kafka.md §1.3, §1.4, §2.14, §2.15):
 
 from __future__ import annotations
 
+import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
@@ -40,13 +42,13 @@ from simzk.kafka.zookeeper_client.zk_client import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from simzk.kafka.broker.environment import Environment
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.topic_partition import TopicPartition
-    from simzk.simulation import Process
+    from simzk.simulation import Future, Process
 
 LAG_MESSAGES_KEY = "replica.lag.max.messages"
 """A setting of 0.8 only (KIP-16)."""
@@ -160,18 +162,14 @@ class Broker:
             self._environment.history.record(self._name, "log directory failed", str(directory), names)
             self.replicas.lose(lost)
             if self.version.broker.survives_log_dir_failure and self.log_dirs.live:
-                self.process.spawn(self._announce_log_dir_failure(), "log dir event")
+                data = encode_log_dir_failure(self.id)
+                event = partial(self.client.create, paths.LOG_DIR_EVENT_PREFIX, data, PERSISTENT_SEQUENTIAL)
+                self._spawn_in_session(event, "log dir event")
             else:
                 self._environment.history.record(self._name, "halted", "", "", "a log directory failed")
                 self._end_process()
 
         self.process.deliver(notice)
-
-    async def _announce_log_dir_failure(self) -> None:
-        try:
-            await self.client.create(paths.LOG_DIR_EVENT_PREFIX, encode_log_dir_failure(self.id), PERSISTENT_SEQUENTIAL)
-        except SessionExpiredError:
-            return
 
     # -- start and end of the process
 
@@ -402,13 +400,16 @@ class Broker:
         await self.client.read(paths.FEATURE)
 
     def _read_features_again(self) -> None:
-        async def work() -> None:
-            try:
-                await self._watch_features()
-            except SessionExpiredError:
-                return
+        self._spawn_in_session(self._watch_features, "features")
 
-        self.process.spawn(work(), "features")
+    def _spawn_in_session(self, start: Callable[[], Coroutine[Future[Any], None, object]], name: str) -> None:
+        """Run something in the background; give it up if the session expires."""
+
+        async def work() -> None:
+            with contextlib.suppress(SessionExpiredError):
+                await start()
+
+        self.process.spawn(work(), name)
 
     async def _before_new_session(self) -> None:
         self._environment.history.record(self._name, "learned that its session has expired")

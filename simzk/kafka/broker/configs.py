@@ -11,6 +11,7 @@ Rules of this module (LogConfig, TopicConfigHandler, AdminZkClient; docs/referen
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 MIN_ISR_KEY = "min.insync.replicas"
 
 
+@dataclass(eq=False)
 class TopicConfigs:
     """Configuration of topics, cached by one broker.
 
@@ -45,14 +47,11 @@ class TopicConfigs:
         on_change: called with each topic whose configuration was read.
     """
 
-    def __init__(
-        self, process: Process, client: KafkaZooKeeperClient, config: BrokerConfig, on_change: Callable[[str], None]
-    ) -> None:
-        self._process = process
-        self._client = client
-        self._config = config
-        self._on_change = on_change
-        self._values: dict[str, dict[str, str]] = {}
+    _process: Process
+    _client: KafkaZooKeeperClient
+    _config: BrokerConfig
+    _on_change: Callable[[str], None]
+    _values: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
 
     def open(self, topic: str) -> None:
         """Read the configuration of a topic if this is its first open log."""

@@ -11,6 +11,7 @@ Rules of this module (those of `replica_logs` and `fetching` where all logs are 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,7 @@ BACKOFF_US = 1_000_000
 """`replica.fetch.backoff.ms`: 1 s by default."""
 
 
+@dataclass(eq=False)
 class EmptyReplicas:
     """Replicas without records of all brokers of a cluster.
 
@@ -68,26 +70,19 @@ class EmptyReplicas:
         scala: their Scala version.
     """
 
-    def __init__(
-        self,
-        process: Process,
-        network: Network,
-        connections: Connections,
-        history: History,
-        manager: ReplicaManager,
-        brokers: Mapping[int, Broker],
-        scala: Scala,
-    ) -> None:
-        self._process = process
-        self._network = network
-        self._connections = connections
-        self._history = history
-        self._manager = manager
-        self._table = manager.table
-        self._epochs = manager.epochs
-        self._brokers = brokers
+    _process: Process
+    _network: Network
+    _connections: Connections
+    _history: History
+    _manager: ReplicaManager
+    _brokers: Mapping[int, Broker]
+    _scala: Scala
+
+    def __post_init__(self) -> None:
+        self._table = self._manager.table
+        self._epochs = self._manager.epochs
         self._metadata = MetadataCache(forgets=True)
-        self._isrs = LeaderIsrs(self, scala, lambda broker: broker in self._metadata.live_brokers)
+        self._isrs = LeaderIsrs(self, self._scala, lambda broker: broker in self._metadata.live_brokers)
 
     def metadata_cache(self, _version: KafkaVersion) -> MetadataCache:
         """Return the metadata cache that all brokers share."""

@@ -51,7 +51,6 @@ class Fetcher:
         self,
         process: Process,
         connections: Connections,
-        replica_id: int,
         leader: int,
         replicas: ReplicaLogs,
         in_order: Callable[[Sequence[TopicPartition]], Sequence[TopicPartition]],
@@ -59,7 +58,6 @@ class Fetcher:
         self._in_order = in_order
         self._process = process
         self._connections = connections
-        self._replica_id = replica_id
         self._leader = leader
         self._replicas = replicas
         self.following: dict[TopicPartition, int] = {}
@@ -94,7 +92,9 @@ class Fetcher:
                 self._wake = Future()
                 await self._wake
             try:
-                response = await self._fetch()
+                response: FetchResponse = await self._connections.call(
+                    self._process, f"broker {self._leader}", self._request()
+                )
             except Disconnected:
                 await self._process.sleep(BACKOFF_US)
                 self._begin_session()
@@ -109,13 +109,8 @@ class Fetcher:
         self._changed = dict.fromkeys(self.following)
         self._forgotten = {}
 
-    async def _fetch(self) -> FetchResponse:
-        """Send one request and wait for its response; partitions added meanwhile go with the next one."""
-        request = self._request()
-        answer: Future[FetchResponse] = self._connections.call(self._process, f"broker {self._leader}", request)
-        return await answer
-
     def _request(self) -> FetchRequest:
+        """Return the next request; partitions added before its response go with a later one."""
         changed = []
         ordered = self._changed if len(self._changed) < 2 else self._in_order(list(self.following))
         for partition in ordered:
@@ -124,7 +119,7 @@ class Fetcher:
             replica = self._replicas.replicas.get(partition)
             if replica is not None:
                 changed.append(FetchedPartition(partition, self.following[partition], replica.log_end))
-        request = FetchRequest(self._replica_id, self._full, tuple(changed), tuple(self._forgotten))
+        request = FetchRequest(self._replicas.broker_id, self._full, tuple(changed), tuple(self._forgotten))
         self._full = False
         self._changed = {}
         self._forgotten = {}
@@ -162,14 +157,14 @@ class _Session:
     timer: Timer | None = None
 
 
+@dataclass(eq=False)
 class FetchSessions:
     """Fetch sessions of a leader, by follower."""
 
-    def __init__(self, process: Process, replicas: ReplicaLogs, wait_us: int) -> None:
-        self._process = process
-        self._replicas = replicas
-        self._wait_us = wait_us
-        self._sessions: dict[int, _Session] = {}
+    _process: Process
+    _replicas: ReplicaLogs
+    _wait_us: int
+    _sessions: dict[int, _Session] = field(default_factory=dict, init=False)
 
     def serve(self, request: FetchRequest, respond: Respond) -> None:
         """Serve a fetch, now or when there is something to return."""
@@ -244,6 +239,7 @@ class FetchSessions:
         respond(FetchResponse(False, log_ends, errors, watermarks))
 
 
+@dataclass(eq=False)
 class Fetchers:
     """Fetchers of a follower, one for each leader.
 
@@ -255,29 +251,21 @@ class Fetchers:
         is_shutting_down: whether a clean shutdown of the broker has begun.
     """
 
-    def __init__(
-        self,
-        process: Process,
-        connections: Connections,
-        replicas: ReplicaLogs,
-        version: KafkaVersion,
-        is_shutting_down: Callable[[], bool],
-    ) -> None:
-        self._replicas = replicas
-        self._version = version
-        self._process = process
-        self._connections = connections
-        self._broker_id = replicas.broker_id
-        self._is_shutting_down = is_shutting_down
-        self._fetchers: dict[int, Fetcher] = {}
+    _process: Process
+    _connections: Connections
+    _replicas: ReplicaLogs
+    _version: KafkaVersion
+    _is_shutting_down: Callable[[], bool]
+    _fetchers: dict[int, Fetcher] = field(default_factory=dict, init=False)
 
     def update(self, changed: Iterable[Replica]) -> None:
         """Move partitions whose leader or leader epoch changed to the fetcher of the leader."""
+        own_id = self._replicas.broker_id
         by_partition = {replica.partition: replica for replica in changed}
         for partition in order_added(by_partition, self._version.orders.fetches, self._version.orders.scala):
             replica = by_partition[partition]
             leader = replica.state.leader
-            follows = leader not in (-1, self._broker_id) and not self._is_shutting_down()
+            follows = leader not in (-1, own_id) and not self._is_shutting_down()
             for broker, fetcher in self._fetchers.items():
                 if broker != leader or not follows:
                     fetcher.forget(replica.partition)
@@ -290,7 +278,7 @@ class Fetchers:
     def _fetcher(self, leader: int) -> Fetcher:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
-            fetcher = Fetcher(self._process, self._connections, self._broker_id, leader, self._replicas, self._in_order)
+            fetcher = Fetcher(self._process, self._connections, leader, self._replicas, self._in_order)
             self._fetchers[leader] = fetcher
         return fetcher
 

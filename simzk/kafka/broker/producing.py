@@ -12,6 +12,7 @@ Rules of this module (docs/reference/kafka.md §2.8):
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.requests import Error, ProduceRequest, ProduceResponse
@@ -38,6 +39,7 @@ class _Waiting(NamedTuple):
     timer: Timer
 
 
+@dataclass(eq=False)
 class Producing:
     """Produce requests of one broker.
 
@@ -48,18 +50,11 @@ class Producing:
         on_append: called with each partition whose log grew.
     """
 
-    def __init__(
-        self,
-        process: Process,
-        version: KafkaVersion,
-        replicas: ReplicaLogs,
-        on_append: Callable[[TopicPartition], None],
-    ) -> None:
-        self._process = process
-        self._version = version
-        self._replicas = replicas
-        self._on_append = on_append
-        self._waiting: dict[TopicPartition, list[_Waiting]] = {}
+    _process: Process
+    _version: KafkaVersion
+    _replicas: ReplicaLogs
+    _on_append: Callable[[TopicPartition], None]
+    _waiting: dict[TopicPartition, list[_Waiting]] = field(default_factory=dict, init=False)
 
     def serve(self, request: ProduceRequest, respond: Respond) -> None:
         """Append records; respond now or when enough replicas have them."""

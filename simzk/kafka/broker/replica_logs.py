@@ -498,22 +498,18 @@ class ReplicaLogs:
 
     def shrink_isrs(self) -> None:
         """Propose to remove followers that have lagged for too long."""
-        lagging: dict[TopicPartition, list[int]] = {}
-        for partition, replica in self.replicas.items():
-            if replica.state.leader != self.broker_id or replica.proposed is not None:
-                continue
-            removed = [
-                member
-                for member in replica.state.isr
-                if (progress := replica.followers.get(member)) is not None
-                and self._is_lagging(member, progress, replica)
-            ]
-            if removed:
-                lagging[partition] = removed
+        lagging = {p: members for p, replica in self.replicas.items() if (members := self._lagging(replica))}
         ordered = list(lagging) if len(lagging) < 2 else order_checked(self.replicas, self.leads, self._version.orders)
         ordered = [partition for partition in ordered if partition in lagging]
         if ordered:
             self._isrs.shrink(self._rows(ordered), pack([lagging[partition] for partition in ordered]))
+
+    def _lagging(self, replica: Replica) -> list[int]:
+        """Return the ISR members that a leader which waits for no result proposes to remove."""
+        if replica.state.leader != self.broker_id or replica.proposed is not None:
+            return []
+        followers = [(member, replica.followers.get(member)) for member in replica.state.isr]
+        return [m for m, progress in followers if progress is not None and self._is_lagging(m, progress, replica)]
 
     def _is_lagging(self, member: int, progress: FollowerProgress, replica: Replica) -> bool:
         """Return whether a follower has not had the whole log for too long; before 2.1 an idle one must still fetch.

@@ -111,7 +111,10 @@ class Services:
             case AlterPartitionRequest():
                 self._serve_alter_partition(request, respond)
             case ControlledShutdownRequest():
-                self._serve_controlled_shutdown(request, respond)
+                refusal = ControlledShutdownResponse(Error.NOT_CONTROLLER, ())
+                self._put_event(
+                    "controlled shutdown", respond, lambda: self.controller.shutdowns.process(request), refusal
+                )
             case AllocateProducerIdsRequest() if not self.client.version.controller.allocates_producer_ids:
                 self._spawn(respond, self._take_producer_ids)
             case AllocateProducerIdsRequest():
@@ -184,15 +187,6 @@ class Services:
         refusal = AlteredPartitions(Error.NOT_CONTROLLER, np.zeros(count, dtype=np.int8), no_states(count, 1))
         controller.put_event("ISR change", work, preempt=lambda: respond(refusal))
 
-    def _serve_controlled_shutdown(self, request: ControlledShutdownRequest, respond: Respond) -> None:
-        controller = self.controller
-
-        async def work() -> None:
-            respond(await controller.shutdowns.process(request))
-
-        refusal = ControlledShutdownResponse(Error.NOT_CONTROLLER, ())
-        controller.put_event("controlled shutdown", work, preempt=lambda: respond(refusal))
-
     async def _allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AdminResponse:
         """Allocate the next block of producer ids to a broker (KIP-730)."""
         controller = self.controller
@@ -221,13 +215,20 @@ class Services:
 
     # -- execution
 
+    def _put_event(
+        self, name: str, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, object]], refusal: object
+    ) -> None:
+        """Let the controller do some work and respond; if the broker is not controller, respond with the refusal."""
+
+        async def event() -> None:
+            respond(await work())
+
+        self.controller.put_event(name, event, preempt=lambda: respond(refusal))
+
     def _enqueue(
         self, name: str, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]
     ) -> None:
-        async def event() -> None:
-            respond(await _response_of(work))
-
-        self.controller.put_event(name, event, preempt=lambda: respond(NOT_CONTROLLER))
+        self._put_event(name, respond, lambda: _response_of(work), NOT_CONTROLLER)
 
     def _as_controller(self, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> None:
         if self.controller.is_active:
