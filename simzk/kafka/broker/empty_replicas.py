@@ -194,12 +194,17 @@ class EmptyReplicas:
         waiting: BoolArray = self._manager.leaders_at(rows).pending != 0
         return waiting
 
-    def have_proposed(self, rows: IntArray, proposals: Proposals) -> BoolArray:
+    def are_pending(self, rows: IntArray, proposals: Proposals) -> BoolArray:
         """Return which proposals are those of the present leaders, in their leader epochs and broker epochs."""
-        leader, epoch = self._manager.leaders_at(rows).by(proposals.leader, self._table.replicas_at(rows))
-        same: BoolArray = (leader == proposals.leader) & (epoch == proposals.leader_epoch)
-        same &= self._epochs.of(proposals.leader) == proposals.broker_epoch
-        return same
+        accepted = self._manager.leaders_at(rows)
+        leader, epoch = accepted.by(proposals.leader, self._table.replicas_at(rows))
+        pending: BoolArray = (
+            (accepted.pending != 0)
+            & (leader == proposals.leader)
+            & (epoch == proposals.leader_epoch)
+            & (self._epochs.of(proposals.leader) == proposals.broker_epoch)
+        )
+        return pending
 
     def have_reached_watermark(self, rows: IntArray, _follower: int) -> BoolArray:
         """Return true everywhere: an empty log has nothing to fetch."""
@@ -233,7 +238,7 @@ class EmptyReplicas:
             rows, proposals = rows[again], proposals.at(again)
             if len(rows):
                 await self._process.sleep(RETRY_PAUSE_US)
-                still = np.flatnonzero(self._isrs.are_pending(rows, proposals))
+                still = np.flatnonzero(self.are_pending(rows, proposals))
                 rows, proposals = rows[still], proposals.at(still)
 
     def _record_refusals(self, proposals: Proposals, altered: AlteredPartitions) -> None:

@@ -104,8 +104,8 @@ class LeaderReplicas(Protocol):
     def are_waiting(self, rows: IntArray) -> BoolArray:
         """Return which leaders wait for the result of a proposed ISR."""
 
-    def have_proposed(self, rows: IntArray, proposals: Proposals) -> BoolArray:
-        """Return which proposals are those of the present leaders, in their present epochs."""
+    def are_pending(self, rows: IntArray, proposals: Proposals) -> BoolArray:
+        """Return which proposals wait for their result; others are of an earlier leader or epoch."""
 
     def have_reached_watermark(self, rows: IntArray, follower: int) -> BoolArray:
         """Return where a follower has the log up to the high watermark."""
@@ -162,13 +162,9 @@ class LeaderIsrs:
         states = self._replicas.states(rows)
         self._replicas.propose(rows, states, shrink_isr(states.isr, leaving, self._scala))
 
-    def are_pending(self, rows: IntArray, proposals: Proposals) -> BoolArray:
-        """Return which proposals still wait for their result; others are obsolete."""
-        return self._replicas.are_waiting(rows) & self._replicas.have_proposed(rows, proposals)
-
     def handle_results(self, rows: IntArray, proposals: Proposals, altered: AlteredPartitions) -> IntArray:
         """Handle the result of each proposal; return the places of those to be retried."""
-        replicas, pending = self._replicas, self.are_pending(rows, proposals)
+        replicas, pending = self._replicas, self._replicas.are_pending(rows, proposals)
         outcomes, written = _OUTCOME_CODES[altered.errors], altered.states
         committed = pending & (outcomes == Outcome.COMMITTED)
         committed &= (written.leader_epoch == proposals.leader_epoch) & (written.version >= proposals.version)

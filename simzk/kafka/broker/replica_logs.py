@@ -584,11 +584,11 @@ class ReplicaLogs:
 
     def are_waiting(self, rows: IntArray) -> BoolArray:
         """Return which replicas wait for the result of a proposed ISR."""
-        return np.array([replica is not None and replica.proposed is not None for replica in self._at(rows)])
+        return np.array([replica.proposed is not None for replica in self._leaders(rows)])
 
-    def have_proposed(self, rows: IntArray, proposals: Proposals) -> BoolArray:
+    def are_pending(self, rows: IntArray, proposals: Proposals) -> BoolArray:
         """Return which proposals have the leader epochs of the replicas; the process ends with the broker epoch."""
-        epochs = [None if replica is None else replica.state.leader_epoch for replica in self._at(rows)]
+        epochs = [None if one is None or one.proposed is None else one.state.leader_epoch for one in self._at(rows)]
         return np.array([own == epoch for own, epoch in zip(epochs, proposals.leader_epoch.tolist(), strict=True)])
 
     def have_reached_watermark(self, rows: IntArray, follower: int) -> BoolArray:
