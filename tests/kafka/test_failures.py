@@ -121,7 +121,7 @@ def test_a_pause_longer_than_the_timeout_costs_the_session() -> None:
         c.run_for(15)
         assert state_fields(c, "t")[:2] == (3, (3,))
         assert c.live_brokers == [1, 3]
-        assert c.brokers[2].replicas.leads(next(iter(c.brokers[2].replicas.replicas)))  # so it believes still
+        assert c.brokers[2].replicas.leads(next(iter(c.brokers[2].replicas.replicas)))  # in its own view
         c.run_for(10)
         quiet(c)
         assert state_fields(c, "t")[:2] == (3, (3, 2))

@@ -71,8 +71,8 @@ def test_an_isr_whose_reply_was_lost_is_taken_for_written_from_0_8_2_on(line: st
         assert rule.fired == 1
         assert state_fields(c, "t")[1] == (1, 2)
         assert (happened(c, "ISR change refused") == []) == written
-        believed = c.brokers[1].replicas.replicas[TopicPartition("t", 0)].state
-        assert (believed.isr == (1, 2)) == written
+        accepted = c.brokers[1].replicas.replicas[TopicPartition("t", 0)].state
+        assert (accepted.isr == (1, 2)) == written
 
 
 @pytest.mark.parametrize(("line", "stays"), [("0.8.0", True), ("0.8.1", False), ("0.8.2", False), ("0.9", False)])

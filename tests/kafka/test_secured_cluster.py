@@ -159,7 +159,7 @@ def test_who_does_not_log_in_reads_what_is_not_sensitive_and_changes_nothing(ver
 
 
 def test_a_cluster_below_a_chroot_tells_the_same_history() -> None:
-    def told(chroot: str) -> list[str]:
+    def state_fields(chroot: str) -> list[str]:
         with KafkaCluster(brokers=3, seed=3, config=QUICK, zookeeper_chroot=chroot, boot=False) as c:
             for broker in (2, 1, 3):
                 c.restart(broker)
@@ -176,7 +176,7 @@ def test_a_cluster_below_a_chroot_tells_the_same_history() -> None:
             c.check()
             return [f"{event.who} {event.what} {event.subject} {event.after}" for event in c.history]
 
-    assert sorted(told("/a/b")) == sorted(told(""))
+    assert sorted(state_fields("/a/b")) == sorted(state_fields(""))
 
 
 @pytest.mark.parametrize(

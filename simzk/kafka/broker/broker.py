@@ -104,7 +104,7 @@ class Broker:
         """Whether it has written ISRs that it has not announced yet (0.9 to 2.6)."""
         return self.proposals.has_unannounced_changes
 
-    def holds(self, session_id: int) -> bool:
+    def owns_session(self, session_id: int) -> bool:
         """Return whether a ZooKeeper session is its present or previous one."""
         return self.process.alive and session_id in (self.session.session_id, self.session.last_session_id)
 

@@ -138,11 +138,11 @@ class SessionNames:
         Owners are cached: one broker writes thousands of times in a row, and a search asks all brokers.
         """
         known = self._owners.get(session_id)
-        if known is not None and known.holds(session_id):
+        if known is not None and known.owns_session(session_id):
             return known
         found = self._by_name.get(self._client_of(session_id) or "")
-        if found is None or not found.holds(session_id):
-            found = next((broker for broker in self._brokers.values() if broker.holds(session_id)), None)
+        if found is None or not found.owns_session(session_id):
+            found = next((broker for broker in self._brokers.values() if broker.owns_session(session_id)), None)
         if found is not None and session_id:  # 0 means no session, for any broker
             if len(self._owners) > 2 * len(self._brokers):  # sessions that have ended
                 self._owners.clear()
