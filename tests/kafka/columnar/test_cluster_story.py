@@ -40,7 +40,7 @@ def steps(verbs: tuple[str, ...], paces: st.SearchStrategy[float | None]) -> st.
     return st.lists(one, min_size=3, max_size=10)
 
 
-def state_fields(kinds: tuple[Kind, ...], story: list[Step], seed: int, version: str) -> Arms:
+def play_story(kinds: tuple[Kind, ...], story: list[Step], seed: int, version: str) -> Arms:
     arms = Arms(layout_of(24, seed), seed=seed, version=version, kinds=kinds)
     for step in story:
         arms.play(*step)
@@ -63,7 +63,7 @@ VERSIONS = st.sampled_from(["3.9", "3.3", "2.8", "2.7"])
 )
 def test_columns_are_told_from_objects_by_nothing(story: list[Step], seed: int, version: str) -> None:
     """Compare batches with single requests under any steps."""
-    state_fields((BY_SINGLE_REQUESTS, OBJECTS), story, seed, version)
+    play_story((BY_SINGLE_REQUESTS, OBJECTS), story, seed, version)
 
 
 @settings(
@@ -76,7 +76,7 @@ def test_batches_over_columns_leave_what_single_requests_leave_in_objects(
     story: list[Step], seed: int, version: str
 ) -> None:
     """Leave out repeated failovers, in which the order of elections among equal partitions is random."""
-    state_fields(ALL, story, seed, version)
+    play_story(ALL, story, seed, version)
 
 
 def test_a_state_that_cannot_be_read() -> None:
