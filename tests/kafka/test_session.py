@@ -159,6 +159,30 @@ def test_a_cut_shorter_than_the_timeout_keeps_the_session(world: World) -> None:
     assert data_of(world.run(world.session.call(GetData("/zookeeper", False)))) is not None
 
 
+RECORDED_PAUSES_MS = {
+    "0.8.0": (1442, 1065, 1911, 1515, 1417),
+    "0.8.2": (1964, 1786, 1617, 1294, 1990),
+    "0.10.2": (1525, 1219, 2002, 1236),
+    "1.1": (1130, 1343, 1934, 1178),
+}
+"""From the SIGCONT of a real broker whose session had expired to its new session."""
+
+
+def test_a_lost_connection_is_opened_again_after_one_to_two_seconds(world: World) -> None:
+    pauses_ms = []
+    for _ in range(40):
+        lost_us = world.scheduler.now_us
+        world.session.break_connection()
+        while not world.session.connected:
+            world.sleep(0.001)
+        pauses_ms.append((world.scheduler.now_us - lost_us) / 1000)
+        world.sleep(1)
+    assert 1000 <= min(pauses_ms) < 1200
+    assert 1800 < max(pauses_ms) <= 2010
+    for recorded in RECORDED_PAUSES_MS.values():
+        assert all(1000 <= pause_ms <= 2010 for pause_ms in recorded)
+
+
 def test_an_expired_session_fails_pending_requests_and_is_replaced(world: World) -> None:
     order: list[str] = []
 

@@ -6,7 +6,7 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.15; the ZooKeeper clien
     `call_all` retry lost requests after a reconnection, and raise `SessionExpiredError` if the session expired;
   - a watch is set only if a handler is registered for the path; handlers are permanent, watches are one-shot;
   - an idle client pings; after two thirds of the timeout without a message it drops the connection, reconnects with the
-    same session after a pause of up to a second, and sets its watches again;
+    same session after a pause of one to two seconds, and sets its watches again;
   - a batch is one message; if it cannot be sent as one (`ZooKeeperHost.takes_batches`) its requests are pipelined;
   - an expired session is replaced at once: `before_new_session` runs, the new session is opened, `after_new_session`
     runs.
@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 
 PING_XID = -2
 SET_WATCHES_XID = -8
-RECONNECT_PAUSE_MAX_MS = 1000
+SAME_SERVER_PAUSE_MS = 1000
+"""Pause before the server that was connected last is tried again: always, as there is one (StaticHostProvider.next)."""
+RANDOM_PAUSE_MAX_MS = 1000
+"""Limit of the random pause before any reconnection (ClientCnxn.SendThread)."""
 CONNECT_RETRY_MS = 1000
 """Interval between attempts to connect without an answer, as TCP retransmits its SYN."""
 PING_INTERVAL_MAX_MS = 10_000
@@ -320,7 +323,8 @@ class ZooKeeperSession:
         for sent in in_flight:
             sent.reply.set_result(Reply(sent.xid, 0, Code.CONNECTION_LOSS, None))
         if not self.closed:
-            self.process.call_later(self._pauses.below(RECONNECT_PAUSE_MAX_MS) * 1000, self._connect)
+            pause_ms = SAME_SERVER_PAUSE_MS + self._pauses.below(RANDOM_PAUSE_MAX_MS)
+            self.process.call_later(pause_ms * 1000, self._connect)
 
     def _expire(self) -> None:
         """Fail all requests, and open a new session: the server has expired the old one."""
