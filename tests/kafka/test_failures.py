@@ -13,10 +13,12 @@ from simzk.kafka.requests import Error
 from simzk.kafka.zookeeper_client.session import ZooKeeperSession
 from simzk.kafka.zookeeper_client.zk_client import create_request
 from simzk.simulation import Process
+from simzk.zookeeper.transactions import CloseSessionTxn
 from tests.kafka.clusters import QUICK, cluster, happened, quiet, state_fields, topic, watch
 
 if TYPE_CHECKING:
     from simzk.simulation.request_faults import FaultRule
+    from simzk.zookeeper.transactions import Transaction
 
 
 def test_the_controller_dies_and_another_takes_over_with_the_next_epoch() -> None:
@@ -195,6 +197,41 @@ def test_a_broker_started_before_its_old_session_is_gone_cannot_register_at_firs
         quiet(c)
         assert "broker 2" in happened(c, "cannot start")
         assert c.live_brokers == [1, 2, 3]
+
+
+RECORDED_FAST_BOUNCES_MS = {
+    "0.10.2": (148_786, 149_710, 151_548),
+    "1.1": (206_125, 206_768, 207_027),
+    "2.4": (209_239, 209_931, 209_250),
+}
+"""Real brokers, killed and started at once: NodeExists, end of the new session, and expiry of the old one."""
+
+
+@pytest.mark.parametrize("line", ["0.9", "0.10.2", "0.11", "1.1", "2.4", "2.8", "3.9"])
+def test_a_broker_that_cannot_start_closes_its_session(line: str) -> None:
+    refused_ms, closed_ms, _ = RECORDED_FAST_BOUNCES_MS.get(line, RECORDED_FAST_BOUNCES_MS["2.4"])
+    with KafkaCluster(line, 3, config=QUICK) as c:
+        closed: list[tuple[int, int]] = []
+
+        def note(transaction: Transaction) -> None:
+            if isinstance(transaction.record, CloseSessionTxn):
+                closed.append((transaction.session_id, c.scheduler.now_us))
+
+        c.server.on_transaction.append(note)
+        c.kill(2)
+        old = c.brokers[2].session.session_id
+        c.restart(2)
+        while not happened(c, "cannot start"):
+            c.run_for(0.01)
+        new, failed_us = c.brokers[2].session.session_id, c.scheduler.now_us
+        c.run_for(2.5)
+        assert next(session for session, _ in closed if session != old) == new
+        pause_ms = (dict(closed)[new] - failed_us) / 1000
+        assert 50 <= pause_ms <= 2200
+        assert abs(pause_ms - (closed_ms - refused_ms)) < 300
+        quiet(c)
+        assert c.live_brokers == [1, 2, 3]
+        c.check()
 
 
 def test_a_clean_shutdown_moves_leaders_before_the_session_ends() -> None:
