@@ -50,6 +50,7 @@ SLOW = (
     "tests/conformance/test_odd_texts",
     "tests/conformance/test_ports",
     "tests/conformance/test_reconfig",
+    "tests/conformance/test_closing_order",
     "tests/conformance/test_sweep_order",
     "tests/conformance/test_word_whitelist",
     "tests/conformance/test_zk_shell_suite",

@@ -41,6 +41,8 @@ class ServerConfig(NamedTuple):
         super_password: password of the SASL user "super" (SASLAuthenticationProvider.superPassword).
         super_users: names of SASL users that are super users (superUser).
         keeps_failed_logins: whether the connection stays open after a failed SASL login (allowSaslFailedClients).
+        names_ephemerals: whether the record that ends a session lists its ephemerals, which decides the order of their
+            deletion (closeSessionTxn.enabled).
         ensemble_names: names accepted by the scheme ensemble, or None for any name (ensembleAuthName).
 
     >>> ServerConfig(tick_time_ms=500).clamp_timeout(1)
@@ -72,6 +74,7 @@ class ServerConfig(NamedTuple):
     super_users: frozenset[str] = frozenset()
     keeps_failed_logins: bool = False
     ensemble_names: frozenset[str] | None = None
+    names_ephemerals: bool = True
 
     @property
     def schemes(self) -> frozenset[str]:

@@ -516,8 +516,8 @@ class Server:
         return True
 
     def _end_session(self, session_id: int, cxid: int, now_ms: int) -> None:
-        paths = tuple(self.tree.ephemerals_of(session_id, copied=self._rules.close_lists_ephemerals))
-        self.apply(txns.Transaction(session_id, cxid, self.next_zxid, now_ms, txns.CloseSessionTxn(paths)))
+        record = _closing_record(session_id, self.config, self.tree)
+        self.apply(txns.Transaction(session_id, cxid, self.next_zxid, now_ms, record))
 
     # Output
 
@@ -570,10 +570,16 @@ _SPECIAL: dict[type, Callable[..., None]] = {
 assert of_kind(Kind.SESSION, Kind.CONNECTION, Kind.PART) <= _SPECIAL.keys()
 
 
+def _closing_record(session_id: int, config: ServerConfig, tree: DataTree) -> txns.CloseSessionTxn:
+    """Return the record that ends a session, with its ephemerals in the order of their deletion (§2.6)."""
+    copied = config.names_ephemerals and config.rules.close_lists_ephemerals
+    return txns.CloseSessionTxn(tuple(tree.ephemerals_of(session_id, copied=copied)))
+
+
 def record_of(request: req.Request, asker: Asker, tree: DataTree, session_id: int) -> txns.Record:
     """Check a write against a tree and return its record; an `ErrorTxn` if a check fails."""
     if isinstance(request, req.CloseSession):
-        return txns.CloseSessionTxn(tuple(tree.ephemerals_of(session_id, copied=asker.rules.close_lists_ephemerals)))
+        return _closing_record(session_id, asker.config, tree)
     if isinstance(request, req.CreateSession):
         return txns.CreateSessionTxn(request.timeout_ms)
     if isinstance(request, req.Undecodable):

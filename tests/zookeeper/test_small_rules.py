@@ -159,3 +159,24 @@ def test_one_sweep_removes_containers_and_ttl_nodes_in_the_order_of_a_hash_set()
     # As a real 3.9.5 did (test_sweep_order).
     removed = ["/yC#y", "/yAay", "/xC#x", "/C#BBC#", "/BBxx", "/AaAaC#", "/AaAaAa", "/xyC#", "/C#yBB"]
     assert client.events() == [("NODE_DELETED", path) for path in removed]
+
+
+@pytest.mark.parametrize(
+    ("config", "deleted"),
+    [
+        (ServerConfig(), ["/one", "/three", "/two", "/four", "/five"]),
+        (ServerConfig(names_ephemerals=False), ["/one", "/four", "/five", "/three", "/two"]),
+        (ServerConfig(version="3.5"), ["/one", "/four", "/five", "/three", "/two"]),
+    ],
+)
+def test_a_closing_session_deletes_in_the_order_of_a_copy_or_of_the_set_itself(
+    config: ServerConfig, deleted: list[str]
+) -> None:
+    story = Story(config)
+    watcher, client = story.client(), story.client()
+    for path in ("/one", "/two", "/three", "/four", "/five"):
+        client.create(path, flags=1)
+        watcher.body(req.Exists(path, True))
+    client.ask(req.CloseSession())
+    # As real releases did (test_closing_order).
+    assert [path for _, path in watcher.events()] == deleted

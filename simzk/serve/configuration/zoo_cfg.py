@@ -275,6 +275,7 @@ class _File:
             large_request_bytes=self._large_request_bytes(),
             required_schemes=self._required_schemes(),
             super_users=frozenset(file.get("super_users", ())),
+            names_ephemerals=self._read["storage"].get("names_ephemerals", True),
         )
         longest = server.max_session_timeout_ms
         shortest = 2 * server.tick_time_ms if server.min_session_timeout_ms is None else server.min_session_timeout_ms
