@@ -362,6 +362,7 @@ def text_values(report: Report) -> dict[str, str]:
 def _own_gauges(report: Report) -> dict[str, str | int | float]:
     """Return the gauges that every server has."""
     tree, statistics = report.server.tree, report.statistics
+    rules = report.server.config.rules
     open_files, max_files = report.open_files
     return {
         "ephemerals_count": sum(map(len, tree.ephemerals.values())),
@@ -380,7 +381,7 @@ def _own_gauges(report: Report) -> dict[str, str | int | float]:
         "auth_failed_count": 0,
         "min_latency": statistics.latency.minimum_ms,
         "max_file_descriptor_count": max_files,
-        "approximate_data_size": tree.data_size(),
+        "approximate_data_size": tree.reported_data_size() if rules.counts_data else tree.data_size(),
         "open_file_descriptor_count": open_files,
         "local_sessions": 0,
         "uptime": report.uptime_ms,

@@ -3,7 +3,9 @@
 Rules of this module:
   - a path has a quota from the creation of its zookeeper_limits node to its deletion;
   - only the deepest path with a quota above a node counts; "/" never does;
-  - totals are rewritten in place, without version, zxid or watch.
+  - totals are rewritten in place, without version, zxid or watch; what the text grows by is not in the size of all data
+    that the server reports;
+  - when a snapshot is loaded, all totals are counted anew, those of a path with the quotas below it.
 
 Source: DataTree.updateQuotaStat, ZooKeeperServer.checkQuota, org.apache.zookeeper.StatsTrack.
 """
@@ -90,13 +92,19 @@ def write_totals(totals: Mapping[str, int]) -> bytes:
 
 
 class Quotas:
-    """Paths of one tree with a quota."""
+    """Paths of one tree with a quota.
 
-    __slots__ = ("armed", "find")
+    Attributes:
+        armed: the paths.
+        unreported_bytes: bytes by which rewritten totals have grown since a snapshot was loaded.
+    """
+
+    __slots__ = ("armed", "find", "unreported_bytes")
 
     def __init__(self, find: Find) -> None:
         self.find: Find = find
         self.armed: PathSet = PathSet()
+        self.unreported_bytes: int = 0
 
     def prefix_of(self, path: str) -> str | None:
         """Return the deepest path with a quota at or above `path`."""
@@ -107,15 +115,39 @@ class Quotas:
         """Add a quota, or compute its totals, if the created node is a limits or stats node."""
         self.node_planted(parent_path, name)
         if name == STATS_NAME and parent_path.startswith(QUOTA_ROOT):
-            node = self.find(f"{parent_path}/{STATS_NAME}")
-            assert node is not None, "the stats node was just created"
-            count, size = self._total(parent_path[len(QUOTA_ROOT) :])
-            node.data = write_totals({COUNT: count, BYTES: size})
+            self._recount(parent_path[len(QUOTA_ROOT) :])
 
     def node_planted(self, parent_path: str, name: str) -> None:
         """Add a quota if the restored node is a limits node; its totals are restored with it."""
         if name == LIMITS_NAME and parent_path.startswith(QUOTA_ROOT + "/"):
             self.armed.add(parent_path[len(QUOTA_ROOT) :])
+
+    def load(self) -> None:
+        """Find all quotas and count their totals anew, after a snapshot was loaded (DataTree.setupQuota)."""
+        self.armed = PathSet()
+        self.unreported_bytes = 0
+        pending = [QUOTA_ROOT]
+        while pending:
+            path = pending.pop()
+            node = self.find(path)
+            names = [] if node is None else node.child_names()
+            pending.extend(f"{path}/{name}" for name in reversed(names))
+            limited = path[len(QUOTA_ROOT) :].partition(f"/{LIMITS_NAME}")[0]
+            if not names and path.endswith(f"/{LIMITS_NAME}") and limited:
+                self._recount(limited)
+                self.armed.add(limited)
+
+    def _recount(self, path: str) -> None:
+        """Count the totals of the quota at `path`, if it has a stats node."""
+        stats = self.find(f"{QUOTA_ROOT}{path}/{STATS_NAME}")
+        if stats is not None:
+            count, size = self._total(path)
+            self._rewrite(stats, {COUNT: count, BYTES: size})
+
+    def _rewrite(self, stats: Znode, totals: Mapping[str, int]) -> None:
+        data = write_totals(totals)
+        self.unreported_bytes += len(data) - len(stats.data or b"")
+        stats.data = data
 
     def node_deleted(self, parent_path: str, name: str) -> None:
         """Remove a quota if the deleted node was its limits node."""
@@ -131,7 +163,7 @@ class Quotas:
                 totals = read_totals(stats.data)
                 for key, change in ((COUNT, nodes), (BYTES, size)):
                     totals[key] = int64(totals.get(key, -1) + change)
-                stats.data = write_totals(totals)
+                self._rewrite(stats, totals)
 
     def would_exceed(self, path: str, nodes: int, size: int) -> bool:
         """Return whether more nodes and bytes at `path` would exceed a hard limit.

@@ -150,6 +150,7 @@ class Rules(NamedTuple):
         watches_have_modes: whether watches of several modes on one path are separate (3.9.0); before, the last mode
             replaces the others, and `RemoveWatches` has no types for watches of `AddWatch`.
         events_have_zxids: whether an event has the zxid of its cause (3.9.0).
+        counts_data: whether the reported size of all data is counted with each write (3.6.0); before, it is computed.
         hides_unreadable: whether `Exists` and the delivery of events need READ (3.8.4 and 3.9.2).
         hides_secrets: whether `GetACL` needs READ or ADMIN, and shows digests only with ADMIN (3.4.14 and 3.5.5).
         ip_acls_exclude: characters that no ip id of an ACL may have, though addresses have them: `:` of IPv6 addresses
@@ -185,6 +186,7 @@ class Rules(NamedTuple):
     clients_delete_containers: bool
     watches_have_modes: bool
     events_have_zxids: bool
+    counts_data: bool
     hides_unreadable: bool
     hides_secrets: bool
     ip_acls_exclude: str
@@ -232,6 +234,7 @@ def rules_of(version: str) -> Rules:
         clients_delete_containers=release >= (3, 9, 0),
         watches_have_modes=release >= (3, 9, 0),
         events_have_zxids=release >= (3, 9, 0),
+        counts_data=release >= (3, 6, 0),
         hides_unreadable=release >= (3, 9, 2) or (3, 8, 4) <= release < (3, 9, 0),
         hides_secrets=release >= (3, 5, 5) or (3, 4, 14) <= release < (3, 5, 0),
         ip_acls_exclude="" if release >= (3, 9, 4) else ":" if release >= (3, 5, 0) else ":/",

@@ -235,6 +235,7 @@ class DataTree:
         self._backed: BackedNodes | None = None
         self.acls: ACLCache = ACLCache()
         self.quotas: Quotas = Quotas(self.find)
+        self._loaded_root_bytes = 0
         self.ephemerals: dict[int, HashOrderedSet] = {}
         self.containers: ConcurrentHashSet[str] = ConcurrentHashSet()
         self.ttls: ConcurrentHashSet[str] = ConcurrentHashSet()
@@ -307,6 +308,19 @@ class DataTree:
         if self._backed is not None:
             return self._backed.data_size()
         return node_sizes(self._nodes.items())
+
+    def reported_data_size(self) -> int:
+        """Return the size that releases since 3.6 report (DataTree.nodeDataSize).
+
+        They add what each write changes, the root once, and not what rewritten totals of quotas grow by.
+        """
+        grown = len(self._nodes["/"].data or b"") - self._loaded_root_bytes
+        return self.data_size() - self.quotas.unreported_bytes - grown
+
+    def note_loaded(self) -> None:
+        """Count totals of quotas and reported data anew, after all nodes of a snapshot were restored (§2.5)."""
+        self._loaded_root_bytes = len(self._nodes["/"].data or b"")
+        self.quotas.load()
 
     def ephemerals_of(self, session_id: int, *, copied: bool = True) -> list[str]:
         """Return the paths of a session's ephemerals in the order in which closing it deletes them (§2.6).

@@ -207,6 +207,8 @@ class Restoration:
             newest = max(newest, batch.newest_zxid())
         if snapshot.damage is not None:
             return snapshot.damage
+        if self._nodes is None:
+            self.tree.note_loaded()
         self.sessions.update(snapshot.sessions)
         if snapshot.digest is not None and snapshot.digest.zxid >= max(zxid, 1):
             self._expected = snapshot.digest
