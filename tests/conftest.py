@@ -49,6 +49,7 @@ SLOW = (
     "tests/conformance/test_local_sessions",
     "tests/conformance/test_odd_texts",
     "tests/conformance/test_ports",
+    "tests/conformance/test_quota_totals",
     "tests/conformance/test_reconfig",
     "tests/conformance/test_closing_order",
     "tests/conformance/test_sweep_order",

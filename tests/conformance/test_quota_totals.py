@@ -20,7 +20,7 @@ from tests.conformance.test_versions import RELEASES
 from tests.serve.served import served
 from tests.serve.tcp_client import TcpClient, word
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(150)]
 
 OLDER = ("3.4.14", "3.5.10", "3.6.4", "3.7.2", "3.8.6")
 NEW_SESSION = ConnectResponse(0, 30_000, 0, bytes(16), None)
@@ -116,7 +116,7 @@ def compare(release: str, jars: Path | None, folder: Path) -> None:
         if boot_from is not None:
             copy = folder / f"ours-{boot}"
             shutil.copytree(boot_from, copy)
-        with RealZooKeeper(boot_from=boot_from, jars_from=jars) as real:
+        with RealZooKeeper(settings={"preAllocSize": "64"}, boot_from=boot_from, jars_from=jars) as real:
             expected = after(real.port, story)
             boot_from = folder / f"real-{boot}"
             shutil.copytree(real.data_directory, boot_from)
