@@ -82,14 +82,17 @@ class Connection:
 
     @property
     def identities(self) -> tuple[Id, ...]:
-        """Return the authenticated identities in the order of the real server's set."""
+        """Return the authenticated identities in the order of the real server's set, before 3.6 its list."""
         return self.asker.identities
 
     def add_identity(self, identity: Id) -> None:
         """Add an identity that the client authenticated."""
         if identity not in self.identities:
             self._identities = (*self._identities, identity)
-            self.asker = self.asker._replace(identities=tuple(concurrent_order(self._identities, Id.hash_code)))
+            identities = self._identities
+            if self.asker.rules.identities_are_hashed:
+                identities = tuple(concurrent_order(identities, Id.hash_code))
+            self.asker = self.asker._replace(identities=identities)
 
 
 class Verdict(NamedTuple):

@@ -161,6 +161,8 @@ class Rules(NamedTuple):
         path_edges_are_valid: whether the first and last characters of the invalid ranges (U+001F, U+007F, U+009F,
             U+F8FF, U+FFF0, U+FFFF) are valid in paths (3.4).
         null_scheme_is_invalid: whether a null scheme is INVALID_ACL (3.5.0); before, the server fails on it.
+        identities_are_hashed: whether the identities of a connection are a set, in an order of hash codes (3.6.0);
+            before, a list.
         expands_auth_last: whether the identities that replace the scheme auth follow the other entries of an ACL (3.4).
         null_acl_is_invalid: whether a null ACL is INVALID_ACL (3.6.0); before, the server fails on it.
         delete_checks_acl_first: whether the permission to delete is checked before the existence of the node (3.6.0).
@@ -194,6 +196,7 @@ class Rules(NamedTuple):
     refuses_check: bool
     path_edges_are_valid: bool
     null_scheme_is_invalid: bool
+    identities_are_hashed: bool
     expands_auth_last: bool
     null_acl_is_invalid: bool
     delete_checks_acl_first: bool
@@ -242,6 +245,7 @@ def rules_of(version: str) -> Rules:
         refuses_check=release >= (3, 9, 3) or (3, 8, 5) <= release < (3, 9, 0),
         path_edges_are_valid=release < (3, 5, 0),
         null_scheme_is_invalid=release >= (3, 5, 0),
+        identities_are_hashed=release >= (3, 6, 0),
         expands_auth_last=release < (3, 5, 0),
         null_acl_is_invalid=release >= (3, 6, 0),
         delete_checks_acl_first=release >= (3, 6, 0),

@@ -115,13 +115,17 @@ class TcpArm:
         self.streams: dict[int, list[Message]] = {}
         self.late: dict[int, list[WatchedEvent]] = {}
 
-    def _open(self) -> _Link:
+    def _connected(self) -> socket.socket:
+        """Return a connected socket."""
         opened = socket.socket()
         opened.settimeout(self._patience_s)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         opened.connect(("127.0.0.1", self._port))
-        return _Link(opened)
+        return opened
+
+    def _open(self) -> _Link:
+        return _Link(self._connected())
 
     def greet(self, client: int, data: bytes) -> None:
         link = self._open()
@@ -156,11 +160,9 @@ class TcpArm:
         A `CloseSession` comes last in its batch: the end of the connection is then waited for, and `late` has what
         came in between.
         """
-        awaited = {}
+        awaited = {client: self._awaited(batch) for client, batch in batches.items()}
         with selectors.DefaultSelector() as selector:
-            for client, batch in batches.items():
-                ends = isinstance(batch[-1][1], req.CloseSession)
-                awaited[client] = len(batch) + ends
+            for client in batches:
                 selector.register(self._links[client].socket, selectors.EVENT_READ, client)
             for client, batch in batches.items():
                 link = self._links[client]
@@ -171,18 +173,27 @@ class TcpArm:
                     raise TimeoutError(f"the real server owes so many answers to its clients: {awaited}")
                 for key, _ in ready:
                     client = key.data
-                    link, stream = self._links[client], self.streams[client]
-                    data = self._receive(link)
-                    messages = link.wire.receive_data(data)
-                    stream.extend(messages)
-                    awaited[client] -= sum(isinstance(message, Reply) for message in messages)
-                    if awaited[client] == 0 or not data:
+                    awaited[client] -= self._read_of_volley(client, batches[client])
+                    if awaited[client] == 0 or client not in self._links:
                         del awaited[client]
-                        selector.unregister(link.socket)
-                    if not data:
-                        if isinstance(batches[client][-1][1], req.CloseSession):
-                            self.late[client] = _taken_events(stream)
-                        self._end(self._links.pop(client), stream)
+                        selector.unregister(key.fileobj)
+
+    @staticmethod
+    def _awaited(batch: list[tuple[int, Asked]]) -> int:
+        """How many answers are waited for: one more than requests, which never comes, if the connection is to end."""
+        return len(batch) + is_close(batch[-1][1])
+
+    def _read_of_volley(self, client: int, batch: list[tuple[int, Asked]]) -> int:
+        """Read once from a client's connection; return how many answers came."""
+        link, stream = self._links[client], self.streams[client]
+        data = self._receive(link)
+        messages = link.wire.receive_data(data)
+        stream.extend(messages)
+        if not data:
+            if is_close(batch[-1][1]):
+                self.late[client] = _taken_events(stream)
+            self._end(self._links.pop(client), stream)
+        return sum(isinstance(message, Reply) for message in messages)
 
     def drop(self, client: int, unfinished: bytes = b"") -> None:
         link = self._links.pop(client)
@@ -262,10 +273,19 @@ def forget_unanswered(wire: ClientConnection) -> bool:
     return count > 0
 
 
+def is_close(asked: Asked) -> bool:
+    """Whether a request ends its session."""
+    return opcode_of(asked) == BY_REQUEST[req.CloseSession].opcode
+
+
+def opcode_of(asked: Asked) -> int:
+    """The opcode of a request."""
+    return asked.opcode if isinstance(asked, Raw) else BY_REQUEST[asked.__class__].opcode
+
+
 def ends_connection(last: Message, asked: Asked) -> bool:
     """Whether the server closes the connection after this reply (§1.4, §1.5): it knows no such opcode, and no zxid
     then; a login failed; or the session is over."""
-    opcode = asked.opcode if isinstance(asked, Raw) else BY_REQUEST[asked.__class__].opcode
     return isinstance(last, Reply) and (
-        (last.error == Code.UNIMPLEMENTED and last.zxid == -1) or last.error == Code.AUTH_FAILED or opcode == -11
+        (last.error == Code.UNIMPLEMENTED and last.zxid == -1) or last.error == Code.AUTH_FAILED or is_close(asked)
     )

@@ -223,3 +223,12 @@ DIFFERENCES: tuple[Difference, ...] = (
         (_time_to_live, _text_of_totals, _limits_of_nothing, _limits_that_were_none),
     ),
 )
+
+OF_OLD_RELEASES: dict[str, str] = {
+    "null in 3.4": "a session that is asked for with a null password, and a null SASL token: the server neither "
+    "answers nor closes the connection, and reads nothing more from it (simzk accepts the password, and closes after "
+    "the token)",
+    "persistent watch on a null path": "from 3.6 to 3.8 the connection cannot be closed any more: the server answers "
+    "closeSession, fails on the watch, and leaves the socket open (simzk closes it)",
+}
+"""Further differences from releases before 3.9; docs/reference/zookeeper.md §0 lists them."""

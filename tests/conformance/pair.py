@@ -148,13 +148,13 @@ class Pair:
     """Both arms, asked alike and compared after each answer.
 
     Args:
-        port: of the real server.
+        real: the real server: its port, or its arm.
         simulated: our side; a server in this process, configured as `CONFIG`, where None.
         release: of both sides.
     """
 
-    def __init__(self, port: int, simulated: SimulatedSide | None = None, release: str = NEWEST) -> None:
-        self.real = TcpArm(port)
+    def __init__(self, real: int | TcpArm, simulated: SimulatedSide | None = None, release: str = NEWEST) -> None:
+        self.real = TcpArm(real) if isinstance(real, int) else real
         self.rules = rules_of(release)
         config = CONFIG._replace(version=release)
         self.simulated: SimulatedSide = SimulatedArm(config, zxid=0) if simulated is None else simulated
@@ -217,6 +217,9 @@ class Pair:
         return numbered
 
     def send(self, client: int, batch: Sequence[Step]) -> None:
+        """Ask both sides, and compare their answers."""
+        if not batch:
+            return
         numbered = self._numbered(client, batch)
         our_begin, their_begin = len(self.simulated.streams[client]), len(self.real.streams[client])
         self.simulated.send(client, numbered)
@@ -238,9 +241,15 @@ class Pair:
         self.real.greet(client, data)
         self.compare(client)
 
-    def volley(self, batches: Mapping[int, Sequence[Step]]) -> None:
+    def volley(
+        self, batches: Mapping[int, Sequence[Step]], order: Sequence[tuple[int, int]] | None = None
+    ) -> list[tuple[int, int]]:
         """Requests of many clients, all under way at once on the real server; simzk is asked in the order that the
-        replies tell."""
+        replies tell, or in a given one.
+
+        Returns:
+            The order: the client, and the place among its requests, of each request.
+        """
         numbered = {client: self._numbered(client, batch) for client, batch in batches.items()}
         begins = {client: len(self.real.streams[client]) for client in batches}
         self.real.volley(numbered)
@@ -250,7 +259,11 @@ class Pair:
             for turn, ((xid, asked), reply) in enumerate(zip(requests, padded(told[client]), strict=False)):
                 place = (2**63, 1) if reply is None else place_of(asked, reply, self.rules)
                 ordered.append((*place, client, turn, xid, asked, reply))
-        ordered.sort(key=lambda entry: entry[:4])
+        if order is None:
+            ordered.sort(key=lambda entry: entry[:4])
+        else:
+            by_place = {(client, turn): entry for entry in ordered for client, turn in [entry[2:4]]}
+            ordered = [by_place[client, turn] for client, turn in order]
         for _, _, client, _, xid, asked, reply in ordered:
             begin = len(self.simulated.streams[client])
             self.simulated.ask(client, xid, asked)
@@ -261,6 +274,7 @@ class Pair:
             self.compare(client)
             self._note(numbered[client], told[client])
             self._judge_late(client)
+        return [(client, turn) for _, _, client, turn, _, _, _ in ordered]
 
     def _judge_late(self, client: int) -> None:
         """Events between the reply to a closeSession and the end of the connection are of what others did since."""
@@ -291,6 +305,10 @@ class Pair:
                 for operation, result in zip(request.operations, reply.body, strict=False):
                     self.met[f"{name_of(operation)} in {name_of(request)}", result.error] += 1
 
+    def known(self, batch: Sequence[req.Request]) -> list[req.Request]:
+        """The requests without those that the release does not know: it closes the connection over them."""
+        return [asked for asked in batch if type(asked) not in self.rules.unknown]
+
     @property
     def requests(self) -> int:
         """How many requests were answered and compared."""
@@ -300,6 +318,10 @@ class Pair:
         """Cut the client's connection on both sides, behind the beginning of a request; a ping before it tells that
         all was read until then."""
         self.send(client, [req.Ping()])
+        self.cut(client, unfinished)
+
+    def cut(self, client: int, unfinished: bytes = b"") -> None:
+        """Cut the client's connection on both sides, behind the beginning of a request."""
         self.log.append((client, "dropped behind", unfinished))
         self.connects["dropped"] += 1
         self.simulated.drop(client, unfinished)
@@ -365,7 +387,7 @@ class Pair:
             f"{chr(10).join(found[:20]) or 'one of them closed the connection'}\n"
             f"what was asked until the first reply that differs, in the order of the real server\n  {history}\n"
             f"play it again by\n  SIMZK_DIFFERENTIAL_FIRST_SEED={self.seed} SIMZK_DIFFERENTIAL_REQUESTS=1 "
-            "pytest tests/conformance/test_differential.py -k traffic"
+            f"pytest tests/conformance/test_differential*.py -k traffic\nrelease {self.rules.build}"
         )
 
     def play(self, seed: int, kind: type[Traffic] = Traffic) -> None:
@@ -414,14 +436,19 @@ class Pair:
         if self.is_open(client):
             self.send(client, [req.CloseSession()])
 
+    def take_forsaken(self, client: int) -> bool:
+        """Give a client the last session that another one left; return whether it was one."""
+        ids = self._forsaken.pop()
+        if ids != (0, 0):
+            self.sessions[client] = ids
+        return ids != (0, 0)
+
     def clean(self) -> None:
         """End every session, remove every node, through both servers."""
         for client in CLIENTS:
             self._end_session(client)
         while self._forsaken:
-            ids = self._forsaken.pop()
-            if ids != (0, 0):
-                self.sessions[CLIENTS[0]] = ids
+            if self.take_forsaken(CLIENTS[0]):
                 self._end_session(CLIENTS[0])
         self.connect(CLEANER, TIMEOUT_MS)
         self.send(CLEANER, [req.Auth(0, "digest", b"super:test")])

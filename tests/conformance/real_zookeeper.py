@@ -144,7 +144,10 @@ class RealZooKeeper:
             **self._settings,
         }
         config.write_text("".join(f"{key}={value}\n" for key, value in lines.items() if value is not None))
-        settings = [f"-D{name}={value}" for name, value in self._properties.items()]
+        quiet = directory / "logback.xml"  # of 3.8 and later without other settings: every line of DEBUG
+        quiet.write_text('<configuration><root level="ERROR"/></configuration>')
+        properties = {"logback.configurationFile": quiet, **self._properties}
+        settings = [f"-D{name}={value}" for name, value in properties.items()]
         main = ["-cp", f"{self._jars or jars()}/*", "org.apache.zookeeper.server.ZooKeeperServerMain", str(config)]
         with log.open("wb") as output:
             return subprocess.Popen(

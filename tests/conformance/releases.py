@@ -21,6 +21,7 @@ from simzk.zookeeper.releases import BUILDS, number_of
 from tests.conformance.arms import TcpArm
 from tests.conformance.comparison import Normaliser
 from tests.conformance.java_suites.jars import Artifact, Jars, fetch
+from tests.conformance.pair import PROPERTIES, SETTINGS, TICK_MS
 from tests.conformance.real_zookeeper import RealZooKeeper
 from tests.conformance.version_story import tell
 
@@ -58,6 +59,13 @@ def fetched(release: str, folder: Path) -> Path:
             fetch(Jars(jars.name, artifacts, ()), Path(temporary) / "jars", folder / "ivy")
             (Path(temporary) / "jars").rename(jars)
     return jars
+
+
+def real_release(release: str, folder: Path) -> RealZooKeeper:
+    """A real server of a release, set as the simulated one of a `Pair`."""
+    return RealZooKeeper(
+        tick_time_ms=TICK_MS, settings=SETTINGS, properties=PROPERTIES, jars_from=fetched(release, folder)
+    )
 
 
 def build_of(release: str, folder: Path) -> str:

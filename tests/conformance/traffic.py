@@ -255,7 +255,16 @@ class Traffic:
         if kind in (req.Create, req.Create2, req.CreateContainer, req.CreateTTL):
             return self._create(kind)
         asked = builders[kind]()
-        return req.CheckWatches(path, 3) if self._rules.checks_all_watches and watches_null(asked) else asked
+        return self.request(kind, zxid) if self._is_left_out(asked) else asked
+
+    def _is_left_out(self, asked: req.Request) -> bool:
+        """Whether the connection is deaf behind a request, or cannot be closed any more.
+
+        From 3.6 to 3.8 «persistent watch on a null path», before 3.5 «null in 3.4».
+        """
+        if isinstance(asked, req.Sasl):
+            return asked.token is None and self._rules.release < (3, 5, 0)
+        return self._rules.checks_all_watches and watches_null(asked)
 
     def batch(self, zxid: int) -> list[Step]:
         """One to five requests that go out together."""
@@ -322,8 +331,8 @@ class Traffic:
             details["protocol"] = self._random.choice(NUMBERS)
         if self.chance(0.2 if resumes else 0.05):
             details["password"] = self._random.choice(("wrong", "empty", "short", "long", "null"))
-            if not resumes and self._rules.release < (3, 5, 0) and details["password"] == "null":
-                del details["password"]  # never answered
+            if self._rules.release < (3, 5, 0) and details["password"] == "null":
+                del details["password"]  # «null in 3.4»
         return details
 
     def greeting(self) -> bytes:
@@ -436,9 +445,7 @@ class Traffic:
     def _unless_deadly(self, asked: Raw) -> Raw:
         with suppress(MalformedError):
             decoded = BY_OPCODE[asked.opcode].codec.decode(asked.body)
-            if (isinstance(decoded, req.CreateTTL) and kills(decoded)) or (
-                self._rules.checks_all_watches and watches_null(decoded)
-            ):
+            if (isinstance(decoded, req.CreateTTL) and kills(decoded)) or self._is_left_out(decoded):
                 return Raw(asked.opcode, b"")
         return asked
 
@@ -470,7 +477,7 @@ def kills(asked: req.CreateTTL) -> bool:
 
 
 def watches_null(asked: req.Request) -> bool:
-    """Whether the connection cannot be closed any more from 3.6 to 3.8: «persistent watch on a null path»."""
+    """Whether a request sets a persistent watch on a null path."""
     if isinstance(asked, req.AddWatch):
         return asked.path is None
     if not isinstance(asked, req.SetWatches2):
