@@ -162,6 +162,11 @@ class ControllerChannelManager:
 
     # -- channels
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a channel to any broker."""
+        return bool(self._channels)
+
     def add_broker(self, broker: int) -> None:
         """Open the channel to a broker."""
         assert broker not in self._channels, f"there is a channel to broker {broker}"

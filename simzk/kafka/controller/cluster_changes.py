@@ -90,7 +90,7 @@ class BrokerChanges(ControllerPart):
         watched = [paths.broker(broker) for broker in brokers]
         for broker, path in zip(brokers, watched, strict=True):
             name, work = f"registration of broker {broker}", partial(self._update, broker)
-            self._session.data_handlers[path] = self._events.watcher(EventType.NODE_DATA_CHANGED, name, work)
+            self._session.data_handlers[path] = self._events.watcher({EventType.NODE_DATA_CHANGED}, name, work)
         return watched
 
     async def _update(self, broker: int) -> None:
@@ -244,7 +244,7 @@ class TopicChanges(ControllerPart):
         """Register handlers for changes of assignments; the reads that follow set the watches."""
         for name in names:
             self._session.data_handlers[paths.topic(name)] = self._events.watcher(
-                EventType.NODE_DATA_CHANGED, f"assignment of {name}", partial(self._process_assignment, name)
+                {EventType.NODE_DATA_CHANGED}, f"assignment of {name}", partial(self._process_assignment, name)
             )
 
     async def add(self, topics: dict[str, TopicZnode]) -> None:

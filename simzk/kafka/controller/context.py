@@ -337,9 +337,12 @@ class ControllerContext:
         order: iteration order of Kafka's collections over rows of `table`.
         znode_lists: replica lists of topic znodes that the table cannot store: empty ones, and ones with a duplicate.
         being_reassigned: target replicas by partition (partitionsBeingReassigned).
+        pending_elections: partitions of preferred elections that have not ended, up to 0.10
+            (partitionsUndergoingPreferredReplicaElection).
         to_be_deleted: topics to be deleted (topicsToBeDeleted).
         deletion_started: topics with a deletion in progress (topicsWithDeletionStarted).
         ineligible_for_deletion: topics with a halted deletion (topicsIneligibleForDeletion).
+        deletes_topics: whether the failover has come as far as the deletion of topics.
         has_orphaned_leaders: whether a topic with leaders was removed. Kafka 0.8.0 keeps the leaders of a removed
             topic and fails at them when a broker starts (recorded).
     """
@@ -348,10 +351,19 @@ class ControllerContext:
         self.collections = collections
         self.scala: Scala = collections.scala
         self._flat = flat
+        self.being_reassigned: dict[TopicPartition, tuple[int, ...]] = {}
+        self.pending_elections: dict[TopicPartition, None] = {}
         self.reset()
 
-    def reset(self) -> None:
-        """Clear all state, at a resignation."""
+    def reset(self, *, keeps_requests: bool = False) -> None:
+        """Clear all state, at a resignation.
+
+        Args:
+            keeps_requests: whether preferred elections and reassignments stay, as up to 0.10.
+        """
+        if not keeps_requests:
+            self.being_reassigned = {}
+            self.pending_elections = {}
         self.epoch = 0
         self.epoch_version = 0
         self.brokers: dict[int, LiveBroker] = {}
@@ -364,10 +376,10 @@ class ControllerContext:
         self.partition_states = PartitionStates(self.table)
         self.replica_states = ReplicaStates(self.table)
         self.znode_lists: dict[TopicPartition, tuple[int, ...]] = {}
-        self.being_reassigned: dict[TopicPartition, tuple[int, ...]] = {}
         self.to_be_deleted: dict[str, None] = {}
         self.deletion_started: dict[str, None] = {}
         self.ineligible_for_deletion: dict[str, None] = {}
+        self.deletes_topics = False
         self.has_orphaned_leaders = False
 
     # -- brokers
@@ -608,7 +620,7 @@ class ControllerContext:
         assert self.epoch > 0 or not (self.brokers or self.topic_ids), "an inactive controller has state"
         assert self.deletion_started.keys() <= self.to_be_deleted.keys()
         assert self.shutting_down.keys() <= self.brokers.keys() or not self.brokers
-        assert all(partition in self.table for partition in self.being_reassigned)
+        assert not self.epoch or all(partition in self.table for partition in self.being_reassigned)
 
     def mutable_partitions_of(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic in the order of the map of its partitions."""

@@ -4,6 +4,7 @@ Rules of the module (KafkaController; docs/reference/kafka.md §2.1 to §2.3, §
   - every broker has one; it is active while `/controller` names its broker, otherwise it skips most events;
   - watchers and requests only add events to the queue; `ControllerEventManager` processes them one by one;
   - when the session expires, the queue is cleared and the controller resigns before a new session begins;
+  - when a failover fails, the broker stays or resigns, as its release does (`failed_failover` of its profile);
   - a `ControllerPart` processes each kind of event, with the context (state), the ZooKeeper client, the channels to the
     brokers and the state machines. No part refers to `KafkaController`.
 """
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
 
 FIRST_REBALANCE_US = 5_000_000
 """Delay of the first automatic rebalance after a failover (KafkaController.onControllerFailover)."""
+
+
+class _ChannelsOpenError(Exception):
+    """A failover cannot open channels to the brokers."""
 
 
 class KafkaController:
@@ -101,6 +106,7 @@ class KafkaController:
         self._election_delay_us = election_delay_us
         self._rebalance: Timer | None = None
         self._token_check: Timer | None = None
+        self._acts_in_failed_term = False
         events = self._events = ControllerEventManager(process, self._process_event)
         log = self._log = ControllerLog(history, broker_id)
         context = self.context = ControllerContext(
@@ -120,7 +126,7 @@ class KafkaController:
         deletion = self._deletion = TopicDeletion(*services)
         reassignments = Reassignments if client.version.controller.reassigns_in_topic_znode else LegacyReassignments
         self.reassignments = reassignments(*services, deletion)
-        self.elections = LeaderElections(*services)
+        self.elections = LeaderElections(*services, deletion)
         self.shutdowns = ControlledShutdowns(*services)
         self.isr_changes = IsrChanges(*services, self.reassignments)
         self._topics = TopicChanges(*services, new_topic_id)
@@ -181,7 +187,7 @@ class KafkaController:
     # -- events
 
     async def _process_event(self, event: ControllerEvent) -> None:
-        if not event.always and not self.is_active:
+        if not event.always and not self.is_active and not self._acts_in_failed_term:
             event.cancel()
             return
         try:
@@ -203,7 +209,7 @@ class KafkaController:
 
     def _on_controller_change(self, kind: EventType) -> None:
         if kind != EventType.NODE_DELETED:
-            self.put_event("controller change", self._maybe_resign, always=True)
+            self.put_event("controller change", self._process_controller_change, always=True)
             return
         put = partial(self.put_event, "re-elect", self._reelect, always=True)
         delay_us = self._election_delay_us()
@@ -227,6 +233,11 @@ class KafkaController:
         await self._maybe_resign()
         await self._elect()
 
+    async def _process_controller_change(self) -> None:
+        await self._maybe_resign()
+        if self.active_id is None and self.client.version.controller.elects_at_missed_deletion:
+            await self._elect()
+
     async def _maybe_resign(self) -> None:
         await self.client.exists(paths.CONTROLLER)
         await self._read_controller()
@@ -243,23 +254,47 @@ class KafkaController:
             await self._read_controller()
             if self.active_id is not None:
                 return
+        elif self.is_active:  # an earlier event has elected it
+            return
         try:
             epoch, version = await self.client.become_controller(self.broker_id, self._now_ms())
-            self.context.epoch, self.context.epoch_version = epoch, version
-            self.active_id = self.broker_id
+            self._begin_term(epoch, version)
             await self._fail_over()
         except ControllerMovedError:
             await self._maybe_resign()
-        except (ZooKeeperRefused, ZnodeError) as problem:
+        except (ZooKeeperRefused, ZnodeError, _ChannelsOpenError) as problem:
             self._log.record("failover failed", "", str(problem))
             await self._trigger_move()
 
-    async def _trigger_move(self) -> None:
-        """Resign and delete `/controller` after a failed failover, so that another broker is elected.
+    def _begin_term(self, epoch: int, version: int) -> None:
+        """Become active with a new controller epoch.
 
-        If the znode is gone or names another broker, Kafka 2.1 and later keep the state of the failed term until the
-        next failover overwrites it (triggerControllerMove); here the broker resigns in every release.
+        Raises:
+            _ChannelsOpenError: a failed failover has left its channels open (0.9 to 0.10).
         """
+        channels_open = self._acts_in_failed_term and self._channels.is_open
+        fails = channels_open and self.client.version.controller.fails_with_open_channels
+        if self._acts_in_failed_term and not fails:
+            self._end_term()
+        self.context.epoch, self.context.epoch_version = epoch, version
+        self.active_id = self.broker_id
+        if fails:
+            raise _ChannelsOpenError("the channels of the failed term are open")
+
+    async def _trigger_move(self) -> None:
+        """Delete `/controller` after a failed failover, so that another broker is elected; from 0.11 on resign first.
+
+        0.8.0 keeps the znode. Up to 0.10 the broker keeps the handlers and the state of the failed term. If the znode
+        is gone or names another broker, Kafka 2.1 and later keep the state of the failed term until the next failover
+        overwrites it (triggerControllerMove); here the broker resigns in every release from 0.11 on.
+        """
+        rule = self.client.version.controller.failed_failover
+        if rule == "stays":
+            return
+        if rule == "moves":
+            self.active_id, self._acts_in_failed_term = None, True
+            await self.client.fenced([Delete(paths.CONTROLLER, ANY_VERSION)], self.context.epoch_version)
+            return
         was_active, version = self.is_active, self.context.epoch_version
         await self._read_controller()
         if was_active and self.is_active:
@@ -278,9 +313,9 @@ class KafkaController:
         assert not context.topic_ids, "the controller has topics of an earlier term"
         await self._set_up_features()
         self._register_child_handlers()
-        self._on_creation(paths.PREFERRED_ELECTION, "preferred election by znode", self.elections.process_znode)
+        self._on_request(paths.PREFERRED_ELECTION, "preferred election by znode", self.elections.process_znode)
         await client.exists(paths.PREFERRED_ELECTION)
-        self._on_creation(paths.REASSIGN_PARTITIONS, "reassignment by znode", self.reassignments.process_znode)
+        self._on_request(paths.REASSIGN_PARTITIONS, "reassignment by znode", self.reassignments.process_znode)
         await client.exists(paths.REASSIGN_PARTITIONS)
         for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
             found = await client.children(path)
@@ -292,8 +327,12 @@ class KafkaController:
         await self.replicas.start()
         await self.partitions.start()
         await self.reassignments.initialise()
-        await self._deletion.resume()
-        await self.elections.process_pending()
+        if version.controller.deletes_topics_last:
+            await self.elections.process_pending()
+            await self._deletion.begin()
+        else:
+            await self._deletion.begin()
+            await self.elections.process_pending()
         self._log.record("ready", "", f"epoch {context.epoch}")
         if self._config.boolean("auto.leader.rebalance.enable"):
             self._rebalance = self._process.call_later(FIRST_REBALANCE_US, self._put_rebalance)
@@ -342,12 +381,18 @@ class KafkaController:
         for path in self._brokers.watch(sorted(context.brokers)):
             await client.exists(path)
         await read_states(context, client, context.all_rows())
-        await self.reassignments.load()
         for broker in sorted(context.brokers):
             self._channels.add_broker(broker)
+        await self.elections.load()
+        await self.reassignments.load()
 
     def _resign(self) -> None:
-        """Remove all handlers, timers, channels and state of an active controller (onControllerResignation)."""
+        """End the term of a controller (onControllerResignation)."""
+        if self._end_term():
+            self._log.record("resigned")
+
+    def _end_term(self) -> bool:
+        """Remove all handlers, timers, channels and state of a term; return whether there was one."""
         for path in (paths.BROKER_IDS, paths.TOPICS, paths.DELETE_TOPICS, paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
             self._session.child_handlers.pop(path, None)
         for path in (paths.PREFERRED_ELECTION, paths.REASSIGN_PARTITIONS):
@@ -363,12 +408,16 @@ class KafkaController:
         self._rebalance = self._token_check = None
         self._channels.shut_down()
         was_controller = self.context.epoch != 0
-        self.context.reset()
-        if was_controller:
-            self._log.record("resigned")
+        self.context.reset(keeps_requests=self.client.version.controller.keeps_requests)
+        self._acts_in_failed_term = False
+        return was_controller
 
-    def _on_creation(self, path: str, name: str, work: Work) -> None:
-        self._session.data_handlers[path] = self._events.watcher(EventType.NODE_CREATED, name, work)
+    def _on_request(self, path: str, name: str, work: Work) -> None:
+        """Handle the creation of a request znode, before 1.1 also a change of its data."""
+        kinds = {EventType.NODE_CREATED}
+        if self.client.version.controller.handles_changed_requests:
+            kinds.add(EventType.NODE_DATA_CHANGED)
+        self._session.data_handlers[path] = self._events.watcher(kinds, name, work)
 
     def _on_deletion_response(self, broker: int, partitions: Sequence[TopicPartition], response: Any) -> None:
         work = partial(self._deletion.process_response, broker, partitions, response)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from simzk.simulation import Future, Queue, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from simzk.errors import ZnodeError
     from simzk.kafka.requests import Error
@@ -78,11 +78,11 @@ class ControllerEventManager:
         self._waiting.append(event)
         self._queue.put(event)
 
-    def watcher(self, kind: EventType, name: str, work: Work) -> Callable[[EventType], None]:
-        """Return a watcher that adds an event at each notification of one kind."""
+    def watcher(self, kinds: Collection[EventType], name: str, work: Work) -> Callable[[EventType], None]:
+        """Return a watcher that adds an event at each notification of some kinds."""
 
         def handle(notified: EventType) -> None:
-            if notified == kind:
+            if notified in kinds:
                 self.put(name, work)
 
         return handle

@@ -1,7 +1,10 @@
 """Leader elections, controlled shutdowns and ISR changes that operators, brokers and timers request.
 
 Rules of elections (docs/reference/kafka.md §2.12, §2.14):
-  - a preferred election by znode ends with the deletion of the znode, whatever its result;
+  - a preferred election by znode ends with the deletion of the znode, whatever its result. Before 2.2 a partition
+    without a leader in the controller's cache makes the election fail, and the znode stays. Up to 0.10 the controller
+    then remembers all its partitions: it ignores them in later requests, elects no leaders automatically, and its next
+    failovers fail (recorded);
   - the automatic rebalance (checkAndTriggerAutoLeaderRebalance) counts partitions by preferred broker. Where another
     broker leads more than `leader.imbalance.per.broker.percentage` of them, the preferred broker is elected for those
     that it can lead now (before 2.6: for all, if it is live). Up to 3.3 it pauses while any partition is being
@@ -23,8 +26,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.errors import ZnodeError
 from simzk.jvm.hash_codes import product_hash
-from simzk.jvm.scala_collections import SMALL, ScalaSet, immutable_order, mutable_order
+from simzk.jvm.scala_collections import SMALL, ScalaSet, immutable_order, mutable_order, mutable_set_order
 from simzk.kafka import paths
 from simzk.kafka.controller.state_machines import ControllerPart, Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.controller.reassignment import Reassignments
+    from simzk.kafka.controller.topic_deletion import TopicDeletion
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import BoolArray, IntArray
@@ -65,29 +70,114 @@ _FAILURE = {
 }
 
 
+@dataclass(eq=False)
 class LeaderElections(ControllerPart):
-    """Elections requested by znode, by API or by the rebalance timer."""
+    """Elections requested by znode, by API or by the rebalance timer.
+
+    Args:
+        deletion: deletions of topics, which a preferred election halts up to 0.10.
+    """
+
+    _deletion: TopicDeletion
 
     async def process_znode(self) -> None:
         """Handle the creation of `/admin/preferred_replica_election`."""
-        if await self._client.exists(paths.PREFERRED_ELECTION):
-            again = self._client.version.rules.preferred_again
-            errors = await self.elect(await self._read_znode(), Strategy.PREFERRED, again=again)
-            unknown = [p for p, error in errors.items() if error == Error.UNKNOWN_TOPIC_OR_PARTITION]
-            for partition in unknown:
-                request = f"preferred election of {partition}"
-                self._log.record_refusal(paths.PREFERRED_ELECTION, request, Error.UNKNOWN_TOPIC_OR_PARTITION)
-            if not unknown or not self._client.version.controller.fails_on_unknown_partition:
-                await self._delete_znode()
+        context, version = self._context, self._client.version
+        if not await self._client.exists(paths.PREFERRED_ELECTION):
+            return
+        requested = await self._read_znode()
+        if version.controller.keeps_requests:
+            new = partition_set(requested, context.collections)
+            new = new.filter(lambda p: p not in context.pending_elections and p.topic not in context.to_be_deleted)
+            await self._elect_and_forget(list(new))
+            return
+        await self.elect(requested, Strategy.PREFERRED, again=version.rules.preferred_again)
+        failed = self._failing(requested)
+        if not failed or not version.controller.fails_on_unknown_partition:
+            await self._delete_znode()
+
+    async def load(self) -> None:
+        """Read the pending elections at a failover, before leaders are elected (0.8.1 to 0.10)."""
+        if self._client.version.controller.reads_elections_first:
+            self._context.pending_elections.update(dict.fromkeys(self._pending(await self._read_znode())))
 
     async def process_pending(self) -> None:
-        """Carry out the elections in the znode at a failover, and delete it."""
+        """Carry out the elections in the znode at a failover, and delete it.
+
+        Up to 0.10 the controller also resumes the elections that failed in its earlier terms.
+
+        Raises:
+            ZnodeError: a partition without a leader in the controller's cache makes the failover fail (before 2.2).
+        """
+        context, rules = self._context, self._client.version.controller
+        if not rules.reads_elections_first:
+            pending = self._pending(await self._read_znode())
+            if not rules.keeps_requests:
+                pending = [partition for partition in pending if partition.topic not in context.to_be_deleted]
+                await self._partitions.handle(pending, PartitionState.ONLINE, Strategy.PREFERRED)
+                await self._delete_znode()
+                return
+            context.pending_elections.update(dict.fromkeys(pending))
+        hash_of = context.collections.partition_hash
+        remembered = mutable_set_order(context.pending_elections, context.scala, hash_of)
+        failed = await self._elect_and_forget(list(partition_set(remembered, context.collections)))
+        if failed:
+            raise self._no_leader(failed[0])
+
+    def _pending(self, requested: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Return the known partitions of a request that the preferred replica does not lead yet."""
+        context, rules = self._context, self._client.version.controller
+        pending = []
+        for partition in requested:
+            state = context.leadership(partition)
+            if not context.has_partition(partition):
+                if rules.fails_on_unknown_pending:
+                    raise self._no_leader(partition)
+            elif state is None and rules.fails_on_unknown_partition:
+                raise self._no_leader(partition)
+            elif state is None or state.leader != context.assignment(partition).replicas[0]:
+                pending.append(partition)
+        return pending
+
+    def _no_leader(self, partition: TopicPartition) -> ZnodeError:
+        what = f"{partition} has no leader that the controller knows"
+        return ZnodeError(what, where=paths.PREFERRED_ELECTION, right="partitions with a leader")
+
+    async def _elect_and_forget(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Elect preferred replicas and delete the znode (onPreferredReplicaElection up to 0.10).
+
+        A partition without a leader in the controller's cache makes Kafka throw before it deletes the znode, and
+        before it forgets the partitions.
+
+        Returns:
+            the partitions that made it fail.
+        """
         context = self._context
-        requested = [p for p in await self._read_znode() if p.topic not in context.to_be_deleted]
-        done = [p for p in requested if (s := context.leadership(p)) and s.leader == context.assignment(p).replicas[0]]
-        pending = [p for p in requested if p not in done and context.has_partition(p)]
-        await self._partitions.handle(pending, PartitionState.ONLINE, Strategy.PREFERRED)
-        await self._delete_znode()
+        topics = dict.fromkeys(partition.topic for partition in partitions)
+        context.pending_elections.update(dict.fromkeys(partitions))
+        self._deletion.mark_ineligible(topics)
+        known = [partition for partition in partitions if context.has_partition(partition)]
+        await self._partitions.handle(known, PartitionState.ONLINE, Strategy.PREFERRED)
+        failed = self._failing(partitions)
+        if not failed:
+            await self._delete_znode()
+            for partition in partitions:
+                context.pending_elections.pop(partition, None)
+            await self._deletion.resume_topics(topics)
+        return failed
+
+    def _failing(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions without a leader in the controller's cache, and record those that are unknown."""
+        context = self._context
+        failing = []
+        for partition in partitions:
+            if not context.has_partition(partition):
+                request, error = f"preferred election of {partition}", Error.UNKNOWN_TOPIC_OR_PARTITION
+                self._log.record_refusal(paths.PREFERRED_ELECTION, request, error)
+            elif context.leadership(partition) is not None:
+                continue
+            failing.append(partition)
+        return failing
 
     async def elect(
         self, partitions: Sequence[TopicPartition] | None, strategy: Strategy, *, again: bool = False
@@ -127,6 +217,8 @@ class LeaderElections(ControllerPart):
         found = imbalance(heads, table.states(rows))
         for broker in found.brokers(percentage):
             if context.being_reassigned and not self._client.version.controller.rebalances_during_reassignment:
+                continue
+            if context.pending_elections:
                 continue
             eligible = self._eligible(broker, rows[found.misplaced & (heads == broker)])
             await self._partitions.handle_rows(

@@ -13,6 +13,8 @@ Rules up to Kafka 2.3, by `/admin/reassign_partitions` alone:
   - while the target is not in sync, the topic znode lists target and old replicas together without a distinction, so a
     new controller learns the target from the admin znode;
   - the admin znode lists the reassignments in progress and is deleted with the last; deleting it by hand stops none;
+  - up to 0.10 the controller keeps its list over its terms: elected again, it resumes reassignments that another
+    controller has completed since (recorded);
   - the only validation is that the partition exists, up to 0.10.0 also that all target brokers are live. A target equal
     to the present assignment is dropped, and nothing can be cancelled;
   - an empty target leaves the partition without replicas, and a broker named twice stays twice in the znode (recorded);
@@ -350,11 +352,16 @@ class LegacyReassignments(Reassignments):
         await self._trigger(mutable_partitions(context.being_reassigned, context.collections))
 
     async def process_znode(self) -> None:
-        """Handle the creation of `/admin/reassign_partitions`."""
+        """Handle the creation of `/admin/reassign_partitions`, before 1.1 also a change of its data.
+
+        A change is handled for partitions that are not being reassigned already: the controller writes the znode too.
+        """
         context = self._context
         if not await self._client.exists(paths.REASSIGN_PARTITIONS):
             return
         requested = await self._client.requested_reassignment()
+        if self._client.version.controller.handles_changed_requests:
+            requested = {p: target for p, target in requested.items() if p not in context.being_reassigned}
         context.being_reassigned.update(requested)
         await self._trigger(self._as_read(requested))
 
@@ -365,10 +372,12 @@ class LegacyReassignments(Reassignments):
             return mutable_partitions(requested, collections)
         return list(partition_set(requested, collections))
 
-    def _listed(self) -> list[TopicPartition]:
-        """Return the partitions being reassigned in the order in which the znode is written."""
-        context = self._context
-        return list(partition_set(self._as_read(context.being_reassigned), context.collections))
+    async def _listed(self) -> Requested:
+        """Return the reassignments from which `_finish` removes some, in the order in which the znode is written."""
+        context, present = self._context, self._context.being_reassigned
+        if self._client.version.controller.rereads_reassignments:
+            present = await self._client.requested_reassignment()
+        return {p: present[p] for p in partition_set(self._as_read(present), context.collections)}
 
     async def process_api(
         self, targets: Mapping[TopicPartition, tuple[int, ...] | None]
@@ -453,6 +462,7 @@ class LegacyReassignments(Reassignments):
         for leaving in [partitions] if together else [{partition: None} for partition in partitions]:
             for partition in leaving:
                 self._unwatch(partition)
-            left = {p: context.being_reassigned[p] for p in self._listed() if p not in leaving}
+            left = {p: target for p, target in (await self._listed()).items() if p not in leaving}
             await self._write_znode(left)
-            context.being_reassigned = left
+            for partition in leaving:
+                context.being_reassigned.pop(partition, None)

@@ -216,6 +216,36 @@ class ControllerRules:
     """The automatic rebalance skips partitions that the preferred replica cannot lead (KAFKA-9866)."""
     fails_on_unknown_partition: bool = before((2, 2))
     """A preferred election that names an unknown partition never deletes its znode (recorded)."""
+    fails_on_unknown_pending: bool = before((0, 8, 1))
+    """A failover fails at a pending preferred election of an unknown partition; later ones drop it (recorded)."""
+    reads_elections_first: bool = since((0, 8, 1), before=(0, 11))
+    """A failover reads the pending preferred elections before the state machines start (§2.3)."""
+    keeps_requests: bool = before((0, 11))
+    """Preferred elections that failed, and reassignments, stay in the memory of a former controller (recorded)."""
+    failed_failover: Literal["stays", "moves", "resigns"] = by_release(
+        {OLDEST: "stays", (0, 8, 1): "moves", (0, 11): "resigns"}
+    )
+    """What a controller does when its failover throws (§2.2, recorded).
+
+    `stays`: it keeps `/controller` and processes events; `moves`: it deletes `/controller` and processes events of its
+    old term until its session expires or it is elected again; `resigns`: it removes its handlers and state first.
+    """
+    rereads_reassignments: bool = before((1, 1))
+    """A partition is removed from `/admin/reassign_partitions` as the znode is then, not as the cache is (recorded)."""
+    handles_changed_requests: bool = before((1, 1))
+    """A change of `/admin/reassign_partitions` and of the election znode is a request as their creation is (recorded).
+
+    The listeners of zkclient do not distinguish them.
+    """
+    fails_with_open_channels: bool = since((0, 9), before=(0, 11))
+    """Each failover after a failed one of the same session fails too, as it opens channels (recorded).
+
+    The failed one has left its channels open, whose metrics cannot be registered twice.
+    """
+    elects_at_missed_deletion: bool = before((1, 1))
+    """A change of `/controller` that finds the znode missing starts an election (zkclient, recorded)."""
+    deletes_topics_last: bool = before((0, 11))
+    """Topics are deleted by a thread, which a failover starts as its last step."""
     fails_on_invalid_json: bool = before((1, 1))
     """A preferred election that is no JSON never deletes its znode (recorded)."""
     counts_preferred_imbalance: bool = since((2, 7))
