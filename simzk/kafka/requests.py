@@ -182,10 +182,14 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """Fetch by a follower: a full one names all partitions, later ones only changes (KIP-227)."""
+    """Fetch by a follower: a full one names all partitions, later ones only changes (KIP-227).
+
+    `fenced`: whether the leader compares the leader epochs of the named partitions with its own (KIP-320).
+    """
 
     replica_id: int
     full: bool
+    fenced: bool
     changed: tuple[FetchedPartition, ...]
     forgotten: tuple[TopicPartition, ...]
 

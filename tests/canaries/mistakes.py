@@ -360,6 +360,30 @@ MISTAKES: dict[str, Mistake] = {
         "        present = found.version >= 0\n",
         "kafka/test_transitions.py::test_the_state_of_a_later_controller_is_not_overwritten[1.1]",
     ),
+    "a leader fences fetches in every release": Mistake(
+        "kafka/broker/fetching.py",
+        "leader_epoch = fetched.leader_epoch if partition in session.fenced else None",
+        "leader_epoch = fetched.leader_epoch",
+        "kafka/test_woken_brokers.py::test_a_woken_follower_joins_isrs_before_it_registers_up_to_2_4[2.4-True]",
+    ),
+    "an ISR write ends with its session in every release": Mistake(
+        "kafka/broker/isr_changes.py",
+        "call = session.call_across_sessions if rules.retries_across_sessions else session.call",
+        "call = session.call",
+        "kafka/test_woken_brokers.py::test_a_woken_leader_tries_to_shrink_isrs_up_to_1_0[0.10.2-True]",
+    ),
+    "a broker that cannot start lets its session expire": Mistake(
+        "kafka/broker/broker.py",
+        "            await self._exit()\n",
+        "            self._end_process()\n",
+        "kafka/test_failures.py::test_a_broker_that_cannot_start_closes_its_session[2.4]",
+    ),
+    "a lost connection is opened again within a second": Mistake(
+        "kafka/zookeeper_client/session.py",
+        "pause_ms = SAME_SERVER_PAUSE_MS + self._pauses.below(RANDOM_PAUSE_MAX_MS)",
+        "pause_ms = self._pauses.below(RANDOM_PAUSE_MAX_MS)",
+        "kafka/test_session.py::test_a_lost_connection_is_opened_again_after_one_to_two_seconds",
+    ),
     "a broker that stops begins to follow": Mistake(
         "kafka/broker/fetching.py",
         "follows = leader not in (-1, own_id) and not self._is_shutting_down()",
@@ -368,7 +392,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "followers are fetched in the order in which they were told of": Mistake(
         "kafka/broker/fetching.py",
-        "ordered = self._changed if len(self._changed) < 2 else self._in_order(list(self.following))",
+        "ordered = self._changed if len(self._changed) < 2 else order_fetched(list(self.following), self._orders)",
         "ordered = self._changed",
         _STORIES + "[first-2.4.1-j-restart-broker2]",
     ),

@@ -203,7 +203,7 @@ class Broker:
         self.fetchers = Fetchers(process, environment.connections, self.replicas, version, lambda: self.stopping)
         self.proposals = self._isr_proposals()
         wait_us = config.integer("replica.fetch.wait.max.ms") * 1000
-        self.fetch_sessions = FetchSessions(process, self.replicas, wait_us)
+        self.fetch_sessions = FetchSessions(process, self.replicas, version, wait_us)
         self.producing = Producing(process, version, self.replicas, lambda p: self.fetch_sessions.complete_fetches([p]))
         self.replicas.on_watermark = self._on_watermark
         self.replicas.on_leadership = self.producing.complete_waiting

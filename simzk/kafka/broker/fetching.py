@@ -4,6 +4,10 @@ Rules of this module:
   - a request names only what changed since the last one: new partitions, log end offsets, removed partitions;
   - the leader responds at once if it has records or errors for the follower, else after `replica.fetch.wait.max.ms`;
   - a response has the high watermarks that rose since the last one. They alone do not complete a waiting request;
+  - the leader fences a partition by leader epoch if the request names it (2.1), or the session has cached it (2.5).
+    Otherwise a fetch counts although the follower has missed a LeaderAndIsr in which the leader stayed, such as that of
+    its own removal from the ISR;
+  - a follower's progress is noted when its request arrives, not when the waiting request is completed;
   - a broken connection, or a restart of the leader, ends the session: the next request names all partitions;
   - a broker that is shutting down follows no new leader epoch (ReplicaManager.makeFollowers, all releases); it goes on
     to fetch what it followed before.
@@ -33,9 +37,8 @@ from simzk.simulation import Future, Process, Task, Timer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from simzk.jvm.scala_collections import Scala
     from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
-    from simzk.kafka.releases.profile import FetchOrder, KafkaVersion
+    from simzk.kafka.releases.profile import KafkaVersion, OrderRules
 
 BACKOFF_US = 1_000_000
 """`replica.fetch.backoff.ms`: 1 s by default."""
@@ -53,9 +56,10 @@ class Fetcher:
         connections: Connections,
         leader: int,
         replicas: ReplicaLogs,
-        in_order: Callable[[Sequence[TopicPartition]], Sequence[TopicPartition]],
+        version: KafkaVersion,
     ) -> None:
-        self._in_order = in_order
+        self._orders = version.orders
+        self._fenced = version.broker.fetches_have_leader_epochs
         self._process = process
         self._connections = connections
         self._leader = leader
@@ -112,14 +116,16 @@ class Fetcher:
     def _request(self) -> FetchRequest:
         """Return the next request; partitions added before its response go with a later one."""
         changed = []
-        ordered = self._changed if len(self._changed) < 2 else self._in_order(list(self.following))
+        ordered = self._changed if len(self._changed) < 2 else order_fetched(list(self.following), self._orders)
         for partition in ordered:
             if partition not in self._changed:
                 continue
             replica = self._replicas.replicas.get(partition)
             if replica is not None:
                 changed.append(FetchedPartition(partition, self.following[partition], replica.log_end))
-        request = FetchRequest(self._replicas.broker_id, self._full, tuple(changed), tuple(self._forgotten))
+        request = FetchRequest(
+            self._replicas.broker_id, self._full, self._fenced, tuple(changed), tuple(self._forgotten)
+        )
         self._full = False
         self._changed = {}
         self._forgotten = {}
@@ -146,12 +152,14 @@ class Fetcher:
 class _Session:
     """Fetch session of one follower at its leader, with its waiting request.
 
-    `grown` are partitions whose log grew since the last response, `risen` those whose high watermark did.
+    `fenced` are partitions of which the leader compares the leader epoch, `due` those whose log or leader epoch changed
+    since the last request, `risen` those whose high watermark rose since the last response.
     """
 
     follower: int
     partitions: dict[TopicPartition, FetchedPartition] = field(default_factory=dict)
-    grown: dict[TopicPartition, None] = field(default_factory=dict)
+    fenced: dict[TopicPartition, None] = field(default_factory=dict)
+    due: dict[TopicPartition, None] = field(default_factory=dict)
     risen: dict[TopicPartition, None] = field(default_factory=dict)
     respond: Respond | None = None
     timer: Timer | None = None
@@ -163,6 +171,7 @@ class FetchSessions:
 
     _process: Process
     _replicas: ReplicaLogs
+    _version: KafkaVersion
     _wait_us: int
     _sessions: dict[int, _Session] = field(default_factory=dict, init=False)
 
@@ -179,15 +188,26 @@ class FetchSessions:
         for partition in request.forgotten:
             session.partitions.pop(partition, None)
         self._replicas.on_fetch(request.replica_id, is_full=request.full)
-        grown, session.grown = session.grown, {}
+        if not self._version.broker.fetch_sessions_keep_leader_epochs:
+            session.fenced = {}
         for fetched in request.changed:
+            if request.fenced:
+                session.fenced[fetched.partition] = None
             before = session.partitions.get(fetched.partition)
             if before is None or before.leader_epoch != fetched.leader_epoch:
                 session.risen[fetched.partition] = None
             session.partitions[fetched.partition] = fetched
         session.respond = respond
-        if not self._serve_changed(session, [*(fetched.partition for fetched in request.changed), *grown]):
+        due = list(dict.fromkeys([*(fetched.partition for fetched in request.changed), *self._take_due(session)]))
+        if not self._serve_changed(session, due, is_new=True):
             session.timer = self._process.call_later(self._wait_us, lambda: self._complete(session, {}, {}))
+
+    def _take_due(self, session: _Session) -> list[TopicPartition]:
+        """Return the cached partitions that are due, in the order of the fetch."""
+        due, session.due = session.due, {}
+        if len(due) < 2:
+            return list(due)
+        return [p for p in order_fetched(list(session.partitions), self._version.orders) if p in due]
 
     def on_watermark(self, partition: TopicPartition) -> None:
         """Return a high watermark that rose with the next response to each follower."""
@@ -199,19 +219,22 @@ class FetchSessions:
         """Complete waiting fetches of partitions whose log grew or whose leader changed."""
         changed = list(partitions)
         for session in self._sessions.values():
-            if session.respond is None:
-                session.grown.update(dict.fromkeys(p for p in changed if p in session.partitions))
-            else:
-                self._serve_changed(session, changed)
+            session.due.update(dict.fromkeys(p for p in changed if p in session.partitions))
+            if session.respond is not None:
+                self._serve_changed(session, changed, is_new=False)
 
-    def _serve_changed(self, session: _Session, partitions: Iterable[TopicPartition]) -> bool:
-        """Complete a waiting fetch if some partitions have records or errors for it; return whether they have."""
+    def _serve_changed(self, session: _Session, partitions: Iterable[TopicPartition], *, is_new: bool) -> bool:
+        """Complete a new or waiting fetch if there are records or errors for it; return whether there are."""
         log_ends: dict[TopicPartition, int] = {}
         errors: dict[TopicPartition, Error] = {}
         for partition in dict.fromkeys(partitions):
             if (fetched := session.partitions.get(partition)) is None:
                 continue
-            result = self._replicas.fetch(partition, session.follower, fetched.leader_epoch, fetched.log_end)
+            leader_epoch = fetched.leader_epoch if partition in session.fenced else None
+            if is_new:
+                result = self._replicas.fetch(partition, session.follower, leader_epoch, fetched.log_end)
+            else:
+                result = self._replicas.fetchable_end(partition, session.follower, leader_epoch)
             if isinstance(result, Error):
                 errors[partition] = result
             elif result != fetched.log_end:
@@ -262,7 +285,7 @@ class Fetchers:
         """Move partitions whose leader or leader epoch changed to the fetcher of the leader."""
         own_id = self._replicas.broker_id
         by_partition = {replica.partition: replica for replica in changed}
-        for partition in order_added(by_partition, self._version.orders.fetches, self._version.orders.scala):
+        for partition in order_added(by_partition, self._version.orders):
             replica = by_partition[partition]
             leader = replica.state.leader
             follows = leader not in (-1, own_id) and not self._is_shutting_down()
@@ -272,32 +295,30 @@ class Fetchers:
             if follows:
                 self._fetcher(leader).follow(replica.partition, replica.state.leader_epoch)
 
-    def _in_order(self, followed: Sequence[TopicPartition]) -> list[TopicPartition]:
-        return order_fetched(followed, self._version.orders.fetches, self._version.orders.scala)
-
     def _fetcher(self, leader: int) -> Fetcher:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
-            fetcher = Fetcher(self._process, self._connections, leader, self._replicas, self._in_order)
+            fetcher = Fetcher(self._process, self._connections, leader, self._replicas, self._version)
             self._fetchers[leader] = fetcher
         return fetcher
 
 
-def order_added(partitions: Iterable[TopicPartition], fetches: FetchOrder, scala: Scala) -> list[TopicPartition]:
+def order_added(partitions: Iterable[TopicPartition], orders: OrderRules) -> list[TopicPartition]:
     """Return the partitions to follow of one LeaderAndIsr, in the order in which fetchers add them."""
-    return immutable_order(partitions, scala, _keys(fetches, scala).partition_hash)
+    return immutable_order(partitions, orders.scala, _keys(orders).partition_hash)
 
 
-def order_fetched(followed: Sequence[TopicPartition], fetches: FetchOrder, scala: Scala) -> list[TopicPartition]:
+def order_fetched(followed: Sequence[TopicPartition], orders: OrderRules) -> list[TopicPartition]:
     """Return the followed partitions of one leader, in the order in which it handles them in a fetch.
 
     They are given in the order in which the fetcher added them.
 
+    >>> from simzk.kafka.releases.versions import kafka_version
     >>> followed = [TopicPartition("b", 1), TopicPartition("a", 0), TopicPartition("b", 0)]
-    >>> [str(partition) for partition in order_fetched(followed, "by topic", "2.12")]
+    >>> [str(partition) for partition in order_fetched(followed, kafka_version("2.4").orders)]
     ['b-1', 'b-0', 'a-0']
     """
-    keys = _keys(fetches, scala)
+    keys, fetches, scala = _keys(orders), orders.fetches, orders.scala
     if fetches == "by topic":
         return _by_topic(immutable_order(followed, scala, keys.partition_hash))
     fetched = mutable_order(followed, scala, keys.partition_hash)
@@ -318,8 +339,8 @@ def order_fetched(followed: Sequence[TopicPartition], fetches: FetchOrder, scala
     return immutable_order(on_wire, scala, keys.partition_hash)
 
 
-def _keys(fetches: FetchOrder, scala: Scala) -> Collections:
-    return Collections(scala, fetches in ("scala's maps", "java's maps"))
+def _keys(orders: OrderRules) -> Collections:
+    return Collections(orders.scala, orders.fetches in ("scala's maps", "java's maps"))
 
 
 def _grouped(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:

@@ -9,7 +9,8 @@ Rules of this module (Partition, AlterPartitionManager; KIP-497; docs/reference/
   - the error of a partition decides about a retry (`outcome_of`; Partition.handleAlterPartitionError);
   - up to 2.6 a leader writes the state znode, conditional on the version that it knows, with the controller epoch of
     the last LeaderAndIsr. Since 0.8.2 a write that fails counts as done if the znode holds the same data (KAFKA-1382);
-    after any other failure it does not write again until the next LeaderAndIsr;
+    after any other failure it does not write again until the next LeaderAndIsr. Up to 1.0 a write that waits while the
+    session expires is sent in the next session: so a leader that was paused tries to remove its followers, in vain;
   - from 0.9 to 2.6 leaders announce their writes in one znode when none has followed for 5 s, or nothing was announced
     for 60 s; this is checked every 2.5 s.
 """
@@ -324,7 +325,9 @@ class IsrWrites:
     async def _write(self, partition: TopicPartition, changed: LeaderAndIsr) -> LeaderAndIsr | Error:
         """Write a state, conditional on its version; return it with its new version."""
         path, data = paths.state(partition), self._client.version.znodes.encode_state(changed)
-        reply = await self._client.session.call(SetData(path, data, changed.version))
+        session, rules = self._client.session, self._client.version.client
+        call = session.call_across_sessions if rules.retries_across_sessions else session.call
+        reply = await call(SetData(path, data, changed.version))
         if reply.error == Code.OK:
             return changed._replace(version=changed.version + 1)
         rereads = reply.error == Code.BAD_VERSION and self._client.version.broker.accepts_own_isr_after_conflict

@@ -416,23 +416,29 @@ class ReplicaLogs:
             if replica is not None and follower in replica.followers:
                 self._maybe_expand(replica, follower)
 
-    def fetch(self, partition: TopicPartition, follower: int, leader_epoch: int, log_end: int) -> int | Error:
-        """Note the log end offset of a follower; return that of the leader, or why it may not fetch."""
-        replica = self.replicas.get(partition)
-        if replica is None or replica.state.leader != self.broker_id:
-            return Error.NOT_LEADER_OR_FOLLOWER
-        if leader_epoch != replica.state.leader_epoch:
-            return Error.FENCED_LEADER_EPOCH
-        if follower not in replica.followers and self._accepts_unassigned:
-            replica.followers[follower] = FollowerProgress()
-        progress = replica.followers.get(follower)
-        if progress is None:
-            return Error.NOT_LEADER_OR_FOLLOWER
+    def fetch(self, partition: TopicPartition, follower: int, leader_epoch: int | None, log_end: int) -> int | Error:
+        """Note the log end offset of a follower that fetches; return what `fetchable_end` returns."""
+        result = self.fetchable_end(partition, follower, leader_epoch)
+        if isinstance(result, Error):
+            return result
+        replica = self.replicas[partition]
+        progress = replica.followers.setdefault(follower, FollowerProgress())
         progress.log_end = min(log_end, replica.log_end)
         if log_end >= replica.log_end:
             progress.caught_up_us = self._scheduler.now_us
         self._maybe_expand(replica, follower)
         self._advance_watermark(replica)
+        return replica.log_end
+
+    def fetchable_end(self, partition: TopicPartition, follower: int, leader_epoch: int | None) -> int | Error:
+        """Return the log end offset for a follower, or why it may not fetch; None: its request has no leader epoch."""
+        replica = self.replicas.get(partition)
+        if replica is None or replica.state.leader != self.broker_id:
+            return Error.NOT_LEADER_OR_FOLLOWER
+        if leader_epoch not in (None, replica.state.leader_epoch):
+            return Error.FENCED_LEADER_EPOCH
+        if follower not in replica.followers and not self._accepts_unassigned:
+            return Error.NOT_LEADER_OR_FOLLOWER
         return replica.log_end
 
     def set_log_end(self, partition: TopicPartition, leader_epoch: int, log_end: int) -> None:

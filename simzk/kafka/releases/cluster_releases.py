@@ -68,6 +68,8 @@ _STEPS: Final = {
     (3, 9): 1,
 }
 """Number of steps (`-IV0`, `-IV1`, …) of each line's protocol."""
+FETCHED_LEADER_EPOCHS: Final = (2, 1, 0, 2)
+"""KIP-320."""
 FEATURES: Final = (2, 7, 0, 0)
 """KIP-584."""
 ALTER_ISR: Final = (2, 7, 0, 2)
@@ -125,7 +127,11 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
             has_features=znodes.has_features and number >= FEATURES,
             has_topic_ids=znodes.has_topic_ids and number >= TOPIC_IDS,
         ),
-        broker=replace(version.broker, uses_alter_isr=version.broker.uses_alter_isr and number >= ALTER_ISR),
+        broker=replace(
+            version.broker,
+            uses_alter_isr=version.broker.uses_alter_isr and number >= ALTER_ISR,
+            fetches_have_leader_epochs=(version.broker.fetches_have_leader_epochs and number >= FETCHED_LEADER_EPOCHS),
+        ),
         controller=replace(
             version.controller,
             allocates_producer_ids=version.controller.allocates_producer_ids and number >= PRODUCER_IDS,

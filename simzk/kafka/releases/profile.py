@@ -186,6 +186,8 @@ class ClientRules:
     """A broker registers before it stands for election; otherwise registration is the last step of its start (§2.7)."""
     reads_controller_before_election: bool = since((0, 8, 2))
     """A candidate reads `/controller` first and is a candidate only if it is missing (§2.2)."""
+    retries_across_sessions: bool = before((1, 1))
+    """A request that waits while its session expires is sent again in the next one (`retryUntilConnected`)."""
     fences_writes: bool = since((2, 1))
     """Each controller write checks the version of `/controller_epoch`; the election is one multi (KAFKA-6082)."""
 
@@ -305,6 +307,13 @@ class BrokerRules:
     """A producer may ask for any number of acks (§2.8)."""
     answers_produce_on_demotion: bool = since((0, 10, 0))
     """A leader that becomes a follower answers its pending produce requests (§2.8)."""
+    fetches_have_leader_epochs: bool = since((2, 1))
+    """A follower's fetch names its leader epochs, so that the leader can fence it (KIP-320).
+
+    Needs a protocol of 2.1-IV2 too.
+    """
+    fetch_sessions_keep_leader_epochs: bool = since((2, 5))
+    """A leader fences all partitions of a fetch session; before, only those that a request names (KAFKA-9338)."""
     truncates_to_high_watermark: bool = before((0, 11))
     """A follower of a new leader truncates its log to its high watermark (KIP-101)."""
     high_watermark_waits_for_caught_up: bool = since((0, 10, 2))

@@ -121,6 +121,7 @@ class ZooKeeperSession:
         self._exist_watches: dict[str, None] = {}
         self._child_watches: dict[str, None] = {}
         self._first_connection: Future[None] = Future()
+        self._next_session: Future[None] = Future()
         self._between_sessions = False
         self._logging_in = False
         self._on_token: Callable[[bytes], None] = _reject_token
@@ -163,6 +164,14 @@ class ZooKeeperSession:
                 raise SessionExpiredError
             if reply.error != Code.CONNECTION_LOSS:
                 return reply
+
+    async def call_across_sessions(self, request: Request) -> Reply:
+        """Send a request until it is answered, in a new session if the present one expires."""
+        while True:
+            try:
+                return await self.call(request)
+            except SessionExpiredError:
+                await self._next_session
 
     async def call_all(self, requests: Sequence[Request]) -> list[Reply]:
         """Send requests pipelined, retry lost ones, and return the replies in the order of the requests.
@@ -342,6 +351,7 @@ class ZooKeeperSession:
         self._exist_watches.clear()
         self._child_watches.clear()
         self._between_sessions = True
+        self._next_session = Future()
         for sent in waiting:
             sent.reply.set_result(Reply(sent.xid, 0, Code.SESSION_EXPIRED, None))
         self.process.spawn(self._open_new_session(), "new session")
@@ -353,6 +363,7 @@ class ZooKeeperSession:
         self._first_connection = Future()
         self._connect()
         await self._first_connection
+        self._next_session.set_result(None)
         if self.after_new_session is not None:
             self.after_new_session()
 

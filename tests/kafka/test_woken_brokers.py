@@ -1,0 +1,90 @@
+"""Brokers that were paused past the end of their session: what they do before they register again."""
+
+from __future__ import annotations
+
+import pytest
+
+from simzk.kafka.cluster.cluster import KafkaCluster
+from tests.kafka import recorded_transactions
+from tests.kafka.clusters import QUICK, quiet, topic
+
+REJOINED_MS = {
+    "0.8.0": {"u-1": 338},
+    "0.8.2": {"t-4": 490, "t-1": 492, "t-5": 494, "u-2": 495},
+    "0.10.2": {"u-2": 495, "t-5": 497, "t-3": 500, "t-1": 502},
+    "1.1": {"t-4": 40, "t-5": 41, "t-1": 46, "u-2": 49},
+    "2.4": {"u-2": 40, "t-1": 42, "t-5": 53, "t-3": 83},
+}
+"""When a real follower was back in ISRs after SIGCONT, about; it registered 1.2 to 2.0 s after SIGCONT."""
+
+
+def woken_follower(line: str, protocol: str | None = None) -> tuple[bool, bool]:
+    """Pause a follower past its session; return whether it is in the ISR, and registered, 0.6 s after it woke."""
+    with KafkaCluster(line, 3, config=QUICK, boot=False, inter_broker_protocol=protocol) as c:
+        for broker in (1, 2, 3):
+            c.restart(broker)
+            quiet(c)
+        topic(c, "t", {0: [1, 2, 3]})
+        c.pause(3)
+        while 3 in c.state("t", 0).isr:
+            c.run_for(0.1)
+        c.run_for(1)
+        assert c.live_brokers == [1, 2]
+        c.resume(3)
+        c.run_for(0.6)
+        found = 3 in c.state("t", 0).isr, 3 in c.live_brokers
+        quiet(c)
+        assert sorted(c.state("t", 0).isr) == [1, 2, 3]
+        c.check()
+        return found
+
+
+@pytest.mark.parametrize(
+    ("line", "rejoins"),
+    [
+        *[(line, True) for line in ("0.8.0", "0.8.1", "0.8.2", "0.9", "0.10.2", "0.11", "1.1", "2.0", "2.1", "2.4")],
+        *[(line, False) for line in ("2.5", "2.6", "2.7", "3.9")],
+    ],
+)
+def test_a_woken_follower_joins_isrs_before_it_registers_up_to_2_4(line: str, rejoins: bool) -> None:
+    assert all(pause_ms < 600 for pauses_ms in REJOINED_MS.values() for pause_ms in pauses_ms.values())
+    assert woken_follower(line) == (rejoins, False)
+
+
+def test_a_follower_of_an_old_protocol_is_not_fenced() -> None:
+    assert woken_follower("2.8", "2.0") == (True, False)
+    assert woken_follower("2.8", "2.1") == (False, False)
+
+
+SHRUNK_IN_VAIN = {
+    "0.8.2": ["t-3", "t-2"],
+    "0.10.2": ["t-5", "t-3", "t-2", "t-1", "u-2", "u-0", "t-3"],
+}
+"""ISRs that real leaders, woken after their session had expired, tried to shrink to themselves: all BadVersion."""
+
+
+@pytest.mark.parametrize(
+    ("line", "tries"),
+    [
+        *[(line, True) for line in ("0.8.1", "0.8.2", "0.9", "0.10.2", "0.11", "1.0")],
+        *[(line, False) for line in ("0.8.0", "1.1", "2.0", "2.1", "2.4", "2.8", "3.9")],
+    ],
+)
+def test_a_woken_leader_tries_to_shrink_isrs_up_to_1_0(line: str, tries: bool) -> None:
+    with KafkaCluster(line, 3, config=QUICK, boot=False) as c:
+        log = recorded_transactions.Log(c)
+        for broker in (1, 2, 3):
+            c.restart(broker)
+            quiet(c)
+        topic(c, "t", {0: [3, 1, 2], 1: [3, 2, 1]})
+        c.pause(3)
+        c.run_for(22)
+        assert [c.state("t", number).leader for number in (0, 1)] == [1, 2]
+        log.take()
+        c.resume(3)
+        c.run_for(3)
+        failed = [told for told in log.take() if told.who == "b3" and "BadVersion" in told.text]
+        assert sorted(told.paths[0].split("/")[-2] for told in failed) == (["0", "1"] if tries else [])
+        assert all('"isr":[3]' in told.text for told in failed)
+        quiet(c)
+        c.check()
