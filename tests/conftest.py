@@ -53,6 +53,7 @@ SLOW = (
     "tests/conformance/test_reconfig",
     "tests/conformance/test_closing_order",
     "tests/conformance/test_sweep_order",
+    "tests/conformance/test_word_orders",
     "tests/conformance/test_word_whitelist",
     "tests/conformance/test_zk_shell_suite",
     "tests/conformance/test_zoo_cfg",

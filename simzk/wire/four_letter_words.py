@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from simzk.wire import monitoring
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from simzk.wire.monitoring import ConnectionReport, Report
     from simzk.zookeeper.sessions import Session
@@ -210,7 +210,9 @@ def _session_lines(report: Report) -> list[str]:
     sessions = [session for session in map(tracker.get, tracker.ids()) if session is not None]
     tracks_expiry = monitoring.tracks_expiry(report)
     if place is None or not place.has_local:
-        return _session_sets(report, "Session Sets", sessions) if tracks_expiry else _global_sessions(report)
+        if not tracks_expiry:
+            return _global_sessions(report)
+        return _session_sets(report, "Session Sets", sessions, tracker.emptied(report.now_ms))
     local = _session_sets(report, "Local Session Sets", place.local)
     if not tracks_expiry:
         return [*local, *_global_sessions(report)]
@@ -227,8 +229,8 @@ def _global_sessions(report: Report) -> list[str]:
     ]
 
 
-def _session_sets(report: Report, heading: str, sessions: Sequence[Session]) -> list[str]:
-    expiring = monitoring.by_expiry(sessions)
+def _session_sets(report: Report, heading: str, sessions: Sequence[Session], emptied: Iterable[int] = ()) -> list[str]:
+    expiring = monitoring.by_expiry(sessions, emptied)
     lines = [f"{heading} ({len(expiring)})/({len(sessions)}):"]
     for expiry_ms, session_ids in expiring.items():
         lines.append(f"{len(session_ids)} expire at {report.date_of(expiry_ms)}:")

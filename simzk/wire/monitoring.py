@@ -212,19 +212,23 @@ def watch_count(report: Report) -> int:
 
 
 def watched_paths(report: Report) -> dict[int, list[str]]:
-    """Return the paths with data watches by session id; the real server omits child watches (§5)."""
-    paths: dict[int, list[str]] = {}
-    for path, watcher, _ in report.server.watches.data.entries():
-        paths.setdefault(watcher.session_id, []).append(path or "")
-    return paths
+    """Return the paths with data watches by session id; the real server omits child watches (§5).
+
+    A session whose last watch has had its event has none left. Sessions are in the order of their first watches; the
+    real server's is that of identity hashes.
+    """
+    watchers = report.server.watches.data.watchers()
+    return {watcher.session_id: [_shown(path) for path in paths] for watcher, paths in watchers}
 
 
 def watching_sessions(report: Report) -> dict[str, list[int]]:
-    """Return the ids of the sessions with data watches by path (§5)."""
-    sessions: dict[str, list[int]] = {}
-    for path, watcher, _ in report.server.watches.data.entries():
-        sessions.setdefault(path or "", []).append(watcher.session_id)
-    return sessions
+    """Return the ids of the sessions with data watches by path (§5); as above, for the order of sessions."""
+    table = report.server.watches.data
+    return {_shown(path): [watcher.session_id for watcher in table.by_path[path]] for path in table.ordered_paths()}
+
+
+def _shown(path: str | None) -> str:
+    return "null" if path is None else path
 
 
 def tracks_expiry(report: Report) -> bool:
@@ -237,21 +241,30 @@ def expiring_sessions(report: Report) -> dict[int, list[int]]:
     if not tracks_expiry(report):
         return {}
     sessions = report.server.sessions
-    return by_expiry([session for session in map(sessions.get, sessions.ids()) if session is not None])
+    live = [session for session in map(sessions.get, sessions.ids()) if session is not None]
+    return by_expiry(live, sessions.emptied(report.now_ms))
 
 
-def by_expiry(sessions: Iterable[Session]) -> dict[int, list[int]]:
-    """Return the ids of sessions by the time in ms at which they expire, in ascending order."""
-    expiring: dict[int, list[int]] = {}
+def by_expiry(sessions: Iterable[Session], emptied: Iterable[int] = ()) -> dict[int, list[int]]:
+    """Return the ids of sessions by the time in ms at which they expire, in ascending order.
+
+    Args:
+        sessions: the sessions.
+        emptied: times in the future at which no session expires any more.
+    """
+    expiring: dict[int, list[int]] = {expiry_ms: [] for expiry_ms in emptied}
     for session in sessions:
         expiring.setdefault(session.expiry_ms, []).append(session.session_id)
     return dict(sorted(expiring.items()))
 
 
 def ephemeral_paths(report: Report) -> dict[int, list[str]]:
-    """Return the paths of ephemeral znodes by session id."""
+    """Return the paths of ephemeral znodes by session id, both in the real server's order.
+
+    A session is listed from its first ephemeral to its end.
+    """
     tree = report.server.tree
-    return {session_id: tree.ephemerals_of(session_id) for session_id in tree.ephemerals}
+    return {session_id: tree.ephemerals_of(session_id, copied=False) for session_id in tree.owners}
 
 
 def counters(report: Report) -> dict[str, int]:

@@ -62,6 +62,7 @@ class SessionTracker:
         self._next_id = first_id
         self._sessions: dict[int, Session] = {}
         self._buckets: dict[int, dict[int, Session]] = {}
+        self._emptied: set[int] = set()  # times of buckets that lost all sessions, as the real server keeps them
         self._first_ms: int | None = None
 
     def __len__(self) -> int:
@@ -131,6 +132,7 @@ class SessionTracker:
             bucket.pop(session.session_id, None)
             if not bucket:
                 del self._buckets[session.expiry_ms]
+                self._emptied.add(session.expiry_ms)
                 if session.expiry_ms == self._first_ms:
                     # `min` is cheap: there are at most (longest timeout / tick) buckets, a few dozen.
                     self._first_ms = min(self._buckets, default=None)
@@ -139,8 +141,13 @@ class SessionTracker:
         """Return the time of the next expiry unless sessions are touched, or None."""
         return self._first_ms
 
+    def emptied(self, now_ms: int) -> list[int]:
+        """Return the times in the future of buckets without sessions that had some."""
+        return [expiry_ms for expiry_ms in self._emptied if expiry_ms > now_ms and expiry_ms not in self._buckets]
+
     def due(self, now_ms: int) -> list[Session]:
         """Return the sessions that have expired by now, in order of their tick."""
+        self._emptied = {expiry_ms for expiry_ms in self._emptied if expiry_ms > now_ms}
         return [
             session
             for expiry_ms in sorted(self._buckets)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from simzk.jvm.hash_codes import long_hash
 from simzk.jvm.hash_map import ConcurrentHashSet, HashOrderedSet
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ_ACL, ACLCache
@@ -237,6 +238,7 @@ class DataTree:
         self.quotas: Quotas = Quotas(self.find)
         self._loaded_root_bytes = 0
         self.ephemerals: dict[int, HashOrderedSet] = {}
+        self.owners: ConcurrentHashSet[int] = ConcurrentHashSet(long_hash)
         self.containers: ConcurrentHashSet[str] = ConcurrentHashSet()
         self.ttls: ConcurrentHashSet[str] = ConcurrentHashSet()
         self._nodes[""] = self._nodes["/"] = Znode(b"", OPEN_ACL, 0, 0, 0)
@@ -392,6 +394,7 @@ class DataTree:
             owned = self.ephemerals.get(owner)
             if owned is None:
                 owned = self.ephemerals[owner] = HashOrderedSet(EPHEMERALS_CAPACITY)
+                self.owners.add(owner)
             owned.add(path)
 
     def _disown(self, path: str, owner: int) -> None:
@@ -463,6 +466,7 @@ class DataTree:
         # Old logs list no paths: delete what the session still owns (DataTree.killSession).
         changes += [self._delete_ephemeral(path, transaction) for path in self.ephemerals_of(transaction.session_id)]
         self.ephemerals.pop(transaction.session_id, None)
+        self.owners.discard(transaction.session_id)
         return Applied(None, tuple(changes))
 
     def _delete_ephemeral(self, path: str, transaction: txns.Transaction) -> Change:
@@ -551,6 +555,7 @@ class DataTree:
             if is_session(owner):
                 assert not node.child_count, "ephemerals have no children"
                 owned.setdefault(owner, set()).add(path)
+        assert set(self.owners) == self.ephemerals.keys()
         for session_id, paths in self.ephemerals.items():
             paths.check()
             assert owned.pop(session_id, set()) == set(paths)

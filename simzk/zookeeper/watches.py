@@ -21,11 +21,13 @@ from collections import Counter, defaultdict
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from simzk.jvm.hash_codes import string_hash
+from simzk.jvm.hash_map import capacity_for, hash_map_order
 from simzk.zookeeper.replies import Code, EventType, RefusedError, WatchedEvent
 from simzk.zookeeper.znode import PathSet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from simzk.zookeeper.requests import ACL
     from simzk.zookeeper.tree import Change
@@ -56,14 +58,32 @@ class WatcherType(IntEnum):
     PERSISTENT_RECURSIVE = 5
 
 
-class WatchTable(Generic[Watcher]):
-    """Watches by path and by watcher, with their modes."""
+class WatchedPaths(dict["str | None", int]):
+    """Modes of one watcher by path.
 
-    __slots__ = ("_by_watcher", "_depths", "_recursive", "_recursive_paths", "by_path")
+    Attributes:
+        peak: the largest number of paths so far, which decides the capacity of the real server's map.
+    """
+
+    __slots__ = ("peak",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peak: int = 0
+
+
+class WatchTable(Generic[Watcher]):
+    """Watches by path and by watcher, with their modes.
+
+    A watcher stays in the table when its last watch has had its event, as in the real server.
+    """
+
+    __slots__ = ("_by_watcher", "_depths", "_peak", "_recursive", "_recursive_paths", "by_path")
 
     def __init__(self) -> None:
         self.by_path: dict[str | None, dict[Watcher, int]] = {}
-        self._by_watcher: dict[Watcher, dict[str | None, int]] = {}
+        self._peak = 0
+        self._by_watcher: dict[Watcher, WatchedPaths] = {}
         self._depths: dict[int, int] = {}
         self._recursive: Counter[str | None] = Counter()
         # Those of them that may be above a node: paths of watches are not validated.
@@ -87,9 +107,15 @@ class WatchTable(Generic[Watcher]):
         if watchers is None:
             watchers = self.by_path[path] = {}
             self._count(path, 1)
-        self._by_watcher.setdefault(watcher, {})
+            if len(self.by_path) > self._peak:
+                self._peak = len(self.by_path)
+        paths = self._by_watcher.get(watcher)
+        if paths is None:
+            paths = self._by_watcher[watcher] = WatchedPaths()
         old = watchers.get(watcher, 0)
         self._set(path, watcher, old, old | int(mode))
+        if len(paths) > paths.peak:
+            paths.peak = len(paths)
 
     def contains(self, path: str | None, watcher: Watcher, mode: int) -> bool:
         """Return whether a watcher has a watch with one of the modes on a path."""
@@ -97,7 +123,8 @@ class WatchTable(Generic[Watcher]):
 
     def lacking(self, paths: Iterable[str], watcher: Watcher, mode: int) -> list[str]:
         """Return the paths on which a watcher has no watch with one of the modes."""
-        modes, mode = self._by_watcher.get(watcher, {}), int(mode)
+        modes: Mapping[str | None, int] = self._by_watcher.get(watcher, {})
+        mode = int(mode)
         return [path for path in paths if not modes.get(path, 0) & mode]
 
     def remove(self, path: str | None, watcher: Watcher, mode: int) -> bool:
@@ -106,12 +133,20 @@ class WatchTable(Generic[Watcher]):
         mode = int(mode)
         if old & mode:
             self._set(path, watcher, old, old & ~mode)
+            if not self._by_watcher[watcher] and self._drops_idle_watchers:
+                del self._by_watcher[watcher]
         return bool(old & mode)
+
+    @property
+    def _drops_idle_watchers(self) -> bool:
+        """Return whether a watcher without watches leaves the table when one was removed by request."""
+        return True
 
     def forget(self, watcher: Watcher) -> None:
         """Remove all watches of a watcher."""
         for path, modes in list(self._by_watcher.get(watcher, {}).items()):
             self._set(path, watcher, modes, 0)
+        self._by_watcher.pop(watcher, None)
 
     def trigger(self, path: str, kind: EventType) -> dict[Watcher, None]:
         """Return the watchers of an event, recursive ones above included; remove the standard watches of its path.
@@ -137,6 +172,18 @@ class WatchTable(Generic[Watcher]):
             for watcher, modes in watchers.items():
                 yield path, watcher, Mode(modes)
 
+    def ordered_paths(self) -> list[str | None]:
+        """Return the watched paths in the order of the real server's HashMap."""
+        return _in_map_order(self.by_path, self._peak)
+
+    def watchers(self) -> Iterator[tuple[Watcher, list[str | None]]]:
+        """Yield each watcher with its paths in the order of the real server's HashMap; it may have none left.
+
+        The order of the watchers is that of their first watches. The real server's is that of identity hashes.
+        """
+        for watcher, paths in self._by_watcher.items():
+            yield watcher, _in_map_order(paths, paths.peak)
+
     def _set(self, path: str | None, watcher: Watcher, old: int, new: int) -> None:
         if (new ^ old) & _RECURSIVE:
             self._count_recursive(path, 1 if new & _RECURSIVE else -1)
@@ -148,8 +195,6 @@ class WatchTable(Generic[Watcher]):
         if not self.by_path[path]:
             del self.by_path[path]
             self._count(path, -1)
-        if not self._by_watcher[watcher]:
-            del self._by_watcher[watcher]
 
     def _count_recursive(self, path: str | None, change: int) -> None:
         count = self._recursive[path] = self._recursive[path] + change
@@ -183,12 +228,18 @@ class WatchTable(Generic[Watcher]):
         assert len(self) == len(forward)
         assert all(modes for _, _, modes in self.entries())
         assert all(self.by_path.values())
-        assert all(self._by_watcher.values())
+        assert len(self.by_path) <= self._peak or not self.by_path
+        assert all(len(paths) <= paths.peak for paths in self._by_watcher.values())
         recursive = Counter(path for path, _, modes in self.entries() if modes & Mode.RECURSIVE)
         assert self._recursive == recursive
         for path in recursive:
             assert path is None or not path.startswith("/") or path in self._recursive_paths.along(path)
         assert bool(self._recursive_paths) == any(path is not None and path.startswith("/") for path in recursive)
+
+
+def _in_map_order(paths: Iterable[str | None], peak: int) -> list[str | None]:
+    """Return keys of a HashMap that had at most `peak` of them, given in order of insertion."""
+    return hash_map_order(paths, capacity_for(peak, 16), lambda path: 0 if path is None else string_hash(path))
 
 
 class Notice(NamedTuple, Generic[Watcher]):
@@ -278,10 +329,17 @@ class OldWatchTable(WatchTable[Watcher]):
 
     __slots__ = ()
 
+    @property
+    def _drops_idle_watchers(self) -> bool:
+        return False
+
     def add(self, path: str | None, watcher: Watcher, mode: int) -> None:
         """Set the mode of the watch of a watcher on a path."""
-        self.remove(path, watcher, _EVERY_MODE & ~mode)
-        super().add(path, watcher, mode)
+        old = self.by_path.get(path, {}).get(watcher, 0)
+        if old:
+            self._set(path, watcher, old, int(mode))
+        else:
+            super().add(path, watcher, mode)
 
 
 class OldWatchManager(WatchManager[Watcher]):

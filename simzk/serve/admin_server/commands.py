@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from simzk.jvm.hash_codes import long_hash
+from simzk.jvm.hash_map import hash_map_order, hash_set_of
 from simzk.wire import monitoring
 
 if TYPE_CHECKING:
@@ -198,13 +200,18 @@ def _dirs(report: Report) -> Answer:
 
 def _dump(report: Report) -> Answer:
     return {
-        "expiry_time_to_session_ids": _text_keys(monitoring.expiring_sessions(report)),
-        "session_id_to_ephemeral_paths": _text_keys(monitoring.ephemeral_paths(report)),
+        "expiry_time_to_session_ids": {
+            str(expiry_ms): hash_map_order(ids, hash_of=long_hash)
+            for expiry_ms, ids in monitoring.expiring_sessions(report).items()
+        },
+        "session_id_to_ephemeral_paths": _sets_by_session(monitoring.ephemeral_paths(report)),
     }
 
 
-def _text_keys(values: dict[int, Any]) -> Answer:
-    return {str(key): value for key, value in values.items()}
+def _sets_by_session(paths: dict[int, list[str]]) -> Answer:
+    """Return a HashMap by session id of HashSets made of the paths, in their orders."""
+    ids = hash_map_order(paths, hash_of=long_hash)
+    return {str(session_id): hash_set_of(paths[session_id], len(paths[session_id])).ordered() for session_id in ids}
 
 
 def _environment(report: Report) -> Answer:
@@ -301,11 +308,19 @@ def _watch_summary(report: Report) -> Answer:
 
 
 def _watches(report: Report) -> Answer:
-    return {"session_id_to_watched_paths": _text_keys(monitoring.watched_paths(report))}
+    return {"session_id_to_watched_paths": _sets_by_session(monitoring.watched_paths(report))}
 
 
 def _watches_by_path(report: Report) -> Answer:
-    return {"path_to_session_ids": monitoring.watching_sessions(report)}
+    watching = monitoring.watching_sessions(report)
+    return {"path_to_session_ids": {path: _id_set(watching[path]) for path in hash_map_order(watching)}}
+
+
+def _id_set(session_ids: list[int]) -> list[int]:
+    """Return the ids in the order of a HashSet of Long, made of one whose capacity is their number."""
+    count = len(session_ids)
+    first = hash_map_order(session_ids, 1 << (count - 1).bit_length(), long_hash)
+    return hash_map_order(first, 1 << max(int(count / 0.75), 15).bit_length(), long_hash)
 
 
 class Command(NamedTuple):
