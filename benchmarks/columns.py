@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from benchmarks.figures import Figure, Limit, medians, tell
+from benchmarks.figures import Figure, Limit, medians, write_figures
 from benchmarks.store import resident_bytes
 from simzk.kafka import paths
 from simzk.kafka.columnar import load_layout
@@ -381,7 +381,7 @@ def main() -> None:
     }
     if options.large:
         details["large"] = large_figures(options.large, few)
-    tell("columns", headlines(options.partitions, details), details, options.json)
+    write_figures("columns", headlines(options.partitions, details), details, options.json)
 
 
 if __name__ == "__main__":

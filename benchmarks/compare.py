@@ -2,7 +2,7 @@
 
     python -m benchmarks.compare OLD NEW [--other-machines]
 
-Every number that stands in both is told with the ratio of the new one to the old. Files of different benchmarks are
+Every number that stands in both is printed with the ratio of the new one to the old. Files of different benchmarks are
 refused, and such of different machines unless it is said that they are to be compared all the same.
 """
 

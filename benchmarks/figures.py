@@ -48,14 +48,14 @@ class Figure(NamedTuple):
 
     def line(self) -> str:
         """As people read it."""
-        told = f"{self.name}: {self.value:,g} {self.unit}"
+        text = f"{self.name}: {self.value:,g} {self.unit}"
         for side, (demanded, holds) in self.demands().items():
             words = side.replace("_", " ")
-            told += f" {verdict(f'{words} {demanded:,g}', holds)}"
+            text += f" {verdict(f'{words} {demanded:,g}', holds)}"
         if self.limit is not None:
             times = f", {self.value / self.limit.value:.1f} times" if self.limit.value else ""
-            told += f"\n    limit {self.limit.value:,g} {self.unit}{times}: {self.limit.of}"
-        return told
+            text += f"\n    limit {self.limit.value:,g} {self.unit}{times}: {self.limit.of}"
+        return text
 
     def entry(self) -> dict[str, object]:
         """As it is kept."""
@@ -67,7 +67,7 @@ class Figure(NamedTuple):
         return kept
 
 
-def tell(benchmark: str, figures: list[Figure], details: Mapping[str, object], file: Path | None) -> None:
+def write_figures(benchmark: str, figures: list[Figure], details: Mapping[str, object], file: Path | None) -> None:
     """Print the figures, and write them with their details, where a file is asked for."""
     on = machine()
     print(on)

@@ -113,7 +113,7 @@ def ratios_of(rows: list[dict[str, object]]) -> dict[tuple[str, str, str], list[
     ratios: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
         era = "one by one (up to 1.0)" if str(row["release"]).startswith(("0", "1.0")) else "pipelined (1.1 and later)"
-        event = next((told for prefix, told in EVENTS if str(row["step"]).startswith(prefix)), "all else")
+        event = next((text for prefix, text in EVENTS if str(row["step"]).startswith(prefix)), "all else")
         ratio = float(str(row["ours_ms"])) / max(1.0, float(str(row["real_ms"])))
         ratios.setdefault((str(row["what"]), event, era), []).append(ratio)
     return ratios
@@ -127,12 +127,12 @@ def main() -> None:
     print(machine())
     rows = [row for release in RELEASES for row in compare(release)]
     for row in rows:
-        told = f"{row['release']:9} {row['step']:34} {row['what']:29} {row['states']:4} states"
-        print(f"{told}  real {row['real_ms']:8.1f} ms  model {row['ours_ms']:8.1f} ms")
+        text = f"{row['release']:9} {row['step']:34} {row['what']:29} {row['states']:4} states"
+        print(f"{text}  real {row['real_ms']:8.1f} ms  model {row['ours_ms']:8.1f} ms")
     for (kind, event, era), ratios in sorted(ratios_of(rows).items()):
         middle, count = statistics.median(ratios), len(ratios)
-        told = f"{kind}, {event}, {era}: {count} bursts"
-        print(f"{told}, model / real median {middle:.2f}, {min(ratios):.2f} to {max(ratios):.2f}")
+        text = f"{kind}, {event}, {era}: {count} bursts"
+        print(f"{text}, model / real median {middle:.2f}, {min(ratios):.2f} to {max(ratios):.2f}")
     if options.json:
         options.json.write_text(json.dumps({"machine": machine(), "bursts": rows}, indent=2) + "\n")
 

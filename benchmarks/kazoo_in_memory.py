@@ -141,15 +141,15 @@ def show(kazoo: dict[str, Rates], sizes: dict[int, dict[str, Rates]]) -> None:
     for operation in OPERATIONS:
         memory, nothing, socket, real = (kazoo[name][operation] for name in names)
         rates = f"{memory:10,.0f}{nothing:10,.0f}{socket:10,.0f}{real:10,.0f}"
-        told = verdict(f"{DEMANDED_OF_NOTHING:.0%} of nothing", memory / nothing >= DEMANDED_OF_NOTHING)
-        print(f"{operation:10}{rates}{memory / nothing:12.0%}{memory / socket:12.0%}{memory / real:8.1f} {told}")
+        text = verdict(f"{DEMANDED_OF_NOTHING:.0%} of nothing", memory / nothing >= DEMANDED_OF_NOTHING)
+        print(f"{operation:10}{rates}{memory / nothing:12.0%}{memory / socket:12.0%}{memory / real:8.1f} {text}")
     print("\nthe same calls on zake, by tree size    operations/s")
     print(f"{'':10}{'znodes':>8}{'memory':>10}{'zake':>10}{'x zake':>8}")
     for size, both in sizes.items():
         for operation in OPERATIONS:
             memory, zake = both["memory"][operation], both["zake"][operation]
-            told = f" {verdict('above zake', memory > zake)}" if size >= ZAKE_OUTRUN_FROM else ""
-            print(f"{operation:10}{size:8,}{memory:10,.0f}{zake:10,.0f}{memory / zake:8.1f}{told}")
+            text = f" {verdict('above zake', memory > zake)}" if size >= ZAKE_OUTRUN_FROM else ""
+            print(f"{operation:10}{size:8,}{memory:10,.0f}{zake:10,.0f}{memory / zake:8.1f}{text}")
 
 
 def main() -> None:

@@ -4,9 +4,9 @@
 
 A cluster of 300 brokers in 3 racks, replication factor 3, 100 partitions a topic, every znode visible to clients:
 
-  - a broker dies: from the expiry of its session to the last state written and the last broker told;
+  - a broker dies: from the expiry of its session to the last state written and the last broker informed;
   - the controller dies: from the expiry of its session until the next one has read all topics and states, elected
-    leaders, written them, and told all brokers; and how long of that the new controller's own work took;
+    leaders, written them, and informed all brokers; and how long of that the new controller's own work took;
   - a rolling restart: each broker shuts down in order, starts, registers, and is in sync again; the controller last,
     as operators do it, so that it is elected once.
 
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.figures import Figure, Limit, tell
+from benchmarks.figures import Figure, Limit, write_figures
 from benchmarks.store import resident_bytes
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
@@ -203,12 +203,12 @@ def beside_single_requests(partitions: int, brokers: int) -> dict[str, object]:
         figures.broker_dies(1)
         figures.controller_dies()
     batched, single = ([event[1:] for event in figures.cluster.history] for figures in both)
-    assert batched == single, "both ways tell the same history"
+    assert batched == single, "both ways have the same history"
     assert both[0].zxid == both[1].zxid
     return {"by_batches": both[0].figures, "by_single_requests": both[1].figures}
 
 
-def told(sizes: Mapping[str, Figures], bare: dict[str, float]) -> list[Figure]:
+def summary_figures(sizes: Mapping[str, Figures], bare: dict[str, float]) -> list[Figure]:
     """Return the figures of the largest cluster with their limits, and the slope."""
     largest, smaller = sizes["by_batches"], sizes["by_batches_at_a_tenth"]
     demanded = DEMANDED_MS if (largest.partitions, largest.brokers) == (1_000_000, 300) else {}
@@ -257,7 +257,7 @@ def main() -> None:
     if options.singly:
         details["singly"] = beside_single_requests(options.singly, options.brokers)
         print(json.dumps(details["singly"], indent=2))
-    tell("large_cluster", told(sizes, bare), details, options.json)
+    write_figures("large_cluster", summary_figures(sizes, bare), details, options.json)
 
 
 if __name__ == "__main__":

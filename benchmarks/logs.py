@@ -5,12 +5,12 @@
 The logs are of a Kafka cluster's life (kafka_log.py). TxnLogToolkit prints every transaction of a log, and so the
 source gives every one of its columns: into nothing (/dev/null; Spark's format `noop`), and into files (text; Parquet).
 Both run in turn, so that a machine that is busy for a while slows both; of each the median of its rounds counts. The
-toolkit's time has the start of its Java in it. Spark's session is started once, which is told apart, and has read the
-log once, to count it, before. The wall's time decides, on a machine that does nothing else; beside it stands the
+toolkit's time has the start of its Java in it. Spark's session is started once, which is measured apart, and has read
+the log once, to count it, before. The wall's time decides, on a machine that does nothing else; beside it stands the
 processor time of all processes of each, for the toolkit has one thread, and Spark two tasks.
 
-Of the workers that read, the most memory of their own is told, while the smallest and while the largest log is read: it
-must not grow with the log.
+It prints the most memory that a worker has of its own while the smallest and while the largest log is read: it must not
+grow with the log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Self
 
 import simzk.pipeline
-from benchmarks.figures import Figure, tell
+from benchmarks.figures import Figure, write_figures
 from benchmarks.kafka_log import play, write_log
 from benchmarks.sweep import watched_memory
 from simzk.pipeline.spark_session import spark_session
@@ -136,7 +136,7 @@ def compare(spark: SparkSession, log: Path, count: int, scratch: Path, into: str
     return {**arms, "workers": most}
 
 
-def told(name: str, found: dict[str, Figures]) -> list[Figure]:
+def figures_of(name: str, found: dict[str, Figures]) -> list[Figure]:
     """Return the figures of one comparison with their limits."""
     toolkit, spark = found["toolkit"], found["spark"]
     return [
@@ -172,7 +172,7 @@ def measure(megabytes: list[int], intos: list[str], rounds: int, file: Path | No
                 few = 1 if place and place == len(megabytes) - 1 else rounds
                 found = {into: compare(spark, log, count, scratch, into, few) for into in intos}
                 for into, one in found.items():
-                    figures += told(f"{size:,} MB, {count:,} transactions into {into}", one)
+                    figures += figures_of(f"{size:,} MB, {count:,} transactions into {into}", one)
                     print(*(figure.line() for figure in figures[-5:]), sep="\n", flush=True)
                 memory.append(max(one["workers"]["worker_own_bytes"] for one in found.values()))
                 details[f"{size} MB"] = {"transactions": count, "rounds": few, **found}
@@ -182,7 +182,7 @@ def measure(megabytes: list[int], intos: list[str], rounds: int, file: Path | No
         growth = round(memory[-1] / memory[0], 3)
         name = f"a worker's own memory at {max(megabytes):,} MB"
         figures.append(Figure(name, growth, f"of that at {min(megabytes):,} MB", MOST_GROWTH))
-    tell("logs", figures, details, file)
+    write_figures("logs", figures, details, file)
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.figures import Figure, Limit, medians, tell
+from benchmarks.figures import Figure, Limit, medians, write_figures
 from simzk.jvm.numbers import JavaRandom
 from simzk.partitions.arrays import broker_mask, pack
 from simzk.partitions.assignment import assign_topic, assign_topics
@@ -74,7 +74,7 @@ def columns(partitions: int, brokers: int) -> tuple[list[str], IntArray, IntArra
 
 
 def bare_arms(partitions: int, rows: IntArray) -> Arms:
-    """What it takes to move the bytes of some rows: as records, as a failure does, and as columns."""
+    """Return arms that move the bytes of some rows: as records, as a failure does, and as columns."""
     words = np.ones((partitions, RECORD_WORDS), dtype=np.int32)
     records = words.view(np.dtype((np.void, 4 * RECORD_WORDS)))[:, 0]
     replicas, isr = np.ones((partitions, 3), np.int32), np.ones((partitions, 3), np.int32)
@@ -163,7 +163,7 @@ class Failing:
 
 
 def slope(failing: list[Failing]) -> list[Figure]:
-    """What a row held costs in clusters of all sizes."""
+    """Return the time per replica row of the failed broker, for clusters of all sizes."""
     return [
         Figure(f"a row held, of {one.held:,} by one of {one.brokers:,} at {one.partitions:,}", one.us_a_row, "us")
         for one in sorted(failing, key=lambda one: (one.held, one.partitions))
@@ -171,7 +171,7 @@ def slope(failing: list[Failing]) -> list[Figure]:
 
 
 def operation_times(partitions: int, rounds: int) -> Times:
-    """What other operations of one broker of 300, and of the controller over all rows, take to be computed."""
+    """Return the times of other operations: of one broker of 300, and of the controller over all rows."""
     table = table_of_columns(*columns(partitions, 300))
     everyone, others = broker_mask(range(300)), broker_mask(broker for broker in range(300) if broker != FAILED)
     held = table.rows_with_replica(FAILED)
@@ -228,7 +228,7 @@ def memory_figures(partitions: int) -> dict[str, float]:
 
 
 def small_times(rounds: int) -> Times:
-    """What a controller pays for three partitions, a thousand times, beside ten of numpy's cheapest calls."""
+    """Return the time of an election of three partitions beside ten of numpy's cheapest calls."""
     replicas, live = pack([[1, 2, 3]] * 3), broker_mask([2, 3])
     flags = np.zeros(3, dtype=np.bool_)
     arms: Arms = {
@@ -278,7 +278,7 @@ def main() -> None:
         "building": building,
         "bytes_per_partition_of_the_table": memory_figures(options.partitions),
     }
-    tell("partitions", figures, details, options.json)
+    write_figures("partitions", figures, details, options.json)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.figures import Figure, Limit, medians, tell
+from benchmarks.figures import Figure, Limit, medians, write_figures
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.tools import plan_documents as plans
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
@@ -77,9 +77,9 @@ def figures(partitions: int, rounds: int) -> list[Figure]:
         "phases_computed": Limit(cpu_ms["columns_copied"], "one copy of all columns of the phases"),
     }
     steps = ("document_read", "phases_computed", "summed_up")
-    told = [Figure(name, cpu_ms[name], "ms", limit=limits.get(name)) for name in steps]
+    figures = [Figure(name, cpu_ms[name], "ms", limit=limits.get(name)) for name in steps]
     demanded_ms = DEMANDED_MS * partitions / 1_000_000
-    return [*told, Figure("together", round(sum(cpu_ms[name] for name in steps), 3), "ms", demanded_ms)]
+    return [*figures, Figure("together", round(sum(cpu_ms[name] for name in steps), 3), "ms", demanded_ms)]
 
 
 def main() -> None:
@@ -89,7 +89,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     gc.disable()
-    tell("plans", figures(options.partitions, options.rounds), {"partitions": options.partitions}, options.json)
+    details = {"partitions": options.partitions}
+    write_figures("plans", figures(options.partitions, options.rounds), details, options.json)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.figures import Figure, Limit, medians, tell
+from benchmarks.figures import Figure, Limit, medians, write_figures
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.partitions.risk.alternatives import NAMES, alternative
 from simzk.partitions.risk.assess import Assessor
@@ -30,7 +30,7 @@ def figures(partitions: int, rounds: int) -> list[Figure]:
         brokers_in_racks(BROKERS, RACKS), topics=topics, partitions=partitions, replication_factor=3, seed=1
     )
     rates = cluster_rates(rates_spec(None, {}, {}), layout.brokers)
-    told: list[Figure] = []
+    figures: list[Figure] = []
     total_ms = 0.0
     for name in ("as-is", *NAMES):
         replicas = layout.replicas if name == "as-is" else alternative(layout, name, 0)
@@ -54,13 +54,13 @@ def figures(partitions: int, rounds: int) -> list[Figure]:
         )
         cpu_ms = {step: times["cpu_ms"] for step, times in taken.items()}
         limit = Limit(cpu_ms["copied"], f"one copy of the columns of {len(sets.places):,} sets")
-        told += [
+        figures += [
             Figure(f"{name}_sets", cpu_ms["sets"], "ms"),
             Figure(f"{name}_exact", cpu_ms["exact"], "ms", limit=limit),
             Figure(f"{name}_all_topics", cpu_ms["all_topics"], "ms"),
         ]
         total_ms += cpu_ms["sets"] + cpu_ms["all_topics"]
-    return [*told, Figure("together", round(total_ms, 3), "ms", DEMANDED_MS * partitions / 1_000_000)]
+    return [*figures, Figure("together", round(total_ms, 3), "ms", DEMANDED_MS * partitions / 1_000_000)]
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
-    tell("risk", figures(options.partitions, options.rounds), {"partitions": options.partitions}, options.json)
+    write_figures("risk", figures(options.partitions, options.rounds), {"partitions": options.partitions}, options.json)
 
 
 if __name__ == "__main__":

@@ -139,8 +139,8 @@ def main() -> None:
     figures = measure(options.rounds)
     for name, value_ms in figures.items():
         demanded_ms = DEMANDED_MS.get(name)
-        told = "" if demanded_ms is None else f" {verdict(f'at most {demanded_ms}', value_ms <= demanded_ms)}"
-        print(f"{name:45}{value_ms:10.2f} ms{told}")
+        text = "" if demanded_ms is None else f" {verdict(f'at most {demanded_ms}', value_ms <= demanded_ms)}"
+        print(f"{name:45}{value_ms:10.2f} ms{text}")
     if options.json:
         options.json.write_text(json.dumps({"machine": machine(), "unit": "ms", "start": figures}, indent=2) + "\n")
 

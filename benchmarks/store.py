@@ -123,10 +123,10 @@ def main() -> None:
     print(machine())
     for operation, rate in rates.items():
         demanded = DEMANDED.get(operation)
-        told = "" if demanded is None else f" {verdict(f'{demanded:,}', rate >= demanded)}"
-        print(f"{operation:12} {rate:12,.0f} /s{told}")
-    told = verdict(f"at most {DEMANDED_BYTES}", bytes_each <= DEMANDED_BYTES)
-    print(f"{'memory':12} {bytes_each:12,.0f} bytes a znode beside its data {told}")
+        text = "" if demanded is None else f" {verdict(f'{demanded:,}', rate >= demanded)}"
+        print(f"{operation:12} {rate:12,.0f} /s{text}")
+    text = verdict(f"at most {DEMANDED_BYTES}", bytes_each <= DEMANDED_BYTES)
+    print(f"{'memory':12} {bytes_each:12,.0f} bytes a znode beside its data {text}")
     print(f"{'filling':12} {' '.join(f'{each:.1f}' for each in quarters_us):>12} us a create, by quarters of {MANY:,}")
     if arguments.json is not None:
         kept = {

@@ -4,7 +4,7 @@
 
 All arms play the same runs, and must come to the same, run by run. Told are runs a second by the wall's time, the
 median of the rounds. On Spark the start of the session, and the first swarm, in which Java warms up and the workers
-begin, are told apart.
+begin, are separate.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.figures import Figure, tell
+from benchmarks.figures import Figure, write_figures
 from simzk.pipeline.spark_session import spark_session
 from simzk.pipeline.swarms import play_on_spark
 from simzk.scenarios.swarm import plan_runs, play_run
@@ -84,7 +84,7 @@ def main() -> None:
         Figure("on_two_tasks", two, "runs a second"),
         Figure(f"bare_pool_of_{POOL}", figures[f"pool_of_{POOL}_runs_per_s"], "runs a second"),
     ]
-    tell("swarm", judged, figures, options.json)
+    write_figures("swarm", judged, figures, options.json)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ process, and each of a pool, maps those files and computes the same slices. On S
 first sweep, in which Java warms up, are shown apart from the later ones; a sweep there includes writing all its tables.
 The memory is watched during the first sweep alone. All arms must give equal tables.
 
-Of the workers the most memory of their own is told, their Python with it, and the most of the table's files that one
-has mapped: what is mapped is there once, however many map it, so what all of them have together is told, too.
+Of the workers the most memory of their own is printed, their Python with it, and the most of the table's files that one
+has mapped: what is mapped is there once, however many map it, so what all of them have together is printed, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.figures import Figure, Limit, tell
+from benchmarks.figures import Figure, Limit, write_figures
 from simzk.partitions.failures.sets import FailureSpec
 from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout, write_layout
@@ -97,8 +97,8 @@ def bare_figures(layout: Path, columns: Path, specs: tuple[FailureSpec, ...], ro
             "one_process_s": median_s(lambda: [act(bounds) for bounds in slices], rounds),
             f"pool_of_{POOL}_s": median_s(lambda: list(pool.map(act, slices)), rounds),
         }
-    told = pa.concat_tables(map(act, slices))["failure"].combine_chunks()
-    rows = pa.Table.from_batches([pa.RecordBatch.from_struct_array(told.drop_null())])
+    found = pa.concat_tables(map(act, slices))["failure"].combine_chunks()
+    rows = pa.Table.from_batches([pa.RecordBatch.from_struct_array(found.drop_null())])
     return figures, rows.sort_by("failure_set")
 
 
@@ -247,7 +247,7 @@ def main() -> None:
     options = parser.parse_args()
     specs = (FailureSpec.parse(options.fail),)
     figures, bare, spark = measure(options.partitions, options.brokers, specs, options.rounds)
-    tell("sweep", judged(figures, bare, spark), {**figures, "bare": bare, "spark": spark}, options.json)
+    write_figures("sweep", judged(figures, bare, spark), {**figures, "bare": bare, "spark": spark}, options.json)
 
 
 if __name__ == "__main__":

@@ -97,11 +97,11 @@ def measured(client: Path, port: int, connections: int, requests: int) -> Figure
 
 def turns(rounds: int, arms: Mapping[str, Callable[[], Figures]]) -> dict[str, Figures]:
     """The medians of each arm's rounds, which alternate; every other turn the other way round."""
-    told: dict[str, list[Figures]] = {name: [] for name in arms}
+    measured: dict[str, list[Figures]] = {name: [] for name in arms}
     for turn in range(rounds):
         for name in sorted(arms, reverse=turn % 2 == 1):
-            told[name].append(arms[name]())
-    return {name: _medians(figures) for name, figures in told.items()}
+            measured[name].append(arms[name]())
+    return {name: _medians(figures) for name, figures in measured.items()}
 
 
 def _medians(rounds: list[Figures]) -> Figures:
@@ -122,19 +122,19 @@ def kazoo_round(client: KazooClient) -> Figures:
         "children": lambda path: client.get_children(path),
         "delete": client.delete,
     }
-    told = {}
+    measured = {}
     for kind, call in calls.items():
         begun_s = time.perf_counter()
         for number in range(KAZOO_CALLS):
             call(f"{parent}/n{number:08}")
-        told[kind] = {"per_second": KAZOO_CALLS / (time.perf_counter() - begun_s)}
-    return told
+        measured[kind] = {"per_second": KAZOO_CALLS / (time.perf_counter() - begun_s)}
+    return measured
 
 
 def shares_us() -> Figures:
     """The time of one request in decoding, handling and encoding, in a process that does nothing else: the least of
     many batches of those in flight."""
-    told: Figures = {}
+    measured: Figures = {}
     for kind in KINDS:
         wire, client, server = ServerConnection(), ClientConnection(), Server()
         greeting = client.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False))
@@ -167,8 +167,8 @@ def shares_us() -> Figures:
             marks_s.append(time.perf_counter())
             for step, begun_s, ended_s in zip(best, marks_s, marks_s[1:], strict=False):
                 best[step] = min(best[step], (ended_s - begun_s) / IN_FLIGHT * 1e6)
-        told[kind] = best
-    return told
+        measured[kind] = best
+    return measured
 
 
 def times(value: float, demanded: float) -> str:
@@ -189,8 +189,8 @@ def show_pipelined(connections: int, figures: dict[str, Figures]) -> None:
 def show_kazoo(figures: dict[str, Figures]) -> None:
     """Print the rows of kazoo's calls."""
     print()
-    for kind, told in figures["simzk"].items():
-        ours, real = told["per_second"], figures["real"][kind]["per_second"]
+    for kind, by_kind in figures["simzk"].items():
+        ours, real = by_kind["per_second"], figures["real"][kind]["per_second"]
         rates = f"simzk {ours:7,.0f}/s, real {real:7,.0f}/s"
         print(f"{kind:8} by kazoo, one by one: {rates}: {times(ours / real, KAZOO_DEMANDED)}")
 

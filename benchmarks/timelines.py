@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from benchmarks.figures import Figure, tell
+from benchmarks.figures import Figure, write_figures
 from benchmarks.kafka_log import PARTITIONS, TOPICS, Life, play, transactions
 from benchmarks.logs import MASTER, timed
 from simzk.pipeline.spark_session import spark_session
@@ -87,7 +87,7 @@ def measure(counts: list[int], file: Path | None) -> None:
         growth = round(per_transaction[max(counts)] / per_transaction[min(counts)], 3)
         name = f"a transaction's processor time among {max(counts):,}"
         figures.append(Figure(name, growth, f"of that among {min(counts):,}", MOST_GROWTH))
-    tell("timelines", figures, details, file)
+    write_figures("timelines", figures, details, file)
 
 
 def main() -> None:

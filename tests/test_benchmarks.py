@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from benchmarks.compare import main
-from benchmarks.figures import Figure, Limit, medians, tell
+from benchmarks.figures import Figure, Limit, medians, write_figures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ FIGURES = [
 def test_figures_are_told_with_what_is_demanded_and_their_limit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tell("some", FIGURES, {"rounds": 3}, tmp_path / "out.json")
+    write_figures("some", FIGURES, {"rounds": 3}, tmp_path / "out.json")
     machine, *lines = capsys.readouterr().out.splitlines()
     assert lines == [
         "a failure: 1.5 ms (demanded at most 2: holds)",

@@ -62,7 +62,7 @@ def report(
 STATE_NAMES = dict(zip(STATES, (OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED, OK), strict=True))
 MOST_ROWS, MOST_BROKERS = 60, 40
 WORST, MOST_SESSIONS, MOST_WRITERS = 20, 100, 30
-SPAN = ("row", "from_s", "until_s", "state", "told")
+SPAN = ("row", "from_s", "until_s", "state", "label")
 
 
 def timelines_tables(saved: Saved) -> TimelinesTables:

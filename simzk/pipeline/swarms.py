@@ -197,8 +197,8 @@ class RunsReader(DataSourceReader):
         from simzk.scenarios.swarm import play_run
 
         if self.rows == EVENTS:
-            told = ((run.number, play_run(run, documented=True)) for run in partition.value)
-            return batches((row for number, result in told for row in event_rows(number, result)), events_schema())
+            played = ((run.number, play_run(run, documented=True)) for run in partition.value)
+            return batches((row for number, result in played for row in event_rows(number, result)), events_schema())
         rows = (run_row(run.number, play_run(run, documented=self.documented)) for run in partition.value)
         return batches(rows, runs_schema(), _ROWS_PER_BATCH)
 

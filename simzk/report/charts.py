@@ -1,7 +1,7 @@
 """Charts of a page: heat maps of states over time, bars and areas.
 
 A table of spans has the columns `row`, `from_s`, `until_s` (of virtual time, or since 1970), `state` (what decides the
-colour) and `told` (what a reader sees who points at it). Spans of one row do not overlap; where a
+colour) and `label` (the text shown for the span under the pointer). Spans of one row do not overlap; where a
 row has none, there is nothing.
 
 Bars and areas: numbers beside each other, and numbers over time; plotly's, to be shown in a page with its script.
@@ -51,7 +51,7 @@ def to_html(spans: Columns, *, name: str, colours: Mapping[str, str], dated: boo
     rows = list(dict.fromkeys(map(str, spans["row"])))
     states = _colours([str(state) for state in spans["state"]], colours)
     edges = sorted({float(str(at)) for column in ("from_s", "until_s") for at in spans[column]})
-    z, told = _bricks(spans, rows, list(states), edges, to_date if dated else _virtual)
+    z, labels = _bricks(spans, rows, list(states), edges, to_date if dated else _virtual)
     count = len(states)
     # One step a state, from edge to edge, so that no two colours mix.
     scale = [(edge / count, colour) for at, colour in enumerate(states.values()) for edge in (at, at + 1)]
@@ -59,7 +59,7 @@ def to_html(spans: Columns, *, name: str, colours: Mapping[str, str], dated: boo
         x=[to_date(edge) for edge in edges] if dated else edges,
         y=rows,
         z=z,
-        text=told,
+        text=labels,
         hovertemplate="%{y}<br>%{text}<extra></extra>",
         hoverongaps=False,
         colorscale=scale,
@@ -101,18 +101,18 @@ def _bricks(
     """Return the number of the state and its text, by row and by interval between two edges."""
     wide = max(len(edges) - 1, 0)
     z: list[list[int | None]] = [[None] * wide for _ in rows]
-    told = [[""] * wide for _ in rows]
+    labels = [[""] * wide for _ in rows]
     at_row = {row: at for at, row in enumerate(rows)}
     at_state = {state: at for at, state in enumerate(states)}
-    columns = (spans[name] for name in ("row", "from_s", "until_s", "state", "told"))
+    columns = (spans[name] for name in ("row", "from_s", "until_s", "state", "label"))
     for row, from_s, until_s, state, said in zip(*columns, strict=True):
         begin, end = float(str(from_s)), float(str(until_s))
         first, last = bisect_left(edges, begin), bisect_left(edges, end)
         when = f"{instant(begin)} to {instant(end)}: {said}"
         for at in range(first, last):
             z[at_row[str(row)]][at] = at_state[str(state)]
-            told[at_row[str(row)]][at] = when
-    return z, told
+            labels[at_row[str(row)]][at] = when
+    return z, labels
 
 
 BAR_PX, UPRIGHT_PX = 24, 340

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 END_MARGIN = 0.02
 """Share of the run that is added after its end, so that a change at the end is visible."""
-SPAN = ("row", "from_s", "until_s", "state", "told")
+SPAN = ("row", "from_s", "until_s", "state", "label")
 
 
 class _Change(NamedTuple):

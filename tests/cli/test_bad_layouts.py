@@ -79,9 +79,9 @@ def at_door(simzk: Simzk, door: str, path: Path) -> Finished:
 @pytest.mark.parametrize("form", [".parquet", ".json"])
 @pytest.mark.parametrize("door", DOORS)
 def test_the_first_ten_rows_are_named(simzk: Simzk, tmp_path: Path, door: str, form: str, wrong: str) -> None:
-    change, told = WRONG[wrong]
+    change, message = WRONG[wrong]
     path = write(tmp_path, form, change)
-    lines = [f"  row {number} (t-{number}): {told}\n" for number in range(10)]
+    lines = [f"  row {number} (t-{number}): {message}\n" for number in range(10)]
     expected = f"{path}: 14 invalid partitions:\n{''.join(lines)}  and 4 more"
     assert at_door(simzk, door, path).err == f"simzk: error: {expected}\n"
     with pytest.raises(LayoutError) as caught:
@@ -100,7 +100,7 @@ def test_a_truncated_file_is_refused(simzk: Simzk, tmp_path: Path, door: str, fo
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "told"),
+    ("column", "values", "message"),
     [
         ("replicas", {0: 1}, "column 'replicas' has type"),
         ("leader", "0", "column 'leader' has type string; expected int32"),
@@ -110,11 +110,11 @@ def test_a_truncated_file_is_refused(simzk: Simzk, tmp_path: Path, door: str, fo
 )
 @pytest.mark.parametrize("door", DOORS)
 def test_a_column_of_a_wrong_type_is_named(
-    simzk: Simzk, tmp_path: Path, door: str, column: str, values: object, told: str
+    simzk: Simzk, tmp_path: Path, door: str, column: str, values: object, message: str
 ) -> None:
     wrong = {column: str(values) if isinstance(values, dict) else values}
     path = write(tmp_path, ".parquet", wrong)
-    assert told in at_door(simzk, door, path).err
+    assert message in at_door(simzk, door, path).err
     path = write(tmp_path, ".json", wrong)
     err = at_door(simzk, door, path).err
     assert f"{path}: partitions: 14 invalid partitions:\n  row 0 (" in err

@@ -93,7 +93,7 @@ def test_the_same_seed_gives_the_same_bytes_in_any_process(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         (["--rf", "9"], "replication factor 9 is larger than the 6 available brokers"),
         (["--rf", "3,x"], "--rf: '3,x' is not a replication factor; expected a number, or a list such as 3,3,2"),
@@ -106,13 +106,13 @@ def test_the_same_seed_gives_the_same_bytes_in_any_process(tmp_path: Path) -> No
     ],
 )
 def test_make_refuses_what_cannot_be(
-    simzk: Simzk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], told: str
+    simzk: Simzk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     status, out, err = simzk(*MAKE, *more)
     assert (status, out) == (2, "")
     assert err.startswith("simzk: error: ")
-    assert told in err
+    assert message in err
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
@@ -219,7 +219,7 @@ def test_a_screen_without_blocks_has_letters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("brokers", "told"),
+    ("brokers", "message"),
     [
         ([], ["brokers             0", "partitions          0", "preferred leaders   none"]),
         (
@@ -230,13 +230,13 @@ def test_a_screen_without_blocks_has_letters(tmp_path: Path) -> None:
     ],
 )
 def test_a_layout_without_partitions(
-    simzk: Simzk, tmp_path: Path, brokers: list[dict[str, object]], told: list[str]
+    simzk: Simzk, tmp_path: Path, brokers: list[dict[str, object]], message: list[str]
 ) -> None:
     path = tmp_path / "empty.json"
     path.write_text(json.dumps({"brokers": brokers, "partitions": []}))
     status, text, err = simzk("layout", "show", path)
     assert (status, err) == (0, "")
-    assert all(words in text for words in told), text
+    assert all(words in text for words in message), text
 
 
 def test_as_many_racks_as_brokers(simzk: Simzk, tmp_path: Path) -> None:
@@ -278,8 +278,8 @@ def test_show_refuses_a_layout_that_cannot_be(simzk: Simzk, tmp_path: Path) -> N
     path.write_text(json.dumps({"brokers": [], "partitions": [row]}))
     status, out, err = simzk("layout", "show", path)
     assert (status, out) == (2, "")
-    told = "row 0 (t-0): replica on unknown broker 9; expected a broker of the layout, which has none"
-    assert err == f"simzk: error: {path}: 1 invalid partition:\n  {told}\n"
+    message = "row 0 (t-0): replica on unknown broker 9; expected a broker of the layout, which has none"
+    assert err == f"simzk: error: {path}: 1 invalid partition:\n  {message}\n"
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -117,7 +117,7 @@ def test_the_snapshot_of_a_layout_holds_that_layout(simzk: Simzk, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ((), "no source is given; expected one of --dump, --data-dir, --zookeeper"),
         (("--dump", RECORDED, "--zookeeper", "localhost:1"), "--dump and --zookeeper exclude each other"),
@@ -126,10 +126,12 @@ def test_the_snapshot_of_a_layout_holds_that_layout(simzk: Simzk, tmp_path: Path
         (("--zookeeper", "localhost:1", "--step", "a0-empty"), "--step"),
     ],
 )
-def test_what_cannot_be_is_one_line(simzk: Simzk, tmp_path: Path, arguments: tuple[str | Path, ...], told: str) -> None:
+def test_what_cannot_be_is_one_line(
+    simzk: Simzk, tmp_path: Path, arguments: tuple[str | Path, ...], message: str
+) -> None:
     done = simzk("layout", "import", *arguments, "--out", tmp_path / "layout.json")
     assert (done.status, done.err.count("\n")) == (2, 1)
-    assert told in done.err
+    assert message in done.err
     assert not (tmp_path / "layout.json").exists()
 
 

@@ -73,10 +73,10 @@ def test_steps_stand_beside_each_other_and_are_never_folded(out: str) -> None:
 
 
 def test_znodes_that_differ_at_the_end_are_told(out: str) -> None:
-    told = out[out.index("Znodes that differ at the end") : out.index("Expectations")]
-    assert '* /brokers/topics/orders\n    1.1  {"version":1,"partitions":' in told
-    assert '* /feature\n    1.1  none\n    3.9  {"features":{},"version":2,"status":1}\n' in told
-    assert "/brokers/topics/orders/partitions/1/state" not in told, "it is the same in both"
+    message = out[out.index("Znodes that differ at the end") : out.index("Expectations")]
+    assert '* /brokers/topics/orders\n    1.1  {"version":1,"partitions":' in message
+    assert '* /feature\n    1.1  none\n    3.9  {"features":{},"version":2,"status":1}\n' in message
+    assert "/brokers/topics/orders/partitions/1/state" not in message, "it is the same in both"
 
 
 def test_releases_of_one_line_differ_in_nothing(simzk: Simzk) -> None:
@@ -125,9 +125,9 @@ def test_each_run_is_the_one_that_its_version_plays_alone(simzk: Simzk, tmp_path
 
 def test_what_is_compared_at_the_end_is_at_rest_and_the_leader_is_named_for_what_it_did(simzk: Simzk) -> None:
     done = simzk("run", SMALLEST, "--kafka-version", "0.8.2", "--kafka-version", "3.9")
-    told = done.out[done.out.index("Znodes that differ at the end") :]
-    assert re.match(r"Znodes that differ at the end \(Kafka 0\.8\.2 quiet at [\d.]+ s, Kafka 3\.9 quiet at", told)
-    assert "/admin/preferred_replica_election" not in told, "the controller has taken it away"
+    message = done.out[done.out.index("Znodes that differ at the end") :]
+    assert re.match(r"Znodes that differ at the end \(Kafka 0\.8\.2 quiet at [\d.]+ s, Kafka 3\.9 quiet at", message)
+    assert "/admin/preferred_replica_election" not in message, "the controller has taken it away"
     assert "preferred election by znode: done" in done.out
     # Broker 1 is controller too; in 0.8.2 it expands the ISR of what it leads as a leader does.
     left = [line.split(" | ")[0] for line in done.out.splitlines()]
@@ -168,7 +168,7 @@ def test_the_same_bytes_in_any_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--kafka-version", "3.9", "--kafka-version", "7.1"), "7.1"),
         (
@@ -180,11 +180,11 @@ def test_the_same_bytes_in_any_process() -> None:
     ],
 )
 def test_what_cannot_stand_side_by_side_is_exit_2_and_nothing_is_played(
-    simzk: Simzk, words: tuple[str, ...], told: str
+    simzk: Simzk, words: tuple[str, ...], message: str
 ) -> None:
     done = simzk("run", SMALLEST, *words)
     assert (done.status, done.out) == (2, "")
-    assert told in done.err
+    assert message in done.err
 
 
 def test_a_run_that_ends_early_by_a_failure_of_the_simulation_leaves_the_rest_to_the_other(

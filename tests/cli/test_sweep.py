@@ -38,7 +38,7 @@ def test_a_sweep_says_the_worst_and_nothing_else_and_litters_nowhere(layout: Pat
     desk, other = tmp_path / "desk", tmp_path / "bin" / "python3"
     desk.mkdir()
     other.parent.mkdir()
-    other.write_text("#!/bin/sh\nexit 1\n")  # what PySpark's workers would run on if they were not told
+    other.write_text("#!/bin/sh\nexit 1\n")  # what PySpark's workers would run on if they were not message
     other.chmod(0o755)
     variables = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
     variables["PATH"] = f"{other.parent}{os.pathsep}{variables['PATH']}"
@@ -116,7 +116,7 @@ def test_a_master_that_cannot_be_is_one_line(layout: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (
             ["--fail", "broker"],
@@ -132,12 +132,12 @@ def test_a_master_that_cannot_be_is_one_line(layout: Path, tmp_path: Path) -> No
     ],
 )
 def test_what_cannot_fail_is_refused_before_anything_starts(
-    simzk: Simzk, layout: Path, tmp_path: Path, arguments: list[str], told: str
+    simzk: Simzk, layout: Path, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     status, text, err = simzk("sweep", layout, *arguments, "--out", tmp_path / "out")
     assert (status, text) == (2, "")
     assert err.startswith("simzk: error: ")
-    assert told in err
+    assert message in err
     assert not (tmp_path / "out").exists()
 
 

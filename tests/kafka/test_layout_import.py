@@ -106,7 +106,7 @@ def test_min_insync_replicas_is_the_topics_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "data", "error", "told"),
+    ("path", "data", "error", "message"),
     [
         ("/brokers/topics/t", b"{", ZnodeError, "/brokers/topics/t"),
         ("/brokers/topics/t/partitions/0/state", b"[]", ZnodeError, "/brokers/topics/t/partitions/0/state"),
@@ -157,10 +157,10 @@ def test_min_insync_replicas_is_the_topics_own() -> None:
         ),
     ],
 )
-def test_invalid_znodes_are_rejected(path: str, data: bytes, error: type[Exception], told: str) -> None:
+def test_invalid_znodes_are_rejected(path: str, data: bytes, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as caught:
         layout_from_tree(TREE | {path: data}, where="here")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_invalid_znodes_are_counted_and_the_first_ten_named() -> None:
@@ -188,7 +188,7 @@ def test_reassignments_are_read_from_topic_znodes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (
             b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2]}]}',
@@ -198,9 +198,9 @@ def test_reassignments_are_read_from_topic_znodes() -> None:
         (b"{not json", "cannot be parsed:"),
     ],
 )
-def test_a_reassignment_outside_topic_znodes_is_noted(data: bytes, told: str) -> None:
+def test_a_reassignment_outside_topic_znodes_is_noted(data: bytes, message: str) -> None:
     said: list[str] = []
     layout = layout_from_tree({**TREE, "/admin/reassign_partitions": data}, where="here", note=said.append)
     assert len(layout.reassigning) == 0
     (line,) = said
-    assert line.startswith(f"/admin/reassign_partitions {told} a layout contains only reassignments in topic znodes")
+    assert line.startswith(f"/admin/reassign_partitions {message} a layout contains only reassignments in topic znodes")

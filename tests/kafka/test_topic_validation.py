@@ -1,4 +1,4 @@
-"""What a release refuses of a topic that an operator asks for: numbers, names, keys (AdminUtils, LogConfig)."""
+"""Requests for topics that a release rejects: numbers, names, configuration keys (AdminUtils, LogConfig)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator may write into any znode of a cluster: the cluster takes it or leaves it, and goes on."""
+"""Znodes that an operator writes by hand: the cluster obeys or ignores them, and goes on."""
 
 from __future__ import annotations
 

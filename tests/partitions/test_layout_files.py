@@ -153,7 +153,7 @@ def test_missing_column_raises(tmp_path: Path, column: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "told"),
+    ("column", "values", "message"),
     [
         ("replicas", pa.array(["1"] * 7), "column 'replicas' has type string; expected list"),
         ("topic", pa.array([1] * 7), "column 'topic' has type int64; expected string"),
@@ -183,7 +183,7 @@ def test_missing_column_raises(tmp_path: Path, column: str) -> None:
         ("leader", pa.nulls(7), "row 6 ({}): leader is null; expected int32"),
     ],
 )
-def test_column_of_wrong_type_raises(tmp_path: Path, column: str, values: pa.Array, told: str) -> None:
+def test_column_of_wrong_type_raises(tmp_path: Path, column: str, values: pa.Array, message: str) -> None:
     path = tmp_path / "layout.parquet"
     write_layout(small(), path)
     table = pq.read_table(path)
@@ -191,7 +191,7 @@ def test_column_of_wrong_type_raises(tmp_path: Path, column: str, values: pa.Arr
     pq.write_table(table.set_column(table.column_names.index(column), column, values), path)
     with pytest.raises(LayoutError) as caught:
         read_layout(path)
-    assert told.format(last) in str(caught.value)
+    assert message.format(last) in str(caught.value)
 
 
 def test_column_of_empty_lists_without_type_is_read(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_column_of_empty_lists_without_type_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("brokers", "told"),
+    ("brokers", "message"),
     [
         ([{"broker": 1, "rack": None, "live": True}] * 2, "broker 1 is repeated"),
         ([{"broker": -1, "rack": None, "live": True}], "broker id -1 is out of range"),
@@ -229,12 +229,12 @@ def test_column_of_empty_lists_without_type_is_read(tmp_path: Path) -> None:
         (["one"], "not a list of objects"),
     ],
 )
-def test_invalid_brokers_raise(tmp_path: Path, brokers: object, told: str) -> None:
+def test_invalid_brokers_raise(tmp_path: Path, brokers: object, message: str) -> None:
     path = tmp_path / "layout.json"
     path.write_text(json.dumps({"brokers": brokers, "partitions": []}))
     with pytest.raises(LayoutError) as caught:
         read_layout(path)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"brokers":[]}', "\xff"])

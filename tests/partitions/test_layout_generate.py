@@ -56,7 +56,7 @@ def test_one_broker_without_a_rack_makes_the_placement_rack_unaware() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"partitions": 0}, "number of partitions 0 is out of range"),
         ({"partitions": 10**9}, "number of partitions 1000000000 is out of range; expected 1 to 100,000,000"),
@@ -72,11 +72,11 @@ def test_one_broker_without_a_rack_makes_the_placement_rack_unaware() -> None:
         ({"min_insync_replicas": 4}, "min.insync.replicas 4 is out of range; expected 1 to the replication factor"),
     ],
 )
-def test_invalid_arguments_raise(wrong: dict[str, Any], told: str) -> None:
+def test_invalid_arguments_raise(wrong: dict[str, Any], message: str) -> None:
     wanted: dict[str, Any] = {"topics": 2, "partitions": 20, "replication_factor": 3, "seed": 0} | wrong
     with pytest.raises(LayoutError) as caught:
         generate_layout(brokers_in_racks(6, 3), **wanted)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(("brokers", "racks"), [(0, 0), (-1, 0), (3, 4), (3, -1), (100_001, 1)])

@@ -42,7 +42,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"replicas": [1, 2, 9]}, "replica on unknown broker 9"),
         ({"replicas": [1, 2, 2]}, "duplicate replicas [1, 2, 2]"),
@@ -71,7 +71,7 @@ RIGHT = {
     ],
 )
 @pytest.mark.parametrize("form", [".json", ".parquet"])
-def test_each_broken_rule_has_its_message(tmp_path: Path, wrong: dict[str, object], told: str, form: str) -> None:
+def test_each_broken_rule_has_its_message(tmp_path: Path, wrong: dict[str, object], message: str, form: str) -> None:
     path = tmp_path / f"layout{form}"
     document: dict[str, list[dict[str, object]]] = {
         "brokers": [{"broker": broker, "rack": None, "live": True} for broker in (1, 2, 3, 4)],
@@ -84,7 +84,7 @@ def test_each_broken_rule_has_its_message(tmp_path: Path, wrong: dict[str, objec
     with pytest.raises(LayoutError) as caught:
         read_layout(path)
     assert str(caught.value).startswith(f"{path}: 1 invalid partition:\n  row 1 (")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def _write_wide(document: dict[str, list[dict[str, object]]], path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_file_of_sets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{", "not JSON"),
         ("{}", "contains no failure sets"),
@@ -96,13 +96,13 @@ def test_a_file_of_sets(tmp_path: Path) -> None:
         ('{"a": null}', "'a': not a failure set"),
     ],
 )
-def test_invalid_file_raises(tmp_path: Path, text: str, told: str) -> None:
+def test_invalid_file_raises(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "sets.json"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
         parse_failures(str(path))
     assert str(caught.value).startswith(f"{path}: ")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -122,8 +122,8 @@ def test_what_may_not_be_read_is_a_row_or_left_out_or_fatal(session: SparkSessio
         owner.start()
         owner.create("/a", b"")
         owner.create("/a/secret", b"s", acl=[make_digest_acl("me", "mine", all=True)])
-        told = rows(load(session, "/a", hosts=server.hosts))
-        assert [(row["path"], row["damage"]) for row in told] == [
+        message = rows(load(session, "/a", hosts=server.hosts))
+        assert [(row["path"], row["damage"]) for row in message] == [
             ("/a", None),
             ("/a/secret", "/a/secret may not be read by this session"),
         ]
@@ -141,7 +141,7 @@ def test_no_session_stays_behind(session: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({}, "zookeeper reads a live server; expected option"),
         ({"hosts": "{hosts}", "path": "/nowhere"}, "/nowhere: the znode does not exist"),
@@ -154,7 +154,7 @@ def test_no_session_stays_behind(session: SparkSession) -> None:
         ({"hosts": "{hosts}", "mode": "LAX"}, "unknown mode LAX"),
     ],
 )
-def test_bad_options_are_told(session: SparkSession, hosts: str, options: dict[str, str], told: str) -> None:
+def test_bad_options_are_told(session: SparkSession, hosts: str, options: dict[str, str], message: str) -> None:
     given = {name: value.format(hosts=hosts) for name, value in options.items()}
-    with pytest.raises(Exception, match=re.escape(told)):
+    with pytest.raises(Exception, match=re.escape(message)):
         load(session, **given).collect()

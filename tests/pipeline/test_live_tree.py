@@ -224,17 +224,17 @@ def test_filters_leave_out_subtrees_and_nothing_that_is_wanted(
 
 
 @pytest.mark.parametrize(
-    ("hosts", "told"),
+    ("hosts", "message"),
     [
         ("127.0.0.1:1", "127.0.0.1:1: no server answers; expected a running ZooKeeper, HOST:PORT"),
         ("127.0.0.1:port", "127.0.0.1:port: invalid server address; expected HOST:PORT"),
     ],
 )
-def test_a_server_that_is_not_there_is_named(hosts: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_not_there_is_named(hosts: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simzk.pipeline.logs.live.PATIENCE_S", 0.2)
     with pytest.raises(ConfigError) as caught, session(hosts):
         pass
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_root_that_is_not_there_is_named(client: KazooClient) -> None:

@@ -97,7 +97,7 @@ def test_a_scenario_has_its_own_seed_and_version_where_none_is_named(session: Sp
 
 @pytest.mark.java
 @pytest.mark.parametrize(
-    ("path", "options", "told"),
+    ("path", "options", "message"),
     [
         (FILES[0], {"rows": "columns"}, "rows: unknown rows 'columns'; expected runs or events"),
         (FILES[0], {"seeds": "0"}, "seeds: '0' is invalid; expected 1 or more"),
@@ -106,8 +106,8 @@ def test_a_scenario_has_its_own_seed_and_version_where_none_is_named(session: Sp
         ("nowhere.toml", {}, "nowhere.toml"),
     ],
 )
-def test_bad_options_are_told(session: SparkSession, path: str, options: dict[str, str], told: str) -> None:
-    with pytest.raises(Exception, match=re.escape(told)):
+def test_bad_options_are_told(session: SparkSession, path: str, options: dict[str, str], message: str) -> None:
+    with pytest.raises(Exception, match=re.escape(message)):
         load(session, path, **options).collect()
 
 

@@ -112,7 +112,7 @@ def test_a_layout_that_cannot_be_is_refused_with_its_rows(spark: SparkSession, l
 
 @pytest.mark.java
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"fail": "brokers:13"}, "brokers:13 cannot fail: there are 12 live brokers"),
         ({"fail": "everything"}, "'everything' is not a failure specification"),
@@ -121,7 +121,7 @@ def test_a_layout_that_cannot_be_is_refused_with_its_rows(spark: SparkSession, l
     ],
 )
 def test_bad_options_of_the_source_are_told(
-    spark: SparkSession, layout: Path, options: dict[str, str | None], told: str
+    spark: SparkSession, layout: Path, options: dict[str, str | None], message: str
 ) -> None:
     from pyspark.errors import PySparkException
 
@@ -133,7 +133,7 @@ def test_bad_options_of_the_source_are_told(
             source = source.option(name, value)
     with pytest.raises(PySparkException) as caught:
         source.load().toArrow()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_what_a_layout_does_not_have_is_left_out_and_told_or_fatal(
@@ -189,5 +189,5 @@ def test_a_second_session_in_a_process_is_refused(spark: SparkSession) -> None:
 def test_where_python_is_busy_java_goes_without_its_better_compiler(spark: SparkSession) -> None:
     java = spark.sparkContext._jvm
     assert java is not None
-    told = java.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
-    assert QUICK_COMPILER in list(told)
+    message = java.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
+    assert QUICK_COMPILER in list(message)

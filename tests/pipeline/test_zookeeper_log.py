@@ -163,21 +163,21 @@ def test_a_file_that_cannot_be_read_is_told_once_however_it_was_to_be_cut(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("mode", "told"),
+    ("mode", "message"),
     [("PERMISSIVE", ["it contains no log; expected version-2/log.<zxid>"]), ("DROPMALFORMED", []), ("FAILFAST", None)],
 )
 def test_one_of_several_paths_that_leads_to_nothing_is_what_is_damaged(
-    tmp_path: Path, mode: str, told: list[str] | None
+    tmp_path: Path, mode: str, message: list[str] | None
 ) -> None:
     reader = LogReader(find_files(LOG, f"{REAL},{tmp_path}"), mode, ["file", "damage"], 1 << 20)
     missing, *rest = reader.partitions()
     assert len(rest) == 5
-    if told is None:
+    if message is None:
         with pytest.raises(ConfigError, match=f"{tmp_path}: it contains no log"):
             list(reader.read(missing))
     else:
         rows = [row for batch in reader.read(missing) for row in batch.to_pylist()]
-        assert rows == [{"file": str(tmp_path), "damage": why} for why in told]
+        assert rows == [{"file": str(tmp_path), "damage": why} for why in message]
 
 
 def test_of_the_columns_those_are_made_that_a_schema_names(session: SparkSession) -> None:
@@ -185,11 +185,11 @@ def test_of_the_columns_those_are_made_that_a_schema_names(session: SparkSession
     assert found.column_names == ["path", "zxid"]
     whole = load(session, REAL).select("path", "zxid").toArrow()
     assert sorted(map(str, found.to_pylist())) == sorted(map(str, whole.to_pylist()))
-    for schema, told in (
+    for schema, message in (
         ("zxid int", "zxid: it is no int; expected bigint"),
         ("xid int", "there is no column xid; expected file,"),
     ):
-        with pytest.raises(Exception, match=re.escape(told)):
+        with pytest.raises(Exception, match=re.escape(message)):
             session.read.schema(schema).format("zookeeper_log").load(str(REAL)).collect()
 
 
@@ -224,26 +224,26 @@ def test_a_snapshot_is_what_the_formatter_prints(session: SparkSession, name: st
     assert len(found) == len(nodes)
     for row, node in zip(found, nodes, strict=True):
         path, *lines = node.splitlines()
-        told = dict(line.strip().split(" =", 1) for line in lines if " =" in line)
+        fields = dict(line.strip().split(" =", 1) for line in lines if " =" in line)
         assert row["path"] == path
         numbers = {"cZxid": "czxid", "mZxid": "mzxid", "pZxid": "pzxid", "ephemeralOwner": "ephemeral_owner"}
         for field, column in numbers.items():
-            assert unsigned(row[column], 64) == int(told[field], 16)
+            assert unsigned(row[column], 64) == int(fields[field], 16)
         for field, column in (("cversion", "cversion"), ("dataVersion", "version"), ("aclVersion", "aversion")):
-            assert row[column] == int(told[field])
+            assert row[column] == int(fields[field])
         assert row["damage"] is None
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "message"),
     [
         ("nowhere", "nowhere: the path does not exist"),
         ("{empty}", "it contains no log; expected version-2/log.<zxid>"),
         ("{empty}/log.*", "no file matches"),
     ],
 )
-def test_what_is_not_there_is_said_by_name(session: SparkSession, tmp_path: Path, path: str, told: str) -> None:
-    with pytest.raises(Exception, match=re.escape(told)):
+def test_what_is_not_there_is_said_by_name(session: SparkSession, tmp_path: Path, path: str, message: str) -> None:
+    with pytest.raises(Exception, match=re.escape(message)):
         load(session, path.format(empty=tmp_path)).collect()
 
 

@@ -61,7 +61,7 @@ SPANS: Columns = {
     "from_s": [0.0, 2.0, 1.0],
     "until_s": [2.0, 4.0, 4.0],
     "state": ["up", "down", "up"],
-    "told": ["first", "second", "third"],
+    "label": ["first", "second", "third"],
 }
 
 

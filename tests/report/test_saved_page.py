@@ -17,7 +17,7 @@ SPANS: dict[str, list[object]] = {
     "from_s": [0.0, 60.0],
     "until_s": [60.0, 120.0],
     "state": ["offline", "all in sync"],
-    "told": ["<b>offline</b> 3 s", "all in sync"],
+    "label": ["<b>offline</b> 3 s", "all in sync"],
 }
 TIMELINES = TimelinesTables(
     title="Timelines: week",

@@ -1,4 +1,4 @@
-"""What a simulated cluster gives to each of its brokers: services, a metadata cache, and a generated id.
+"""Environment of a simulated broker: services of its cluster, its metadata cache, and its generated id.
 
 Rules of this module:
   - only UpdateMetadata requests of the controller change a metadata cache, so it is as stale as the last one that

@@ -51,7 +51,7 @@ class NetworkLink(Link):
         open: whether the client's end is open.
     """
 
-    __slots__ = ("_is_told_of_end", "_received", "_transmitted", "open", "receive", "received_by_server", "sent")
+    __slots__ = ("_client_knows_end", "_received", "_transmitted", "open", "receive", "received_by_server", "sent")
     driver: ZooKeeperHost
 
     def __init__(
@@ -64,7 +64,7 @@ class NetworkLink(Link):
         self.received_by_server: int = 0
         self._transmitted = 0
         self._received = 0
-        self._is_told_of_end = False
+        self._client_knows_end = False
 
     @property
     def session_names(self) -> tuple[Hashable, ...]:
@@ -76,11 +76,11 @@ class NetworkLink(Link):
         self._transmitted += 1
         arrive = partial(self._arrive, self._transmitted, outgoing)
         self.driver.network.send(ADDRESS, self.address, arrive)
-        self._is_told_of_end = outgoing[-1].__class__ is Closed
+        self._client_knows_end = outgoing[-1].__class__ is Closed
 
     def end(self) -> None:
         """Reset the connection at the client's end, unless that closed it or learns of it by `Closed`."""
-        if not (self.hung_up or self._is_told_of_end):
+        if not (self.hung_up or self._client_knows_end):
             self.driver.network.send(ADDRESS, self.address, self._reset)
 
     def _arrive(self, number: int, outgoing: list[Outgoing]) -> None:
