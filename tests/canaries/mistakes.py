@@ -360,6 +360,12 @@ MISTAKES: dict[str, Mistake] = {
         "        present = found.version >= 0\n",
         "kafka/test_transitions.py::test_the_state_of_a_later_controller_is_not_overwritten[1.1]",
     ),
+    "new followers are fetched in the order of the request": Mistake(
+        "kafka/broker/fetching.py",
+        "partitions = mutable_set_order(partitions, orders.scala, hash_of_start)",
+        "pass",
+        "kafka/test_fetch_order.py::test_up_to_four_partitions_join_in_the_order_of_a_set_of_first_offsets",
+    ),
     "a leader fences fetches in every release": Mistake(
         "kafka/broker/fetching.py",
         "leader_epoch = fetched.leader_epoch if partition in session.fenced else None",

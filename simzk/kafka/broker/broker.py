@@ -104,6 +104,11 @@ class Broker:
         return self.process.paused
 
     @property
+    def endpoint(self) -> tuple[str, int]:
+        """Host and port of its next or present registration."""
+        return self._registration.host, self._registration.port
+
+    @property
     def has_unannounced_isr_changes(self) -> bool:
         """Whether it has written ISRs that it has not announced yet (0.9 to 2.6)."""
         return self.proposals.has_unannounced_changes
@@ -200,7 +205,9 @@ class Broker:
         )
         self.replicas = self._replica_logs()
         self.replica_requests = environment.replication.requests_of(self.id, self.replicas)
-        self.fetchers = Fetchers(process, environment.connections, self.replicas, version, lambda: self.stopping)
+        self.fetchers = Fetchers(
+            process, environment.connections, self.replicas, version, lambda: self.stopping, environment.endpoint_of
+        )
         self.proposals = self._isr_proposals()
         wait_us = config.integer("replica.fetch.wait.max.ms") * 1000
         self.fetch_sessions = FetchSessions(process, self.replicas, version, wait_us)

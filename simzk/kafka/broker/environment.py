@@ -174,6 +174,7 @@ class Environment:
     Attributes:
         version, config: release and configuration of the operator's tools.
         release_of: returns what a broker runs.
+        endpoint_of: returns host and port of a broker.
         log_dirs: log directories per broker.
         manager: the replicas of all brokers.
         replication: how the replicas replicate.
@@ -188,6 +189,7 @@ class Environment:
     version: KafkaVersion
     config: BrokerConfig
     release_of: Callable[[int], BrokerRelease]
+    endpoint_of: Callable[[int], tuple[str, int]]
     cluster_id: str
     ids: IdGeneration
     now_ms: Callable[[], int]

@@ -14,7 +14,9 @@ Rules of this module:
 
 Order of partitions in a fetch; leaders that write ISRs to ZooKeeper write them in this order (AbstractFetcherThread,
 ReplicaFetcherThread, FetchRequest; equal to recordings of each release):
-  - the new partitions of one LeaderAndIsr pass through an immutable map;
+  - the new partitions of one LeaderAndIsr pass through an immutable map. It is made of a mutable set of the partitions
+    with the leader's endpoint and the first offset, and keeps the order of that set if there are up to four
+    (ReplicaManager.makeFollowers; visible from 0.10.1 to 2.4);
   - 0.8: the mutable map of the fetcher, that of the request, its groups by topic on the wire, and an immutable map at
     the leader, all with the case class as key;
   - 0.9 and 0.10.0: the request is encoded from Java maps, topic by topic;
@@ -27,15 +29,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from simzk.jvm.hash_codes import long_hash, product_hash, string_hash
 from simzk.jvm.hash_map import hash_map_order
-from simzk.jvm.scala_collections import immutable_order, mutable_order
+from simzk.jvm.scala_collections import SMALL, immutable_order, mutable_order, mutable_set_order
 from simzk.kafka.requests import Error, FetchedPartition, FetchRequest, FetchResponse
 from simzk.kafka.rpc import Connections, Disconnected, Respond
-from simzk.kafka.topic_partition import Collections, TopicPartition
+from simzk.kafka.topic_partition import Collections, TopicPartition, cluster_partition_hash, topic_partition_hash
 from simzk.simulation import Future, Process, Task, Timer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
@@ -272,6 +275,7 @@ class Fetchers:
         replicas: the broker's replicas.
         version: its release.
         is_shutting_down: whether a clean shutdown of the broker has begun.
+        endpoint_of: returns host and port of a broker.
     """
 
     _process: Process
@@ -279,21 +283,28 @@ class Fetchers:
     _replicas: ReplicaLogs
     _version: KafkaVersion
     _is_shutting_down: Callable[[], bool]
+    _endpoint_of: Callable[[int], tuple[str, int]]
     _fetchers: dict[int, Fetcher] = field(default_factory=dict, init=False)
 
     def update(self, changed: Iterable[Replica]) -> None:
         """Move partitions whose leader or leader epoch changed to the fetcher of the leader."""
         own_id = self._replicas.broker_id
-        by_partition = {replica.partition: replica for replica in changed}
-        for partition in order_added(by_partition, self._version.orders):
-            replica = by_partition[partition]
-            leader = replica.state.leader
+        added: dict[TopicPartition, Replica] = {}
+        for replica in changed:
+            partition, leader = replica.partition, replica.state.leader
             follows = leader not in (-1, own_id) and not self._is_shutting_down()
             for broker, fetcher in self._fetchers.items():
                 if broker != leader or not follows:
-                    fetcher.forget(replica.partition)
-            if follows:
-                self._fetcher(leader).follow(replica.partition, replica.state.leader_epoch)
+                    fetcher.forget(partition)
+            if not follows:
+                continue
+            if leader in self._fetchers and partition in self._fetchers[leader].following:
+                self._fetchers[leader].follow(partition, replica.state.leader_epoch)
+            else:
+                added[partition] = replica
+        for partition in order_added(added, self._endpoint_of, self._version):
+            state = added[partition].state
+            self._fetcher(state.leader).follow(partition, state.leader_epoch)
 
     def _fetcher(self, leader: int) -> Fetcher:
         fetcher = self._fetchers.get(leader)
@@ -303,8 +314,29 @@ class Fetchers:
         return fetcher
 
 
-def order_added(partitions: Iterable[TopicPartition], orders: OrderRules) -> list[TopicPartition]:
-    """Return the partitions to follow of one LeaderAndIsr, in the order in which fetchers add them."""
+def order_added(
+    added: Mapping[TopicPartition, Replica], endpoint_of: Callable[[int], tuple[str, int]], version: KafkaVersion
+) -> list[TopicPartition]:
+    """Return the partitions that one LeaderAndIsr adds to fetchers, in the order in which they are added.
+
+    Args:
+        added: the replicas that begin to follow.
+        endpoint_of: returns host and port of a leader.
+        version: release of the follower.
+    """
+    partitions, orders, rules = list(added), version.orders, version.broker
+
+    def hash_of_start(partition: TopicPartition) -> int:
+        """Return the `hashCode` of a partition with the leader and the offset that its fetcher starts with."""
+        replica, (host, port) = added[partition], endpoint_of(added[partition].state.leader)
+        leader = product_hash(replica.state.leader, string_hash(host), port)
+        epoch = (replica.state.leader_epoch,) if rules.fetchers_start_with_leader_epochs else ()
+        offset = replica.high_watermark if rules.fetches_from_high_watermark else replica.log_end
+        return product_hash(topic_partition_hash(*partition), product_hash(leader, *epoch, long_hash(offset)))
+
+    if orders.fetches == "by topic" and len(partitions) <= SMALL:
+        partitions = mutable_set_order(partitions, orders.scala, cluster_partition_hash)
+        partitions = mutable_set_order(partitions, orders.scala, hash_of_start)
     return immutable_order(partitions, orders.scala, _keys(orders).partition_hash)
 
 

@@ -450,6 +450,7 @@ class KafkaCluster:
             version=oldest.version,
             config=oldest.config,
             release_of=releases.of,
+            endpoint_of=lambda broker: self.brokers[broker].endpoint if broker in self.brokers else ("", -1),
             cluster_id=cluster_id or self._new_uuid("cluster id"),
             ids=ids,
             now_ms=self.zookeeper_host.now_ms,

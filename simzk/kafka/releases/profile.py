@@ -314,6 +314,10 @@ class BrokerRules:
     """
     fetch_sessions_keep_leader_epochs: bool = since((2, 5))
     """A leader fences all partitions of a fetch session; before, only those that a request names (KAFKA-9338)."""
+    fetchers_start_with_leader_epochs: bool = since((2, 1))
+    """A partition is added to a fetcher with its leader epoch too (InitialFetchState)."""
+    fetches_from_high_watermark: bool = since((1, 1))
+    """A new follower's first offset is its high watermark, before its log end offset (ReplicaManager.makeFollowers)."""
     truncates_to_high_watermark: bool = before((0, 11))
     """A follower of a new leader truncates its log to its high watermark (KIP-101)."""
     high_watermark_waits_for_caught_up: bool = since((0, 10, 2))
