@@ -60,6 +60,9 @@ def booted(
         c.restart(broker)
         quiet(c)
     assert c.controller == controller
+    if c.server.tree.get("/admin") is None:  # as in 0.8.0
+        c.write_znode("/admin", "")
+        quiet(c)
     return c
 
 

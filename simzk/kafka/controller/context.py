@@ -342,6 +342,7 @@ class ControllerContext:
         to_be_deleted: topics to be deleted (topicsToBeDeleted).
         deletion_started: topics with a deletion in progress (topicsWithDeletionStarted).
         ineligible_for_deletion: topics with a halted deletion (topicsIneligibleForDeletion).
+        terms: how often this broker has been controller since it started.
         deletes_topics: whether the failover has come as far as the deletion of topics.
         has_orphaned_leaders: whether a topic with leaders was removed. Kafka 0.8.0 keeps the leaders of a removed
             topic and fails at them when a broker starts (recorded).
@@ -353,6 +354,7 @@ class ControllerContext:
         self._flat = flat
         self.being_reassigned: dict[TopicPartition, tuple[int, ...]] = {}
         self.pending_elections: dict[TopicPartition, None] = {}
+        self.terms = 0
         self.reset()
 
     def reset(self, *, keeps_requests: bool = False) -> None:

@@ -4,6 +4,7 @@ Rules of the module (KafkaController; docs/reference/kafka.md §2.1 to §2.3, §
   - every broker has one; it is active while `/controller` names its broker, otherwise it skips most events;
   - watchers and requests only add events to the queue; `ControllerEventManager` processes them one by one;
   - when the session expires, the queue is cleared and the controller resigns before a new session begins;
+  - a former controller of 0.8.0 still acts on requests by znode (`FormerController`);
   - when a failover fails, the broker stays or resigns, as its release does (`failed_failover` of its profile);
   - a `ControllerPart` processes each kind of event, with the context (state), the ZooKeeper client, the channels to the
     brokers and the state machines. No part refers to `KafkaController`.
@@ -11,6 +12,7 @@ Rules of the module (KafkaController; docs/reference/kafka.md §2.1 to §2.3, §
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ from simzk.kafka.controller.channels import ControllerChannelManager
 from simzk.kafka.controller.cluster_changes import BrokerChanges, LogDirFailures, TopicChanges
 from simzk.kafka.controller.context import ControllerContext, LiveBroker
 from simzk.kafka.controller.events import ControllerEvent, ControllerEventManager, ControllerLog, Work
+from simzk.kafka.controller.former_controller import FormerController
 from simzk.kafka.controller.leadership_changes import ControlledShutdowns, IsrChanges, LeaderElections, read_states
 from simzk.kafka.controller.reassignment import LegacyReassignments, Reassignments
 from simzk.kafka.controller.state_machines import PartitionStateMachine, ReplicaStateMachine
@@ -107,6 +110,7 @@ class KafkaController:
         self._rebalance: Timer | None = None
         self._token_check: Timer | None = None
         self._acts_in_failed_term = False
+        self._former: FormerController | None = None
         events = self._events = ControllerEventManager(process, self._process_event)
         log = self._log = ControllerLog(history, broker_id)
         context = self.context = ControllerContext(
@@ -122,7 +126,8 @@ class KafkaController:
         unclean = config.boolean(UNCLEAN_KEY)
         self.replicas = replicas = ReplicaStateMachine(context, client, channels, unclean)
         self.partitions = partitions = PartitionStateMachine(context, client, channels, unclean)
-        services = context, client, session, config, events, log, channels, partitions, replicas
+        self._services = client, session, config, events, log, channels, partitions, replicas
+        services = context, *self._services
         deletion = self._deletion = TopicDeletion(*services)
         reassignments = Reassignments if client.version.controller.reassigns_in_topic_znode else LegacyReassignments
         self.reassignments = reassignments(*services, deletion)
@@ -161,6 +166,8 @@ class KafkaController:
 
         async def resign() -> None:
             self.active_id = None
+            if self.client.version.controller.keeps_request_watchers and self.context.epoch:
+                self._former = FormerController(copy(self.context), *self._services)
             self._resign()
             done.set_result(None)
 
@@ -175,6 +182,11 @@ class KafkaController:
             assert self.on_registered is not None
             await self.on_registered()
             await self._reelect()
+            if self._former is not None:
+                await self._former.start()
+            elif self.is_active and self.client.version.controller.keeps_request_watchers:
+                await self.elections.process_znode()
+                await self.reassignments.process_znode()
 
         self.put_event("register and re-elect", work, always=True)
 
@@ -226,6 +238,7 @@ class KafkaController:
         if not adopt or self.active_id is None:
             await self._elect()
         elif self.is_active:
+            self.context.terms += 1
             self.context.epoch, self.context.epoch_version = await self.client.controller_epoch()
             await self._fail_over()
 
@@ -276,6 +289,10 @@ class KafkaController:
         fails = channels_open and self.client.version.controller.fails_with_open_channels
         if self._acts_in_failed_term and not fails:
             self._end_term()
+        if self._former is not None:
+            self._former.end()
+            self._former = None
+        self.context.terms += 1
         self.context.epoch, self.context.epoch_version = epoch, version
         self.active_id = self.broker_id
         if fails:

@@ -70,6 +70,21 @@ _FAILURE = {
 }
 
 
+async def requested_elections(client: KafkaZooKeeperClient) -> list[TopicPartition]:
+    """Return the partitions that `/admin/preferred_replica_election` names.
+
+    Raises:
+        ZnodeError: the znode is invalid in a way that makes Kafka throw an exception.
+    """
+    path = paths.PREFERRED_ELECTION
+    found = await client.read(path)
+    if found is None:
+        return []
+    if client.version.controller.fails_on_invalid_json:
+        return admin.decode_partitions(path, found[0], client.version.reading)
+    return client.decode(admin.decode_partitions, path, found[0]) or []
+
+
 @dataclass(eq=False)
 class LeaderElections(ControllerPart):
     """Elections requested by znode, by API or by the rebalance timer.
@@ -81,11 +96,16 @@ class LeaderElections(ControllerPart):
     _deletion: TopicDeletion
 
     async def process_znode(self) -> None:
-        """Handle the creation of `/admin/preferred_replica_election`."""
+        """Handle the creation of `/admin/preferred_replica_election`, once for each watcher of this broker."""
+        rules = self._client.version.controller
+        for _ in range(self._context.terms if rules.keeps_request_watchers else 1):
+            await self._process_znode()
+
+    async def _process_znode(self) -> None:
         context, version = self._context, self._client.version
         if not await self._client.exists(paths.PREFERRED_ELECTION):
             return
-        requested = await self._read_znode()
+        requested = await requested_elections(self._client)
         if version.controller.keeps_requests:
             new = partition_set(requested, context.collections)
             new = new.filter(lambda p: p not in context.pending_elections and p.topic not in context.to_be_deleted)
@@ -99,7 +119,8 @@ class LeaderElections(ControllerPart):
     async def load(self) -> None:
         """Read the pending elections at a failover, before leaders are elected (0.8.1 to 0.10)."""
         if self._client.version.controller.reads_elections_first:
-            self._context.pending_elections.update(dict.fromkeys(self._pending(await self._read_znode())))
+            pending = self._pending(await requested_elections(self._client))
+            self._context.pending_elections.update(dict.fromkeys(pending))
 
     async def process_pending(self) -> None:
         """Carry out the elections in the znode at a failover, and delete it.
@@ -111,7 +132,7 @@ class LeaderElections(ControllerPart):
         """
         context, rules = self._context, self._client.version.controller
         if not rules.reads_elections_first:
-            pending = self._pending(await self._read_znode())
+            pending = self._pending(await requested_elections(self._client))
             if not rules.keeps_requests:
                 pending = [partition for partition in pending if partition.topic not in context.to_be_deleted]
                 await self._partitions.handle(pending, PartitionState.ONLINE, Strategy.PREFERRED)
@@ -242,16 +263,6 @@ class LeaderElections(ControllerPart):
         if self._client.version.controller.rebalances_only_eligible:
             rows = rows[any_of(context.table.isr[rows] == broker)]
         return rows
-
-    async def _read_znode(self) -> list[TopicPartition]:
-        """Read the partitions that `/admin/preferred_replica_election` names."""
-        client, path = self._client, paths.PREFERRED_ELECTION
-        found = await client.read(path)
-        if found is None:
-            return []
-        if client.version.controller.fails_on_invalid_json:
-            return admin.decode_partitions(path, found[0], client.version.reading)
-        return client.decode(admin.decode_partitions, path, found[0]) or []
 
     async def _delete_znode(self) -> None:
         delete = Delete(paths.PREFERRED_ELECTION, ANY_VERSION)

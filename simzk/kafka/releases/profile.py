@@ -239,6 +239,11 @@ class ControllerRules:
 
     The listeners of zkclient do not distinguish them.
     """
+    keeps_request_watchers: bool = before((0, 8, 1))
+    """A former controller still acts on reassignments and preferred elections by znode (recorded; KAFKA-1578).
+
+    Elected again it has watchers of each term. 0.8.1 keeps them too, by its source; that is not simulated.
+    """
     fails_with_open_channels: bool = since((0, 9), before=(0, 11))
     """Each failover after a failed one of the same session fails too, as it opens channels (recorded).
 
