@@ -51,6 +51,7 @@ SLOW = (
     "tests/conformance/test_ports",
     "tests/conformance/test_quota_totals",
     "tests/conformance/test_reconfig",
+    "tests/conformance/test_admin_requests",
     "tests/conformance/test_closing_order",
     "tests/conformance/test_sweep_order",
     "tests/conformance/test_word_orders",

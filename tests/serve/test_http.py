@@ -70,6 +70,13 @@ def request(method: str, target: str) -> bytes:
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [
+        (LAST.replace(b"\r\n", b"\n"), TOLD_LAST),
+        (LAST.replace(b"ruok", b"x/../%72uok;a=b"), TOLD_LAST),
+        (LAST.replace(b"ruok", b"%00"), bad(400, "Bad Request")),
+        (LAST.replace(b"ruok", b"%zz"), bad(400, "Bad Request")),
+        (LAST.replace(b"/commands", b"/../commands"), bad(400, "Bad Request")),
+        (b"GET / HTTP/1.1\rHost: a\r\n\r\n", bad(400, "Bad EOL")),
+        (b"\x16\x03\x01\x02", bad(400, "Illegal character CNTL=0x16")),
         (b"GARBAGE\r\n\r\n", bad(400, "No URI")),
         (b"GET / HTTP/2.5\r\n\r\n", bad(505, "Unknown Version")),
         (b"GET /\r\n\r\n", bad(505, "HTTP/0.9 not supported")),

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from email.utils import formatdate
 from html import escape
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote_to_bytes
 from zlib import crc32
 
 from simzk.serve.tcp.addresses import bind, name_of, peer_of
@@ -32,6 +33,9 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 NO_SERVLET = "org.eclipse.jetty.servlet.ServletHandler$Default404Servlet"
 _SERVER = "Jetty(9.4.58.v20250814)"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"})
+_BLANK = re.compile(rb"\r?\n")
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _VERSIONS = ("HTTP/1.1", "HTTP/1.0")
 
 
@@ -57,12 +61,27 @@ class Request(NamedTuple):
     @property
     def parameters(self) -> dict[str, str]:
         """Parameters of the query, the first of each name."""
-        return dict(reversed(parse_qsl(self.query)))
+        return dict(reversed(parse_qsl(self.query, keep_blank_values=True)))
+
+    @property
+    def has_valid_query(self) -> bool:
+        """Whether all escapes of the query are well-formed and UTF-8."""
+        if re.search("%(?![0-9a-fA-F]{2})", self.query):
+            return False
+        try:
+            unquote_to_bytes(self.query).decode()
+        except UnicodeDecodeError:
+            return False
+        return True
 
     @property
     def plain_path(self) -> str:
-        """Path with percent escapes decoded."""
-        return unquote(self.path)
+        """Path with escapes decoded, without parameters of its parts and without dot parts.
+
+        Raises:
+            BadRequestError: an escape is malformed, or the path leads above the root.
+        """
+        return canonical_path(self.path)
 
 
 class Response(NamedTuple):
@@ -74,6 +93,53 @@ class Response(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     is_dated: bool = True
     closes: bool = False
+
+
+class BadRequestError(Exception):
+    """Malformed request: the status, and Jetty's reason."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+def canonical_path(path: str) -> str:
+    """Return a path as Jetty finds its servlet by (URIUtil.decodePath, canonicalPath).
+
+    Parameters of parts (`;x=y`) are removed, escapes are decoded, as UTF-8 if they are that and else as Latin-1, and
+    dot parts are resolved, escaped ones too.
+
+    Raises:
+        BadRequestError: an escape is malformed or NUL, or the path leads above the root.
+
+    >>> canonical_path("/a;x=y/%62/../c")
+    '/a/c'
+    """
+    bad = BadRequestError(HTTPStatus.BAD_REQUEST, HTTPStatus.BAD_REQUEST.phrase)
+    bare = re.sub(";[^/]*", "", path)
+    if not bare.startswith("/") or re.search("%(?!u[0-9a-fA-F]{4}|[0-9a-fA-F]{2})|%00|%u0000", bare):
+        raise bad
+    wide = re.sub("%u([0-9a-fA-F]{4})", lambda found: quote(chr(int(found[1], 16)), errors="replace"), bare)
+    raw = unquote_to_bytes(wide.encode("latin-1"))
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = raw.decode("latin-1")
+    parts: list[str] = []
+    names = text.split("/")[1:]
+    for place, name in enumerate(names):
+        is_last = place == len(names) - 1
+        if name == "..":
+            if not parts:
+                raise bad
+            parts.pop()
+        elif name != ".":
+            parts.append(name)
+            continue
+        if is_last:
+            parts.append("")
+    return "/" + "/".join(parts)
 
 
 def nothing(status: HTTPStatus, *headers: tuple[str, str], is_dated: bool = False) -> Response:
@@ -88,7 +154,7 @@ def error_page(
     message = message or status.phrase
     # Jetty appends the identity hash of the servlet, which is any number.
     rows = {"URI": request.path, "STATUS": str(status.value), "MESSAGE": message}
-    rows["SERVLET"] = f"{servlet}-{crc32(servlet.encode()):x}"
+    rows["SERVLET"] = f"{servlet}-{crc32(servlet.encode()):x}" if servlet else "-"
     if cause:
         rows["CAUSED BY"] = cause
     fresh = ("Cache-Control", "must-revalidate,no-cache,no-store")
@@ -165,15 +231,6 @@ class HttpServer:
             connection.end()
 
 
-class _BadRequestError(Exception):
-    """Malformed request: the status, and Jetty's reason."""
-
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-
-
 class _Head(NamedTuple):
     method: str
     target: str
@@ -191,23 +248,23 @@ def _read_head(lines: list[str]) -> _Head:
     words = lines[0].split()
     control = next((character for character in lines[0] if character < " "), None)
     if control is not None:
-        raise _BadRequestError(HTTPStatus.BAD_REQUEST, f"Illegal character CNTL=0x{ord(control):x}")
+        raise BadRequestError(HTTPStatus.BAD_REQUEST, f"Illegal character CNTL=0x{ord(control):x}")
     if len(words) < 2:
-        raise _BadRequestError(HTTPStatus.BAD_REQUEST, "No URI")
+        raise BadRequestError(HTTPStatus.BAD_REQUEST, "No URI")
     if len(words) == 2:
-        raise _BadRequestError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/0.9 not supported")
+        raise BadRequestError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/0.9 not supported")
     if len(words) > 3 or words[2] not in _VERSIONS:
-        raise _BadRequestError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "Unknown Version")
+        raise BadRequestError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "Unknown Version")
     headers: dict[str, str] = {}
     for line in lines[1:]:
         name, colon, value = line.partition(":")
         if not colon or " " in name:
-            raise _BadRequestError(HTTPStatus.BAD_REQUEST, "Illegal character SPACE=' '")
+            raise BadRequestError(HTTPStatus.BAD_REQUEST, "Illegal character SPACE=' '")
         headers[name.lower()] = value.strip()
     if words[2] == "HTTP/1.1" and "host" not in headers:
-        raise _BadRequestError(HTTPStatus.BAD_REQUEST, "No Host")
+        raise BadRequestError(HTTPStatus.BAD_REQUEST, "No Host")
     if not headers.get("content-length", "0").isdecimal():
-        raise _BadRequestError(HTTPStatus.BAD_REQUEST, "Invalid Content-Length Value")
+        raise BadRequestError(HTTPStatus.BAD_REQUEST, "Invalid Content-Length Value")
     return _Head(words[0], words[1], words[2], headers)
 
 
@@ -252,7 +309,7 @@ class _Connection(asyncio.Protocol):
         try:
             while self._transport is not None and not self._transport.is_closing() and self._read_next():
                 pass
-        except _BadRequestError as bad:
+        except BadRequestError as bad:
             page = f"<h1>Bad Message {bad.status.value}</h1><pre>reason: {bad.reason}</pre>"
             self._send(Response(bad.status, HTML, page, is_dated=False, closes=True), None, bad.reason)
 
@@ -272,19 +329,27 @@ class _Connection(asyncio.Protocol):
         return True
 
     def _read_request_head(self) -> bool:
-        while self._buffer[:2] == b"\r\n":
-            del self._buffer[:2]
-        end = self._buffer.find(b"\r\n\r\n")
+        while (blank := _BLANK.match(self._buffer)) is not None:
+            del self._buffer[: blank.end()]
+        control = _CONTROL.search(self._buffer.partition(b"\n")[0])
+        if control is not None:
+            raise BadRequestError(HTTPStatus.BAD_REQUEST, f"Illegal character CNTL=0x{control[0][0]:x}")
+        found = _HEAD_END.search(self._buffer)
+        end = -1 if found is None else found.start()
         if end > HEAD_BYTES or (end < 0 and len(self._buffer) > HEAD_BYTES):
-            if b" " in self._buffer[:HEAD_BYTES] and self._buffer.find(b"\r\n") not in range(HEAD_BYTES):
-                raise _BadRequestError(HTTPStatus.REQUEST_URI_TOO_LONG, "URI Too Long")
-            raise _BadRequestError(
+            if b" " in self._buffer[:HEAD_BYTES] and self._buffer.find(b"\n") not in range(HEAD_BYTES):
+                raise BadRequestError(HTTPStatus.REQUEST_URI_TOO_LONG, "URI Too Long")
+            raise BadRequestError(
                 HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE.phrase
             )
         if end < 0:
             return False
-        self._head = _read_head(self._buffer[:end].decode("latin-1").split("\r\n"))
-        del self._buffer[: end + 4]
+        assert found is not None
+        lines = [line.removesuffix("\r") for line in self._buffer[:end].decode("latin-1").split("\n")]
+        if any("\r" in line for line in lines):
+            raise BadRequestError(HTTPStatus.BAD_REQUEST, "Bad EOL")
+        self._head = _read_head(lines)
+        del self._buffer[: found.end()]
         if self._head.headers.get("expect", "").lower() == "100-continue":
             assert self._transport is not None
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -298,7 +363,7 @@ class _Connection(asyncio.Protocol):
         try:
             length = int(self._buffer[:line].partition(b";")[0], 16)
         except ValueError:
-            raise _BadRequestError(HTTPStatus.BAD_REQUEST, "Bad Request") from None
+            raise BadRequestError(HTTPStatus.BAD_REQUEST, "Bad Request") from None
         self._check_body_size(length)
         end = line + 2 + length + 2
         if len(self._buffer) < end:
@@ -312,7 +377,7 @@ class _Connection(asyncio.Protocol):
 
     def _check_body_size(self, length: int) -> None:
         if self._body_bytes + length > BODY_BYTES:
-            raise _BadRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Payload Too Large")
+            raise BadRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Payload Too Large")
 
     def _answer(self) -> None:
         head, body = self._head, b"".join(self._body)
@@ -322,9 +387,16 @@ class _Connection(asyncio.Protocol):
         if head.method not in _METHODS:
             self._send(nothing(HTTPStatus.NOT_IMPLEMENTED), head)
             return
-        parts = urlsplit(head.target)
-        address = peer_of(self._transport)[0]
-        request = Request(head.method, parts.path, parts.query, head.headers, body, address)
+        target = head.target.partition("#")[0]
+        scheme, colon, rest = target.partition("://")
+        if colon and scheme.isalpha():
+            target = "/" + rest.partition("/")[2]
+        path, _, query = target.partition("?")
+        request = Request(head.method, path, query, head.headers, body, peer_of(self._transport)[0])
+        if path == "*":
+            self._send(error_page(request, HTTPStatus.BAD_REQUEST, servlet=""), head)
+            return
+        canonical_path(path)
         self._send(self._server.answer(request), head)
 
     def _send(self, response: Response, head: _Head | None, reason: str = "") -> None:
@@ -332,14 +404,14 @@ class _Connection(asyncio.Protocol):
         body = response.body if isinstance(response.body, bytes) else response.body.encode()
         ends = response.closes or (head is not None and not head.keeps_alive)
         closing = [("Connection", "close")]
-        names_close = ends and not response.closes and head is not None and head.version != _VERSIONS[1]
+        names_close = head is not None and not head.keeps_alive and head.version != _VERSIONS[1]
         fields = [
             *(closing if names_close else []),
             *([("Date", formatdate(usegmt=True))] if response.is_dated else []),
             *response.headers,
             *([("Content-Type", response.kind)] if response.kind else []),
             ("Content-Length", str(len(body))),
-            *(closing if response.closes else []),
+            *(closing if response.closes and not names_close else []),
             ("Server", _SERVER),
         ]
         lines = f"HTTP/1.1 {response.status.value} {reason or _phrase(response.status)}\r\n"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from simzk.serve.tcp.server import TcpServer
 
 _SERVLET = "org.apache.zookeeper.server.admin.JettyAdminServer$CommandServlet"
+_BAD_QUERY = "Unable to parse URI query"
 _NULL_POINTER = (
     'java.lang.NullPointerException: Cannot invoke "org.apache.zookeeper.server.admin.CommandResponse.getStatusCode()" '
     'because "cmdResponse" is null'
@@ -64,13 +66,13 @@ def pretty(value: Any, indent: str = "") -> str:
     """
     if isinstance(value, dict):
         inner = indent + "  "
-        fields = [f"{inner}{json.dumps(key)} : {pretty(field, inner)}" for key, field in value.items()]
+        fields = [f"{inner}{pretty(key)} : {pretty(field, inner)}" for key, field in value.items()]
         return "{\n" + ",\n".join(fields) + f"\n{indent}}}" if fields else "{ }"
     if isinstance(value, list):
         return f"[ {', '.join(pretty(item, indent) for item in value)} ]" if value else "[ ]"
     if isinstance(value, float):
         return json.dumps("NaN") if math.isnan(value) else double_text(value)
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 class AdminServer(HttpServer):
@@ -121,6 +123,9 @@ class AdminServer(HttpServer):
             names = sorted(command.names[0] for command in COMMANDS)
             links = "".join(f'<a href="{self._path}/{name}">{name}</a>\n<br/>\n' for name in names)
             return Response(HTTPStatus.OK, "", links)
+        if request.method != "POST" and not request.has_valid_query:
+            cause = f"org.eclipse.jetty.http.BadMessageException: 400: {_BAD_QUERY}"
+            return error_page(request, HTTPStatus.BAD_REQUEST, _BAD_QUERY, servlet=_SERVLET, cause=cause)
         if name in NEEDS_LEADER and not self._server.driver.server.mode:
             return _without_leader(NEEDS_LEADER[name])
         if name in SNAPSHOT or name in RESTORE:
@@ -176,10 +181,10 @@ class AdminServer(HttpServer):
         required = "setTraceMask requires long traceMask argument"
         if asked is None:
             return required
-        try:
-            self._server.set_trace_mask(int(asked))
-        except ValueError:
+        mask = int(asked) if re.fullmatch(r"[+-]?\d+", asked) else None
+        if mask is None or not -(2**63) <= mask < 2**63:
             return f"{required}, got {asked}"
+        self._server.set_trace_mask(mask)
         return None
 
     def _inject(self, verb: str, query: dict[str, str]) -> Response:
