@@ -15,7 +15,10 @@ REJOINED_MS = {
     "1.1": {"t-4": 40, "t-5": 41, "t-1": 46, "u-2": 49},
     "2.4": {"u-2": 40, "t-1": 42, "t-5": 53, "t-3": 83},
 }
-"""When a real follower was back in ISRs after SIGCONT, about; it registered 1.2 to 2.0 s after SIGCONT."""
+"""When a real follower was back in ISRs after SIGCONT, about; it registered 1.2 to 2.0 s after SIGCONT.
+
+Real ones of 2.8 and 3.9 joined after they had registered.
+"""
 
 
 def woken_follower(line: str, protocol: str | None = None) -> tuple[bool, bool]:
