@@ -121,6 +121,9 @@ def compare(release: str, jars: Path | None, folder: Path) -> None:
             boot_from = folder / f"real-{boot}"
             shutil.copytree(real.data_directory, boot_from)
         config = ServerConfig(version=release, extended_types=True)
+        if copy is not None and not list(copy.glob("version-2/snapshot.*")):
+            assert release.startswith("3.4"), "3.4 writes no snapshot of an empty tree, and boots from logs alone"
+            continue
         with served(Settings(server=config, data_directory=copy), StillClock()) as ours:
             assert after(ours.port, story) == expected, boot
 
