@@ -15,7 +15,7 @@ import argparse
 import json
 import statistics
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchmarks.machine import machine
 from simzk.kafka import paths
@@ -25,6 +25,7 @@ from tests.kafka.recorded_story import RELEASES, Story, play
 
 if TYPE_CHECKING:
     from simzk.kafka.cluster.cluster import KafkaCluster
+    from simzk.kafka.replay.transactions import RecordedTransaction
     from simzk.zookeeper.transactions import Transaction
 
 WRITES_MIN = 3
@@ -41,19 +42,14 @@ Mark = tuple[float, str]
 """When, in ms; a state written ("state"), or a broker's session ended ("gone")."""
 
 
-def real_marks(entries: list[dict[str, Any]]) -> list[Mark]:
+def real_marks(entries: list[RecordedTransaction]) -> list[Mark]:
     """The recorded marks of a step."""
     marks: list[Mark] = []
     for entry in entries:
-        parts = entry["ops"] if entry["op"] == "multi" else [entry]
-        if entry["op"] == "closeSession" and any(path.startswith("/brokers/ids/") for path in entry["deleted"]):
-            marks.append((entry["t"], "gone"))
-        states = [
-            part
-            for part in parts
-            if part["op"] in ("create", "setData") and paths.state_partition(part["path"]) is not None
-        ]
-        marks.extend((entry["t"], "state") for _ in states)
+        if entry.op == "closeSession" and any(path.startswith("/brokers/ids/") for path in entry.deleted):
+            marks.append((entry.t, "gone"))
+        writes = [part for part in entry.parts() if part.op in ("create", "setData")]
+        marks.extend((entry.t, "state") for part in writes if paths.state_partition(part.path) is not None)
     return marks
 
 

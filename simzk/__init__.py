@@ -14,8 +14,10 @@ from __future__ import annotations
 TYPE_CHECKING = False  # type checkers treat this name as typing.TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simzk.api import KafkaCluster
-    from simzk.errors import ConfigError, LayoutError, ScenarioError, SimzkError, ZnodeError
+    from simzk.api import KafkaCluster, replay
+    from simzk.errors import ConfigError, LayoutError, RecordingError, ScenarioError, SimzkError, ZnodeError
+    from simzk.kafka.replay.player import StepReport
+    from simzk.kafka.replay.report import ReplayReport
     from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
     from simzk.serve.memory import ZooKeeper
     from simzk.serve.zookeeper_server import ZooKeeperServer
@@ -31,14 +33,18 @@ __all__ = [
     "KafkaCluster",
     "LayoutError",
     "LeaderAndIsr",
+    "RecordingError",
+    "ReplayReport",
     "ReplicaAssignment",
     "ScenarioError",
     "SimzkError",
+    "StepReport",
     "TopicPartition",
     "ZnodeError",
     "ZooKeeper",
     "ZooKeeperServer",
     "linearizability",
+    "replay",
 ]
 
 _HOMES = {
@@ -48,14 +54,18 @@ _HOMES = {
     "KafkaCluster": "simzk.api",
     "LayoutError": "simzk.errors",
     "LeaderAndIsr": "simzk.kafka.topic_partition",
+    "RecordingError": "simzk.errors",
+    "ReplayReport": "simzk.kafka.replay.report",
     "ReplicaAssignment": "simzk.kafka.topic_partition",
     "ScenarioError": "simzk.errors",
     "SimzkError": "simzk.errors",
+    "StepReport": "simzk.kafka.replay.player",
     "TopicPartition": "simzk.kafka.topic_partition",
     "ZnodeError": "simzk.errors",
     "ZooKeeper": "simzk.serve.memory",
     "ZooKeeperServer": "simzk.serve.zookeeper_server",
     "linearizability": "simzk.testing.linearizability",
+    "replay": "simzk.api",
 }
 _MODULES = {"linearizability"}
 

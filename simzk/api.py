@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
@@ -19,7 +20,9 @@ from simzk.kafka.cluster import cluster as kafka
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+    from os import PathLike
 
+    from simzk.kafka.replay.report import ReplayReport
     from simzk.serve.memory import ZooKeeper
 
 
@@ -66,3 +69,39 @@ class KafkaCluster(kafka.KafkaCluster):
         if self._zookeeper is not None:  # without the lock, which the clients' threads need to end
             self._zookeeper.close()
         super().close()
+
+
+def replay(recording: str | PathLike[str], *, version: str | None = None, seed: int = 0) -> ReplayReport:
+    """Replay a recording of a real Kafka cluster on the simulation, and compare each step.
+
+    The simulation does what was done to the real cluster, at the same time. What was chance in the real cluster is
+    read from the recording: the winner of each controller election, when sessions expired and timers fired, the order
+    in which followers joined ISRs, and ids. Everything else is computed, and compared after each step: every field of
+    every znode, and every transaction in order.
+
+    Args:
+        recording: folder with `meta.json`, `dumps.json` and `txns.json` (each may be compressed: `.json.gz`), as
+            docs/replay.md describes.
+        version: Kafka release to simulate, such as "2.8"; that of the recording if None.
+        seed: seed of the remaining random choices.
+
+    Returns:
+        the differences of each step.
+
+    Raises:
+        RecordingError: the recording is incomplete or invalid, or a step does not say what was done.
+        ConfigError: the release is not simulated.
+
+    Example::
+
+        report = simzk.replay("recordings/2.4.1")
+        assert report.equal, report.to_text()
+    """
+    try:
+        from simzk.kafka.replay import report
+    except ImportError as missing:
+        raise ConfigError(
+            "replay needs msgspec, which is not installed", right="pip install 'simzk[cli,kafka]'"
+        ) from missing
+
+    return report.replay(Path(recording), version=version, seed=seed)

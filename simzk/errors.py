@@ -43,6 +43,10 @@ class ZnodeError(SimzkError):
     """A znode whose data cannot be decoded as its path requires."""
 
 
+class RecordingError(SimzkError):
+    """A recording of a real cluster that cannot be read, or has a step that cannot be replayed."""
+
+
 class ConfigError(SimzkError):
     """An option with an invalid value, or a part of simzk whose requirements are not installed."""
 

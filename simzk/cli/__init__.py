@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "run": ("simzk.cli.run", "run"),
+    "replay": ("simzk.cli.replay", "replay"),
     "layout": ("simzk.cli.layout.layout", "app"),
     "sweep": ("simzk.cli.sweep", "sweep"),
     "risk": ("simzk.cli.risk", "risk"),

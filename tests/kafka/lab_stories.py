@@ -15,29 +15,27 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simzk.kafka import paths
-from simzk.kafka.broker import fetching, isr_changes
-from simzk.kafka.broker.isr_changes import IsrWrites
+from simzk.kafka.broker import fetching
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.versions import kafka_version
+from simzk.kafka.replay import inputs
+from simzk.kafka.replay import transactions as recorded_transactions
 from simzk.kafka.schemas import acl, config, scram
 from simzk.kafka.schemas.acl import AclEntry
-from tests.kafka import recorded_transactions
 from tests.kafka.recorded_story import (
     CONFIG,
     MAX_SESSION_TIMEOUT_MS,
     RACKS,
     TICK_TIME_MS,
     in_sync_in_order,
-    late_fetch,
-    let_in_again,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from simzk.kafka.observation.recording import RecordedZnode, Recording
+    from simzk.kafka.replay.transactions import RecordedTransaction
     from simzk.kafka.requests import AdminResponse
     from simzk.simulation import Future
 
@@ -52,7 +50,6 @@ BOOT_MS = 500
 ASKED_MS = 5
 """How long before a step's first transaction it was asked for, at least."""
 LAST_MS = 10_000
-NEVER_US = 10**12
 LOOK_US = 100_000
 LONG_POLL_US = 500_000
 BLIP_S = 2.0
@@ -119,9 +116,9 @@ class LabStory:
         return recording.load(self._folder / "dumps.json.gz")
 
     @cached_property
-    def transactions(self) -> dict[str, list[dict[str, Any]]]:
+    def transactions(self) -> dict[str, list[RecordedTransaction]]:
         """The transactions of each step."""
-        return recorded_transactions.by_step(self._folder / "txns.json.gz")
+        return recorded_transactions.by_step(recorded_transactions.load(self._folder / "txns.json.gz"))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -147,9 +144,8 @@ class LabStory:
             boot=False,
         )
         self._base_port = port - int(self.names[0][-1])
-        with cluster as c, contextlib.ExitStack() as stack:
-            stack.callback(setattr, isr_changes, "PERIOD_US", isr_changes.PERIOD_US)
-            isr_changes.PERIOD_US = NEVER_US
+        with cluster as c:
+            c.timing.announces_isr_changes = False
             c.delete_znode("/nothing")  # by whoever recorded the story, in a session open from the start
             c.run_for(1)
             self._zero_ms = c.scheduler.now_us // 1000
@@ -163,9 +159,9 @@ class LabStory:
         entries = self.transactions.get(step, [])
         acts_ms = self.times_ms[step]
         if step.partition("-")[2].startswith(("boot", "restart", "moved")):
-            acts_ms = next(int(entry["t"]) for entry in entries if entry["op"] == "createSession") - BOOT_MS
+            acts_ms = next(entry.t for entry in entries if entry.op == "createSession") - BOOT_MS
         elif entries and not step.partition("-")[2].startswith(("kill9", "stop", "continue", "sigterm", "blip")):
-            acts_ms = int(entries[0]["t"]) - ASKED_MS
+            acts_ms = entries[0].t - ASKED_MS
         self._look_for_late_followers(c, step)
         self._announce(c, step)
         with in_sync_in_order(c, entries, self._before(step)), contextlib.ExitStack() as stack:
@@ -179,66 +175,36 @@ class LabStory:
             ends_ms = self.times_ms[names[names.index(step) + 1]] if step != names[-1] else acts_ms + LAST_MS
             self._wait(c, ends_ms)
 
-    def _first_join_ms(self, step: str, broker: int) -> int | None:
-        """When a broker that started joined an ISR of another's, by the recording's clock."""
-        for entry in self.transactions.get(step, []):
-            for part in (entry, *entry.get("ops", ())):
-                if part["op"] == "setData" and part["path"].endswith("/state"):
-                    fields = json.loads(part["data"])
-                    if fields["leader"] != broker and broker in fields["isr"]:
-                        return int(entry["t"])
-        return None
-
     def _start(self, c: KafkaCluster, step: str, broker: int, stack: contextlib.ExitStack) -> None:
         """Start a broker whose first fetch does something when the recorded one did: how long that takes is chance."""
         if "moved" in step:
             c.restart(broker, port=self._base_port + broker - MOVED_PORTS, rack="rack9")
         else:
             c.restart(broker)
-        joined_ms = self._first_join_ms(step, broker)
+        joined_ms = inputs.first_join_ms(self.transactions.get(step, []), broker)
         if joined_ms is None:
             return
         while not c.brokers[broker].registered:
             c.run_for(0.0005)
-        starts_us = fetching.STARTS_US
-        stack.callback(setattr, fetching, "STARTS_US", starts_us)
-        fetching.STARTS_US = max(starts_us, (joined_ms + self._zero_ms) * 1000 - c.scheduler.now_us)
+        starts_us = max(fetching.STARTS_US, (joined_ms + self._zero_ms) * 1000 - c.scheduler.now_us)
+        stack.callback(setattr, c.timing, "first_fetch_us", None)
+        c.timing.first_fetch_us = lambda _: starts_us
 
     def _look_for_late_followers(self, c: KafkaCluster, step: str) -> None:
         """Let leaders look for late followers when recorded ones found some: when their timers run is chance."""
-        states = {path: _json(znode) for path, znode in self._before(step).items() if path.endswith("/state")}
-        for entry in self.transactions.get(step, []):
-            if entry["op"] != "setData" or not str(entry["path"]).endswith("/state"):
-                continue
-            fields = json.loads(entry["data"])
-            before = states.get(entry["path"], fields)
-            states[entry["path"]] = fields
-            if before["leader_epoch"] == fields["leader_epoch"] and len(fields["isr"]) < len(before["isr"]):
-                at_us = (int(entry["t"]) + self._zero_ms) * 1000
-                c.scheduler.call_at(at_us, "late followers", partial(self._let_shrink, c, fields["leader"]))
-
-    @staticmethod
-    def _let_shrink(c: KafkaCluster, leader: int) -> None:
-        """A recorded follower had fetched up to half a second longer ago when it was killed: a long poll."""
-        replicas = c.brokers[leader].replicas
-        replicas._lag_max_us -= LONG_POLL_US
-        replicas.shrink_isrs()
-        replicas._lag_max_us += LONG_POLL_US
+        for at_ms, leader in inputs.lag_checks(self.transactions.get(step, []), self._before(step)):
+            check = partial(c.brokers[leader].replicas.shrink_isrs, LONG_POLL_US)
+            c.scheduler.call_at((at_ms + self._zero_ms) * 1000, "late followers", check)
 
     def _announce(self, c: KafkaCluster, step: str) -> None:
         """Let leaders announce ISRs when recorded ones did: when their timers run is chance."""
-        for entry in self.transactions.get(step, []):
-            if entry["op"] == "create" and entry["path"].startswith(paths.ISR_CHANGE_PREFIX):
-                at_us = (int(entry["t"]) + self._zero_ms) * 1000
-                leader = int(entry["who"][1])
-                c.scheduler.call_at(at_us, "announcements", partial(self._let_announce, c, leader))
+        for at_ms, leader in inputs.announcements(self.transactions.get(step, [])):
+            at_us = (at_ms + self._zero_ms) * 1000
+            c.scheduler.call_at(at_us, "announcements", partial(self._let_announce, c, leader))
 
     def _let_announce(self, c: KafkaCluster, leader: int, tries: int = 20) -> None:
         """Now, or as soon as the leader's changes are old enough: they came a little earlier or later here."""
-        writes = c.brokers[leader].proposals
-        assert isinstance(writes, IsrWrites)
-        if writes.has_unannounced_changes and tries:
-            c.brokers[leader].process.spawn(writes.announce_if_due(), "announce ISRs")
+        if tries and c.announce_isr_changes(leader):
             c.scheduler.call_later(LOOK_US, "announcements", lambda: self._let_announce(c, leader, tries - 1))
 
     @cached_property
@@ -259,9 +225,9 @@ class LabStory:
         code, _, what = step.partition("-")
         if (found := re.fullmatch(r"(stop|kill9|sigterm|continue)-broker(\d)", what)) is not None:
             broker = int(found[2])
-            late = let_in_again(self.transactions[step], broker) if found[1] == "sigterm" else []
+            late = inputs.late_joins(self.transactions[step], broker) if found[1] == "sigterm" else []
             if late:
-                late_fetch(c, late, broker)
+                inputs.LateFetch(c, late, broker)
             self._broker(c, found[1], broker)
         elif step == "e1-kill9-broker3-then-move":
             c.kill(3)
@@ -343,13 +309,13 @@ class LabStory:
         return c.create_topic(name, assignment=assignment, config=given, topic_id=fields.get("topic_id"))
 
     def _topics_in_order(self, step: str) -> list[str]:
-        made = [str(entry["path"]) for entry in self.transactions[step] if entry["op"] == "create"]
+        made = [entry.path for entry in self.transactions[step] if entry.op == "create"]
         return [path.rpartition("/")[2] for path in made if path.startswith("/brokers/topics/")]
 
     def _acl(self, step: str, resource: str) -> list[AclEntry]:
         """The rules of a resource as they were written in a step."""
-        written = [e for e in self.transactions[step] if e.get("path") == f"/kafka-acl/{resource}"]
-        return list(acl.decode("", written[0]["data"].encode()))
+        written = [e for e in self.transactions[step] if e.path == f"/kafka-acl/{resource}"]
+        return list(acl.decode("", str(written[0].data).encode()))
 
     def _added(self, step: str, name: str, from_number: int) -> dict[int, list[int]]:
         partitions = _json(self.recorded.tree(step)[f"/brokers/topics/{name}"])["partitions"]
@@ -375,7 +341,7 @@ class LabStory:
 
     def _writer(self, step: str) -> int | None:
         """The broker that wrote first in a step: the one that was asked; None where a tool writes itself."""
-        first = next((str(entry["who"]) for entry in self.transactions.get(step, [])), "")
+        first = next((entry.who for entry in self.transactions.get(step, [])), "")
         return int(first[1]) if first.startswith("b") else None
 
 

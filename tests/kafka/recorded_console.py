@@ -9,7 +9,7 @@ Rules of the module (ConsoleConsumer of those releases; recorded):
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simzk.kafka.consumer import white_list
 from simzk.kafka.zookeeper_client.session import ZooKeeperSession
@@ -18,27 +18,28 @@ from simzk.zookeeper.transactions import CloseSessionTxn, CreateSessionTxn, Tran
 
 if TYPE_CHECKING:
     from simzk.kafka.cluster.cluster import KafkaCluster
+    from simzk.kafka.replay.transactions import RecordedTransaction
 
 CONSOLE_TIMEOUT_MS = 30_000
 READS_US = 1_000_000
 _MEMBER = re.compile(r"/consumers/(\w+)/ids/\1_(.+)")
 
 
-def consumer_id_of(entries: list[dict[str, Any]]) -> str:
+def consumer_id_of(entries: list[RecordedTransaction]) -> str:
     """The drawn part of the recorded consumer's name."""
-    found = [match[2] for entry in entries if (match := _MEMBER.fullmatch(str(entry.get("path"))))]
+    found = [match[2] for entry in entries if (match := _MEMBER.fullmatch(entry.path))]
     return found[0]
 
 
-def read(c: KafkaCluster, entries: list[dict[str, Any]]) -> None:
+def read(c: KafkaCluster, entries: list[RecordedTransaction]) -> None:
     """Begin to read topic t1 as group g1; the tool stops a second later.
 
     Args:
         c: the cluster.
         entries: the recorded transactions: they tell the drawn name, and when the console's own session came.
     """
-    begun = [str(entry["who"]) for entry in entries if entry["op"] == "createSession"]
-    consumer = next(str(entry["who"]) for entry in entries if str(entry.get("path", "")).startswith("/consumers"))
+    begun = [entry.who for entry in entries if entry.op == "createSession"]
+    consumer = next(entry.who for entry in entries if entry.path.startswith("/consumers"))
     tool = Process(c.scheduler, "console")
     console = ZooKeeperSession(tool, c.zookeeper_host, timeout_ms=CONSOLE_TIMEOUT_MS)
 

@@ -9,26 +9,25 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simzk.kafka import paths
-from simzk.kafka.broker.replica_logs import ReplicaLogs
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.versions import kafka_version
+from simzk.kafka.replay import inputs
+from simzk.kafka.replay import transactions as recorded_transactions
 from simzk.kafka.schemas import config, scram
 from simzk.kafka.schemas.acl import AclEntry
-from simzk.zookeeper.transactions import MultiTxn, SetDataTxn, Transaction
-from tests.kafka import recorded_console, recorded_transactions
+from tests.kafka import recorded_console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from simzk.kafka.broker.replica_logs import Replica
     from simzk.kafka.observation.recording import RecordedZnode, Recording
-    from simzk.kafka.topic_partition import TopicPartition
+    from simzk.kafka.replay.transactions import RecordedTransaction
 
     Act = Callable[[KafkaCluster], object]
     Step = tuple[str, Act]
@@ -64,7 +63,6 @@ CONFIG = {
 }
 TICK_TIME_MS = 500
 MAX_SESSION_TIMEOUT_MS = 60_000
-TOPIC_DEPTH = 3
 BOOT_MS = 500
 KILLED_BEFORE_S = 4.5
 """How long before the end of its session a broker was killed."""
@@ -105,9 +103,9 @@ class Story:
         return recording.load(self._folder / "dumps.json")
 
     @cached_property
-    def transactions(self) -> dict[str, list[dict[str, Any]]]:
+    def transactions(self) -> dict[str, list[RecordedTransaction]]:
         """The transactions of each step."""
-        return recorded_transactions.by_step(self._folder / "txns.json")
+        return recorded_transactions.by_step(recorded_transactions.load(self._folder / "txns.json"))
 
     @cached_property
     def steps(self) -> list[Step]:
@@ -258,7 +256,7 @@ class Story:
 
     def _writer(self, step: str) -> int | None:
         """The broker that wrote first in a step: the one that was asked."""
-        writers = [who for entry in self.transactions[step] if (who := str(entry["who"])).startswith("b")]
+        writers = [who for entry in self.transactions[step] if (who := entry.who).startswith("b")]
         return int(writers[0][1]) if writers else None
 
     def _broker(self, step: str, what: str, broker: int) -> Act:
@@ -273,8 +271,8 @@ class Story:
 
         def shutdown(c: KafkaCluster) -> None:
             c.prefer_controller(next_controller())
-            if late := let_in_again(self.transactions[step], broker):
-                late_fetch(c, late, broker)
+            if late := inputs.late_joins(self.transactions[step], broker):
+                inputs.LateFetch(c, late, broker)
             c.shutdown(broker)
 
         if what.startswith(("boot", "restart")):
@@ -287,12 +285,12 @@ class Story:
         The leaders announce that, and take the broker out again, half a minute later at most; the recorded story went
         on before.
         """
-        if "sigterm" not in step or not let_in_again(self.transactions[step], int(step[-1])):
+        if "sigterm" not in step or not inputs.late_joins(self.transactions[step], int(step[-1])):
             return None
         names = list(self.transactions)
-        first, last = (self.transactions[step][index]["t"] for index in (0, -1))
+        first, last = (self.transactions[step][index].t for index in (0, -1))
         if step != names[-1]:
-            last = self.transactions[names[names.index(step) + 1]][0]["t"] - BOOT_MS
+            last = self.transactions[names[names.index(step) + 1]][0].t - BOOT_MS
         return float(last - first) / 1000
 
     @cached_property
@@ -306,18 +304,18 @@ class Story:
         if all(self.lasts_s(name) is None for name in names):
             return dict.fromkeys(names)
         begins = [self._begins_s(name) for name in names]
-        begins = [min(found for found in begins[index:] if found is not None) for index in range(len(names))]
-        ends = [*begins[1:], self.transactions[names[-1]][-1]["t"] / 1000 + 1]
-        return {name: end - begin for name, begin, end in zip(names, begins, ends, strict=True)}
+        starts = [min(found for found in begins[index:] if found is not None) for index in range(len(names))]
+        ends = [*starts[1:], self.transactions[names[-1]][-1].t / 1000 + 1]
+        return {name: end - begin for name, begin, end in zip(names, starts, ends, strict=True)}
 
     def _begins_s(self, step: str) -> float | None:
         """When a step began by the recording's clock, as far as its transactions show it."""
         entries = self.transactions.get(step, [])
         if not entries:
             return None
-        first_ms = float(entries[0]["t"]) - FIRST_AFTER_MS
+        first_ms = float(entries[0].t) - FIRST_AFTER_MS
         if "boot" in step or "restart" in step:
-            first_ms = min(first_ms, *(e["t"] - BOOT_MS for e in entries if e["op"] == "createSession"))
+            first_ms = min(first_ms, *(e.t - BOOT_MS for e in entries if e.op == "createSession"))
         return first_ms / 1000 - (KILLED_BEFORE_S if "kill9" in step else 0)
 
     def _produce(self, step: str) -> Act:
@@ -330,8 +328,8 @@ class Story:
             return lambda c: c.produce("t1", partition, 3)
         if not kafka_version(self.release).controller.allocates_producer_ids:
             return lambda c: c.produce("t1", 0, 3)
-        writes = [entry for entry in self.transactions[step] if entry.get("path") == paths.PRODUCER_IDS]
-        brokers = [json.loads(entry["data"])["broker"] for entry in writes]
+        writes = [entry for entry in self.transactions[step] if entry.path == paths.PRODUCER_IDS]
+        brokers = [json.loads(str(entry.data))["broker"] for entry in writes]
 
         def allocate(c: KafkaCluster) -> None:
             for broker in brokers:
@@ -353,105 +351,17 @@ def _json(znode: RecordedZnode) -> dict[str, object]:
     return fields
 
 
-def let_in_again(entries: list[dict[str, Any]], broker: int) -> list[str]:
-    """The states whose leader took the broker that stops back into the ISR: a fetch of its was on the way."""
-    removed: dict[str, None] = {}
-    found: dict[str, None] = {}
-    for entry in entries:
-        if entry["op"] == "setData" and entry["path"].endswith("/state"):
-            if broker not in json.loads(entry["data"])["isr"]:
-                removed[entry["path"]] = None
-            elif entry["path"] in removed:
-                found[entry["path"]] = None
-    return list(found)
-
-
-def late_fetch(c: KafkaCluster, states: list[str], broker: int) -> None:
-    """Once a broker is out of the ISRs in these states, let their leaders see one more fetch of it, in this order.
-
-    It has all there is; a leader that has not yet heard of the removal sees it a little later.
-    """
-    waiting = dict.fromkeys(states)
-
-    def fetch(left: list[str]) -> None:
-        for at, state in enumerate(left):
-            partition = paths.state_partition(state)
-            assert partition is not None
-            replicas = c.brokers[c.state(*partition).leader].replicas
-            replica = replicas.replicas[partition]
-            if broker in replica.state.isr:
-                c.scheduler.call_later(100, "late fetch", partial(fetch, left[at:]))
-                return
-            replicas.fetch(partition, broker, replica.state.leader_epoch, replica.log_end)
-
-    def note(transaction: Transaction) -> None:
-        record = transaction.record
-        if not isinstance(record, SetDataTxn) or record.path not in waiting:
-            return
-        if broker not in json.loads(record.data or b"")["isr"]:
-            del waiting[record.path]
-            if not waiting:
-                c.scheduler.call_later(100, "late fetch", partial(fetch, states))
-
-    c.server.on_transaction.append(note)
-
-
 @contextlib.contextmanager
 def in_sync_in_order(
-    c: KafkaCluster, entries: list[dict[str, Any]], before: Mapping[str, RecordedZnode]
+    c: KafkaCluster, entries: list[RecordedTransaction], before: Mapping[str, RecordedZnode]
 ) -> Iterator[None]:
-    """Meanwhile let the followers of a partition join its ISR in the recorded order; of all, where they are reassigned.
-
-    A leader passes over a follower whose turn has not come, and looks at it again when it fetches again.
-    """
-    moved = any(str(entry.get("path")) == paths.REASSIGN_PARTITIONS for entry in entries) or any(
-        "_replicas" in str(part.get("data"))
-        for entry in entries
-        for part in entry.get("ops", ())
-        if str(part.get("path", "")).count("/") == TOPIC_DEPTH
-    )
-    waiting = _joins(entries, before)
-
-    def note(transaction: Transaction) -> None:
-        parts = transaction.record.records if isinstance(transaction.record, MultiTxn) else (transaction.record,)
-        for part in parts:
-            if isinstance(part, SetDataTxn) and part.path.endswith("/state"):
-                isr = json.loads(part.data or b"")["isr"]
-                waiting[:] = [join for join in waiting if join[0] != part.path or join[1] not in isr]
-
-    def is_early(partition: TopicPartition, follower: int) -> bool:
-        join = (paths.state(partition), follower)
-        before_it = waiting[: waiting.index(join)] if join in waiting else []
-        return bool(before_it) if moved else any(path == join[0] for path, _ in before_it)
-
-    maybe_expand = ReplicaLogs._maybe_expand
-
-    def expand_in_turn(self: ReplicaLogs, replica: Replica, follower: int) -> None:
-        if is_early(replica.partition, follower):
-            self._ineligible[replica.partition, follower] = None
-        else:
-            maybe_expand(self, replica, follower)
-
-    c.server.on_transaction.append(note)
-    ReplicaLogs._maybe_expand = expand_in_turn  # type: ignore[method-assign]  # where all joinings pass
+    """Let followers join ISRs in the recorded order in a `with` block."""
+    joins = inputs.JoinOrder(entries, before)
+    c.timing.may_join_isr = joins.allows
+    c.server.on_transaction.append(joins.note)
     yield
-    ReplicaLogs._maybe_expand = maybe_expand  # type: ignore[method-assign]
-    c.server.on_transaction.remove(note)
-
-
-def _joins(entries: list[dict[str, Any]], before: Mapping[str, RecordedZnode]) -> list[tuple[str, int]]:
-    """Which follower joined which ISR, in order."""
-    found: list[tuple[str, int]] = []
-    seen: dict[str, Any] = {path: _json(znode)["isr"] for path, znode in before.items() if path.endswith("/state")}
-    for entry in entries:
-        for part in (entry, *entry.get("ops", ())):
-            if part.get("op") != "setData" or not str(part.get("path")).endswith("/state"):
-                continue
-            isr = json.loads(part["data"])["isr"]
-            known = set(seen.get(part["path"], isr))
-            found += [(part["path"], broker) for broker in isr if broker not in known]
-            seen[part["path"]] = isr
-    return found
+    c.timing.may_join_isr = None
+    c.server.on_transaction.remove(joins.note)
 
 
 def play(c: KafkaCluster, act: Act, lasts_s: float | None = None) -> None:

@@ -10,15 +10,16 @@ import json
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation import recording
-from tests.kafka import recorded_transactions
+from simzk.kafka.replay import transactions as recorded_transactions
 from tests.kafka.recorded_story import CONFIG, MAX_SESSION_TIMEOUT_MS, RACKS, TICK_TIME_MS, in_sync_in_order, play
 
 if TYPE_CHECKING:
     from simzk.kafka.observation.recording import Recording
+    from simzk.kafka.replay.transactions import RecordedTransaction
 
 DATA = Path(__file__).parent / "data" / "second_story"
 RELEASES = ("0.8.0", "0.8.1.1")
@@ -43,9 +44,9 @@ class SecondStory:
         return recording.load(DATA / self.release / "dumps.json")
 
     @cached_property
-    def transactions(self) -> dict[str, list[dict[str, Any]]]:
+    def transactions(self) -> dict[str, list[RecordedTransaction]]:
         """The transactions of each step."""
-        return recorded_transactions.by_step(DATA / self.release / "txns.json")
+        return recorded_transactions.by_step(recorded_transactions.load(DATA / self.release / "txns.json"))
 
     @property
     def names(self) -> tuple[str, ...]:

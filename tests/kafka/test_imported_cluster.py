@@ -313,7 +313,7 @@ RESTARTED = re.compile(r"[ej]3?-restart-broker(\d)")
 ELECTED = re.compile(r"(f2?-preferred|d5-elect|k1-elect)(?!-some).*")
 ELSEWHERE = {
     ("first", "0.8.0", "j2-kill9-noncontroller-broker3"): (
-        "its controller hears of no leader's ISRs, and goes by what it knew: it writes nothing (races.py)"
+        "its controller hears of no leader's ISRs, and goes by what it knew: it writes nothing"
     ),
 }
 """Where the real controller went by something that stands in no znode, and why."""

@@ -19,6 +19,7 @@ from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.layout_import import layout_from_tree, layout_of_recording
 from simzk.kafka.observation.recording import load
 from simzk.kafka.releases.versions import VERSIONS, kafka_version
+from simzk.kafka.replay import transactions as recorded_transactions
 from simzk.kafka.schemas import partition_state, topic
 from simzk.kafka.tools import plan_documents as plans
 from simzk.partitions.arrays import unpack
@@ -27,7 +28,6 @@ from simzk.partitions.plans.plan import find_rows
 from simzk.partitions.table import Partitions
 from simzk.zookeeper.transactions import MultiTxn, SetDataTxn
 from tests.kafka.clusters import QUICK, quiet
-from tests.kafka.recorded_transactions import by_step
 
 if TYPE_CHECKING:
     from simzk.partitions.layouts import Layout
@@ -114,7 +114,8 @@ MOVED = {
 @pytest.mark.parametrize("folder", RECORDINGS, ids=lambda folder: f"{folder.parent.name} {folder.name}")
 def test_real_clusters_reassigned_as_predicted(folder: Path) -> None:
     """Compare write by write; the final layout is that of the step's dump."""
-    dump, transactions = folder / "dumps.json", by_step(folder / "txns.json")
+    dump = folder / "dumps.json"
+    transactions = recorded_transactions.by_step(recorded_transactions.load(folder / "txns.json"))
     recording = load(dump)
     played = [step for step in recording.steps if step in MOVED]
     assert played
@@ -128,9 +129,9 @@ def test_real_clusters_reassigned_as_predicted(folder: Path) -> None:
         assert not what_if.phases.waits.any()
         znodes = Znodes(layout)
         for entry in transactions[step]:
-            for part in entry.get("ops", [entry]):
-                if part["op"] == "setData" and part["path"].startswith("/brokers/topics/"):
-                    znodes.write(part["path"], part["data"].encode())
+            for part in entry.parts():
+                if part.op == "setData" and part.path.startswith("/brokers/topics/"):
+                    znodes.write(part.path, str(part.data).encode())
         znodes.check(what_if)
         told = what_if.layout_at("finished")
         assert unpack(told.replicas) == unpack(after.replicas)

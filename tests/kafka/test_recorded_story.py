@@ -10,7 +10,8 @@ from simzk.errors import ConfigError
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.versions import VERSIONS, kafka_version
-from tests.kafka import comparison, races
+from simzk.kafka.replay import comparison
+from simzk.kafka.replay.actions import step_context
 from tests.kafka.recorded_story import RELEASES, Story, play
 
 STORIES = {release: Story(release) for release in RELEASES}
@@ -22,8 +23,10 @@ def test_every_recorded_step_is_played(release: str) -> None:
     assert story.recorded.steps == ("a0-empty", *(name for name, _ in story.steps))
 
 
-IN_MEMORY = [row for row in races.TABLE if isinstance(row, races.InMemory)]
-ALONE = frozenset().union(*(row.starts for row in IN_MEMORY))
+ALONE = frozenset({("0.8.0", "j-restart-broker3"), ("0.8.0", "k-delete-t2")})
+"""Starts after which nothing can be compared: the controller of 0.8.0 learns of no leader's ISRs."""
+UNANNOUNCED = ("/isr_change_notification", "cversion"), (0, 9, 0), (1, 0, 2)
+"""The recorder went on before leaders announced their ISR changes, and no znode has them."""
 
 
 def number(release: str) -> tuple[int, ...]:
@@ -49,10 +52,10 @@ def test_a_cluster_goes_on_from_any_recorded_tree(release: str, start: str) -> N
             play(c, story.steps[names.index(start)][1])
         play(c, act, story.lasts_s(after))
         seen = recording.differences(c.server.tree, story.recorded.tree(after))
-        found = comparison.tree_differences(seen, number(release), after)
+        found = comparison.tree_differences(seen, number(release), step_context(after))
         if story.lasts_s(start) is not None:
-            left = {(row.path, row.field) for row in IN_MEMORY if row.holds(number(release), start)}
-            found = [d for d in found if (d.path, d.field) not in left]
+            field, since, until = UNANNOUNCED
+            found = [d for d in found if (d.path, d.field) != field or not since <= number(release) <= until]
         assert [str(d) for d in found] == []
 
 

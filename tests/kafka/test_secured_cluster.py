@@ -18,7 +18,7 @@ from simzk.kafka.cluster.zookeeper_access import Access
 from simzk.kafka.observation import recording
 from simzk.kafka.observation.recording import RecordedZnode, Recording
 from simzk.kafka.releases.versions import kafka_version
-from tests.kafka import recorded_transactions
+from simzk.kafka.replay.transactions import RecordedTransaction, by_step, load
 from tests.kafka.clusters import QUICK, quiet
 from tests.kafka.recorded_story import Story, play
 
@@ -39,12 +39,11 @@ class SecuredStory(Story):
         self.steps_as_written: list[dict[str, Any]] = json.loads((FOLDER / release / "dumps.json").read_text())
 
     @cached_property
-    def transactions(self) -> dict[str, list[dict[str, Any]]]:
+    def transactions(self) -> dict[str, list[RecordedTransaction]]:
         """The transactions of each step, their paths below the chroot."""
-        found = recorded_transactions.by_step(FOLDER / self.release / "txns.json")
+        found = by_step(load(FOLDER / self.release / "txns.json"))
         for entry in itertools.chain.from_iterable(found.values()):
-            if "path" in entry:
-                entry["path"] = entry["path"].removeprefix(CHROOT)
+            entry.path = entry.path.removeprefix(CHROOT)
         return found
 
     @cached_property
@@ -123,8 +122,8 @@ STEPS = [(release, step) for release in RELEASES for step, _ in SecuredStory(rel
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_chroot_is_made_in_a_session_of_its_own(release: str) -> None:
-    told = [(entry["op"], entry.get("path")) for entry in SecuredStory(release).transactions["a1-boot-broker1"]]
-    assert told[:4] == [("createSession", None), ("create", ""), ("closeSession", None), ("createSession", None)]
+    told = [(entry.op, entry.path) for entry in SecuredStory(release).transactions["a1-boot-broker1"]]
+    assert told[:4] == [("createSession", ""), ("create", ""), ("closeSession", ""), ("createSession", "")]
     with SecuredStory(release).empty_cluster() as c:
         seen: list[tuple[str, str]] = []
         c.server.on_transaction.append(

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from simzk.kafka.observation import recording
-from tests.kafka import comparison, lab_stories, races, recorded_story, recorded_transactions, second_story
+from simzk.kafka.replay import allowed_differences, comparison
+from simzk.kafka.replay import transactions as comparable
+from simzk.kafka.replay.actions import step_context
+from tests.kafka import lab_stories, recorded_story, second_story
 from tests.kafka.lab_stories import LabStory
 from tests.kafka.recorded_story import Story
 from tests.kafka.second_story import SecondStory
 
 if TYPE_CHECKING:
     from simzk.kafka.observation.recording import Difference, RecordedZnode
-    from tests.kafka.recorded_transactions import Told
+    from simzk.kafka.replay.allowed_differences import Row
+    from simzk.kafka.replay.transactions import Transaction
 
 STORIES: dict[tuple[str, str], Story | SecondStory | LabStory] = {
     **{("first", release): Story(release) for release in recorded_story.RELEASES},
@@ -34,8 +38,8 @@ class Played(NamedTuple):
     """A step: the trees' differences, what was written and recorded, and the recorded tree before."""
 
     differences: list[Difference]
-    ours: list[Told]
-    theirs: list[Told]
+    ours: list[Transaction]
+    theirs: list[Transaction]
     before: dict[str, RecordedZnode]
 
 
@@ -50,24 +54,26 @@ def played(name: str, release: str, seed: int = 0) -> dict[str, Played]:
     steps = {}
     before = story.recorded.tree(story.recorded.steps[0])
     with story.empty_cluster(seed) as c:
-        log = recorded_transactions.Log(c)
+        log = comparable.TransactionLog(c)
         for step in story.names:
             log.take()
             story.play(c, step)
             tree = story.recorded.tree(step)
             found = recording.differences(c.server.tree, tree)
-            theirs = recorded_transactions.recorded(story.transactions.get(step, []))
+            theirs = comparable.recorded(story.transactions.get(step, []))
             steps[step] = Played(found, log.take(), theirs, before)
             before = tree
         c.check()
     return steps
 
 
-def unequal(name: str, release: str, step: str, table: tuple[races.Row, ...] = races.TABLE) -> list[str]:
+def unequal(name: str, release: str, step: str, table: tuple[Row, ...] = allowed_differences.TABLE) -> list[str]:
     """What differs in a step beyond a table."""
     of = played(name, release)[step]
-    trees = comparison.tree_differences(of.differences, number(release), step, table)
-    return [*map(str, trees), *comparison.differences(of.ours, of.theirs, of.before, number(release), step, table)]
+    context = step_context(step)
+    trees = comparison.tree_differences(of.differences, number(release), context, table)
+    seen = comparison.transaction_differences(of.ours, of.theirs, of.before, number(release), context, table)
+    return [*map(str, trees), *map(str, seen)]
 
 
 @pytest.mark.parametrize(("name", "release", "step"), STEPS)
@@ -79,24 +85,31 @@ def test_a_step_leaves_and_writes_what_was_recorded(name: str, release: str, ste
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_first_story_does_not_depend_on_chance(release: str, seed: int) -> None:
     for step, of in played("first", release, seed).items():
-        assert comparison.tree_differences(of.differences, number(release), step) == []
+        assert comparison.tree_differences(of.differences, number(release), step_context(step)) == []
 
 
 @pytest.mark.xdist_group("rows")
 @pytest.mark.parametrize(
-    "row", [row for row in races.TABLE if not isinstance(row, (races.Chosen, races.InMemory))], ids=lambda row: row.name
+    "row",
+    [row for row in allowed_differences.TABLE if not isinstance(row, allowed_differences.Input)],
+    ids=lambda row: row.name,
 )
-def test_no_row_is_idle_and_none_is_wider_than_needed(row: races.Row) -> None:
+def test_no_row_is_idle_and_none_is_wider_than_needed(row: Row) -> None:
     """Without it some story differs; so it is at both ends of the releases that it names."""
-    rest = tuple(other for other in races.TABLE if other is not row)
+    rest = tuple(other for other in allowed_differences.TABLE if other is not row)
     concerned = {
         release
         for (name, release), story in STORIES.items()
         for step in story.names
-        if row.holds(number(release), step) and unequal(name, release, step, rest)
+        if row.holds(number(release), step_context(step)) and unequal(name, release, step, rest)
     }
     assert concerned, "no story needs it"
-    known = [number(release) for release in recorded_story.RELEASES if row.since <= number(release) <= row.until]
+    line = allowed_differences.line
+    known = [
+        number(release)
+        for release in recorded_story.RELEASES
+        if line(row.since) <= line(number(release)) <= line(row.until)
+    ]
     needed = [number(release) for release in concerned]
     assert (min(needed), max(needed)) == (min(known), max(known))
 
@@ -129,5 +142,5 @@ def test_every_part_of_a_transaction_is_compared(change: str) -> None:
         else:
             edited[at] = edited[at]._replace(text=f"{edited[at].text} 7")
     step = "b1-create-t1"
-    assert comparison.differences(of.ours, of.theirs, of.before, (2, 4, 1), step) == []
-    assert comparison.differences(edited, of.theirs, of.before, (2, 4, 1), step) != []
+    assert comparison.transaction_differences(of.ours, of.theirs, of.before, (2, 4, 1), step_context(step)) == []
+    assert comparison.transaction_differences(edited, of.theirs, of.before, (2, 4, 1), step_context(step)) != []

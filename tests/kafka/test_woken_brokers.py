@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simzk.kafka.cluster.cluster import KafkaCluster
-from tests.kafka import recorded_transactions
+from simzk.kafka.replay.transactions import TransactionLog
 from tests.kafka.clusters import QUICK, quiet, topic
 
 REJOINED_MS = {
@@ -75,7 +75,7 @@ SHRUNK_IN_VAIN = {
 )
 def test_a_woken_leader_tries_to_shrink_isrs_up_to_1_0(line: str, tries: bool) -> None:
     with KafkaCluster(line, 3, config=QUICK, boot=False) as c:
-        log = recorded_transactions.Log(c)
+        log = TransactionLog(c)
         for broker in (1, 2, 3):
             c.restart(broker)
             quiet(c)

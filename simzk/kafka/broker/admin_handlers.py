@@ -69,7 +69,7 @@ class AdminHandlers:
         client: ZooKeeper client of the broker or tool.
         racks: returns the live brokers with their racks; without racks their order decides placements.
         random: for placements.
-        new_topic_id: returns a random topic id; None if topics have no ids.
+        new_topic_id: returns a new id for a topic; None if topics have no ids.
         defaults: partitions and replicas of a topic that names none.
     """
 
@@ -79,7 +79,7 @@ class AdminHandlers:
         racks: Callable[[], Coroutine[Future[Any], None, Racks]],
         *,
         random: Random,
-        new_topic_id: Callable[[], str] | None,
+        new_topic_id: Callable[[str], str] | None,
         defaults: tuple[int, int],
     ) -> None:
         self._client = client
@@ -121,7 +121,7 @@ class AdminHandlers:
     def _topic_id(self, request: CreateTopicRequest) -> str | None:
         if self._new_topic_id is None:
             return None
-        return request.topic_id or self._new_topic_id()
+        return request.topic_id or self._new_topic_id(request.name)
 
     async def _assignment(self, request: CreateTopicRequest) -> Mapping[int, Sequence[int]] | AdminResponse:
         if request.assignment is not None:

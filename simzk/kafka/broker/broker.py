@@ -22,7 +22,7 @@ from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.broker.configs import ConfigChanges, TopicConfigs
 from simzk.kafka.broker.delegation_tokens import DelegationTokens
-from simzk.kafka.broker.fetching import Fetchers, FetchSessions
+from simzk.kafka.broker.fetching import STARTS_US, Fetchers, FetchSessions
 from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
 from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
@@ -109,6 +109,11 @@ class Broker:
         return self._registration.host, self._registration.port
 
     @property
+    def session_id(self) -> int:
+        """The id of its last ZooKeeper session, which may have ended; 0 if it never had one."""
+        return self.session.session_id if hasattr(self, "session") else 0
+
+    @property
     def has_unannounced_isr_changes(self) -> bool:
         """Whether it has written ISRs that it has not announced yet (0.9 to 2.6)."""
         return self.proposals.has_unannounced_changes
@@ -180,6 +185,11 @@ class Broker:
 
         self.process.deliver(notice)
 
+    def announce_isr_changes(self) -> None:
+        """Announce ISR changes (0.9 to 2.6) if the last one is old enough, as the broker's timer does."""
+        if isinstance(self.proposals, IsrWrites):
+            self.process.spawn(self.proposals.announce_if_due(), "announce ISRs")
+
     # -- start and end of the process
 
     def _start_process(self) -> None:
@@ -195,6 +205,7 @@ class Broker:
             process,
             environment.host,
             timeout_ms=config.integer("zookeeper.session.timeout.ms"),
+            reconnect_pause_us=self._reconnect_pause_us,
             max_in_flight=config.integer("zookeeper.max.in.flight.requests"),
             sends_batches=environment.sends_batches,
         )
@@ -206,7 +217,13 @@ class Broker:
         self.replicas = self._replica_logs()
         self.replica_requests = environment.replication.requests_of(self.id, self.replicas)
         self.fetchers = Fetchers(
-            process, environment.connections, self.replicas, version, lambda: self.stopping, environment.endpoint_of
+            process,
+            environment.connections,
+            self.replicas,
+            version,
+            lambda: self.stopping,
+            environment.endpoint_of,
+            self._fetcher_start_us,
         )
         self.proposals = self._isr_proposals()
         wait_us = config.integer("replica.fetch.wait.max.ms") * 1000
@@ -258,6 +275,10 @@ class Broker:
             controller=self.controller,
         )
 
+    def _reconnect_pause_us(self) -> int | None:
+        chosen_us = self._environment.timing.reconnect_pause_us
+        return None if chosen_us is None else chosen_us(self.id)
+
     def _replica_logs(self) -> ReplicaLogs:
         version, config = self.version, self.config
         return ReplicaLogs(
@@ -276,12 +297,22 @@ class Broker:
             lag_max_messages=config.integer(LAG_MESSAGES_KEY) if LAG_MESSAGES_KEY in version.defaults else None,
             log_dirs=self.log_dirs,
             configs=self.topic_configs,
+            timing=self._environment.timing,
         )
+
+    def _fetcher_start_us(self) -> int:
+        chosen_us = self._environment.timing.first_fetch_us
+        found = None if chosen_us is None else chosen_us(self.id)
+        return STARTS_US if found is None else found
 
     def _isr_proposals(self) -> IsrProposals | IsrWrites:
         if not self.version.broker.uses_alter_isr:
             return IsrWrites(
-                self.process, self.client, state_of=self.replicas.state_of, on_results=self.replicas.handle_results
+                self.process,
+                self.client,
+                state_of=self.replicas.state_of,
+                on_results=self.replicas.handle_results,
+                has_timer=self._environment.timing.announces_isr_changes,
             )
         return IsrProposals(
             self.process,
@@ -297,6 +328,7 @@ class Broker:
         try:
             await self._connect()
             if self.version.client.registers_before_election:
+                await self._pause_before_registration(0)
                 await self._register()
             self.proposals.start()
             await self.tokens.load()
@@ -304,7 +336,7 @@ class Broker:
             if self.version.broker.reserves_producer_ids and not self.version.controller.allocates_producer_ids:
                 self.process.spawn(self._allocate_producer_ids(), "producer ids")
             if not self.version.client.registers_before_election:
-                await self.process.sleep(LATE_REGISTRATION_US)
+                await self._pause_before_registration(LATE_REGISTRATION_US)
                 await self._register()
         except (ZooKeeperRefused, SessionExpiredError, ZnodeError) as problem:
             reason = str(problem) or "its session expired"
@@ -319,13 +351,21 @@ class Broker:
         self.session.after_new_session = None
         await self.process.sleep(FAILED_START_US)
         await self._close()
-        self.process.scheduler.call_later(RESTART_PAUSE_US, self.process.name, self._supervise)
+        if self._environment.timing.restarts_brokers:
+            self.process.scheduler.call_later(RESTART_PAUSE_US, self.process.name, self._supervise)
         self._end_process()
 
     async def _close(self) -> None:
         """Stop the controller and close the session."""
         self.controller.shut_down()
         await self.session.close()
+
+    async def _pause_before_registration(self, typical_us: int) -> None:
+        chosen_us = self._environment.timing.registration_pause_us
+        found = None if chosen_us is None else chosen_us(self.id)
+        pause_us = typical_us if found is None else found
+        if pause_us:
+            await self.process.sleep(pause_us)
 
     async def _connect(self) -> None:
         await self.process.sleep(BOOT_US)

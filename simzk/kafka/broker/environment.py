@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from simzk.kafka.broker.replica_manager import ReplicaManager
+    from simzk.kafka.broker.timing import BrokerTiming
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
     from simzk.kafka.controller.channels import ChannelManagerFactory
@@ -179,6 +180,7 @@ class Environment:
         manager: the replicas of all brokers.
         replication: how the replicas replicate.
         channel_manager: makes the channels of a controller to the brokers.
+        timing: decisions about time that are inputs of the simulation.
         sends_batches: whether brokers send many requests to ZooKeeper as one.
     """
 
@@ -193,7 +195,7 @@ class Environment:
     cluster_id: str
     ids: IdGeneration
     now_ms: Callable[[], int]
-    new_topic_id: Callable[[], str]
+    new_topic_id: Callable[[str], str]
     new_token_id: Callable[[], str]
     election_delay_us: Callable[[int], int]
     log_dirs: int
@@ -201,4 +203,5 @@ class Environment:
     manager: ReplicaManager
     replication: Replication
     channel_manager: ChannelManagerFactory
+    timing: BrokerTiming
     sends_batches: bool = False

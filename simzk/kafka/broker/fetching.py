@@ -60,9 +60,11 @@ class Fetcher:
         leader: int,
         replicas: ReplicaLogs,
         version: KafkaVersion,
+        starts_us: int,
     ) -> None:
         self._orders = version.orders
         self._fenced = version.broker.fetches_have_leader_epochs
+        self._starts_us = starts_us
         self._process = process
         self._connections = connections
         self._leader = leader
@@ -93,7 +95,7 @@ class Fetcher:
             self._wake.set_result(None)
 
     async def _run(self) -> None:
-        await self._process.sleep(STARTS_US)
+        await self._process.sleep(self._starts_us)
         while True:
             while not self.following and not self._forgotten:
                 self._wake = Future()
@@ -276,6 +278,7 @@ class Fetchers:
         version: its release.
         is_shutting_down: whether a clean shutdown of the broker has begun.
         endpoint_of: returns host and port of a broker.
+        starts_us: returns how long a new fetcher takes to start.
     """
 
     _process: Process
@@ -284,6 +287,7 @@ class Fetchers:
     _version: KafkaVersion
     _is_shutting_down: Callable[[], bool]
     _endpoint_of: Callable[[int], tuple[str, int]]
+    _starts_us: Callable[[], int]
     _fetchers: dict[int, Fetcher] = field(default_factory=dict, init=False)
 
     def update(self, changed: Iterable[Replica]) -> None:
@@ -309,7 +313,8 @@ class Fetchers:
     def _fetcher(self, leader: int) -> Fetcher:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
-            fetcher = Fetcher(self._process, self._connections, leader, self._replicas, self._version)
+            starts_us = self._starts_us()
+            fetcher = Fetcher(self._process, self._connections, leader, self._replicas, self._version, starts_us)
             self._fetchers[leader] = fetcher
         return fetcher
 

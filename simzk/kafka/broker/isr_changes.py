@@ -271,6 +271,7 @@ class IsrWrites:
         client: its ZooKeeper client.
         state_of: returns the present state of a replica; None if the broker has none.
         on_results: handles results; a write is never retried.
+        has_timer: whether changes are announced periodically; otherwise only by `announce_if_due`.
     """
 
     def __init__(
@@ -280,9 +281,11 @@ class IsrWrites:
         *,
         state_of: Callable[[TopicPartition], LeaderAndIsr | None],
         on_results: OnResults,
+        has_timer: bool,
     ) -> None:
         self._process = process
         self._client = client
+        self._has_timer = has_timer
         self._queue: Queue[IsrProposal] = Queue()
         self._changed: dict[TopicPartition, None] = {}
         self._last_change_us = self._last_announcement_us = process.scheduler.now_us
@@ -295,7 +298,8 @@ class IsrWrites:
         if not self._client.version.broker.announces_isr_changes:
             return
         self._last_change_us = self._last_announcement_us = self._process.scheduler.now_us
-        self._process.spawn(self._announce(), "ISR announcements")
+        if self._has_timer:
+            self._process.spawn(self._announce(), "ISR announcements")
 
     @property
     def has_unannounced_changes(self) -> bool:

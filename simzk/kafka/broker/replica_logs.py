@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.configs import TopicConfigs
     from simzk.kafka.broker.replica_manager import ReplicaManager
+    from simzk.kafka.broker.timing import BrokerTiming
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.states import States
@@ -204,6 +205,7 @@ class ReplicaLogs:
         lag_max_messages: int | None,
         log_dirs: LogDirs,
         configs: TopicConfigs,
+        timing: BrokerTiming,
     ) -> None:
         self.broker_id = broker_id
         self.replicas: dict[TopicPartition, Replica] = {}
@@ -225,6 +227,7 @@ class ReplicaLogs:
         self._lag_max_messages = lag_max_messages
         self._log_dirs = log_dirs
         self._configs = configs
+        self._timing = timing
         # Up to 2.3 a leader lets a follower join that is not in its assignment: a reassignment widens only the topic.
         self._accepts_unassigned = not version.controller.writes_union_assignment
         self._unsaved: dict[TopicPartition, None] = {}
@@ -502,22 +505,22 @@ class ReplicaLogs:
 
     # -- the ISR, as leader
 
-    def shrink_isrs(self) -> None:
-        """Propose to remove followers that have lagged for too long."""
-        lagging = {p: members for p, replica in self.replicas.items() if (members := self._lagging(replica))}
+    def shrink_isrs(self, early_us: int = 0) -> None:
+        """Propose to remove followers that have lagged for too long, or will have in some µs."""
+        lagging = {p: members for p, replica in self.replicas.items() if (members := self._lagging(replica, early_us))}
         ordered = list(lagging) if len(lagging) < 2 else order_checked(self.replicas, self.leads, self._version.orders)
         ordered = [partition for partition in ordered if partition in lagging]
         if ordered:
             self._isrs.shrink(self._rows(ordered), pack([lagging[partition] for partition in ordered]))
 
-    def _lagging(self, replica: Replica) -> list[int]:
+    def _lagging(self, replica: Replica, early_us: int) -> list[int]:
         """Return the ISR members that a leader which waits for no result proposes to remove."""
         if replica.state.leader != self.broker_id or replica.proposed is not None:
             return []
-        followers = [(member, replica.followers.get(member)) for member in replica.state.isr]
-        return [m for m, progress in followers if progress is not None and self._is_lagging(m, progress, replica)]
+        found = [(member, replica.followers.get(member)) for member in replica.state.isr]
+        return [m for m, progress in found if progress is not None and self._is_lagging(m, progress, replica, early_us)]
 
-    def _is_lagging(self, member: int, progress: FollowerProgress, replica: Replica) -> bool:
+    def _is_lagging(self, member: int, progress: FollowerProgress, replica: Replica, early_us: int) -> bool:
         """Return whether a follower has not had the whole log for too long; before 2.1 an idle one must still fetch.
 
         In 0.8 a follower that fetches need not have the whole log, but must not be too many messages behind.
@@ -531,11 +534,15 @@ class ReplicaLogs:
             if self._version.broker.keeps_idle_followers_in_sync:
                 return False
             caught_up_us = max(caught_up_us, self._last_fetch_us.get(member, 0))
-        return self._scheduler.now_us - caught_up_us > self._lag_max_us
+        return self._scheduler.now_us + early_us - caught_up_us > self._lag_max_us
 
     def _maybe_expand(self, replica: Replica, follower: int) -> None:
         """Propose to add a follower to the ISR if it is ready."""
         if replica.state.leader == self.broker_id and follower not in replica.state.isr:  # most fetches end here
+            may_join = self._timing.may_join_isr
+            if may_join is not None and not may_join(replica.partition, follower):
+                self._ineligible[replica.partition, follower] = None
+                return
             self._isrs.expand(self._rows([replica.partition]), follower, np.ones(1, dtype=np.bool_))
 
     def _expand_all(self, follower: int) -> None:

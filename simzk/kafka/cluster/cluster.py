@@ -15,6 +15,7 @@ Rules of quiescence (`run_until_quiet`):
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial, wraps
@@ -29,6 +30,7 @@ from simzk.kafka.broker.broker import Broker
 from simzk.kafka.broker.empty_replicas import ADDRESS, EmptyReplicas
 from simzk.kafka.broker.environment import Environment, IdGeneration, ReplicationOfLogs, generation_of
 from simzk.kafka.broker.replica_manager import BrokerEpochs, ReplicaManager
+from simzk.kafka.broker.timing import BrokerTiming
 from simzk.kafka.cluster.initial_state import InitialState, state_from_layout, state_from_tree
 from simzk.kafka.cluster.producer import Acks, Producer
 from simzk.kafka.cluster.reassignment_command import ReassignmentCommand, Targets
@@ -84,6 +86,7 @@ from simzk.simulation import Future, History, Invariant, Network, Process, Sched
 from simzk.simulation.request_faults import PauseHandle
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
+from simzk.zookeeper.transactions import CreateTxn, MultiTxn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -100,6 +103,7 @@ if TYPE_CHECKING:
     from simzk.kafka.schemas.delegation_token import DelegationToken
     from simzk.kafka.tools.reassign_partitions import Proposal
     from simzk.partitions.layouts import Layout
+    from simzk.zookeeper.transactions import Transaction
 
 START_MS = 1_735_689_600_000
 """Default time of all clocks at the start of a simulation, in ms since 1970: 2025-01-01 00:00 UTC."""
@@ -169,6 +173,8 @@ class KafkaCluster:
             `restart` starts each broker.
         start_ms: time of all clocks at the start, in ms since 1970.
         cost_model: processing time of ZooKeeper and the controller, such as `cost_model.MEASURED`; none if None.
+        timing: decisions about time that are chance in a real cluster, such as the first fetch of a started broker;
+            if None, the simulation decides.
 
     Raises:
         ConfigError: an option has an invalid value.
@@ -206,6 +212,7 @@ class KafkaCluster:
         boot: bool = True,
         start_ms: int = START_MS,
         cost_model: CostModel | None = None,
+        timing: BrokerTiming | None = None,
     ) -> None:
         ids = ids_above(config, brokers) if generated_ids else broker_ids(brokers)
         rack_of = racks_of(ids, racks)
@@ -225,6 +232,7 @@ class KafkaCluster:
             log_dirs=log_dirs,
             cost_model=cost_model,
             access=access,
+            timing=timing,
             ids=generation_of(ids, releases.oldest) if generated_ids else None,
         )
         if boot:
@@ -371,6 +379,7 @@ class KafkaCluster:
         ids: IdGeneration | None = None,
         layout: Layout | None = None,
         sends_batches: bool = True,
+        timing: BrokerTiming | None = None,
     ) -> None:
         """Create all parts of the cluster; no broker runs yet."""
         self._releases = releases
@@ -398,12 +407,14 @@ class KafkaCluster:
             self.zookeeper_host, self.history, lambda: list(self.brokers)
         )
         self.participants: list[Participant] = []
-        self._preferred_controller: int | None = None
+        self._preferred_controllers: deque[int] = deque()
+        self._topic_ids: dict[str, str] = {}
         self._invariants: tuple[Invariant, ...] | None = None
         self._last_transaction_us = 0
         self._last_in_sync: object = None
         self._replica_manager = ReplicaManager(BrokerEpochs(registrations))
         self.brokers: dict[int, Broker] = {}
+        self.timing: BrokerTiming = timing or BrokerTiming()
         environment = self._environment(releases, ids or IdGeneration((), 0), log_dirs, cost_model, cluster_id)
         if layout is not None:
             process = Process(self.scheduler, ADDRESS)
@@ -454,7 +465,7 @@ class KafkaCluster:
             cluster_id=cluster_id or self._new_uuid("cluster id"),
             ids=ids,
             now_ms=self.zookeeper_host.now_ms,
-            new_topic_id=lambda: self._new_uuid("topic ids"),
+            new_topic_id=self._new_topic_id,
             new_token_id=lambda: self._new_uuid("token ids"),
             election_delay_us=self._election_delay_us,
             log_dirs=log_dirs,
@@ -462,6 +473,7 @@ class KafkaCluster:
             manager=self._replica_manager,
             replication=ReplicationOfLogs(),
             channel_manager=ControllerChannelManager,
+            timing=self.timing,
         )
 
     @synchronized
@@ -477,6 +489,10 @@ class KafkaCluster:
         for broker, live in initial.live.items():
             self.brokers[broker].attach(live.session_id, live.epoch)
         self.run_until_quiet(_BOOT_LIMIT_S)
+
+    def _new_topic_id(self, topic: str) -> str:
+        """Return the id of a new topic: the one that was set, or a random one."""
+        return self._topic_ids.pop(topic, None) or self._new_uuid("topic ids")
 
     def _new_uuid(self, stream: str) -> str:
         """Return a random UUID in Kafka's form: 22 characters of URL-safe base64."""
@@ -742,16 +758,68 @@ class KafkaCluster:
             self.resume(broker)
 
     @synchronized
-    def expire(self, broker: int) -> None:
-        """Expire a broker's ZooKeeper session now, as ZooKeeper does after the session timeout.
+    def expire(self, broker: int, after: float = 0.0) -> None:
+        """Expire the ZooKeeper session of a broker now or later, as ZooKeeper does after the session timeout.
+
+        Args:
+            broker: id of a broker that runs, or of a killed one with a session that still exists.
+            after: virtual seconds from now. The session does not expire earlier, even if the timeout ends first.
+
+        Raises:
+            ConfigError: the broker does not exist, has no session, or the time is negative.
+
+        >>> cluster = KafkaCluster(brokers=3, seed=1)
+        >>> cluster.kill(2)
+        >>> cluster.expire(2)
+        >>> cluster.live_brokers
+        [1, 3]
+        """
+        found = self._broker(broker)
+        session_id = found.session_id
+        session = self.server.sessions.get(session_id)
+        if session is None:
+            raise ConfigError(f"broker {broker} has no session", where="broker", right="a broker with a session")
+        if after < 0:
+            raise ConfigError(f"{after:g} s are in the past", where="after", right="0 or more")
+        if after:
+            now_ms, after_us = self.zookeeper_host.now_ms(), round(after * 1_000_000)
+            self.server.sessions.touch(session, now_ms, after_us // 1000)
+            self.scheduler.call_later(after_us, f"broker {broker}", partial(self._expire_session, broker, session_id))
+        else:
+            self._expire_session(broker, session_id)
+
+    def _expire_session(self, broker: int, session_id: int) -> None:
+        if self.server.expire(session_id, self.zookeeper_host.now_ms()):
+            self.history.record(f"broker {broker}", "session expired by hand")
+        self.zookeeper_host.send_output()
+
+    @synchronized
+    def check_isrs(self, broker: int, *, early: float = 0.0) -> None:
+        """Let a leader check for lagging followers now, as it does by its timer.
+
+        Args:
+            broker: id of the leader.
+            early: virtual seconds by which a follower may lag less than `replica.lag.time.max.ms`.
 
         Raises:
             ConfigError: the broker does not exist or does not run.
         """
-        session = self._running(broker).session.session_id
-        self.history.record(f"broker {broker}", "session expired by hand")
-        self.server.expire(session, self.zookeeper_host.now_ms())
-        self.zookeeper_host.send_output()
+        self._running(broker).replicas.shrink_isrs(round(early * 1_000_000))
+
+    @synchronized
+    def announce_isr_changes(self, broker: int) -> bool:
+        """Let a leader of 0.9 to 2.6 announce ISR changes now if the last is old enough, as it does by its timer.
+
+        Returns:
+            whether it had changes to announce.
+
+        Raises:
+            ConfigError: the broker does not exist or does not run.
+        """
+        found = self._running(broker)
+        has_changes = found.has_unannounced_isr_changes
+        found.announce_isr_changes()
+        return has_changes
 
     @synchronized
     def disconnect(self, broker: int) -> None:
@@ -796,17 +864,33 @@ class KafkaCluster:
         found.fail_log_dir(chosen)
 
     @synchronized
-    def prefer_controller(self, broker: int) -> None:
+    def prefer_controller(self, broker: int, *next_brokers: int) -> None:
         """Let a broker win the next controller election in which it takes part; otherwise the winner is random.
 
+        Args:
+            broker: id of the winner.
+            next_brokers: winners of the elections after that; the last one stays preferred.
+
         Raises:
-            ConfigError: the broker does not exist.
+            ConfigError: a broker does not exist.
         """
-        self._preferred_controller = self._broker(broker).id
+        winners = [self._broker(winner).id for winner in (broker, *next_brokers)]
+        self._preferred_controllers = deque(winners)
+        if next_brokers and self._note_controller not in self.server.on_transaction:
+            self.server.on_transaction.append(self._note_controller)
+
+    def _note_controller(self, transaction: Transaction) -> None:
+        """Go on to the next preferred controller after an election."""
+        record = transaction.record
+        records = record.records if isinstance(record, MultiTxn) else (record,)
+        if any(isinstance(one, CreateTxn) and one.path.endswith(paths.CONTROLLER) for one in records):
+            self._preferred_controllers.popleft()
+            if len(self._preferred_controllers) < 2:
+                self.server.on_transaction.remove(self._note_controller)
 
     def _election_delay_us(self, broker: int) -> int:
-        preferred = self._preferred_controller
-        if preferred is None or preferred == broker or not self.brokers[preferred].alive:
+        preferred = self._preferred_controllers[0] if self._preferred_controllers else broker
+        if preferred == broker or not self.brokers[preferred].alive:
             return 0
         return ELECTION_HEAD_START_US
 
@@ -1004,6 +1088,16 @@ class KafkaCluster:
         return self._operator.request(f"create topic {name}", request, via)
 
     @synchronized
+    def set_topic_id(self, name: str, topic_id: str) -> None:
+        """Set the id that the next topic of a name gets, if a broker or the controller chooses one (2.8 and later).
+
+        Args:
+            name: name of the topic, which may also be created by writing its znodes.
+            topic_id: the id: 22 characters of URL-safe base64.
+        """
+        self._topic_ids[name] = topic_id
+
+    @synchronized
     def delete_topic(self, name: str) -> Future[AdminResponse]:
         """Delete a topic."""
         return self._operator.request(f"delete topic {name}", DeleteTopicRequest(name))
@@ -1059,9 +1153,15 @@ class KafkaCluster:
         return self._operator.request(f"configure {entity_path}", AlterConfigRequest(entity_path, dict(changes)), via)
 
     @synchronized
-    def write_znode(self, path: str, data: str | bytes | None) -> Future[None]:
-        """Set a znode's data in a session of the operator's own, or create the znode if it is missing."""
-        return self._operator.write_znode(path, data.encode() if isinstance(data, str) else data)
+    def write_znode(self, path: str, data: str | bytes | None, *, create: bool = False) -> Future[None]:
+        """Set a znode's data in a session of the operator's own, or create the znode if it is missing.
+
+        Args:
+            path: path of the znode.
+            data: the data.
+            create: create the znode, without an attempt to set it first.
+        """
+        return self._operator.write_znode(path, data.encode() if isinstance(data, str) else data, create=create)
 
     @synchronized
     def delete_znode(self, path: str) -> Future[None]:

@@ -109,9 +109,14 @@ class ZooKeeperHost(Driver):
         start_ms: the server's clock when virtual time is 0.
         access: how the cluster's clients connect: chroot and login.
         cost_model: how long the server takes for requests; None if they cost nothing.
+
+    Attributes:
+        on_request: called with the connection, the xid and each request that arrives, if not None; a cluster that
+            sends batches does not call it.
     """
 
     rules: FaultRules
+    on_request: Callable[[NetworkLink, int, Request], None] | None = None
 
     def __init__(
         self,
@@ -200,6 +205,8 @@ class ZooKeeperHost(Driver):
     def _process(self, link: NetworkLink, xid: int, request: Request | Batch) -> None:
         if link.closed:  # while the request waited
             return
+        if self.on_request is not None and not isinstance(request, Batch):
+            self.on_request(link, xid, request)
         if self.faults.active and not isinstance(request, Batch):
             self.faults.admit(link, xid, request)
         else:

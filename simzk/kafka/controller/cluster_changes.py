@@ -212,10 +212,10 @@ class TopicChanges(ControllerPart):
     """Topics and partitions that are created, and topics with removed znodes.
 
     Args:
-        new_topic_id: draws a topic id.
+        new_topic_id: returns a new id for a topic.
     """
 
-    _new_topic_id: Callable[[], str]
+    _new_topic_id: Callable[[str], str]
 
     async def process(self) -> None:
         """Handle a change of the children of `/brokers/topics`."""
@@ -253,7 +253,7 @@ class TopicChanges(ControllerPart):
         for name, topic in topics.items():
             topic_id = topic.topic_id
             if topic_id is None and self._client.version.znodes.has_topic_ids:
-                topic_id = self._new_topic_id()
+                topic_id = self._new_topic_id(name)
                 await self._client.write_topic(name, topic._replace(topic_id=topic_id), context.epoch_version)
             context.topic_ids[name] = topic_id
             if context.add_topic(name, topic.partitions):

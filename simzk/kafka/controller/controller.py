@@ -69,7 +69,7 @@ class KafkaController:
         config: configuration of the broker.
         history: for the events of the controller.
         now_ms: wall clock of the simulated cluster, for timestamps in znodes.
-        new_topic_id: draws the id of a topic without one.
+        new_topic_id: returns an id for a topic without one.
         election_delay_us: delay of this broker behind the fastest when `/controller` is deleted, in microseconds;
             called at each election. In a real cluster chance decides which broker wins; here the caller does.
         cost_model: durations of the controller's work; None for zero.
@@ -92,7 +92,7 @@ class KafkaController:
         history: History,
         *,
         now_ms: Callable[[], int],
-        new_topic_id: Callable[[], str],
+        new_topic_id: Callable[[str], str],
         election_delay_us: Callable[[], int],
         cost_model: CostModel | None = None,
         channel_manager: ChannelManagerFactory = ControllerChannelManager,

@@ -148,15 +148,15 @@ class Operator:
 
         return self._track(self.process.spawn(work(), steps[0][0]))
 
-    def write_znode(self, path: str, data: bytes | None) -> Task[None]:
-        """Set a znode, or create it if it is missing."""
+    def write_znode(self, path: str, data: bytes | None, *, create: bool = False) -> Task[None]:
+        """Set a znode, or create it if it is missing, or at once with `create`."""
 
         async def write() -> None:
             session = await self._open()
-            reply = await session.call(SetData(path, data, ANY_VERSION))
-            if reply.error == Code.NO_NODE:
-                reply = await session.call(create_request(path, data))
-            self._note_refusal("znode not written", path, reply.error)
+            error = Code.NO_NODE if create else (await session.call(SetData(path, data, ANY_VERSION))).error
+            if error == Code.NO_NODE:
+                error = (await session.call(create_request(path, data))).error
+            self._note_refusal("znode not written", path, error)
 
         return self._in_session(write, "write a znode")
 

@@ -83,6 +83,7 @@ class ZooKeeperSession:
         max_in_flight: limit on requests without a reply.
         access: chroot of all paths, and login [default: that of the host].
         sends_batches: whether many requests may be sent as one, for clusters of millions of partitions.
+        reconnect_pause_us: returns the pause before the next reconnection; None for a random one.
     """
 
     def __init__(
@@ -94,8 +95,10 @@ class ZooKeeperSession:
         max_in_flight: int = 10,
         access: Access | None = None,
         sends_batches: bool = False,
+        reconnect_pause_us: Callable[[], int | None] = lambda: None,
     ) -> None:
         self.sends_batches = sends_batches
+        self._reconnect_pause_us = reconnect_pause_us
         self.process = process
         self.host = host
         self.access = host.access if access is None else access
@@ -332,8 +335,9 @@ class ZooKeeperSession:
         for sent in in_flight:
             sent.reply.set_result(Reply(sent.xid, 0, Code.CONNECTION_LOSS, None))
         if not self.closed:
+            chosen_us = self._reconnect_pause_us()
             pause_ms = SAME_SERVER_PAUSE_MS + self._pauses.below(RANDOM_PAUSE_MAX_MS)
-            self.process.call_later(pause_ms * 1000, self._connect)
+            self.process.call_later(pause_ms * 1000 if chosen_us is None else chosen_us, self._connect)
 
     def _expire(self) -> None:
         """Fail all requests, and open a new session: the server has expired the old one."""

@@ -1,0 +1,37 @@
+"""Timing of brokers that in a real cluster is chance, as inputs of a simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.topic_partition import TopicPartition
+
+
+@dataclass
+class BrokerTiming:
+    """Decisions about time that depend on the machines and threads of a real cluster.
+
+    By default the simulation decides: by the typical times of real brokers, or by its seed.
+
+    Attributes:
+        first_fetch_us: returns how long a new fetcher of a broker takes to start, in µs; None for the typical time.
+        reconnect_pause_us: returns the pause in µs before a broker reconnects to ZooKeeper; None for a random one.
+        may_join_isr: returns whether a leader may add a follower to the ISR now (partition, id of the follower). If
+            not, the leader considers the follower again at its next fetch.
+        announces_isr_changes: whether the leaders of 0.9 to 2.6 announce ISR changes by their own timers, every 2.5 s;
+            otherwise only in `KafkaCluster.announce_isr_changes`.
+        registration_pause_us: returns how long a starting broker waits before it registers, in µs; None for the
+            typical time.
+        restarts_brokers: whether a broker whose start fails is started again after a second.
+    """
+
+    first_fetch_us: Callable[[int], int | None] | None = None
+    reconnect_pause_us: Callable[[int], int | None] | None = None
+    may_join_isr: Callable[[TopicPartition, int], bool] | None = None
+    registration_pause_us: Callable[[int], int | None] | None = None
+    announces_isr_changes: bool = True
+    restarts_brokers: bool = True

@@ -1,0 +1,408 @@
+"""The differences that a replay allows between a simulated and a recorded run, in one table.
+
+A row names what depends on timing between processes, why, and what is still compared. Its kinds:
+  - `Masked`: a text or a field that no two real runs share; the rest of the znode or transaction is compared;
+  - `Ignored`: transactions that one run has and another has not;
+  - `Unordered`: transactions whose place among the others is a race: each of their lanes is in order, and the others
+    are in order without them;
+  - `Input`: chance that is no difference, because the replay reads it from the recording.
+
+A row that no recording needs would hide a mistake: the tests leave each out, and some recording must then differ.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.kafka import paths
+from simzk.kafka.replay.transactions import CLIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from simzk.kafka.replay.transactions import Transaction
+
+Number = tuple[int, ...]
+FIRST, LAST = (0, 8, 0), (3, 9, 1)
+
+
+def line(number: Number) -> Number:
+    """Return the line of a release: rows hold for whole lines.
+
+    >>> line((2, 4, 1)), line((0, 10, 2, 2))
+    ((2, 4), (0, 10, 2))
+    """
+    return number[: 2 if number[0] else 3]
+
+
+@dataclass(frozen=True)
+class StepContext:
+    """A step, as rows of the table select it.
+
+    Attributes:
+        name: its name.
+        actions: kinds of its actions, such as `resume`.
+    """
+
+    name: str
+    actions: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One allowed difference.
+
+    Attributes:
+        name: its name.
+        why: the reason why it cannot be equal.
+        compared: what is still compared.
+        since, until: first and last release.
+        steps: pattern of the names of the steps.
+        action: the row holds in steps with this action only; in all if empty.
+        without: the row does not hold in steps with this action.
+    """
+
+    name: str
+    why: str
+    compared: str
+    since: Number = FIRST
+    until: Number = LAST
+    steps: str = ".*"
+    action: str = ""
+    without: str = ""
+
+    def holds(self, number: Number, step: StepContext) -> bool:
+        """Return whether the row holds in a step of a release."""
+        is_selected = (not self.action or self.action in step.actions) and self.without not in step.actions
+        is_release = line(self.since) <= line(number) <= line(self.until)
+        return is_selected and is_release and re.fullmatch(self.steps, step.name) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masked(Row):
+    """A text in transactions and trees that is replaced by `instead` on both sides, where `path` fits."""
+
+    path: str = ".*"
+    text: str
+    instead: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ignored(Row):
+    """Transactions that are ignored on both sides."""
+
+    ignores: Callable[[Transaction], bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unordered(Row):
+    """Transactions without a place of their own; `lanes` returns their lanes, none for all other transactions."""
+
+    lanes: Callable[[Change], tuple[Hashable, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input(Row):
+    """Chance that the replay reads from the recording."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A transaction with what decides about its lanes.
+
+    Attributes:
+        transaction: the transaction.
+        state: path of the partition state that a setData writes; None for any other.
+        leader: the leader in it.
+        by_leader: whether the leader epoch stays the same: the leader changed the ISR.
+        moved: brokers that join or leave the ISR.
+        brokers: all brokers of the cluster.
+    """
+
+    transaction: Transaction
+    state: str | None = None
+    leader: int = -1
+    by_leader: bool = False
+    moved: tuple[int, ...] = ()
+    brokers: tuple[int, ...] = ()
+
+
+_ANNOUNCEMENT = re.compile(r"(/isr_change_notification/isr_change_)\d+")
+_PRODUCER_IDS = "/latest_producer_id_block"
+_ACL_KIND = re.compile(r"'?(/kafka-acl(?:-extended/prefixed)?/[A-Z]\w+)'?[ \]]")
+_TOPIC_REQUEST = re.compile(r"'?(/config/topics|/brokers/topics|/admin/delete_topics)/[^/' ]+[' ]")
+_TOPIC_DELETION = re.compile(r"\bdelete /(brokers/topics|config/topics|admin/delete_topics)/")
+
+
+def _is_lost_election(transaction: Transaction) -> bool:
+    return transaction.who != CLIENT and "error NodeExists" in transaction.text and "'/controller'" in transaction.text
+
+
+def _is_stale_isr(transaction: Transaction) -> bool:
+    return transaction.text.startswith("error BadVersion") and paths.state_partition(transaction.paths[0]) is not None
+
+
+def _is_expired_tool(transaction: Transaction) -> bool:
+    return transaction.who == CLIENT and transaction.session < 0 and transaction.text.startswith("closeSession []")
+
+
+def _isr_change(change: Change) -> tuple[Hashable, ...]:
+    if not change.by_leader:
+        return ()
+    return change.state, *(("ISRs", change.leader, follower) for follower in change.moved)
+
+
+def _state_alone(change: Change) -> tuple[Hashable, ...]:
+    return (change.state,) if change.by_leader else ()
+
+
+def _announcement(change: Change) -> tuple[Hashable, ...]:
+    if _ANNOUNCEMENT.search(change.transaction.text) is None:
+        return ()
+    if "create" in change.transaction.text:
+        leader = change.transaction.broker
+        return ("announced", leader), *(("ISRs", leader, follower) for follower in change.brokers)
+    return ("deleted announcements",)
+
+
+def _end_of_tool(change: Change) -> tuple[Hashable, ...]:
+    ends = change.transaction.who == CLIENT and change.transaction.text.startswith("closeSession []")
+    return (("session", change.transaction.session),) if ends else ()
+
+
+def _producer_ids(change: Change) -> tuple[Hashable, ...]:
+    is_block = change.transaction.paths == (_PRODUCER_IDS,) and change.transaction.text.startswith("setData")
+    return (_PRODUCER_IDS,) if is_block else ()
+
+
+def _acl_kind(change: Change) -> tuple[Hashable, ...]:
+    found = _ACL_KIND.search(change.transaction.text)
+    is_tool = change.transaction.who == CLIENT
+    return () if found is None or not is_tool else (("kind", change.transaction.session, found[1]),)
+
+
+def _topic_request(change: Change) -> tuple[Hashable, ...]:
+    transaction = change.transaction
+    is_request = _TOPIC_REQUEST.search(transaction.text) is not None and re.search(r"create|NoNode", transaction.text)
+    return (("topics", transaction.who),) if is_request and transaction.who != CLIENT else ()
+
+
+def _topic_deletion(change: Change) -> tuple[Hashable, ...]:
+    deletes = _TOPIC_DELETION.search(change.transaction.text)
+    return (("deleted topics", change.transaction.who),) if deletes and change.transaction.who != CLIENT else ()
+
+
+TABLE: tuple[Row, ...] = (
+    Masked(
+        name="topic id drawn by the controller",
+        why="a tool that works in ZooKeeper creates a topic without an id, and the controller draws one",
+        compared="everything but the 22 characters",
+        since=(2, 8, 0),
+        until=(2, 8, 2),
+        path="/brokers/topics/t3",
+        text=r'("topic_id":)"[\w-]{22}"',
+        instead=r'\1"?"',
+    ),
+    Masked(
+        name="sequence number of an announced ISR change",
+        why="the number depends on which of two leaders announces its ISR changes first",
+        compared="who announces what, how many announcements there are, and that each is deleted",
+        since=(0, 9, 0),
+        until=(2, 6, 3),
+        text=r"(/isr_change_notification/isr_change_)\d+(.*?)(?: parent's cversion \d+)?$",
+        instead=r"\1?\2",
+    ),
+    Ignored(
+        name="lost elections",
+        why="which other brokers had not yet seen the winner is a race between sessions",
+        compared="who won, and everything that it wrote",
+        ignores=_is_lost_election,
+    ),
+    Ignored(
+        name="ISR of a leader that was fenced while it was paused",
+        why="a paused leader may check for lagging followers before it learns that it is no longer the leader",
+        compared="that the state does not change",
+        since=(0, 8, 2, 2),
+        until=(1, 1, 1),
+        ignores=_is_stale_isr,
+    ),
+    Ignored(
+        name="expired session of a tool",
+        why="a tool that never closes a session lets it expire half a minute later, in a step that depends on the pace",
+        compared="that the session began, and what it wrote",
+        since=(0, 10, 0, 1),
+        until=(0, 11, 0, 3),
+        ignores=_is_expired_tool,
+    ),
+    Masked(
+        name="controller that deletes an announcement",
+        why="the controller shuts down while the announcement is created: either it or the next one deletes it",
+        compared="that it is deleted",
+        since=(0, 10, 2, 2),
+        until=(0, 10, 2, 2),
+        path="/isr_change_notification/.*",
+        text=r"^b\d+: delete ",
+        instead="controller: delete ",
+    ),
+    Unordered(
+        name="ISRs written by leaders",
+        why="leaders write ISRs concurrently with each other and with the controller, when followers fetch",
+        compared="the order in which a follower joins the ISRs of each leader, and the order of changes of each state",
+        since=(0, 8, 1),
+        until=(2, 3, 1),
+        without="resume",
+        lanes=_isr_change,
+    ),
+    Unordered(
+        name="ISRs written by leaders of 2.4 to 2.6",
+        why="leaders write ISRs concurrently with each other and with the controller, when followers fetch",
+        compared="the order in which a follower joins the ISRs of each leader, and the order of changes of each state",
+        since=(2, 4, 1),
+        until=(2, 6, 3),
+        without="resume",
+        steps=r"(?!g5-restart-).*",
+        lanes=_isr_change,
+    ),
+    Unordered(
+        name="ISRs after a fetch that came too early",
+        why="a follower that fetches before its leader knows that it leads backs off, and then lists its partitions in "
+        "another order",
+        compared="the order of changes of each state",
+        since=(2, 4, 1),
+        until=(2, 4, 1),
+        steps=r"g5-restart-.*",
+        lanes=_state_alone,
+    ),
+    Unordered(
+        name="ISRs proposed to the controller",
+        why="leaders propose ISRs concurrently, when followers fetch; the controller writes them",
+        compared="the order in which a follower joins the ISRs of each leader, and the order of changes of each state",
+        since=(2, 7, 0),
+        without="resume",
+        steps=r"(?!g6-).*",
+        lanes=_isr_change,
+    ),
+    Unordered(
+        name="ISRs of two followers",
+        why="a leader that waits for the answer about one follower skips another one",
+        compared="the order of changes of each state",
+        steps=r"g6-restart-.*",
+        since=(2, 8, 2),
+        until=(2, 8, 2),
+        lanes=_state_alone,
+    ),
+    Unordered(
+        name="ISRs of 0.8.0",
+        why="a follower starts to follow its partitions one at a time while it already fetches others",
+        compared="the order of changes of each state",
+        until=(0, 8, 0),
+        lanes=_state_alone,
+    ),
+    Unordered(
+        name="ISRs after a pause",
+        why="a resumed broker fetches what it followed before, while it opens a new session and the controller sends "
+        "new leaders",
+        compared="the order of changes of each state",
+        since=(0, 8, 2, 2),
+        action="resume",
+        lanes=_state_alone,
+    ),
+    Unordered(
+        name="announced ISR changes",
+        why="the timer of each leader has its own phase, drawn when it started",
+        compared="that an announcement follows the leader's changes, with their names in order; how many each deletes",
+        since=(0, 9, 0),
+        until=(2, 6, 3),
+        lanes=_announcement,
+    ),
+    Unordered(
+        name="end of a tool",
+        why="a tool closes its session while the controller processes its request",
+        compared="that it follows everything that the tool did",
+        until=(2, 6, 3),
+        lanes=_end_of_tool,
+    ),
+    Unordered(
+        name="producer ids of a starting broker",
+        why="a thread of its own allocates them, while the broker becomes controller and others write",
+        compared="the blocks, and the order in which brokers allocate them",
+        since=(0, 11, 0),
+        until=(2, 8, 2),
+        lanes=_producer_ids,
+    ),
+    Unordered(
+        name="kinds of ACL resources",
+        why="the tool creates the paths in the order of a set of Java enums, whose hash codes are addresses: two runs "
+        "of one release differ",
+        compared="that all are created, each in each of the tool's sessions",
+        since=(3, 9, 1),
+        lanes=_acl_kind,
+    ),
+    Masked(
+        name="parent's cversion of kinds of ACL resources",
+        why="it shows the order of a set of Java enums, whose hash codes are addresses",
+        compared="that all are created",
+        since=(3, 9, 1),
+        path=r"/kafka-acl(-extended/prefixed)?/[A-Z]\w+",
+        text=r"parent's cversion \d+",
+        instead="parent's cversion ?",
+    ),
+    Unordered(
+        name="request with several topics",
+        why="the request handler continues with the next topic while the controller processes the first",
+        compared="what the request handler writes, in order, and what the controller writes, in order",
+        since=(2, 4, 0),
+        lanes=_topic_request,
+    ),
+    Unordered(
+        name="deletion of topics",
+        why="brokers answer that replicas are deleted while they also fetch and join ISRs",
+        compared="the order of all deletions",
+        since=(0, 8, 2, 2),
+        until=(1, 1, 1),
+        lanes=_topic_deletion,
+    ),
+    Input(
+        name="winner of a controller election",
+        why="a race between sessions",
+        compared="everything that follows",
+    ),
+    Input(
+        name="placements, ids, salts, and the broker that serves a request",
+        why="drawn by the broker or the tool that serves the request, or by the client",
+        compared="everything that follows",
+    ),
+    Input(
+        name="order of an ACL's entries from 2.8 on, order of topics in one request",
+        why="sets of Java objects whose hash codes are addresses",
+        compared="everything that follows",
+    ),
+    Input(
+        name="late fetch of a broker that shuts down",
+        why="the fetch was on its way when the leader learned that the broker is out of the ISR",
+        compared="what the leader writes then",
+        until=(2, 6, 3),
+    ),
+    Input(
+        name="which of several followers joins an ISR first",
+        why="each waits in a long poll of its own",
+        compared="what the controller writes then",
+    ),
+    Input(
+        name="session expiry",
+        why="it depends on the last heartbeat before the process stopped",
+        compared="everything that follows",
+    ),
+    Input(
+        name="timers of ISRs, the first fetch of a started broker, the reconnection of a resumed one",
+        why="each timer has its own phase; a machine is fast or slow",
+        compared="which followers lag, and what is written then",
+    ),
+    Input(
+        name="pace",
+        why="the recorder decided which step a change belongs to that comes half a minute later",
+        compared="every change",
+    ),
+)

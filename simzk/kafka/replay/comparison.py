@@ -1,0 +1,222 @@
+"""Comparison of a simulated step with the recorded one: every part of every transaction, and every field of the tree.
+
+Rules of this module:
+  - what may differ is in `allowed_differences.TABLE`, and only there;
+  - transactions without an `Unordered` row are compared in one order; each lane is compared in order, together with
+    the ordered transactions that concern it;
+  - in all, no transaction is missing or surplus.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from simzk.kafka import paths
+from simzk.kafka.replay.allowed_differences import TABLE, Change, Ignored, Masked, Unordered
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+    from simzk.kafka.observation import recording
+    from simzk.kafka.observation.recording import RecordedZnode
+    from simzk.kafka.replay.allowed_differences import Number, Row, StepContext
+    from simzk.kafka.replay.transactions import Transaction
+
+_STATE = re.compile(r"(?:setData|create) (/brokers/topics/[^/ ]+/partitions/\d+/state) (\{.*?\}) (?:version|\[)")
+_NOTHING = "nothing"
+
+
+class TransactionDifference(NamedTuple):
+    """Difference between the transactions of a simulated and a recorded step.
+
+    Args:
+        where: what is compared: `transactions`, or the lane of transactions without an order, with the position.
+        recorded: the transaction of the real cluster.
+        simulated: the transaction of the simulation.
+    """
+
+    where: str
+    recorded: str
+    simulated: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.simulated}, recorded was {self.recorded}"
+
+
+def transaction_differences(
+    simulated: Sequence[Transaction],
+    recorded: Sequence[Transaction],
+    before: Mapping[str, RecordedZnode],
+    number: Number,
+    step: StepContext,
+    table: Sequence[Row] = TABLE,
+) -> list[TransactionDifference]:
+    """Return the differences between the transactions of a step, without those that the table allows.
+
+    Args:
+        simulated, recorded: the transactions.
+        before: the recorded tree before the step.
+        number: the release.
+        step: the step.
+        table: what may differ.
+    """
+    rows = [row for row in table if row.holds(number, step)]
+    brokers = _brokers(before, (*simulated, *recorded))
+    left, right = (_Split(_changes(_kept(of, rows), before, brokers), rows) for of in (simulated, recorded))
+    found = _first_difference("transactions", left.ordered, right.ordered)
+    for lane in left.lanes.keys() | right.lanes.keys():
+        found += _first_difference(str(lane), left.lanes.get(lane, []), right.lanes.get(lane, []))
+    return sorted(found) or _missing_or_surplus(left.everything, right.everything)
+
+
+class CarriedOver:
+    """Differences that remain from earlier steps, which are reported once.
+
+    A later step compares how a number changes; versions in transactions are shifted by the difference of the znodes.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], recording.Difference] = {}
+
+    def new_differences(self, found: Sequence[recording.Difference]) -> list[recording.Difference]:
+        """Return the differences after a step that were not there before it."""
+        result = [one for one in found if not _is_same(self._last.get((one.path, one.field)), one)]
+        self._last = {(one.path, one.field): one for one in found}
+        return result
+
+    def shift(self, transactions: Iterable[Transaction]) -> list[Transaction]:
+        """Return simulated transactions with the versions that the recorded znodes would have."""
+        offsets = {
+            key: int(one.simulated) - int(one.recorded)
+            for key, one in self._last.items()
+            if key[1] in ("version", "cversion")
+        }
+        return [one._replace(text=_shifted(one.text, offsets)) if offsets else one for one in transactions]
+
+
+def _is_same(earlier: recording.Difference | None, now: recording.Difference) -> bool:
+    """Return whether a difference is the same as before the step; of numbers, whether they changed alike."""
+    if earlier is None:
+        return False
+    texts = (earlier.recorded, now.recorded, earlier.simulated, now.simulated)
+    if not all(re.fullmatch(r"-?\d+", text) for text in texts):
+        return earlier == now
+    recorded_before, recorded, simulated_before, simulated = map(int, texts)
+    return recorded - recorded_before == simulated - simulated_before
+
+
+def _shifted(text: str, offsets: Mapping[tuple[str, str], int]) -> str:
+    def of_set(found: re.Match[str]) -> str:
+        offset = offsets.get((found[2], "version"), 0)
+        expected = found[3] if found[3] in ("-1", "?") else str(int(found[3]) - offset)
+        return f"{found[1]}{expected} -> {int(found[4]) - offset}"
+
+    def of_create(found: re.Match[str]) -> str:
+        parent = found[2].rpartition("/")[0] or "/"
+        return f"{found[1]}{int(found[3]) - offsets.get((parent, 'cversion'), 0)}"
+
+    text = re.sub(r"(setData (\S+) [^;]*? version )(-?\d+|\?) -> (\d+)", of_set, text)
+    return re.sub(r"(create (\S+) [^;]*? parent's cversion )(\d+)", of_create, text)
+
+
+class _Split:
+    """Transactions of a step: those with an order, and the lanes of the others."""
+
+    def __init__(self, changes: list[Change], rows: Sequence[Row]) -> None:
+        unordered = [row for row in rows if isinstance(row, Unordered)]
+        masked = [row for row in rows if isinstance(row, Masked)]
+        self.ordered: list[str] = []
+        self.lanes: dict[Hashable, list[str]] = {}
+        self.everything: Counter[str] = Counter()
+        lanes_of = [[lane for row in unordered for lane in row.lanes(change)] for change in changes]
+        wanted = {lane for lanes in lanes_of for lane in lanes}
+        for change, lanes in zip(changes, lanes_of, strict=True):
+            text = str(change.transaction)
+            for row in masked:
+                if any(re.fullmatch(row.path, path) for path in change.transaction.paths):
+                    text = re.sub(row.text, row.instead, text)
+            self.everything[text] += 1
+            if not lanes:
+                self.ordered.append(text)
+                lanes = [lane for lane in _lanes_of_ordered(change) if lane in wanted]
+            for lane in lanes:
+                self.lanes.setdefault(lane, []).append(text)
+
+
+def _lanes_of_ordered(change: Change) -> Iterable[Hashable]:
+    """Yield the lanes of others that an ordered transaction belongs to: those of its paths and of its session."""
+    yield from (path for path in change.transaction.paths if path != paths.CONTROLLER_EPOCH)
+    yield "session", change.transaction.session
+
+
+def _kept(transactions: Sequence[Transaction], rows: Sequence[Row]) -> list[Transaction]:
+    ignoring = [row for row in rows if isinstance(row, Ignored)]
+    return [one for one in transactions if not any(row.ignores(one) for row in ignoring)]
+
+
+def _brokers(before: Mapping[str, RecordedZnode], transactions: Iterable[Transaction]) -> tuple[int, ...]:
+    """Return the brokers that write, or that an ISR names."""
+    found = {one.broker for one in transactions} - {None}
+    for path, znode in before.items():
+        if znode.data and paths.state_partition(path) is not None:
+            found.update(json.loads(znode.data)["isr"])
+    for one in transactions:
+        state = _STATE.search(one.text)
+        if state is not None:
+            found.update(json.loads(state[2])["isr"])
+    return tuple(sorted(broker for broker in found if broker is not None))
+
+
+def _changes(
+    transactions: Sequence[Transaction], before: Mapping[str, RecordedZnode], brokers: tuple[int, ...]
+) -> list[Change]:
+    states = {
+        path: json.loads(znode.data)
+        for path, znode in before.items()
+        if znode.data and paths.state_partition(path) is not None
+    }
+    changes = []
+    for one in transactions:
+        found = _STATE.search(one.text)
+        if found is None or "error" in one.text:
+            changes.append(Change(one, brokers=brokers))
+            continue
+        fields = json.loads(found[2])
+        known = states.get(found[1], {"leader_epoch": None, "isr": []})
+        states[found[1]] = fields
+        moved = tuple(sorted(set(known["isr"]) ^ set(fields["isr"])))
+        by_leader = known["leader_epoch"] == fields["leader_epoch"]
+        changes.append(Change(one, found[1], fields["leader"], by_leader, moved, brokers))
+    return changes
+
+
+def _first_difference(where: str, simulated: Sequence[str], recorded: Sequence[str]) -> list[TransactionDifference]:
+    if list(simulated) == list(recorded):
+        return []
+    at = next((at for at, pair in enumerate(zip(simulated, recorded, strict=False)) if pair[0] != pair[1]), None)
+    at = min(len(simulated), len(recorded)) if at is None else at
+    ours, theirs = (of[at] if at < len(of) else _NOTHING for of in (simulated, recorded))
+    return [TransactionDifference(f"{where} [{at}]", theirs, ours)]
+
+
+def _missing_or_surplus(simulated: Counter[str], recorded: Counter[str]) -> list[TransactionDifference]:
+    surplus, missing = simulated - recorded, recorded - simulated
+    return [
+        *(TransactionDifference("surplus", _NOTHING, text) for text in surplus),
+        *(TransactionDifference("missing", text, _NOTHING) for text in missing),
+    ]
+
+
+def tree_differences(
+    found: Iterable[recording.Difference], number: Number, step: StepContext, table: Sequence[Row] = TABLE
+) -> list[recording.Difference]:
+    """Return the differences between the trees after a step, without those that the table allows."""
+    masked = [row for row in table if isinstance(row, Masked) and row.holds(number, step)]
+    return [
+        one
+        for one in found
+        if not any(re.fullmatch(row.path, one.path) and f'"{one.field}"' in row.text for row in masked)
+    ]

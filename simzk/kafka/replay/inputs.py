@@ -1,0 +1,197 @@
+"""Chance in a recorded run, read from its transactions, as inputs of a replay."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from simzk.kafka import paths
+from simzk.zookeeper.transactions import MultiTxn, SetDataTxn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from simzk.kafka.cluster.cluster import KafkaCluster
+    from simzk.kafka.observation.recording import RecordedZnode
+    from simzk.kafka.replay.transactions import RecordedTransaction
+    from simzk.kafka.topic_partition import TopicPartition
+    from simzk.zookeeper.transactions import Transaction
+
+LATE_FETCH_US = 100
+"""Interval at which a late fetch is tried again, in µs."""
+EXPIRED_CXID = 0
+"""The cxid of a closeSession that ZooKeeper writes itself when a session expires."""
+
+
+class _IsrWrite(NamedTuple):
+    at_ms: int
+    path: str
+    leader: int
+    isr: tuple[int, ...]
+    before: tuple[int, ...]
+    is_same_epoch: bool
+
+
+def _isr_writes(
+    transactions: Iterable[RecordedTransaction], before: Mapping[str, RecordedZnode]
+) -> Iterator[_IsrWrite]:
+    """Yield the writes of partition states, with the ISR before each."""
+    known = {path: _state(znode.data) for path, znode in before.items() if paths.state_partition(path) is not None}
+    for transaction in transactions:
+        for part in transaction.parts():
+            if part.op != "setData" or not isinstance(part.data, str) or paths.state_partition(part.path) is None:
+                continue
+            leader, epoch, isr = written = _state(part.data)
+            _, epoch_before, isr_before = known.get(part.path, written)
+            known[part.path] = written
+            yield _IsrWrite(transaction.t, part.path, leader, isr, isr_before, epoch == epoch_before)
+
+
+def _state(data: str | None) -> tuple[int, int, tuple[int, ...]]:
+    fields = json.loads(data or "")
+    return fields["leader"], fields["leader_epoch"], tuple(fields["isr"])
+
+
+def election_winners(transactions: Iterable[RecordedTransaction]) -> list[int]:
+    """Return the winners of controller elections, in order."""
+    return [
+        transaction.broker
+        for transaction in transactions
+        for part in transaction.parts()
+        if part.op == "create" and part.path == paths.CONTROLLER and transaction.broker is not None
+    ]
+
+
+def isr_joins(
+    transactions: Iterable[RecordedTransaction], before: Mapping[str, RecordedZnode]
+) -> list[tuple[str, int]]:
+    """Return the path of the state and the follower of each join of an ISR, in order."""
+    writes = _isr_writes(transactions, before)
+    return [(write.path, broker) for write in writes for broker in write.isr if broker not in write.before]
+
+
+def first_join_ms(transactions: Iterable[RecordedTransaction], follower: int, after_ms: int = 0) -> int | None:
+    """Return when a broker was first in an ISR that another broker leads, after a time; None if never."""
+    for write in _isr_writes(transactions, {}):
+        if write.at_ms >= after_ms and write.leader != follower and follower in write.isr:
+            return write.at_ms
+    return None
+
+
+def lag_checks(
+    transactions: Iterable[RecordedTransaction], before: Mapping[str, RecordedZnode]
+) -> list[tuple[int, int]]:
+    """Return when leaders removed lagging followers, in ms, and which leaders."""
+    return [
+        (write.at_ms, write.leader)
+        for write in _isr_writes(transactions, before)
+        if write.is_same_epoch and len(write.isr) < len(write.before)
+    ]
+
+
+def announcements(transactions: Iterable[RecordedTransaction]) -> list[tuple[int, int]]:
+    """Return when leaders announced ISR changes, in ms, and which leaders."""
+    return [
+        (transaction.t, transaction.broker)
+        for transaction in transactions
+        if transaction.op == "create"
+        and transaction.path.startswith(paths.ISR_CHANGE_PREFIX)
+        and transaction.broker is not None
+    ]
+
+
+def late_joins(transactions: Iterable[RecordedTransaction], broker: int) -> list[str]:
+    """Return the states whose leader added a broker again after its controlled shutdown had removed it."""
+    removed: dict[str, None] = {}
+    found: dict[str, None] = {}
+    for write in _isr_writes((entry for entry in transactions if entry.op == "setData"), {}):
+        if broker not in write.isr:
+            removed[write.path] = None
+        elif write.path in removed:
+            found[write.path] = None
+    return list(found)
+
+
+def moves_replicas(transactions: Iterable[RecordedTransaction]) -> bool:
+    """Return whether a reassignment is requested or changes an assignment."""
+    for transaction in transactions:
+        if transaction.path == paths.REASSIGN_PARTITIONS:
+            return True
+        for part in transaction.ops:
+            if part.path.rpartition("/")[0] == paths.TOPICS and "_replicas" in str(part.data):
+                return True
+    return False
+
+
+class JoinOrder:
+    """Order in which the followers of a partition join its ISR, or those of all partitions during a reassignment.
+
+    A leader skips a follower that is not the next one, and considers it again at its next fetch.
+
+    Args:
+        transactions: recorded transactions of a step.
+        before: the recorded tree before it.
+    """
+
+    def __init__(self, transactions: Sequence[RecordedTransaction], before: Mapping[str, RecordedZnode]) -> None:
+        self._waiting = isr_joins(transactions, before)
+        self._is_global = moves_replicas(transactions)
+
+    def note(self, transaction: Transaction) -> None:
+        """Take note of a transaction of the simulation."""
+        record = transaction.record
+        for part in record.records if isinstance(record, MultiTxn) else (record,):
+            if isinstance(part, SetDataTxn) and paths.state_partition(part.path) is not None:
+                isr = _state((part.data or b"").decode())[2]
+                self._waiting = [join for join in self._waiting if join[0] != part.path or join[1] not in isr]
+
+    def allows(self, partition: TopicPartition, follower: int) -> bool:
+        """Return whether a follower may join the ISR of a partition now."""
+        join = paths.state(partition), follower
+        if join not in self._waiting:
+            return True
+        earlier = self._waiting[: self._waiting.index(join)]
+        return not earlier if self._is_global else all(path != join[0] for path, _ in earlier)
+
+
+class LateFetch:
+    """One more fetch of a broker that shuts down, after the controller has removed it from ISRs.
+
+    A leader that has not heard of the removal yet processes the fetch a little later.
+
+    Args:
+        cluster: the simulated cluster.
+        states: paths of the states whose leaders process the fetch, in this order.
+        broker: the broker.
+    """
+
+    def __init__(self, cluster: KafkaCluster, states: Sequence[str], broker: int) -> None:
+        self._cluster = cluster
+        self._states = list(states)
+        self._waiting = dict.fromkeys(states)
+        self._broker = broker
+        cluster.server.on_transaction.append(self._note)
+
+    def _note(self, transaction: Transaction) -> None:
+        record = transaction.record
+        if not isinstance(record, SetDataTxn) or record.path not in self._waiting:
+            return
+        if self._broker not in _state((record.data or b"").decode())[2]:
+            del self._waiting[record.path]
+            if not self._waiting:
+                self._schedule()
+
+    def _schedule(self) -> None:
+        self._cluster.scheduler.call_later(LATE_FETCH_US, "late fetch", self._fetch)
+
+    def _fetch(self) -> None:
+        while self._states:
+            partition = paths.state_partition(self._states[0])
+            assert partition is not None
+            replicas = self._cluster.brokers[self._cluster.state(*partition).leader].replicas
+            replica = replicas.replicas[partition]
+            if self._broker in replica.state.isr:
+                self._schedule()
+                return
+            replicas.fetch(partition, self._broker, replica.state.leader_epoch, replica.log_end)
+            del self._states[0]

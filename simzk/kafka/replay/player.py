@@ -1,0 +1,409 @@
+"""Player of a recorded run on a simulated cluster, and the report of all differences.
+
+Rules of this module:
+  - virtual time follows the clock of the recording: each action happens when it did, and a step ends when the next
+    one begins;
+  - chance is an input, read from the recording (`inputs`): winners of controller elections, session expiries, checks
+    for lagging followers, announcements, first fetches, reconnections, the order of ISR joins, ids. The rest is
+    computed;
+  - a command of Kafka's tools takes effect with the first transaction that belongs to it: the tool's own time to start
+    is not simulated.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError, SimzkError
+from simzk.kafka import paths
+from simzk.kafka.broker.broker import BOOT_US
+from simzk.kafka.broker.fetching import STARTS_US
+from simzk.kafka.broker.timing import BrokerTiming
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.observation import recording
+from simzk.kafka.releases.versions import kafka_version
+from simzk.kafka.replay import comparison, inputs
+from simzk.kafka.replay import transactions as comparable
+from simzk.kafka.replay.allowed_differences import TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from simzk.kafka.replay.actions import Action
+    from simzk.kafka.replay.allowed_differences import Row
+    from simzk.kafka.replay.recorded_run import RecordedRun, RecordedStep
+    from simzk.kafka.replay.transactions import RecordedTransaction
+    from simzk.zookeeper.transactions import Transaction
+
+REQUEST_MS = 5
+"""Time from a request of a client to its first transaction."""
+LONG_POLL_S = 0.5
+"""A real follower fetched last up to this long before it was killed, in the middle of a long poll."""
+CONNECT_US = 3_000
+"""Time from a connection of a resumed broker to its new session."""
+ANNOUNCEMENT_RETRY_US = 100_000
+ANNOUNCEMENT_RETRIES = 20
+_WARM_UP_S = 1.0
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """Differences of one step.
+
+    Attributes:
+        name: the step.
+        tree: differences between the trees after the step, field by field.
+        transactions: differences between the transactions of the step.
+        problems: actions that the simulated cluster refused, each with the reason.
+    """
+
+    name: str
+    tree: tuple[recording.Difference, ...]
+    transactions: tuple[comparison.TransactionDifference, ...]
+    problems: tuple[str, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        """Whether the step is equal, apart from allowed differences."""
+        return not (self.tree or self.transactions or self.problems)
+
+    def lines(self) -> list[str]:
+        """Return one line for each difference."""
+        return [*self.problems, *map(str, self.tree), *map(str, self.transactions)]
+
+
+class Player:
+    """Simulated cluster that repeats a recorded run.
+
+    Args:
+        run: the recorded run.
+        version: Kafka release to simulate; that of the recording if None.
+        seed: seed of the remaining random choices.
+        table: the allowed differences.
+    """
+
+    def __init__(
+        self, run: RecordedRun, version: str | None = None, seed: int = 0, table: Sequence[Row] = TABLE
+    ) -> None:
+        self._run = run
+        self._table = table
+        self._joins: inputs.JoinOrder | None = None
+        self._carried = comparison.CarriedOver()
+        self._reconnects_us: dict[int, int] = {}
+        self._registrations_us: dict[int, int] = {}
+        self._first_joins_us: dict[int, int] = {}
+        self._first_fetches_us: dict[int, int] = {}
+        ports = [port - broker for broker, port in run.ports.items()]
+        self._base_port = ports[0] if ports else 0
+        self.cluster: KafkaCluster = KafkaCluster(
+            version or run.version,
+            brokers=run.brokers,
+            racks=run.racks or None,
+            seed=seed,
+            config=run.config,
+            tick_time_ms=run.tick_time_ms,
+            max_session_timeout_ms=run.max_session_timeout_ms,
+            base_port=self._base_port,
+            cluster_id=run.cluster_id,
+            boot=False,
+            timing=BrokerTiming(
+                first_fetch_us=self._first_fetch_us,
+                reconnect_pause_us=self._reconnect_pause_us,
+                may_join_isr=lambda partition, follower: self._joins is None or self._joins.allows(partition, follower),
+                registration_pause_us=self._registration_pause_us,
+                announces_isr_changes=False,
+                restarts_brokers=False,
+            ),
+        )
+        self._number = kafka_version(version or run.version).number
+        # The recorder's session exists from the start; it is the first in the log.
+        self.cluster.delete_znode("/nothing")
+        self.cluster.advance(_WARM_UP_S)
+        self._zero_us = self.cluster.scheduler.now_us
+        self._log = comparable.TransactionLog(self.cluster)
+        self.cluster.server.on_transaction.append(self._note)
+
+    def _note(self, transaction: Transaction) -> None:
+        if self._joins is not None:
+            self._joins.note(transaction)
+
+    def play(self) -> Iterator[StepReport]:
+        """Play the steps in order, and yield the differences of each."""
+        for step in self._run.steps:
+            yield self._play_step(step)
+
+    def _play_step(self, step: RecordedStep) -> StepReport:
+        cluster = self.cluster
+        self._joins = inputs.JoinOrder(step.transactions, step.before)
+        self._first_joins_us.clear()
+        self._prefer_controllers(step)
+        self._schedule_timers(step)
+        problems = []
+        at_ms = step.begins_ms
+        for action in step.actions:
+            at_ms = max(at_ms, self._effect_ms(step, action))
+            self._wait_until(at_ms)
+            try:
+                self._do(step, action)
+            except SimzkError as refused:
+                problems.append(f"{action.kind}: {refused}")
+        self._wait_until(step.ends_ms)
+        context = step.context
+        simulated = self._carried.shift(self._log.take())
+        recorded = comparable.recorded(step.transactions)
+        found = self._carried.new_differences(recording.differences(cluster.tree, dict(step.tree)))
+        return StepReport(
+            step.name,
+            tuple(comparison.tree_differences(found, self._number, context, self._table)),
+            tuple(
+                comparison.transaction_differences(simulated, recorded, step.before, self._number, context, self._table)
+            ),
+            tuple(problems),
+        )
+
+    # -- time
+
+    def _virtual_us(self, at_ms: int) -> int:
+        return at_ms * 1000 + self._zero_us
+
+    def _wait_until(self, at_ms: int) -> None:
+        left_us = self._virtual_us(at_ms) - self.cluster.scheduler.now_us
+        if left_us > 0:
+            self.cluster.advance(left_us / 1_000_000)
+
+    def _seconds_until(self, at_ms: int) -> float:
+        return max(self._virtual_us(at_ms) - self.cluster.scheduler.now_us, 0) / 1_000_000
+
+    def _schedule(self, at_ms: int, what: str, work: Callable[[], object]) -> None:
+        at_us = max(self._virtual_us(at_ms), self.cluster.scheduler.now_us)
+        self.cluster.scheduler.call_at(at_us, what, lambda: _run(work))
+
+    def _effect_ms(self, step: RecordedStep, action: Action) -> int:
+        """Return when an action takes effect, in ms of the recording."""
+        if action.kind == "start":
+            opened = self._next(action, lambda entry: entry.op == "createSession" and entry.broker == action.broker)
+            return action.at_ms if opened is None else max(opened.t - BOOT_US // 1000, 0)
+        if action.broker is not None:
+            return action.at_ms
+        later = [entry for entry in step.transactions if entry.t >= action.at_ms]
+        if action.kind in ("write", "delete_znode"):
+            own = [entry for entry in later if entry.broker is None and action.path in _paths(entry)]
+        else:
+            own = [entry for entry in later if _belongs(entry, action)]
+        return max(own[0].t - REQUEST_MS, action.at_ms) if own else action.at_ms
+
+    def _next(self, action: Action, fits: Callable[[RecordedTransaction], bool]) -> RecordedTransaction | None:
+        """Return the first fitting transaction after an action, before the next one on the same broker."""
+        following = [
+            other.at_ms
+            for step in self._run.steps
+            for other in step.actions
+            if other.broker == action.broker and other.at_ms > action.at_ms
+        ]
+        for entry in self._run.transactions:
+            if entry.t >= action.at_ms and fits(entry):
+                return entry if not following or entry.t < following[0] else None
+        return None
+
+    # -- chance
+
+    def _prefer_controllers(self, step: RecordedStep) -> None:
+        winners = inputs.election_winners(step.transactions)
+        controller = step.tree.get(paths.CONTROLLER)
+        if not winners and controller is not None and controller.data:
+            found = json.loads(controller.data)
+            winners = [found["brokerid"] if isinstance(found, dict) else found]
+        if winners:
+            self.cluster.prefer_controller(*winners)
+
+    def _schedule_timers(self, step: RecordedStep) -> None:
+        for at_ms, leader in inputs.lag_checks(step.transactions, step.before):
+            self._schedule(at_ms, "lag checks", partial(self.cluster.check_isrs, leader, early=LONG_POLL_S))
+        for at_ms, leader in inputs.announcements(step.transactions):
+            self._schedule(at_ms, "announcements", partial(self._announce, leader))
+
+    def _announce(self, leader: int, retries: int = ANNOUNCEMENT_RETRIES) -> None:
+        """Announce ISR changes now, or as soon as the last one is old enough."""
+        if self.cluster.announce_isr_changes(leader) and retries:
+            again = partial(_run, partial(self._announce, leader, retries - 1))
+            self.cluster.scheduler.call_later(ANNOUNCEMENT_RETRY_US, "announcements", again)
+
+    def _first_fetch_us(self, broker: int) -> int | None:
+        joined_us = self._first_joins_us.pop(broker, None)
+        if joined_us is not None:
+            self._first_fetches_us[broker] = max(joined_us - self.cluster.scheduler.now_us, STARTS_US)
+        return self._first_fetches_us.get(broker)
+
+    def _registration_pause_us(self, broker: int) -> int | None:
+        at_us = self._registrations_us.pop(broker, None)
+        return None if at_us is None else max(at_us - self.cluster.scheduler.now_us - REQUEST_MS * 1000, 0)
+
+    def _reconnect_pause_us(self, broker: int) -> int | None:
+        connected_us = self._reconnects_us.pop(broker, None)
+        return None if connected_us is None else max(connected_us - self.cluster.scheduler.now_us - CONNECT_US, 0)
+
+    def _expire_when_recorded(self, action: Action) -> None:
+        """Let the session of a stopped broker expire when the recorded one did."""
+        assert action.broker is not None
+        opened = [
+            entry
+            for entry in self._run.transactions
+            if entry.op == "createSession" and entry.broker == action.broker and entry.t <= action.at_ms
+        ]
+        if not opened:
+            return
+        session = opened[-1].session
+        for place, entry in enumerate(self._run.transactions):
+            if entry.op == "closeSession" and entry.session == session and entry.cxid == inputs.EXPIRED_CXID:
+                self.cluster.expire(action.broker, self._seconds_until_expiry(place))
+
+    def _seconds_until_expiry(self, place: int) -> float:
+        """Return the time until an expiry. Sessions that expired together expire in one go, in the recorded order."""
+        entries, first = self._run.transactions, place
+        while first and entries[first - 1].cxid == inputs.EXPIRED_CXID and entries[first - 1].op == "closeSession":
+            first -= 1
+        return self._seconds_until(entries[first].t) + (place - first) / 1_000_000
+
+    # -- actions
+
+    def _do(self, step: RecordedStep, action: Action) -> None:
+        cluster, broker = self.cluster, action.broker
+        match action.kind:
+            case "start" if broker is not None:
+                self._start(step, broker, action)
+            case "pause" if broker is not None:
+                cluster.pause(broker)
+                self._expire_when_recorded(action)
+            case "kill" if broker is not None:
+                cluster.kill(broker)
+                self._expire_when_recorded(action)
+            case "resume" if broker is not None:
+                opened = self._next(action, lambda entry: entry.op == "createSession" and entry.broker == broker)
+                if opened is not None:
+                    self._reconnects_us[broker] = self._virtual_us(opened.t)
+                cluster.resume(broker)
+            case "shutdown" if broker is not None:
+                late = inputs.late_joins(step.transactions, broker)
+                if late:
+                    inputs.LateFetch(cluster, late, broker)
+                cluster.shutdown(broker)
+            case "write":
+                creates = any(entry.op == "create" and entry.path == action.path for entry in step.transactions)
+                cluster.write_znode(action.path, action.text, create=creates)
+            case "delete_znode" if action.path in step.before:
+                cluster.delete_znode(action.path)
+            case "delete_znode":
+                return
+            case _:
+                self._request(step, action)
+
+    def _start(self, step: RecordedStep, broker: int, action: Action) -> None:
+        self._first_fetches_us.pop(broker, None)
+        joined_ms = inputs.first_join_ms(step.transactions, broker, action.at_ms)
+        if joined_ms is not None:
+            self._first_joins_us[broker] = self._virtual_us(joined_ms)
+        path = f"{paths.BROKER_IDS}/{broker}"
+        tried = self._next(action, lambda entry: entry.broker == broker and path in _paths(entry))
+        if tried is not None:
+            self._registrations_us[broker] = self._virtual_us(tried.t)
+        registered = self._next(action, lambda entry: _registration(entry, broker) is not None)
+        fields = {} if registered is None else _registration(registered, broker) or {}
+        port, rack = fields.get("port"), fields.get("rack")
+        moved = port if isinstance(port, int) and port != self._base_port + broker else None
+        self.cluster.restart(broker, port=moved, rack=rack if isinstance(rack, str) else None)
+
+    def _request(self, step: RecordedStep, action: Action) -> None:
+        cluster = self.cluster
+        match action.kind:
+            case "create_topic":
+                self._create_topic(step, action)
+            case "add_partitions":
+                self._add_partitions(step, action)
+            case "delete_topic":
+                cluster.delete_topic(action.topic)
+            case "reassign":
+                targets = {(topic, partition): ids for topic, partition, ids in action.moves}
+                cluster.reassign(targets, throttle=action.throttle)
+            case "cancel_reassignment":
+                moves = [
+                    {"topic": topic, "partition": partition, "replicas": list(ids)}
+                    for topic, partition, ids in action.moves
+                ]
+                cluster.cancel_reassignment({"version": 1, "partitions": moves})
+            case "elect":
+                cluster.elect(action.election, action.partitions)
+            case "alter_config":
+                cluster.alter_config(action.entity, action.changes, via=_writer(step, action))
+            case "produce":
+                cluster.produce(action.topic, action.partition, action.records)
+            case _:
+                raise ConfigError(f"the action {action.kind} cannot be replayed")
+
+    def _create_topic(self, step: RecordedStep, action: Action) -> None:
+        znode = step.tree.get(paths.topic(action.topic))
+        fields = {} if znode is None or not znode.data else json.loads(znode.data)
+        topic_id = fields.get("topic_id")
+        if topic_id is not None:
+            self.cluster.set_topic_id(action.topic, topic_id)
+        assignment = dict(enumerate(action.assignment or ()))
+        if not assignment:
+            assignment = {int(number): tuple(ids) for number, ids in sorted(fields.get("partitions", {}).items())}
+        self.cluster.create_topic(action.topic, assignment=assignment, config=dict(action.config))
+
+    def _add_partitions(self, step: RecordedStep, action: Action) -> None:
+        znodes = [tree.get(paths.topic(action.topic)) for tree in (step.before, step.tree)]
+        before, after = (
+            {int(number): ids for number, ids in json.loads(znode.data)["partitions"].items()}
+            if znode is not None and znode.data
+            else {}
+            for znode in znodes
+        )
+        given = after if action.assignment is None else dict(enumerate(action.assignment))
+        added = {number: tuple(ids) for number, ids in sorted(given.items()) if number not in before}
+        self.cluster.add_partitions(action.topic, action.total, assignment=added)
+
+
+def _run(work: Callable[[], object]) -> None:
+    """Let a timer of a broker fire; nothing happens if the broker does not run."""
+    try:
+        work()
+    except ConfigError:
+        return
+
+
+def _paths(entry: RecordedTransaction) -> set[str]:
+    asked = {part.asked.path for part in entry.parts() if part.asked is not None and part.asked.path is not None}
+    return {part.path for part in entry.parts()} | asked
+
+
+def _belongs(entry: RecordedTransaction, action: Action) -> bool:
+    """Return whether a transaction belongs to a command of Kafka's tools: the tool's session, or what it concerns."""
+    if entry.broker is None and entry.op == "createSession":
+        return True
+    names = {action.topic, *(topic for topic, _, _ in action.moves)} - {""}
+    wanted = tuple(
+        [paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, "/config/brokers", f"/config/{action.entity or '?'}"]
+        + [f"{parent}/{name}" for parent in (paths.TOPICS, "/config/topics", paths.DELETE_TOPICS) for name in names]
+    )
+    return any(path == prefix or path.startswith(f"{prefix}/") for path in _paths(entry) for prefix in wanted)
+
+
+def _registration(entry: RecordedTransaction, broker: int) -> dict[str, object] | None:
+    """Return the fields of a broker's registration in a transaction; None if there is none."""
+    for part in entry.parts():
+        is_written = part.op in ("create", "setData") and part.path == f"{paths.BROKER_IDS}/{broker}"
+        if is_written and isinstance(part.data, str):
+            fields = json.loads(part.data)
+            return fields if isinstance(fields, dict) else None
+    return None
+
+
+def _writer(step: RecordedStep, action: Action) -> int | None:
+    """Return the broker that wrote a configuration first: the one that got the request; None for a tool."""
+    for entry in step.transactions:
+        if any(path.startswith(f"/config/{action.entity}") for path in _paths(entry)):
+            return entry.broker
+    return None

@@ -1,0 +1,261 @@
+"""A recorded run of a real cluster: settings, and for each step its actions, transactions and tree.
+
+A recording is a folder with three JSON files, each of which may be compressed (`.json.gz`); docs/replay.md describes
+them:
+  - `meta.json`: Kafka version, settings of the cluster, and the steps with their actions;
+  - `dumps.json`: the tree after each step (`simzk/kafka/observation/recording.py`);
+  - `txns.json`: all transactions of ZooKeeper's log, in order.
+
+A recording without actions is understood where the names of its steps and the commands of Kafka's tools say what was
+done.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from simzk.errors import RecordingError, SimzkError
+from simzk.kafka import paths
+from simzk.kafka.observation import recording
+from simzk.kafka.replay import transactions as recorded_transactions
+from simzk.kafka.replay.actions import Action, ActionRecord, actions_of_step
+from simzk.kafka.replay.allowed_differences import StepContext
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from simzk.kafka.observation.recording import RecordedZnode
+    from simzk.kafka.replay.transactions import RecordedTransaction
+
+T = TypeVar("T")
+
+SETTINGS: Mapping[str, str | int | bool] = {
+    "zookeeper.session.timeout.ms": 6000,
+    "auto.leader.rebalance.enable": False,
+    "delete.topic.enable": True,
+    "controlled.shutdown.enable": True,
+}
+"""Broker settings of a recording that names none."""
+_TIMESTAMP = re.compile(r'"timestamp" ?: ?"(\d+)"')
+_LAST_STEP_MS = 10_000
+_FIRST_TRANSACTION_MS = 200
+"""Time from the beginning of a step to its first transaction, where the recording does not say when it began."""
+
+
+class ToolCommand(Struct):
+    """Command of Kafka's tools that the recorder ran."""
+
+    cmd: str
+    rc: int | str = 0
+    out: str = ""
+
+
+class _Step(Struct):
+    step: str
+    acts: list[ActionRecord] | None = None
+    tools: list[ToolCommand] = []
+    t0: float | None = None
+
+
+class _Meta(Struct):
+    version: str
+    config: dict[str, str | int | bool] | None = None
+    tick_time_ms: int = 500
+    max_session_timeout_ms: int | None = 60_000
+    clock_ms: float | None = None
+    steps: list[_Step] = []
+
+
+class _Times(Struct):
+    step: str
+    begins: int | None = None
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """One step of a recording.
+
+    Attributes:
+        name: name of the step.
+        begins_ms, ends_ms: its time, in ms since the first transaction of the log.
+        actions: what was done, in order.
+        transactions: the transactions of the step.
+        before, tree: the znodes before and after the step.
+    """
+
+    name: str
+    begins_ms: int
+    ends_ms: int
+    actions: tuple[Action, ...]
+    transactions: tuple[RecordedTransaction, ...]
+    before: Mapping[str, RecordedZnode]
+    tree: Mapping[str, RecordedZnode]
+
+    @property
+    def context(self) -> StepContext:
+        """Name and kinds of actions, which select the allowed differences."""
+        return StepContext(self.name, frozenset(action.kind for action in self.actions))
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A recorded run.
+
+    Attributes:
+        version: the Kafka release.
+        config: settings of the brokers.
+        tick_time_ms, max_session_timeout_ms: settings of ZooKeeper.
+        brokers: ids of all brokers.
+        racks: racks by broker id.
+        ports: port of each broker at its first registration.
+        cluster_id: the cluster id; None if the release has none.
+        steps: the steps, in order.
+        transactions: all transactions, in order.
+    """
+
+    version: str
+    config: Mapping[str, str | int | bool]
+    tick_time_ms: int
+    max_session_timeout_ms: int | None
+    brokers: tuple[int, ...]
+    racks: Mapping[int, str]
+    ports: Mapping[int, int]
+    cluster_id: str | None
+    steps: tuple[RecordedStep, ...]
+    transactions: Sequence[RecordedTransaction] = field(repr=False)
+
+
+def load(folder: Path) -> RecordedRun:
+    """Read a recording.
+
+    Args:
+        folder: the folder with `meta.json`, `dumps.json` and `txns.json`.
+
+    Raises:
+        RecordingError: a file is missing or invalid, or a step has an unknown action.
+    """
+    if not folder.is_dir():
+        raise RecordingError("there is no such folder", where=str(folder), right="the folder of a recording")
+    files = {name: _file(folder, name) for name in ("meta", "dumps", "txns")}
+    meta = _decode(files["meta"], _Meta)
+    times = {entry.step: entry for entry in _decode(files["dumps"], list[_Times])}
+    try:
+        trees = recording.load(files["dumps"])
+        entries = recorded_transactions.load(files["txns"])
+    except SimzkError as error:
+        raise RecordingError(error.what, where=error.where, right=error.right) from None
+    steps = _steps(files["meta"], meta, trees)
+    clock_ms = meta.clock_ms if meta.clock_ms is not None else _clock_ms(entries)
+    by_step = recorded_transactions.by_step(entries)
+    begins = _begins(steps, times, by_step, clock_ms)
+    last_ms = max([begins[-1], *(entry.t for entry in entries)]) + _LAST_STEP_MS
+    ends = [*begins[1:], last_ms]
+    has_acts = any(step.acts for step in steps)
+    before: dict[str, RecordedZnode] = {}
+    found = []
+    for step, begins_ms, ends_ms in zip(steps, begins, ends, strict=True):
+        tree, own = trees.tree(step.step), by_step.get(step.step, [])
+        where = f"{files['meta']}: step {step.step}"
+        commands = [command.cmd for command in step.tools]
+        acts = step.acts if step.acts is not None or not has_acts else []
+        actions = actions_of_step(where, step.step, acts, commands, begins_ms, clock_ms)
+        found.append(RecordedStep(step.step, begins_ms, ends_ms, actions, tuple(own), before, tree))
+        before = tree
+    registrations = _registrations(entries)
+    brokers = {action.broker for step in found for action in step.actions if action.broker is not None}
+    cluster = [one.tree["/cluster/id"].data or "" for one in found[-1:] if "/cluster/id" in one.tree]
+    return RecordedRun(
+        meta.version,
+        SETTINGS if meta.config is None else meta.config,
+        meta.tick_time_ms,
+        meta.max_session_timeout_ms,
+        tuple(sorted(brokers | registrations.keys())),
+        {broker: str(fields["rack"]) for broker, fields in registrations.items() if fields.get("rack")},
+        {broker: int(str(fields["port"])) for broker, fields in registrations.items()},
+        str(json.loads(cluster[0])["id"]) if cluster else None,
+        tuple(found),
+        entries,
+    )
+
+
+def _file(folder: Path, name: str) -> Path:
+    for path in (folder / f"{name}.json", folder / f"{name}.json.gz"):
+        if path.exists():
+            return path
+    raise RecordingError(f"the recording has no {name}.json", where=str(folder), right=f"{name}.json or {name}.json.gz")
+
+
+def _decode(path: Path, to: type[T]) -> T:
+    packed = path.read_bytes()
+    try:
+        return msgspec.json.decode(gzip.decompress(packed) if path.suffix == ".gz" else packed, type=to)
+    except (msgspec.MsgspecError, OSError, EOFError) as error:
+        raise RecordingError(f"the file is not valid ({error})", where=str(path), right="see docs/replay.md") from None
+
+
+def _steps(path: Path, meta: _Meta, trees: recording.Recording) -> list[_Step]:
+    """Return the steps of the recording, in the order of the trees."""
+    known = {step.step: step for step in meta.steps}
+    if meta.steps and (missing := [name for name in trees.steps if name not in known]):
+        raise RecordingError(f"step {missing[0]} is missing", where=str(path), right="the steps of dumps.json")
+    return [known.get(name, _Step(name)) for name in trees.steps]
+
+
+def _clock_ms(entries: Sequence[RecordedTransaction]) -> float:
+    """Return the wall time of the first transaction in ms, from the latest timestamp relative to its transaction."""
+    starts = [
+        int(found[1]) - entry.t
+        for entry in entries
+        for part in entry.parts()
+        if part.op in ("create", "setData")
+        and isinstance(part.data, str)
+        and (found := _TIMESTAMP.search(part.data)) is not None
+    ]
+    return max(starts, default=0)
+
+
+def _begins(
+    steps: Sequence[_Step],
+    times: Mapping[str, _Times],
+    by_step: Mapping[str, Sequence[RecordedTransaction]],
+    clock_ms: float,
+) -> list[int]:
+    """Return when the steps began, in ms since the first transaction."""
+    found: list[int | None] = []
+    for step in steps:
+        begins = times[step.step].begins
+        if begins is None and step.t0 is not None:
+            begins = round(step.t0 * 1000 - clock_ms)
+        if begins is None and by_step.get(step.step):
+            begins = by_step[step.step][0].t - _FIRST_TRANSACTION_MS
+        found.append(begins)
+    known = [begins for begins in found if begins is not None]
+    last = known[-1] if known else 0
+    filled = []
+    for begins in reversed(found):
+        last = last if begins is None else min(begins, last)
+        filled.append(last)
+    result = filled[::-1]
+    assert all(earlier <= later for earlier, later in pairwise(result))
+    return result
+
+
+def _registrations(entries: Sequence[RecordedTransaction]) -> dict[int, dict[str, object]]:
+    """Return the fields of the first registration of each broker."""
+    found: dict[int, dict[str, object]] = {}
+    for entry in entries:
+        for part in entry.parts():
+            head, _, name = part.path.rpartition("/")
+            is_written = part.op in ("create", "setData") and isinstance(part.data, str)
+            if is_written and head == paths.BROKER_IDS and name.isdigit():
+                found.setdefault(int(name), json.loads(str(part.data)))
+    return found

@@ -1,0 +1,157 @@
+"""`simzk.replay`: recordings of real clusters, the report, and invalid recordings."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import simzk
+from simzk import cli
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk import ReplayReport, StepReport
+
+DATA = Path(__file__).parent / "data" / "two_racks"
+KNOWN: dict[tuple[str, str], str] = {
+    ("1.1.1", "a4-boot-broker22"): "several brokers create /latest_producer_id_block, or the later one finds it",
+    ("1.1.1", "e1-pause-controller-11"): "a leader checks for lagging followers at another time",
+    ("1.1.1", "e2-resume-zombie-11"): "follows from e1",
+    ("1.1.1", "f1-fast-bounce-21"): "a session expires while its broker starts again",
+    ("1.1.1", "h1-reassign-to-paused-22"): "the tool writes all throttles in one session",
+    ("1.1.1", "k6-restart-11"): "order in which a restarted broker's followers rejoin",
+    ("1.1.1", "l3-resume-zombie-12"): "a woken leader's ISR changes",
+    ("1.1.1", "l5-restart-11"): "order in which a restarted broker's followers rejoin",
+    ("1.1.1", "m2-sigterm-12"): "order of the ISR changes during a controlled shutdown",
+    ("2.4.1", "c1-kill-two-12-21"): "a second session expires while the controller handles the first",
+    ("2.4.1", "d4-resume-12"): "a woken follower rejoins late, and its leader announces it late",
+    ("2.4.1", "e2-resume-zombie-11"): "follows from d4",
+    ("2.4.1", "h1-reassign-to-paused-12"): "the tool writes all throttles in one session",
+}
+"""Steps that differ today, with the reason. Each must differ: a step that has become equal has no row."""
+
+
+@cache
+def replayed(release: str) -> ReplayReport:
+    return simzk.replay(DATA / release)
+
+
+def _steps() -> list[Any]:
+    found = []
+    for folder in sorted(path for path in DATA.iterdir() if path.is_dir()):
+        meta = json.loads(gzip.decompress((folder / "meta.json.gz").read_bytes()))
+        for step in meta["steps"]:
+            why = KNOWN.get((folder.name, step["step"]))
+            marks = [pytest.mark.xdist_group(f"replay {folder.name}")]
+            marks += [] if why is None else [pytest.mark.xfail(reason=why, strict=True)]
+            found.append(pytest.param(folder.name, step["step"], marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("release", "step"), _steps())
+def test_a_replayed_step_is_equal_to_the_recorded_one(release: str, step: str) -> None:
+    (report,) = (one for one in replayed(release).steps if one.name == step)
+    assert report.lines() == []
+
+
+def _edited(tmp_path: Path, edit: Callable[[dict[str, Any]], object], until: int = 3) -> Path:
+    """Return a recording of the first steps with other contents."""
+    folder = tmp_path / "recording"
+    shutil.copytree(DATA / "2.4.1", folder)
+    names = ("meta", "dumps", "txns")
+    files = {name: json.loads(gzip.decompress((folder / f"{name}.json.gz").read_bytes())) for name in names}
+    steps = [step["step"] for step in files["meta"]["steps"][:until]]
+    files["meta"]["steps"] = files["meta"]["steps"][:until]
+    files["dumps"] = files["dumps"][:until]
+    files["txns"] = [entry for entry in files["txns"] if entry["step"] in (None, *steps)]
+    edit(files)
+    for name, content in files.items():
+        (folder / f"{name}.json.gz").unlink()
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    return folder
+
+
+def _run(*arguments: str) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["simzk", "replay", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    return int(ended.value.code or 0)
+
+
+def test_an_equal_replay_has_status_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = _edited(tmp_path, lambda files: None)
+    assert _run(str(folder), "--json", str(tmp_path / "out.json")) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "3 of 3 steps equal (Kafka 2.4.1)"
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert document["equal"] is True
+    assert [step["step"] for step in document["steps"]] == ["a0-empty", "a1-boot-broker11", "a2-boot-broker12"]
+
+
+def _change_a_version(files: dict[str, Any]) -> None:
+    files["dumps"][2]["changed"]["/brokers/ids/12"]["v"] += 7
+
+
+def _change_a_transaction(files: dict[str, Any]) -> None:
+    (entry,) = (entry for entry in files["txns"] if entry.get("path") == "/controller_epoch")
+    entry["data"] = "8"
+
+
+@pytest.mark.parametrize(
+    ("edit", "step", "line"),
+    [
+        (_change_a_version, 2, "/brokers/ids/12: version is 1, recorded was 8"),
+        (_change_a_transaction, 1, "b11: create /controller_epoch 0 [[31"),
+    ],
+)
+def test_a_difference_is_reported_once_with_its_place(
+    tmp_path: Path, edit: Callable[[dict[str, Any]], None], step: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = _edited(tmp_path, edit, until=4)
+    report = simzk.replay(folder)
+    assert [one.equal for one in report.steps] == [place != step for place in range(4)]
+    different: StepReport = report.steps[step]
+    assert line in different.lines()[0]
+    assert _run(str(folder)) == 1
+    assert line in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (
+            lambda files: files["meta"]["steps"][1]["acts"][0].update(do="dance"),
+            "step a1-boot-broker11: acts[0].do: 'dance' is no action; expected one of start, ",
+        ),
+        (
+            lambda files: files["meta"]["steps"][1]["acts"][0].pop("broker"),
+            "the action start has no broker; expected the fields broker",
+        ),
+        (lambda files: files["meta"]["steps"].pop(1), "step a1-boot-broker11 is missing"),
+        (lambda files: files["meta"].pop("version"), "missing required field `version`"),
+        (lambda files: files["txns"][3].update(t="soon"), "Expected `int`, got `str`"),
+        (lambda files: files["meta"].update(version="0.7"), "Kafka '0.7' is not simulated"),
+    ],
+)
+def test_an_invalid_recording_has_status_2(
+    tmp_path: Path,
+    edit: Callable[[dict[str, Any]], object],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _run(str(_edited(tmp_path, edit))) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_folder_without_a_recording_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(simzk.RecordingError, match=r"no such folder; expected the folder of a recording"):
+        simzk.replay(tmp_path / "nothing")
+    with pytest.raises(simzk.RecordingError, match=r"the recording has no meta\.json"):
+        simzk.replay(tmp_path)
