@@ -47,6 +47,7 @@ SLOW = (
     "tests/conformance/test_kazoo_in_memory",
     "tests/conformance/test_kazoo_suite",
     "tests/conformance/test_local_sessions",
+    "tests/conformance/test_odd_directories",
     "tests/conformance/test_odd_texts",
     "tests/conformance/test_ports",
     "tests/conformance/test_quota_totals",

@@ -140,6 +140,9 @@ def ip_matches(address_text: str, block_text: str) -> bool:
 
 READ, WRITE, CREATE, DELETE, ADMIN = 1, 2, 4, 8, 16
 
+UNKNOWN_ACL: tuple[ACL, ...] = (ACL(0, Id("unknown", "ACL")),)
+"""ACL of a node whose snapshot lacks it; every request that reads it fails, as in the real server."""
+
 READ_ACL: tuple[ACL, ...] = (ACL(READ, Id("world", "anyone")),)
 """ACL of /zookeeper/config."""
 
@@ -184,6 +187,11 @@ def digest_id(credentials: bytes, algorithm: str = "sha1") -> str:
     text = decode_text(credentials)
     digest = hashlib.new(algorithm, text.encode("utf-8")).digest()
     return f"{text.split(':', 1)[0]}:{base64.b64encode(digest).decode('ascii')}"
+
+
+def has_null(acl: tuple[ACL, ...]) -> bool:
+    """Return whether an ACL has a null scheme or id, on whose hash code the real server fails."""
+    return acl is not OPEN_ACL and any(None in entry.id for entry in acl)
 
 
 def is_permitted(acl: tuple[ACL, ...], permission: int, identities: Iterable[Id]) -> bool:

@@ -30,6 +30,10 @@ class MalformedError(Exception):
     """Bytes that do not decode."""
 
 
+class TruncatedError(MalformedError):
+    """Bytes that end within a record (EOFException)."""
+
+
 class Codec(Generic[T]):
     """Reader and writer of values of one type."""
 
@@ -56,7 +60,7 @@ def _number(layout: str) -> Codec[int]:
         try:
             return unpack_from(data, at)[0], at + size
         except struct.error:
-            raise MalformedError("the record ends within a number") from None
+            raise TruncatedError("the record ends within a number") from None
 
     def write(out: bytearray, value: int) -> None:
         out += pack(value)
@@ -79,7 +83,7 @@ def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
     try:
         return data[at] != 0, at + 1
     except IndexError:
-        raise MalformedError("the record ends before a boolean") from None
+        raise TruncatedError("the record ends before a boolean") from None
 
 
 def _write_boolean(out: bytearray, value: bool) -> None:
@@ -90,14 +94,14 @@ def _read_buffer(data: bytes, at: int) -> tuple[bytes | None, int]:
     try:
         (length,) = _unpack_int(data, at)
     except struct.error:
-        raise MalformedError("the record ends within a length") from None
+        raise TruncatedError("the record ends within a length") from None
     at += 4
     end = at + length
     if length >= 0 and end <= len(data):
         return data[at:end], end
     if length == -1:
         return None, at
-    raise MalformedError(f"length {length} is out of range")
+    raise (TruncatedError if length >= 0 else MalformedError)(f"length {length} is out of range")
 
 
 def _write_buffer(out: bytearray, value: bytes | None) -> None:
@@ -174,7 +178,7 @@ def vector(item: Codec[T]) -> Codec[tuple[T, ...] | None]:
             return None, at
         if count > len(data) - at:
             # An item has at least one byte, so a larger count is rejected without reading items.
-            raise MalformedError(f"count {count} is out of range")
+            raise TruncatedError(f"count {count} is out of range")
         items = []
         for _ in range(count):
             value, at = item.read(data, at)
@@ -296,7 +300,7 @@ def packed(make: Callable[..., T], layout: str) -> Codec[T]:
         try:
             return make(*unpack_from(data, at)), at + size
         except struct.error:
-            raise MalformedError("the record ends within its numbers") from None
+            raise TruncatedError("the record ends within its numbers") from None
 
     def write(out: bytearray, value: T) -> None:
         out += pack(*value)  # type: ignore[misc]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
-from simzk.zookeeper.acl import expand_acl, is_permitted
+from simzk.zookeeper.acl import UNKNOWN_ACL, expand_acl, is_permitted
 from simzk.zookeeper.operations import Kind, of_kind, permission_of
 from simzk.zookeeper.quotas import UnreadableError
 from simzk.zookeeper.replies import Code, RefusedError
@@ -127,8 +127,11 @@ class Asker(NamedTuple):
     def need(self, node: NodeView, permission: int) -> None:
         """Raise NO_AUTH unless the client has a permission on a node."""
         acl = node.acl
-        if acl is not OPEN_ACL and not self.may(acl, permission):
-            raise RefusedError(Code.NO_AUTH)
+        if acl is not OPEN_ACL:
+            if acl is UNKNOWN_ACL:
+                raise RefusedError(Code.MARSHALLING_ERROR)
+            if not self.may(acl, permission):
+                raise RefusedError(Code.NO_AUTH)
 
 
 class Flags(NamedTuple):
@@ -191,10 +194,15 @@ def _valid(path: str | None, asker: Asker) -> str:
 def _at_valid(find: Find, path: str | None, asker: Asker) -> NodeView:
     """Return the node at a path; an invalid path is rejected before a missing node.
 
-    The path of an existing node needs no validation, except "", the alias of the root.
+    The path of an existing node needs no validation, except "", the alias of the root, and paths of odd snapshots.
     """
-    node = find(path) if path else None
+    node = find(path) if path and _is_ordinary(path) else None
     return _existing(find, _valid(path, asker)) if node is None else node
+
+
+def _is_ordinary(path: str) -> bool:
+    """Return whether a path needs no validation if there is a node: a snapshot may have nodes of any path."""
+    return path.isascii() and path.isprintable() and "/." not in path and "//" not in path and not path.endswith("/")
 
 
 def _next_version(current: int, expected: int) -> int:
@@ -251,8 +259,11 @@ def _prepare_create(request: req.CreateRequest, asker: Asker, find: Find) -> txn
     # The parent exists, so its path is valid, except that the root is in the tree as "/" and as "".
     if parent_path == "/" or (path != "/" and not is_valid_name(path[slash + 1 :], edges=rules.path_edges_are_valid)):
         raise RefusedError(Code.BAD_ARGUMENTS)
-    if find(path) is not None:
-        raise RefusedError(Code.NODE_EXISTS)
+    if not _is_ordinary(parent_path):
+        _valid(path, asker)
+    present = find(path)
+    if present is not None:
+        raise RefusedError(Code.MARSHALLING_ERROR if present.acl is UNKNOWN_ACL else Code.NODE_EXISTS)
     if parent.ephemeral_owner and is_session(parent.ephemeral_owner):
         raise RefusedError(Code.NO_CHILDREN_FOR_EPHEMERALS)
     if config.enforce_quota and rules.enforces_quotas:
@@ -288,6 +299,8 @@ def _prepare_delete(request: req.Delete, asker: Asker, find: Find) -> txns.Delet
             _existing(find, path)
         asker.need(parent, _TO_DELETE)
     node = _existing(find, path)
+    if node.acl is UNKNOWN_ACL:
+        raise RefusedError(Code.MARSHALLING_ERROR)
     if expected != -1 and expected != node.version:
         raise RefusedError(Code.BAD_VERSION)
     if node.child_count:
@@ -310,7 +323,7 @@ def _prepare_delete_container(request: req.DeleteContainer, asker: Asker, find: 
 
 def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.SetDataTxn:
     path, data, expected = request
-    node = find(path) if path else None
+    node = find(path) if path and _is_ordinary(path) else None
     if node is None or path is None:
         node, path = _at_valid(find, path, asker), _text(path)
     if node.acl is not OPEN_ACL:

@@ -153,6 +153,7 @@ class Rules(NamedTuple):
         counts_data: whether the reported size of all data is counted with each write (3.6.0); before, it is computed.
         hides_unreadable: whether `Exists` and the delivery of events need READ (3.8.4 and 3.9.2).
         hides_secrets: whether `GetACL` needs READ or ADMIN, and shows digests only with ADMIN (3.4.14 and 3.5.5).
+        rejects_gaps: whether a server does not boot from logs in which transactions are missing (3.9.4).
         ip_acls_exclude: characters that no ip id of an ACL may have, though addresses have them: `:` of IPv6 addresses
             before 3.9.4, `/` of blocks before 3.5.0.
         checks_all_watches: whether `CheckWatches` finds the watches of every connection (3.6.0 to 3.8).
@@ -191,6 +192,7 @@ class Rules(NamedTuple):
     counts_data: bool
     hides_unreadable: bool
     hides_secrets: bool
+    rejects_gaps: bool
     ip_acls_exclude: str
     checks_all_watches: bool
     refuses_check: bool
@@ -240,6 +242,7 @@ def rules_of(version: str) -> Rules:
         counts_data=release >= (3, 6, 0),
         hides_unreadable=release >= (3, 9, 2) or (3, 8, 4) <= release < (3, 9, 0),
         hides_secrets=release >= (3, 5, 5) or (3, 4, 14) <= release < (3, 5, 0),
+        rejects_gaps=release >= (3, 9, 4),
         ip_acls_exclude="" if release >= (3, 9, 4) else ":" if release >= (3, 5, 0) else ":/",
         checks_all_watches=(3, 6, 0) <= release < (3, 9, 0),
         refuses_check=release >= (3, 9, 3) or (3, 8, 5) <= release < (3, 9, 0),

@@ -498,7 +498,7 @@ class DataTree:
             present = nodes[path]  # by index, which takes it out of a backing, because it changes
             node.children = present.children
             self.acls.release(present.acl)
-            if present.ephemeral_owner:
+            if present.ephemeral_owner and path != "/":
                 self._disown(path, present.ephemeral_owner)
         elif parent_path in nodes:
             nodes[parent_path].add_child(name)
@@ -508,7 +508,7 @@ class DataTree:
         nodes[path] = node
         if path == "/":
             nodes[""] = node
-        if node.ephemeral_owner:
+        if node.ephemeral_owner and path != "/":  # the root is nobody's, whatever its numbers say
             self._own(path, node.ephemeral_owner)
         self.quotas.node_planted(parent_path, name)
         if self._backed is not None:
@@ -546,7 +546,6 @@ class DataTree:
         self.acls.check(node.acl for node in walked.values())
         owned: dict[int, set[str]] = {}
         for path, node in walked.items():
-            assert is_valid_path(path, edges=True)
             if node.children is not None:
                 node.children.check()
             owner = node.ephemeral_owner

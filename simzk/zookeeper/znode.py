@@ -19,15 +19,12 @@ from simzk.jvm.hash_map import HashOrderedSet
 from simzk.zookeeper.replies import Stat
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from simzk.zookeeper.requests import ACL
 
 # Compiled on first use by `re.search`: most servers never need it.
 _BAD_CHARACTER = "[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]"
 _BAD_CHARACTER_BUT_EDGES = "[\x00-\x1e\x80-\x9e\ud801-\uf8fe\ufff1-\ufffe\U00010000-\U0010ffff]"
 
-_PRINTABLE = bytes(range(0x20, 0x7F))
 
 CONFIG_PATH = "/zookeeper/config"
 SPECIAL_PATHS = frozenset(("/", "/zookeeper", "/zookeeper/quota", CONFIG_PATH))
@@ -60,24 +57,6 @@ def is_valid_path(path: str, *, edges: bool = False) -> bool:
     if path == "/":
         return True
     return path.startswith("/") and all(is_valid_name(name, edges=edges) for name in path[1:].split("/"))
-
-
-def first_invalid(paths: Sequence[str]) -> int | None:
-    """Return the index of the first invalid path, or None.
-
-    Paths of printable ASCII without names that begin with a dot, which nearly all are, are tested together.
-
-    >>> first_invalid(["/", "/a", "/a/b"]), first_invalid(["/a", "/a/", "/b"]), first_invalid(["/a/.b", "/a/..", "b"])
-    (None, 1, 1)
-    """
-    together = "\0".join(("", *paths, ""))
-    if together.isascii():
-        text = together.encode()
-        zeros = text.translate(None, _PRINTABLE)
-        usual = len(zeros) == zeros.count(b"\0") == len(paths) + 1 == text.count(b"\0/") + 1
-        if usual and not any(odd in text for odd in (b"//", b"/.", b"/\0")):
-            return None
-    return next((place for place, path in enumerate(paths) if not is_valid_path(path)), None)
 
 
 def parent_of(path: str) -> str:
@@ -196,6 +175,15 @@ def ttl_of(owner: int) -> int | None:
     if owner >= 0 or owner == CONTAINER_OWNER or (owner & _TTL_MASK) != _TTL_MASK:
         return None
     return owner & MAX_TTL_MS
+
+
+def has_unknown_type(owner: int) -> bool:
+    """Return whether a stored ephemeralOwner is of an extended type that no release has (EphemeralType.get).
+
+    >>> has_unknown_type(ttl_owner(5)), has_unknown_type(-1), has_unknown_type(CONTAINER_OWNER), has_unknown_type(7)
+    (False, True, False, False)
+    """
+    return owner & _TTL_MASK == _TTL_MASK and owner & ((1 << 56) - 1) > MAX_TTL_MS
 
 
 def is_session(owner: int) -> bool:

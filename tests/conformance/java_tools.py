@@ -20,6 +20,8 @@ from simzk.zookeeper.persistence.records import CODECS
 from tests.conformance.real_zookeeper import jars
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from simzk.zookeeper.requests import ACL
 
 _SETTINGS = (
@@ -42,16 +44,17 @@ _NUMBERS = {kind: number for number, (kind, _) in CODECS.items()}
 _MASK = 0xFFFFFFFFFFFFFFFF
 
 
-def _java(main: str, *arguments: str) -> str:
-    command = ["java", *_SETTINGS, "-cp", f"{jars()}/*", main, *arguments]
+def _java(main: str, *arguments: str, properties: Mapping[str, str] | None = None) -> str:
+    settings = [f"-D{name}={value}" for name, value in (properties or {}).items()]
+    command = ["java", *_SETTINGS, *settings, "-cp", f"{jars()}/*", main, *arguments]
     environment = {**os.environ, "LC_ALL": "C.UTF-8"}
     done = subprocess.run(command, capture_output=True, check=True, env=environment, timeout=120)
     return done.stdout.decode("utf-8")
 
 
-def told_by_java(program: str, *arguments: str) -> str:
-    """Return what a program of this folder, with ZooKeeper's jars on its class path, prints."""
-    return _java(str(Path(__file__).with_name(program)), *arguments)
+def told_by_java(program: str, *arguments: str, properties: Mapping[str, str] | None = None) -> str:
+    """Return what a program of this folder, with ZooKeeper's jars and some system properties, prints."""
+    return _java(str(Path(__file__).with_name(program)), *arguments, properties=properties)
 
 
 def log_by_java(path: Path) -> str:

@@ -39,6 +39,7 @@ from simzk.zookeeper.persistence import (
     touched_paths,
 )
 from simzk.zookeeper.persistence.files import SNAPSHOT
+from simzk.zookeeper.releases import rules_of
 from simzk.zookeeper.server import Server
 from simzk.zookeeper.transactions import ErrorTxn
 
@@ -298,7 +299,11 @@ class DataDirectory:
         for unfinished in self.folder.glob(f".{SNAPSHOT}.*.partial"):
             unfinished.unlink()
         # The real server limits entries that it reads back by the same setting (BinaryInputArchive.checkLength).
-        restoration = self._reader.restore(2 * config.max_buffer_bytes)
+        restoration = self._reader.restore(
+            2 * config.max_buffer_bytes,
+            rejects_gaps=rules_of(config.version).rejects_gaps,
+            extended_types=config.extended_types,
+        )
         restoration.finish()
         return restoration
 

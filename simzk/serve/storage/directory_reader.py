@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from simzk.errors import ConfigError
 from simzk.garbage_collection import without_cyclic_gc
 from simzk.zookeeper.persistence import MAX_ENTRY_BYTES, Restoration, SnapshotReader, TransactionLogReader
-from simzk.zookeeper.persistence.files import LOG, SNAPSHOT, VERSION_FOLDER, unpacked, zxid_of
+from simzk.zookeeper.persistence.files import LOG, SNAPSHOT, VERSION_FOLDER, UnbootableError, unpacked, zxid_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,6 +100,8 @@ class DirectoryReader:
         self._trusts_empty = trusts_empty
         self._compares_digests = compares_digests
         self._is_lazy = is_lazy
+        self._rejects_gaps, self._extended_types = False, True
+        self._last_entry: int | None = None
         self.losses: list[Loss] = []
 
     def snapshots(self) -> list[Numbered]:
@@ -110,17 +112,24 @@ class DirectoryReader:
         """Return the logs, oldest first."""
         return _numbered(LOG, self.log_folder)
 
-    def restore(self, max_entry_bytes: int = MAX_ENTRY_BYTES) -> Restoration:
+    def restore(
+        self, max_entry_bytes: int = MAX_ENTRY_BYTES, *, rejects_gaps: bool = False, extended_types: bool = True
+    ) -> Restoration:
         """Load the newest whole snapshot and replay the logs after it; return a new tree if there is neither.
 
         Args:
             max_entry_bytes: a log entry with a greater length is damage.
+            rejects_gaps: whether transactions that are missing between two log entries are an error, as for a server
+                of 3.9.4 and later, instead of a loss.
+            extended_types: whether there are TTL nodes (zookeeper.extendedTypesEnabled).
 
         Raises:
             ConfigError: the directory cannot be read, or the real server would not boot from it.
         """
         self._reject_misplaced_files()
         self.losses.clear()
+        self._rejects_gaps, self._extended_types = rejects_gaps, extended_types
+        self._last_entry = None
         with without_cyclic_gc():
             return self._restore(max_entry_bytes)
 
@@ -133,7 +142,7 @@ class DirectoryReader:
                 raise ConfigError(
                     f"it contains {content}", where=str(self.folder), right="a whole snapshot, or no files"
                 )
-            restoration = Restoration(is_lazy=self._is_lazy)
+            restoration = self._new_restoration()
         # The last log that starts at or before the first transaction to replay may contain it; later logs are needed.
         wanted = restoration.zxid + 1
         first = max((log.zxid for log in logs if log.zxid <= wanted), default=0)
@@ -146,8 +155,8 @@ class DirectoryReader:
     def _load_newest(self, snapshots: list[Numbered], max_item_bytes: int) -> Restoration | None:
         """Load the newest whole snapshot; report damaged ones as losses."""
         for zxid, path in reversed(snapshots):
-            restoration = Restoration(is_lazy=self._is_lazy)
-            with open_snapshot(path) as stream:
+            restoration = self._new_restoration()
+            with open_snapshot(path) as stream, _refused(path):
                 damage = restoration.load(SnapshotReader(stream, max_item_bytes=max_item_bytes), zxid)
             if damage is None:
                 return restoration
@@ -160,9 +169,15 @@ class DirectoryReader:
             for entry in reader:
                 zxid = entry.transaction.zxid
                 if zxid > restoration.zxid + 1 and zxid >> 32 == restoration.zxid >> 32:
-                    missing = f"0x{restoration.zxid + 1:x} to 0x{zxid - 1:x}"
-                    self.losses.append(Loss(log.path, f"the transactions {missing} are missing before it"))
-                restoration.replay(entry)
+                    missing = f"the transactions 0x{restoration.zxid + 1:x} to 0x{zxid - 1:x} are missing before it"
+                    if self._rejects_gaps and self._last_entry is not None:
+                        right = "logs without a gap, as a server of 3.9.4 and later demands"
+                        raise ConfigError(missing, where=str(log.path), right=right)
+                    self.losses.append(Loss(log.path, missing))
+                if zxid > restoration.zxid:
+                    self._last_entry = zxid
+                with _refused(log.path):
+                    restoration.replay(entry)
         damage = reader.damage
         if damage is None:
             return
@@ -171,6 +186,9 @@ class DirectoryReader:
                 str(damage), where=str(log.path), right="a transaction log of ZooKeeper whose entries are whole"
             )
         self.losses.append(Loss(log.path, str(damage)))
+
+    def _new_restoration(self) -> Restoration:
+        return Restoration(is_lazy=self._is_lazy, extended_types=self._extended_types)
 
     def _report_gaps(self, restoration: Restoration) -> None:
         if restoration.missing_until is not None:
@@ -203,10 +221,20 @@ def _numbered(kind: str, folder: Path) -> list[Numbered]:
 
 
 @contextmanager
-def as_config_errors(folder: Path) -> Iterator[None]:
-    """Raise errors of the file system as ConfigError."""
+def _refused(path: Path) -> Iterator[None]:
+    """Raise UnbootableError as ConfigError."""
     try:
         yield
+    except UnbootableError as error:
+        raise ConfigError(str(error), where=str(path), right="content that a server of ZooKeeper boots from") from error
+
+
+@contextmanager
+def as_config_errors(folder: Path) -> Iterator[None]:
+    """Raise errors of the file system, and of content on which the real server fails, as ConfigError."""
+    try:
+        with _refused(folder):
+            yield
     except OSError as error:
         where = str(error.filename or folder)
         raise ConfigError(f"the data directory cannot be used: {error.strerror or error}", where=where) from error

@@ -65,6 +65,10 @@ class Damage(NamedTuple):
         return f"{self.kind.value}, at byte {self.offset}; {whole}"
 
 
+class UnbootableError(Exception):
+    """Content that decodes, and on which the real server fails while it boots; it looks for no older snapshot then."""
+
+
 VERSION_FOLDER = "version-2"
 LOG, SNAPSHOT = "log", "snapshot"
 

@@ -15,7 +15,22 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.zookeeper import transactions as txns
-from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, packed, record, vector
+from simzk.zookeeper.jute import (
+    ACLS,
+    BOOLEAN,
+    BUFFER,
+    INT,
+    LONG,
+    TEXT,
+    Codec,
+    MalformedError,
+    TruncatedError,
+    packed,
+    record,
+    vector,
+)
+from simzk.zookeeper.replies import Code
+from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.tree import UNKNOWN_CVERSION
 
 if TYPE_CHECKING:
@@ -32,7 +47,6 @@ _int = Struct(">i")
 _bool_int = Struct(">?i")
 _int_at = _int.unpack_from
 _bool_int_at = _bool_int.unpack_from
-_two_ints_at = Struct(">ii").unpack_from
 _NULL = _int.pack(-1)
 
 
@@ -55,7 +69,8 @@ def _read_path(data: bytes, at: int) -> tuple[str, int]:
 
 def _read_acl(data: bytes, at: int) -> tuple[tuple[ACL, ...], int]:
     acl, at = ACLS.read(data, at)
-    return acl or (), at
+    # Without an ACL a node is open to everybody (ReferenceCountedACLCache.convertAcls).
+    return OPEN_ACL if acl is None else acl, at
 
 
 _PATH: Codec[str] = Codec(_read_path, TEXT.write)
@@ -68,7 +83,10 @@ def _read_close_session(data: bytes, at: int) -> tuple[txns.CloseSessionTxn, int
     if left == 0 or (left == _digest.size and _int_at(data, at)[0] == DIGEST_VERSION):
         # Without paths before 3.6, or if closeSessionTxn is off: all ephemerals of the session are deleted.
         return txns.CloseSessionTxn(()), at
-    paths, at = _PATHS.read(data, at)
+    try:
+        paths, at = _PATHS.read(data, at)
+    except TruncatedError:
+        return txns.CloseSessionTxn(()), len(data)
     return txns.CloseSessionTxn(paths or ()), at
 
 
@@ -77,21 +95,29 @@ def _write_close_session(out: bytearray, closed: txns.CloseSessionTxn) -> None:
 
 
 def _read_multi(data: bytes, at: int) -> tuple[txns.MultiTxn, int]:
-    (count,) = _int_at(data, at)
-    at += 4
-    steps = []
+    count, at = INT.read(data, at)
+    if count < 0:
+        raise MalformedError("a multi is null")
+    contents = []
     for _ in range(count):
-        kind, size = _two_ints_at(data, at)
-        at += 8
-        end = at + size
-        if size < 0 or kind not in _IN_MULTI:
-            raise MalformedError(f"type {kind} is not allowed in a multi")
-        step, read = _READERS[kind](data[at:end], 0)
-        if read > size:
-            raise MalformedError("an operation of a multi is truncated")
+        kind, at = INT.read(data, at)
+        content, at = BUFFER.read(data, at)
+        if content is None:
+            raise MalformedError("an operation of a multi is null")
+        contents.append((kind, content))
+    steps: list[txns.MultiRecord] = []
+    for kind, content in contents:
+        # The real server decodes an operation when it applies it; after one that does not decode it applies no more.
+        try:
+            if kind not in _IN_MULTI:
+                raise MalformedError(f"type {kind} is not allowed in a multi")
+            step: Any = CODECS[kind][1].decode(content)
+        except MalformedError:
+            break
         steps.append(step)
-        at = end
-    return txns.MultiTxn(tuple(steps)), at  # type: ignore[arg-type]  # checked by _IN_MULTI
+    if len(steps) < count and _ERROR in dict(contents):
+        steps.append(txns.ErrorTxn(Code.OK))
+    return txns.MultiTxn(tuple(steps)), at
 
 
 def _write_multi(out: bytearray, multi: txns.MultiTxn) -> None:
@@ -121,6 +147,7 @@ CODECS: dict[int, tuple[type[txns.Record], Codec[Any]]] = {
 }
 """Record class and codec by type number."""
 
+_ERROR = -1
 _IN_MULTI = frozenset((1, 2, 5, 13, 15, 19, 20, 21, -1))
 """Types allowed in a multi (DataTree.processTxn)."""
 
@@ -140,7 +167,7 @@ _UNKNOWN_CVERSION_BYTES = INT.encode(UNKNOWN_CVERSION)
 
 _READERS: dict[int, Callable[[bytes, int], tuple[txns.Record, int]]] = {
     **{number: codec.read for number, (_, codec) in CODECS.items()},
-    **{number: partial(_read_create, CODECS[number][1]) for number in (1, 15)},
+    1: partial(_read_create, CODECS[1][1]),
     # A reconfiguration is logged as a write of /zookeeper/config.
     16: CODECS[5][1].read,
 }
@@ -186,12 +213,14 @@ def decode_entry(data: bytes) -> LogEntry:
         logged, end = _READERS[number](data, _header.size)
         left = len(data) - end
         if left < 0:
-            raise MalformedError("the transaction is truncated")
+            raise TruncatedError("the transaction is truncated")
         tree_digest = None
         if left >= _digest.size:
             version, digest = _digest.unpack_from(data, end)
             if version == DIGEST_VERSION:
                 tree_digest = digest
-    except (struct.error, KeyError) as why:
+    except struct.error as why:
+        raise TruncatedError(f"not a transaction: {why}") from why
+    except KeyError as why:
         raise MalformedError(f"not a transaction: {why}") from why
     return LogEntry(txns.Transaction(session_id, cxid, zxid, time_ms, logged), tree_digest)

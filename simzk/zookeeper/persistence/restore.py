@@ -4,7 +4,9 @@ Rules of this module:
   - no IO: nodes and log entries are arguments, in their order;
   - replaying is idempotent: a fuzzy snapshot has part of what the log says next, and logs may overlap. So an existing
     node is not created again, a missing one not deleted again, and a parent's numbers only increase;
-  - no log entry makes it fail: an entry that does not fit the tree is skipped, and the digest shows it.
+  - paths are not validated: a snapshot or a log may have a node of any path with a parent;
+  - an entry that does not fit the tree is skipped, and the digest shows it; some entries, on which the real server
+    fails, raise UnbootableError.
 
 Source: FileTxnSnapLog.restore, DataTree.createNode, DataTree.deleteNode, ZooKeeperServer.loadData.
 """
@@ -14,12 +16,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.zookeeper import transactions as txns
-from simzk.zookeeper.persistence.files import Damage, DamageKind
+from simzk.zookeeper.acl import UNKNOWN_ACL, has_null
+from simzk.zookeeper.persistence.files import Damage, DamageKind, UnbootableError
 from simzk.zookeeper.persistence.records import DIGEST_VERSION, LogEntry
 from simzk.zookeeper.persistence.snapshot import SnapshotDigest, TreeDigest, batch_digests, is_owned, make_node
 from simzk.zookeeper.quotas import LIMITS_NAME
 from simzk.zookeeper.tree import UNKNOWN_CVERSION, DataTree
-from simzk.zookeeper.znode import MAX_TTL_MS, SPECIAL_PATHS, Znode, first_invalid, is_valid_path, parent_of
+from simzk.zookeeper.znode import MAX_TTL_MS, SPECIAL_PATHS, Znode, has_unknown_type, parent_of
 
 if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterator, Mapping, Sequence
@@ -58,7 +61,7 @@ class LazyNodes(dict[str, Znode]):
         """Add nodes of a snapshot, parents first.
 
         Args:
-            batch: nodes with valid paths.
+            batch: nodes.
 
         Returns:
             The index of the first node without a parent, or None.
@@ -158,6 +161,8 @@ class Restoration:
     Args:
         is_lazy: decode only nodes that logs change or that are looked up; a reader of some data needs a fifth of the
             time then.
+        extended_types: whether there are TTL nodes (zookeeper.extendedTypesEnabled); without, a TTL node is an
+            ephemeral of a session that does not exist.
 
     Attributes:
         tree: tree restored so far.
@@ -172,7 +177,9 @@ class Restoration:
     ({7: 30000}, 1)
     """
 
-    def __init__(self, *, is_lazy: bool = False) -> None:
+    def __init__(self, *, is_lazy: bool = False, extended_types: bool = True) -> None:
+        self._extended_types = extended_types
+        self._has_begun = False
         self.tree: DataTree = DataTree()
         self._is_lazy = is_lazy
         self._nodes: LazyNodes | None = None
@@ -193,17 +200,27 @@ class Restoration:
 
         Returns:
             The damage of the snapshot, or None. After a damage this object is unusable.
+
+        Raises:
+            UnbootableError: the real server fails on it, without trying an older one.
         """
+        if snapshot.is_unbootable:
+            raise UnbootableError("an ACL or a part of it is null")
         newest = self.zxid = zxid
+        has_root = False
         if self._is_lazy:
             self._nodes = LazyNodes(snapshot.acls)
         self.tree = DataTree.bare() if self._nodes is None else self._nodes.tree
         for batch in snapshot.batches():
-            bad = first_invalid(batch.paths)
+            bad = first_orphan(batch.paths, has_root=has_root)
+            has_root = True
             if bad is None:
                 bad = self._plant(batch, snapshot.acls)
             if bad is not None:
                 return Damage(DamageKind.RECORD, snapshot.offset - batch.bytes_behind(bad), None)
+            if self._extended_types and batch.has_owned():
+                for owner in batch.owners():
+                    _check_owner(owner)
             newest = max(newest, batch.newest_zxid())
         if snapshot.damage is not None:
             return snapshot.damage
@@ -232,11 +249,18 @@ class Restoration:
         return None
 
     def replay(self, entry: LogEntry) -> None:
-        """Apply an entry of a log, unless the tree has it already."""
+        """Apply an entry of a log.
+
+        Entries up to the snapshot are skipped; behind the first later one all are applied, whatever their zxids.
+
+        Raises:
+            UnbootableError: the real server fails on the entry.
+        """
         transaction, logged_digest = entry
-        if transaction.zxid <= self.zxid:
+        if transaction.zxid <= self.zxid and not self._has_begun:
             return
-        self.zxid = transaction.zxid
+        self._has_begun = True
+        self.zxid = max(self.zxid, transaction.zxid)
         record = transaction.record
         if isinstance(record, txns.MultiTxn):
             steps: tuple[txns.Record, ...] = () if record.failed else record.records
@@ -272,6 +296,10 @@ class Restoration:
         Returns:
             The digest of the tree, for further updates.
         """
+        if not self._extended_types:
+            for path in list(self.tree.ttls):
+                self._is_patched = True
+                self._apply(txns.Transaction(0, 0, self.zxid, 0, deleted := txns.DeleteTxn(path)), deleted)
         for session_id in [owner for owner in self.tree.ephemerals if owner not in self.sessions]:
             # Without a zxid: the real server does not log this either.
             ended = txns.Transaction(session_id, 0, self.zxid, 0, txns.CloseSessionTxn(()))
@@ -311,10 +339,15 @@ class Restoration:
     def _fit(self, transaction: txns.Transaction, record: txns.Record) -> txns.Record | None:
         """Return the part of a record that fits the tree, or None."""
         match record:
-            case txns.SetDataTxn(path=path) | txns.SetACLTxn(path=path):
+            case txns.SetDataTxn(path=path):
                 return record if path in self.tree else None
+            case txns.SetACLTxn(path=path, acl=acl):
+                if path not in self.tree:
+                    return None
+                _check_acl(acl)
+                return record
             case txns.CreateTTLTxn(ttl_ms=ttl_ms) if not 0 < ttl_ms <= MAX_TTL_MS:
-                return None
+                raise UnbootableError(f"a time to live is {ttl_ms} ms")
             case txns.CreateTxn() | txns.Create2Txn() | txns.CreateContainerTxn() | txns.CreateTTLTxn():
                 return self._fit_create(transaction, record)
             case txns.DeleteTxn(path) | txns.DeleteContainerTxn(path):
@@ -328,27 +361,35 @@ class Restoration:
 
     def _fit_create(self, transaction: txns.Transaction, record: txns.CreateRecord) -> txns.CreateRecord | None:
         path = record.path
-        parent = self.tree.get(parent_of(path))
-        if parent is None or not is_valid_path(path):
+        parent = self.tree.get(_parent_of(path))
+        if parent is None or path == "//":  # a child of the root without a name would be the root again
             return None
+        if parent.acl is UNKNOWN_ACL:
+            raise UnbootableError("the ACL of a parent is missing")
+        _check_acl(record.acl)
         present = self.tree.get(path)
         if present is None:
+            if self._extended_types and isinstance(record, txns.CreateTxn | txns.Create2Txn) and record.ephemeral:
+                _check_owner(transaction.session_id)
             return record
         self._is_patched = True
         # A fuzzy snapshot may have been written without this ACL.
         self.tree.apply(transaction._replace(record=txns.SetACLTxn(path, record.acl, present.aversion)))
         unknown = record.parent_cversion == UNKNOWN_CVERSION
         cversion = parent.cversion + 1 if unknown else record.parent_cversion
+        # The real server forgets this for all opcodes but create, so that its tree differs from its digest.
         if cversion > parent.cversion:
             parent.cversion, parent.pzxid = cversion, transaction.zxid
         return None
 
     def _make_deletable(self, transaction: txns.Transaction, path: str) -> bool:
         """Return whether there is a node to delete, without children: they were created later, and will be again."""
+        parent, node = self.tree.get(_parent_of(path)), self.tree.get(path)
         if path in SPECIAL_PATHS:
             return False
-        if path not in self.tree:
-            parent = self.tree.get(parent_of(path))
+        if parent is not None and node is not None and UNKNOWN_ACL in (parent.acl, node.acl):
+            raise UnbootableError("the ACL of a deleted node or of its parent is missing")
+        if node is None:
             if parent is not None:
                 self._is_patched = True
                 parent.pzxid = max(parent.pzxid, transaction.zxid)
@@ -365,3 +406,35 @@ class Restoration:
         deletable = [path for path in owned if self._make_deletable(transaction, path)]
         # Nodes below another one are deleted by now.
         return txns.CloseSessionTxn(tuple(path for path in deletable if path in self.tree))
+
+
+def _parent_of(path: str) -> str:
+    if "/" not in path:
+        raise UnbootableError(f"the path {path!r} has no slash")
+    return parent_of(path)
+
+
+def _check_acl(acl: tuple[ACL, ...]) -> None:
+    if has_null(acl):
+        raise UnbootableError("a part of an ACL is null")
+
+
+def _check_owner(owner: int) -> None:
+    if has_unknown_type(owner):
+        raise UnbootableError(f"no type of znode has the owner 0x{owner & (1 << 64) - 1:x}")
+
+
+def first_orphan(paths: Sequence[str], *, has_root: bool) -> int | None:
+    """Return the index of the first path that cannot have a parent, or None.
+
+    The first node is the root; any other path begins with a slash, and no parent is "/" by its text.
+
+    >>> first_orphan(["/", "/a", "/a//"], has_root=False), first_orphan(["/a", "//b", "c"], has_root=True)
+    (None, 1)
+    """
+    if not has_root and paths and paths[0] != "/":
+        return 0
+    together = "\0".join(("", *paths))
+    if together.count("\0") == together.count("\0/") == len(paths) and "\0//" not in together:
+        return None
+    return next((place for place, path in enumerate(paths) if path[:1] != "/" or path.startswith("//")), None)

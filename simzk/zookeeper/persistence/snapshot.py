@@ -24,7 +24,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 from zlib import adler32, crc32
 
-from simzk.zookeeper.jute import ACLS, BUFFER, INT, LONG, TEXT, MalformedError, packed
+from simzk.zookeeper.acl import UNKNOWN_ACL, has_null
+from simzk.zookeeper.jute import ACLS, BUFFER, INT, LONG, TEXT, MalformedError, decode_text, packed
 from simzk.zookeeper.persistence.files import Damage, DamageKind
 from simzk.zookeeper.persistence.records import DIGEST_VERSION
 from simzk.zookeeper.persistence.transaction_log import MAX_ENTRY_BYTES
@@ -46,6 +47,9 @@ NUMBERS = Struct(">qqqqqiiiqq")
 _TIMES_AND_VERSIONS = ("ctime_ms", "mtime_ms", "version", "cversion", "aversion", "ephemeral_owner")
 _stored_numbers = attrgetter("czxid", "mzxid", *_TIMES_AND_VERSIONS, "pzxid")
 OPEN_ACL_ID = -1
+_UNKNOWN_ACL_ID = 0
+_FIRST_NODES = 5  # of a new tree, the root counted twice
+_WITHOUT_ACL = frozenset(("/", "/zookeeper", "/zookeeper/quota"))
 END_OF_NODES = "/"
 
 _int_at = Struct(">i").unpack_from
@@ -83,7 +87,11 @@ class NodeBatch(NamedTuple):
 
     def has_owned(self) -> bool:
         """Return whether any node is an ephemeral, a container or a TTL node."""
-        return any(self._words(len(_FILLER))[_OWNER_AFTER_4_BYTES::_WORDS])
+        return any(self.owners())
+
+    def owners(self) -> Iterable[int]:
+        """Return the stored ephemeral owner of each node."""
+        return self._words(len(_FILLER))[_OWNER_AFTER_4_BYTES::_WORDS]
 
     def bytes_behind(self, place: int) -> int:
         """Return the number of bytes in the file of the nodes behind one."""
@@ -113,7 +121,7 @@ def make_node(data: bytes | None, numbers: bytes, acls: Mapping[int, tuple[ACL, 
     """Decode the node of a record, without children; `acls` are the snapshot's by id."""
     acl_id, czxid, mzxid, ctime_ms, mtime_ms, version, cversion, aversion, owner, pzxid = NUMBERS.unpack(numbers)
     # A fuzzy snapshot may have the id of a later ACL, which the log sets again.
-    node = Znode(data, acls.get(acl_id, OPEN_ACL), owner, czxid, ctime_ms)
+    node = Znode(data, acls.get(acl_id, UNKNOWN_ACL), owner, czxid, ctime_ms)
     node.mzxid, node.pzxid, node.mtime_ms = mzxid, pzxid, mtime_ms
     node.version, node.cversion, node.aversion = version, cversion, aversion
     return node
@@ -158,9 +166,9 @@ def scan(data: bytes, at: int) -> tuple[NodeBatch, int, bool]:
 
 
 def _decoded(path_bytes: list[bytes]) -> list[str]:
-    paths = b"\0".join(path_bytes).decode("utf-8", "replace").split("\0")
+    paths = decode_text(b"\0".join(path_bytes)).split("\0")
     if len(paths) != len(path_bytes):  # no path at all, or an invalid one with a zero
-        paths = [path.decode("utf-8", "replace") for path in path_bytes]
+        paths = list(map(decode_text, path_bytes))
     return [path or "/" for path in paths] if "" in paths else paths
 
 
@@ -229,11 +237,17 @@ def encode_snapshot(
 def _pieces(tree: DataTree, sessions: Sequence[tuple[int, int]]) -> Iterator[bytes]:
     yield _FILE_HEADER.encode((_MAGIC, 2, -1))
     yield INT.encode(len(sessions)) + b"".join(map(_SESSION.encode, sessions))
-    ids = {acl: acl_id for acl_id, acl in enumerate(tree.acls, 1)}
+    # Only the first nodes have no ACL of their own; an open one that a client set has an id, as any other.
+    ids = {acl: acl_id for acl_id, acl in enumerate(tree.acls, 1) if acl is not UNKNOWN_ACL}
+    if len(tree) > _FIRST_NODES:
+        ids[OPEN_ACL] = len(tree.acls) + 1
     yield INT.encode(len(ids)) + b"".join(LONG.encode(acl_id) + ACLS.encode(acl) for acl, acl_id in ids.items())
     for path, node in tree.walk():
         # An ACL added after the ids were assigned is set again by the log.
-        acl_id = OPEN_ACL_ID if node.acl is OPEN_ACL else ids.get(node.acl, OPEN_ACL_ID)
+        is_without = node.acl is OPEN_ACL and path in _WITHOUT_ACL
+        acl_id = OPEN_ACL_ID if is_without else ids.get(node.acl, OPEN_ACL_ID)
+        if node.acl is UNKNOWN_ACL:
+            acl_id = _UNKNOWN_ACL_ID
         yield TEXT.encode("" if path == "/" else path) + encode_node(node, acl_id)
     yield TEXT.encode(END_OF_NODES)
 
@@ -262,6 +276,7 @@ class SnapshotReader:
         digest: digest, available after the iteration; None in snapshots before 3.6.
         last_zxid: last zxid applied before the snapshot was finished, available after the iteration; None before 3.9.
         damage: damage that makes the whole snapshot invalid, available after the iteration; None without.
+        is_unbootable: whether an ACL is null or has a null id, on which the real server fails.
 
     >>> from io import BytesIO
     >>> from simzk.zookeeper.tree import DataTree
@@ -280,6 +295,7 @@ class SnapshotReader:
         self._checksum = 1
         self.acls: dict[int, tuple[ACL, ...]] = {OPEN_ACL_ID: OPEN_ACL}
         self.damage: Damage | None = None
+        self.is_unbootable = False
         self.sessions: dict[int, int] = {}
         self.digest: SnapshotDigest | None = None
         self.last_zxid: int | None = None
@@ -325,7 +341,11 @@ class SnapshotReader:
         for _ in range(self._next(INT.read)):
             acl_id = self._next(LONG.read)
             acl = self._next(ACLS.read)
-            self.acls[acl_id] = acl or ()
+            if acl is None:
+                self.is_unbootable = True
+            elif acl_id != OPEN_ACL_ID:
+                self.acls[acl_id] = acl
+        self.is_unbootable |= any(map(has_null, self.acls.values()))
 
     def _next_batch(self) -> tuple[NodeBatch, bool]:
         """Return the next nodes, at least one unless none is left, and whether they are the last."""

@@ -22,7 +22,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 from zlib import adler32
 
-from simzk.zookeeper.jute import MalformedError
+from simzk.zookeeper.jute import MalformedError, TruncatedError
 from simzk.zookeeper.persistence.files import Damage, DamageKind, Readable
 from simzk.zookeeper.persistence.records import LogEntry, decode_entry, encode_transaction
 
@@ -95,6 +95,7 @@ class TransactionLogReader:
         self._max_entry_bytes = max_entry_bytes
         self._start = at
         self.offset = at
+        self._is_cut = False  # whether the last entry's record ends before its fields
         self.damage: Damage | None = None
 
     def __iter__(self) -> Iterator[LogEntry]:
@@ -124,7 +125,8 @@ class TransactionLogReader:
                     break
                 try:
                     entry = decode_entry(data)
-                except MalformedError:
+                except MalformedError as malformed:
+                    self._is_cut = isinstance(malformed, TruncatedError)
                     break
                 self.offset = dropped + at
                 yield entry
@@ -171,7 +173,10 @@ class TransactionLogReader:
         # The real server checks the end mark first: an unfinished entry is torn, whatever its checksum.
         if len(buffer) <= 12 + length or buffer[12 + length] != _END_MARK:
             return DamageKind.TORN
-        return DamageKind.CHECKSUM if adler32(buffer[12 : 12 + length]) != checksum else DamageKind.RECORD
+        if adler32(buffer[12 : 12 + length]) != checksum:
+            return DamageKind.CHECKSUM
+        # A record that ends too early ends the log, as the end of the file does (EOFException).
+        return DamageKind.TORN if self._is_cut else DamageKind.RECORD
 
     def _only_zeros(self, buffer: bytes) -> bool:
         """Return whether only padding is left."""
