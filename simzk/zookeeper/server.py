@@ -380,6 +380,7 @@ class Server:
     ) -> None:
         """Answer a write after its transaction was applied with `body` as its result."""
         if isinstance(request, req.CreateSession):
+            connection.heard_ms = -1  # the next request gives the session the connection's timeout again
             self._send_session(connection)
             return
         _, xid, zxid, _, record = transaction

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import repeat
+from struct import unpack
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeVar, Unpack
 
 import pytest
@@ -22,7 +23,7 @@ from tests.conformance.arms import Arm, Asked, Numbered, Raw, SimulatedSide, Ste
 from tests.conformance.comparison import Normaliser, differences
 from tests.conformance.real_zookeeper import SUPER_DIGEST
 from tests.conformance.simulated_arms import SimulatedArm
-from tests.conformance.traffic import Greeting, Traffic
+from tests.conformance.traffic import Greeting, Mutations, Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ AnyReply = TypeVar("AnyReply", bound=Reply | ConnectResponse)
 VOLLEYS = 8
 QUIET_STEPS = 12
 HISTORY = 60
+MUTATIONS = 1500
 CLIENTS = tuple(range(1, 13))
 CLEANER = 0
 TICK_MS = 2000
@@ -402,6 +404,45 @@ class Pair:
             self.volley(traffic.volley(open_clients, self.simulated.server.zxid))
         self.clean()
         self.seed = None
+
+    def play_mutations(self, seed: int) -> None:
+        """Frames that were changed as bytes, one after the other, beside a seed's other traffic; all is removed."""
+        self.seed = seed
+        self.log.clear()
+        traffic = Mutations(seed, self.simulated.server.tree, self.rules)
+        for _ in range(MUTATIONS):
+            client = traffic.pick(CLIENTS)
+            if not self.is_open(client):
+                self._open(client, traffic)
+            elif traffic.chance(0.3):
+                self._quiet_step(traffic)
+            else:
+                self.feed(client, traffic.mutated(self.simulated.server.zxid), traffic)
+        self.clean()
+        self.seed = None
+
+    def feed(self, client: int, data: bytes, traffic: Mutations) -> None:
+        """Send bytes frame by frame, as a server cuts them: the answer to one comes before the next is sent.
+
+        What no frame can begin with, or what is too short to be a request, ends the connection; it is cut behind the
+        beginning of another frame.
+        """
+        while data and self.is_open(client):
+            length = int.from_bytes(data[:4], "big", signed=True)
+            whole = len(data) >= 4 and 0 <= length <= len(data) - 4
+            if len(data) >= 4 and (not 0 <= length <= CONFIG.max_buffer_bytes or (whole and length < 8)):
+                self.break_off(client, data)
+                return
+            if not whole:
+                self.drop(client, data)
+                return
+            xid, opcode = unpack(">ii", data[4:12])
+            if xid != -1 and not traffic.is_left_out(opcode, data[12 : 4 + length]):
+                self.send(client, [Numbered(xid, Raw(opcode, data[12 : 4 + length]))])
+                if opcode == BY_REQUEST[req.CreateSession].opcode:
+                    # The ping gives the session its own timeout again, before the real server's clock ends it.
+                    self.send(client, [req.Ping()])
+            data = data[4 + length :]
 
     def _quiet_step(self, traffic: Traffic) -> None:
         """Something of one client while no other asks: what the real server answers out of order, or by chance."""

@@ -6,6 +6,8 @@ the zxids of the replies tell. `SIMZK_DIFFERENTIAL_REQUESTS` says how many are c
 
     SIMZK_DIFFERENTIAL_REQUESTS=1000000 pytest tests/conformance/test_differential.py
 
+`SIMZK_DIFFERENTIAL_CHANGED` says how many requests are compared at least while frames are changed as bytes.
+
 What is asked depends on what was answered, and the real server takes concurrent requests in an order of its own:
 a seed played again is alike, not equal.
 """
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 ENOUGH = 200_000
 REQUESTS = int(os.environ.get("SIMZK_DIFFERENTIAL_REQUESTS", ENOUGH))
+CHANGED = int(os.environ.get("SIMZK_DIFFERENTIAL_CHANGED", "5000"))
 FIRST_SEED = int(os.environ.get("SIMZK_DIFFERENTIAL_FIRST_SEED", "0"))
 ONE, TWO = CLIENTS[0], CLIENTS[1]
 
@@ -154,6 +157,14 @@ def test_traffic_is_answered_the_same(pair: Pair) -> None:
         assert not missed
         assert {"new", "taken up", "refused", "closed", "greeted", "dropped", "broken off"} <= pair.connects.keys()
         assert set(traffic.SPECIAL_XIDS) <= pair.met_xids
+
+
+@pytest.mark.timeout(7200)
+def test_frames_changed_as_bytes_are_answered_the_same(pair: Pair) -> None:
+    begin, seed = pair.requests, FIRST_SEED
+    while pair.requests - begin < CHANGED:
+        pair.play_mutations(seed)
+        seed += 1
 
 
 @pytest.mark.timeout(600)

@@ -15,7 +15,8 @@ from struct import pack
 from typing import TYPE_CHECKING, TypedDict
 
 from simzk.wire.frames import CONNECT_REQUEST, MULTI_HEADER, MultiHeader
-from simzk.wire.operations import BY_OPCODE, BY_REQUEST, NOTHING, OPERATIONS
+from simzk.wire.operations import BY_OPCODE, BY_REQUEST, CHECK, NOTHING, OPERATIONS, Operation
+from simzk.zookeeper import operations
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
 from simzk.zookeeper.prepare import lacks_ttl
@@ -245,7 +246,7 @@ class Traffic:
             req.SetWatches: lambda: req.SetWatches(self._since(zxid), *[self._paths() for _ in range(3)]),
             req.SetWatches2: lambda: req.SetWatches2(self._since(zxid), *[self._paths() for _ in range(5)]),
             req.Sasl: lambda: req.Sasl(choose((None, b"", b"x"))),
-            req.CreateSession: lambda: req.CreateSession(choose((500_000, 599_999, *NUMBERS))),
+            req.CreateSession: lambda: req.CreateSession(choose((500_000, 599_999, 2**20, 2**31 - 1))),
             req.GetEphemerals: lambda: req.GetEphemerals(choose((None, "", "/", " / ", "/a", path))),
             req.GetAllChildrenNumber: lambda: req.GetAllChildrenNumber(path),
             req.AddWatch: lambda: req.AddWatch(path, choose((0, 0, 0, 1, 1, 1, 2, *NUMBERS))),
@@ -443,11 +444,60 @@ class Traffic:
         return Raw(BY_REQUEST[self._random.choice((req.Multi, req.MultiRead))].opcode, bytes(body))
 
     def _unless_deadly(self, asked: Raw) -> Raw:
+        if asked.opcode == BY_REQUEST[req.CreateSession].opcode and len(asked.body) >= 4:
+            # The real server's clock could end a shorter session before the next request.
+            return Raw(asked.opcode, pack(">i", max(500_000, int.from_bytes(asked.body[:4], "big", signed=True))))
         with suppress(MalformedError):
             decoded = BY_OPCODE[asked.opcode].codec.decode(asked.body)
             if (isinstance(decoded, req.CreateTTL) and kills(decoded)) or self._is_left_out(decoded):
                 return Raw(asked.opcode, b"")
         return asked
+
+
+class Mutations(Traffic):
+    """Traffic whose frames are changed as bytes, by who knows nothing of what they mean."""
+
+    def mutated(self, zxid: int) -> bytes:
+        """One to three frames with one to four changes."""
+        self.look()
+        data = bytearray()
+        for _ in range(self._random.choice((1, 1, 1, 2, 3))):
+            kind = self._random.choice([*self._weights, req.Auth, req.Sasl, req.CreateSession, req.Check])
+            body = BY_KIND[kind].codec.encode(self.request(kind, zxid))
+            data += pack(">iii", 8 + len(body), self._random.randrange(1, 10**6), BY_KIND[kind].opcode) + body
+        for _ in range(self._random.choice((0, 1, 1, 1, 2, 4))):
+            self._mutate(data)
+        return bytes(data)
+
+    def _mutate(self, data: bytearray) -> None:
+        at = self._random.randrange(len(data) + 1)
+        draw = self._random.randrange(9)
+        if draw == 0 and at < len(data):
+            data[at] ^= 1 << self._random.randrange(8)
+        elif draw == 1:
+            data[at : at + 1] = self._random.randbytes(1)
+        elif draw == 2:
+            del data[at:]
+        elif draw == 3:
+            del data[at : at + self._random.randrange(1, 9)]
+        elif draw == 4:
+            data[at:at] = self._random.randbytes(self._random.randrange(1, 9))
+        elif draw == 5:
+            # Counts and lengths stand at such places, among other things.
+            data[at : at + 4] = pack(">i", self._random.choice((*NUMBERS, 3, 8, 10**6)))
+        elif draw == 6:
+            data[at:at] = data[at : at + self._random.randrange(1, 40)]
+        elif draw == 7:
+            data[8:12] = pack(">i", self._random.choice((*BAD_OPCODES, *BY_OPCODE)))
+        else:
+            length = int.from_bytes(data[0:4], "big") + self._random.randrange(-9, 10)
+            data[0:4] = pack(">I", max(0, length) & 0xFFFFFFFF)
+
+    def is_left_out(self, opcode: int, body: bytes) -> bool:
+        """Whether a frame must not be sent: «deadly requests», and what is left out of other traffic, too."""
+        if opcode not in BY_OPCODE:
+            return opcode == BY_KIND[req.Check].opcode and not self._rules.refuses_check
+        return opcode != 0 and self._unless_deadly(Raw(opcode, body)) != Raw(opcode, body)
 
 
 _RARE = {
@@ -466,6 +516,8 @@ WEIGHTS: dict[type, int] = {
     for operation in OPERATIONS
     if _RARE.get(operation.request, 1)
 }
+
+BY_KIND: dict[type, Operation] = {**BY_REQUEST, req.Check: Operation(operations.BY_REQUEST[req.Check], CHECK, None)}
 
 LONGEST_BATCH = 80
 _REMOVING = (req.Delete, req.DeleteContainer, req.Multi)

@@ -10,6 +10,7 @@ from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.releases import rules_of
 from simzk.zookeeper.replies import Code, RefusedError, Reply, WatchedEvent
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
+from simzk.zookeeper.server import Server
 from tests.zookeeper.story import Story
 
 
@@ -63,7 +64,30 @@ def test_a_session_asked_for_where_there_is_one_is_answered_by_what_it_is() -> N
     assert client.sent[-1] == first
     assert story.server.zxid == 2
     assert story.server.sessions.timeouts_ms() == [(session.session_id, 7_777)]
+    # A request behind it, in the same millisecond too, gives the session the connection's timeout again.
+    story.server.handle(client.connection, 6, req.Ping(), story.now_ms)
+    story.flush()
+    expiry_ms = story.server.sessions.next_expiry_ms()
+    assert expiry_ms is not None
+    assert expiry_ms > story.now_ms + client.connection.timeout_ms
     story.server.check()
+
+
+@pytest.mark.parametrize(("release", "answer"), [("3.8.4", None), ("3.8.6", Code.UNIMPLEMENTED), ("3.4.14", None)])
+def test_a_check_outside_a_multi_is_a_transaction_in_old_releases(release: str, answer: Code | None) -> None:
+    server = Server(ServerConfig(version=release))
+    connection = server.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False), now_ms=0)
+    server.take_output()
+    zxid = server.zxid
+    if answer is None:
+        server.handle(connection, 1, req.Check("/", 7), now_ms=0)
+        assert [[sent[-1][:3] for _, sent in server.take_output()]] == [[(1, zxid + 1, Code.BAD_VERSION)]]
+        server.handle(connection, 2, req.Check("/", -1), now_ms=0)
+        assert (server.take_output(), server.zxid) == ([], zxid + 2)
+    else:
+        server.handle(connection, 1, req.Check("/", -1), now_ms=0)
+        assert [type(sent[0]) for _, sent in server.take_output()] == [Reply]
+        assert (connection.closed, server.zxid) == (True, zxid)
 
 
 def test_a_reply_that_is_sent_at_once_is_in_no_outbox() -> None:
