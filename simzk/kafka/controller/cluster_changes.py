@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.jvm.scala_collections import SMALL, ScalaSet
+from simzk.jvm.scala_collections import SMALL
 from simzk.kafka import paths
 from simzk.kafka.controller.context import LiveBroker
 from simzk.kafka.controller.events import warnings_of_topic
 from simzk.kafka.controller.state_machines import ControllerPart
-from simzk.kafka.controller.states import PartitionState, ReplicaState
+from simzk.kafka.controller.states import PartitionState, ReplicaState, rows_and_brokers
 from simzk.kafka.requests import ControlResponse, Error
 from simzk.kafka.schemas.broker_registration import decode_log_dir_failure
 from simzk.kafka.schemas.topic import TopicZnode
@@ -34,11 +34,12 @@ from simzk.kafka.topic_partition import (
     TopicPartition,
     mutable_partitions,
     partition_set,
+    replica_set,
 )
 from simzk.zookeeper.replies import EventType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from typing import Any
 
     from simzk.kafka.controller.reassignment import Reassignments
@@ -113,7 +114,7 @@ class BrokerChanges(ControllerPart):
         existing = [broker for broker in sorted(context.brokers) if broker not in brokers]
         self._channels.send_metadata_to(existing)
         self._channels.send_metadata_to(brokers, with_partitions=True)
-        rows, brokers_of_rows = context.replicas_on(brokers)
+        rows, brokers_of_rows = self._replicas_on(brokers)
         await self._replicas.handle_rows(rows, brokers_of_rows, ReplicaState.ONLINE)
         await self._partitions.trigger_online()
         await self._reassignments.resume(lambda target: any(broker in target for broker in brokers))
@@ -131,10 +132,18 @@ class BrokerChanges(ControllerPart):
         for broker in brokers:
             context.shutting_down.pop(broker, None)
             context.on_failed_dirs.pop(broker, None)
-        await self.handle_offline_replicas(*context.replicas_on(brokers))
+        await self.handle_offline_replicas(*self._replicas_on(brokers))
         for broker in brokers:
             if broker not in context.brokers:
                 self._session.data_handlers.pop(paths.broker(broker), None)
+
+    def _replicas_on(self, brokers: Sequence[int]) -> tuple[IntArray, IntArray]:
+        """Return rows and brokers of the replicas on some brokers, in the order of an immutable set of replicas."""
+        context = self._context
+        if not self._client.version.controller.reads_topics_of_brokers:
+            return context.replicas_on(brokers)
+        read = [PartitionAndReplica(p, broker) for broker in brokers for p in context.partitions_as_read(broker)]
+        return rows_and_brokers(list(replica_set(read, context.collections)), context.table)
 
     async def handle_offline_replicas(self, rows: IntArray, brokers: IntArray) -> None:
         """Handle replicas on dead brokers or failed log directories (onReplicasBecomeOffline).
@@ -230,15 +239,15 @@ class TopicChanges(ControllerPart):
         for name in removed:
             context.remove_topic(name)
             self._session.data_handlers.pop(paths.topic(name), None)
+        context.note_filtered()
         await self.add(found)
         for name, topic in found.items():
             warnings = warnings_of_topic(topic.partitions, context.is_live)
             self._log.record_warnings(paths.topic(name), warnings)
-        partitions = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
-        valid = [partition for partition in partitions if context.has_partition(partition)]
-        if context.collections.case_classes:
-            valid = mutable_partitions(valid, context.collections)
-        await self._create(partition_set(valid, context.collections))
+        read = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
+        added = [partition for partition in self._in_map(read) if context.has_partition(partition)]
+        context.note_inserted(added)
+        await self._create(added)
 
     def watch(self, names: Sequence[str]) -> None:
         """Register handlers for changes of assignments; the reads that follow set the watches."""
@@ -270,18 +279,34 @@ class TopicChanges(ControllerPart):
         if found is None or name not in context.topic_ids:
             return
         partitions = {TopicPartition(name, number): assignment for number, assignment in found.partitions.items()}
-        hashed = len(partitions) > SMALL
-        new = [p for p in partition_set(partitions, context.collections) if not context.assignment(p).replicas]
+        read = self._in_map(partitions)
+        new = [partition for partition in read if not context.assignment(partition).replicas]
         if context.collections.case_classes:  # Kafka filters a mutable map
-            new, hashed = mutable_partitions(new, context.collections), False
-        added = partition_set(new, context.collections, hashed=hashed)
+            new = mutable_partitions(new, context.collections)
+        elif len(read) > SMALL:  # a larger set that was filtered stays a hash set
+            new = list(partition_set(new, context.collections, hashed=True))
         if name in context.to_be_deleted:
-            if added and self._client.version.controller.reverts_partitions_of_deleted:
+            if new and self._client.version.controller.reverts_partitions_of_deleted:
                 await self._restore(name, found)
             return
-        for partition in added:
+        for partition in new:
             context.set_assignment(partition, partitions[partition])
-        await self._create(added.filter(context.has_partition))
+        added = [partition for partition in new if context.has_partition(partition)]
+        context.note_inserted(added)
+        await self._create(added)
+
+    def as_inserted(self, topics: Mapping[str, TopicZnode]) -> list[TopicPartition]:
+        """Return the partitions of all topics in the order in which a failover inserts them into the assignments."""
+        read = [TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions]
+        if self._context.collections.case_classes:  # they are read into the map itself
+            return read
+        return list(partition_set(read, self._context.collections))
+
+    def _in_map(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Return partitions in the order of the map into which Kafka reads topic znodes: mutable up to 1.0."""
+        if self._context.collections.case_classes:
+            return mutable_partitions(partitions, self._context.collections)
+        return list(partition_set(partitions, self._context.collections))
 
     async def _restore(self, name: str, found: TopicZnode) -> None:
         """Write the previous assignment of a topic to be deleted that got new partitions (KAFKA-6612)."""
@@ -293,9 +318,15 @@ class TopicChanges(ControllerPart):
         }
         await self._client.write_topic(name, TopicZnode(previous, context.topic_ids[name]), context.epoch_version)
 
-    async def _create(self, partitions: ScalaSet[TopicPartition]) -> None:
-        """Elect the first leaders of new partitions and start their replicas (onNewPartitionCreation)."""
-        context, new = self._context, list(partitions)
+    async def _create(self, partitions: list[TopicPartition]) -> None:
+        """Elect the first leaders of new partitions and start their replicas (onNewPartitionCreation).
+
+        Args:
+            partitions: in the order of the map from which Kafka takes the keys.
+        """
+        context, new = self._context, partitions
+        if not self._client.version.orders.creates_key_set:
+            new = list(partition_set(partitions, context.collections))
         if not new:
             return
         await self._partitions.handle(new, PartitionState.NEW)

@@ -7,6 +7,8 @@ Rules of the module (ControllerContext; docs/reference/kafka.md §1.2, §2.3):
   - writes in ZooKeeper have the order of the Scala collections that Kafka's controller iterates, so methods return
     partitions in that order. Kafka stores assignments in a map of topics to maps of partitions (1.1: in one map of
     partitions), all mutable; a set built from such a map is immutable, in the order of `scala_columns.set_order`;
+  - a mutable map up to 2.12 lists the newest of the keys in one bucket first. Up to 1.1 each change of the topics, and
+    up to 0.10.1 each search for a broker's replicas, filters the map into a new one, which reverses such keys;
   - orders of all rows, and of the rows of a broker, are cached until the partitions change: sorting a million hashes
     costs more than a failover may.
 """
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simzk.errors import LayoutError
-from simzk.jvm.scala_collections import SMALL, Scala, ScalaSet
+from simzk.jvm.scala_collections import SMALL, Scala, ScalaSet, immutable_order, mutable_order
 from simzk.jvm.scala_columns import (
     KEY_BITS,
     buckets_of,
@@ -66,14 +68,19 @@ class IterationOrder:
         table: the controller's partitions.
         collections: Scala version and key classes.
         flat: whether assignments are one map of partitions, not a map of maps.
+        filtered: whether the partitions on a broker are filtered into a map of their own.
     """
 
-    def __init__(self, table: PartitionTable, collections: Collections, *, flat: bool) -> None:
+    def __init__(self, table: PartitionTable, collections: Collections, *, flat: bool, filtered: bool) -> None:
         self._table = table
         self._collections = collections
         self._flat = flat
-        self._all_rows: dict[str, tuple[int, IntArray]] = {}
-        self._broker_rows: dict[tuple[str, int], tuple[IntArray, int, IntArray]] = {}
+        self._filtered = filtered
+        self._insertions: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._inserted = 0
+        self._rebuilt = 0
+        self._all_rows: dict[str, tuple[tuple[int, int], IntArray]] = {}
+        self._broker_rows: dict[tuple[str, int], tuple[IntArray, tuple[int, int], IntArray]] = {}
         self._hashed_topics: Sequence[str] = ()
         self._hashes_by_topic: IntArray = np.zeros(0, dtype=np.int32)
         self._topic_hashes_are_distinct = True
@@ -81,6 +88,39 @@ class IterationOrder:
         self._name_ranks: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         self._hashed_rows = 0
         self._row_hashes: tuple[int, IntArray | None] = -1, None
+
+    def note_inserted(self, rows: IntArray) -> None:
+        """Record that rows were inserted into the map of assignments, in this order."""
+        insertions = self._numbered_insertions()
+        insertions[rows] = self._inserted + 1 + np.arange(len(rows))
+        self._inserted += len(rows)
+        self._rebuilt += 1
+
+    def note_filtered(self) -> None:
+        """Record that the map of assignments was filtered into a new one."""
+        self.note_inserted(self.all_in_map())
+
+    @property
+    def _changes(self) -> tuple[int, int]:
+        """Numbers that grow with every change of the map of assignments."""
+        return self._table.changes, self._rebuilt
+
+    def _numbered_insertions(self) -> NDArray[np.int64]:
+        """Return the number of the insertion of each row, 0 for a row whose insertion was not recorded."""
+        missing = len(self._table.topic) - len(self._insertions)
+        if missing > 0:
+            self._insertions = np.pad(self._insertions, (0, max(missing, len(self._insertions) // 4)))
+        return self._insertions
+
+    def _as_inserted(self, rows: IntArray) -> IntArray:
+        """Return ascending rows in the order of their insertion into the map of assignments."""
+        return rows[np.argsort(self._numbered_insertions().take(rows), kind="stable")]
+
+    def _in_map_of_all(self, rows: IntArray) -> IntArray:
+        """Return some rows in the order of the map of all partitions (up to 1.1)."""
+        every = self.all_in_map()
+        places = self._cached("places", lambda: _places(every, len(self._table.topic)))
+        return rows[np.argsort(places.take(rows))]
 
     def all_in_map(self) -> IntArray:
         """Return all rows in the order of the map of assignments."""
@@ -93,14 +133,20 @@ class IterationOrder:
     def _cached(self, collection: str, sort: Callable[[], IntArray]) -> IntArray:
         """Return an order of all rows, sorted again only if the partitions changed."""
         cached = self._all_rows.get(collection)
-        if cached is None or cached[0] != self._table.changes:
-            cached = self._all_rows[collection] = self._table.changes, sort()
+        if cached is None or cached[0] != self._changes:
+            cached = self._all_rows[collection] = self._changes, sort()
             cached[1].flags.writeable = False
         return cached[1]
 
     def on_broker_in_map(self, broker: int) -> IntArray:
         """Return the rows with a replica on a broker in the order of a map of assignments with only them."""
-        return self._cached_on("map", broker, self._assignments)
+        return self._cached_on("map", broker, self._of_broker)
+
+    def _of_broker(self, rows: IntArray) -> IntArray:
+        if not self._flat or not len(rows):
+            return self._assignments(rows)
+        rows = self._in_map_of_all(rows)
+        return self.in_map(rows) if self._filtered else rows
 
     def on_broker_in_set(self, broker: int) -> IntArray:
         """Return the same rows in the order of an immutable set built from that map."""
@@ -117,7 +163,7 @@ class IterationOrder:
 
     def _cached_on(self, collection: str, broker: int, sort: Callable[[IntArray], IntArray]) -> IntArray:
         """Return an order of a broker's rows, sorted again only if they or the partitions changed."""
-        rows, changes = self._table.rows_with_replica(broker), self._table.changes
+        rows, changes = self._table.rows_with_replica(broker), self._changes
         cached = self._broker_rows.pop((collection, broker), None)
         if cached is None or cached[0] is not rows or cached[1] != changes:
             cached = rows, changes, sort(rows)
@@ -140,7 +186,7 @@ class IterationOrder:
     def in_map_of_topic(self, rows: IntArray) -> IntArray:
         """Return the rows of one topic in the order of the map of its partitions."""
         if self._flat:
-            return self.in_map(rows)
+            return self.in_map(self._in_map_of_all(rows))
         return rows[map_order(self._table.partition[rows], self._collections.scala)]
 
     def in_map(self, rows: IntArray) -> IntArray:
@@ -231,7 +277,7 @@ class IterationOrder:
     def _assignments(self, rows: IntArray) -> IntArray:
         """Return ascending rows in the order of a map of assignments with only them."""
         if self._flat:
-            return self.in_map(rows)
+            return self.in_map(self._as_inserted(rows))
         if not len(rows):
             return rows
         if self._collections.scala == "2.13":
@@ -284,6 +330,13 @@ class IterationOrder:
         return rows[np.lexsort((mixed, mixed & masks.take(topic), rank.take(topic)))]
 
 
+def _places(rows: IntArray, length: int) -> IntArray:
+    """Return the place of each of `length` rows in an order of some of them."""
+    places = np.zeros(length, dtype=np.int32)
+    places[rows] = np.arange(len(rows), dtype=np.int32)
+    return places
+
+
 class LiveBroker(NamedTuple):
     """A registered broker: its registration and broker epoch."""
 
@@ -325,6 +378,7 @@ class ControllerContext:
     Args:
         collections: Scala version and key classes, which fix the iteration order of partitions.
         flat: whether assignments are one map of partitions (1.1), not a map of topics to maps of partitions.
+        filtered: whether the partitions on a broker are filtered into a map of their own (up to 0.10.1).
 
     Attributes:
         epoch: the controller epoch, 0 while the broker is not the controller.
@@ -348,10 +402,11 @@ class ControllerContext:
             topic and fails at them when a broker starts (recorded).
     """
 
-    def __init__(self, collections: Collections, *, flat: bool = False) -> None:
+    def __init__(self, collections: Collections, *, flat: bool = False, filtered: bool = False) -> None:
         self.collections = collections
         self.scala: Scala = collections.scala
         self._flat = flat
+        self._filtered = filtered
         self.being_reassigned: dict[TopicPartition, tuple[int, ...]] = {}
         self.pending_elections: dict[TopicPartition, None] = {}
         self.terms = 0
@@ -374,7 +429,7 @@ class ControllerContext:
         self.on_failed_dirs: dict[int, dict[TopicPartition, None]] = {}
         self.topic_ids: dict[str, str | None] = {}
         self.table = PartitionTable()
-        self.order = IterationOrder(self.table, self.collections, flat=self._flat)
+        self.order = IterationOrder(self.table, self.collections, flat=self._flat, filtered=self._filtered)
         self.partition_states = PartitionStates(self.table)
         self.replica_states = ReplicaStates(self.table)
         self.znode_lists: dict[TopicPartition, tuple[int, ...]] = {}
@@ -508,6 +563,16 @@ class ControllerContext:
             topic, partition, replicas = topic[as_read], partition[as_read], replicas[as_read]
         self.table.extend(topics, topic, partition, replicas)
 
+    def note_inserted(self, partitions: Iterable[TopicPartition]) -> None:
+        """Record the order in which new partitions were inserted into the map of assignments."""
+        if self._flat:
+            self.order.note_inserted(self.rows_of(partitions))
+
+    def note_filtered(self) -> None:
+        """Record that a change of the topics filtered the map of assignments into a new one."""
+        if self._flat:
+            self.order.note_filtered()
+
     def znode_assignment(self, topic: str) -> dict[int, ReplicaAssignment]:
         """Return a topic's assignment in the form and order of its znode."""
         lists = {p.partition: self.assignment(p) for p in self.mutable_partitions_of(topic)}
@@ -563,6 +628,18 @@ class ControllerContext:
         order = self.order.positions_in_replica_set(rows, of_rows)
         return rows[order], of_rows[order]
 
+    def partitions_as_read(self, broker: int) -> list[TopicPartition]:
+        """Return the partitions with a replica on a broker in the order in which Kafka 0.8.0 reads topic znodes.
+
+        That is a mutable map of topics, and for each topic an immutable map of the partition numbers in its znode.
+        """
+        read: list[TopicPartition] = []
+        for topic in mutable_order(self.topic_ids, self.scala):
+            numbers = {str(partition.partition): partition for partition in self.mutable_partitions_of(topic)}
+            parsed = [numbers[number] for number in immutable_order(sorted(numbers), self.scala)]
+            read += immutable_order(parsed, self.scala, lambda partition: partition.partition)
+        return [partition for partition in read if broker in self.assignment(partition).replicas]
+
     def replicas_of(self, partitions: Iterable[TopicPartition]) -> ScalaSet[PartitionAndReplica]:
         """Return the replicas of some partitions as an immutable set."""
         found = [PartitionAndReplica(p, broker) for p in partitions for broker in self.assignment(p).replicas]
@@ -604,12 +681,13 @@ class ControllerContext:
 
     def remove_topic(self, topic: str) -> None:
         """Remove a topic and its partitions."""
-        led = any(self.leadership(partition) is not None for partition in self.mutable_partitions_of(topic))
+        partitions = self.names(self.table.rows_of(topic))
+        led = any(self.leadership(partition) is not None for partition in partitions)
         self.has_orphaned_leaders = self.has_orphaned_leaders or led
         self.to_be_deleted.pop(topic, None)
         self.deletion_started.pop(topic, None)
         self.topic_ids.pop(topic, None)
-        for partition in self.mutable_partitions_of(topic):
+        for partition in partitions:
             self._remove_partition(partition)
         self.znode_lists = {
             partition: replicas for partition, replicas in self.znode_lists.items() if partition.topic != topic

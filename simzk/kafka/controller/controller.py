@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
+from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka import paths
 from simzk.kafka.controller.channels import ControllerChannelManager
 from simzk.kafka.controller.cluster_changes import BrokerChanges, LogDirFailures, TopicChanges
@@ -114,7 +115,9 @@ class KafkaController:
         events = self._events = ControllerEventManager(process, self._process_event)
         log = self._log = ControllerLog(history, broker_id)
         context = self.context = ControllerContext(
-            client.version.orders.collections, flat=client.version.orders.has_flat_assignments
+            client.version.orders.collections,
+            flat=client.version.orders.has_flat_assignments,
+            filtered=client.version.orders.filters_assignments_of_broker,
         )
         channels = self._channels = channel_manager(
             broker_id,
@@ -389,12 +392,13 @@ class KafkaController:
     async def _initialise_context(self) -> None:
         context, client = self.context, self.client
         context.brokers = {broker: LiveBroker(*found) for broker, found in (await client.brokers()).items()}
-        names = await client.children(paths.TOPICS)
+        names = immutable_order(await client.children(paths.TOPICS), context.scala)
         self._topics.watch(names)
         texts, columns = await client.all_topics(names)
         if columns is not None:
             context.add_topics(columns)
         await self._topics.add(texts)
+        context.note_inserted(self._topics.as_inserted(texts))
         for path in self._brokers.watch(sorted(context.brokers)):
             await client.exists(path)
         await read_states(context, client, context.all_rows())

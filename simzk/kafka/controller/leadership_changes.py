@@ -28,7 +28,7 @@ import numpy as np
 
 from simzk.errors import ZnodeError
 from simzk.jvm.hash_codes import product_hash
-from simzk.jvm.scala_collections import SMALL, ScalaSet, immutable_order, mutable_order, mutable_set_order
+from simzk.jvm.scala_collections import SMALL, ScalaSet, immutable_order, mutable_set_order
 from simzk.kafka import paths
 from simzk.kafka.controller.state_machines import ControllerPart, Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
@@ -290,7 +290,7 @@ class ControlledShutdowns(ControllerPart):
         concerned &= ~context.of_topics(rows, context.to_be_deleted)
         if self._client.version.controller.processes_one_by_one:
             moved = set(context.names(rows[concerned]))
-            for partition in self._one_at_a_time_order(context.names(rows)):
+            for partition in self._one_at_a_time_order(broker, context.names(rows)):
                 if partition in moved:
                     await self._remove_one(broker, partition)
             rows = rows[concerned]
@@ -334,19 +334,14 @@ class ControlledShutdowns(ControllerPart):
         self._channels.add_stops(broker, rows, delete=False)
         self._channels.send()
 
-    def _one_at_a_time_order(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Return partitions in the order of a set of pairs of partition and replication factor (up to 1.0).
+    def _one_at_a_time_order(self, broker: int, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions on a broker in the order of a set of pairs with the replication factor (up to 1.0).
 
-        0.8.0 iterates a map of the topics, and for each topic the map of partitions decoded from its znode.
+        0.8.0 reads the topic znodes instead.
         """
         context = self._context
-        if self._client.version.controller.reads_topics_at_shutdown:
-            read: list[TopicPartition] = []
-            for topic in mutable_order(context.topic_ids, context.scala):
-                by_name = sorted(context.mutable_partitions_of(topic), key=lambda partition: str(partition.partition))
-                read += immutable_order(by_name, context.scala, lambda partition: partition.partition)
-            on_broker = set(partitions)
-            return [partition for partition in read if partition in on_broker]
+        if self._client.version.controller.reads_topics_of_brokers:
+            return context.partitions_as_read(broker)
         pairs = [(partition, len(context.assignment(partition).replicas)) for partition in partitions]
 
         def hash_of(pair: tuple[TopicPartition, int]) -> int:

@@ -191,3 +191,4 @@ class TopicDeletion(ControllerPart):
         await self._client.delete_children(f"{paths.CONFIG}/topics", [topic], context.epoch_version)
         await self._client.delete_children(paths.DELETE_TOPICS, [topic], context.epoch_version)
         context.remove_topic(topic)
+        context.note_filtered()

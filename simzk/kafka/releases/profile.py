@@ -202,8 +202,8 @@ class ControllerRules:
     """A new controller deletes the ISR change notifications that it finds (§2.3)."""
     reads_isr_before_offline: bool = since((0, 8, 1))
     """Read the ISR from the state znode before a replica goes offline; 0.8.0 uses its cache (§2.6)."""
-    reads_topics_at_shutdown: bool = before((0, 8, 1))
-    """A controlled shutdown reads the topic znodes (§2.14)."""
+    reads_topics_of_brokers: bool = before((0, 8, 1))
+    """The replicas on a broker that starts, dies or shuts down are read from the topic znodes (§2.7, §2.14)."""
     accepts_isr_changes: bool = since((2, 7))
     """The controller serves AlterIsr requests, whatever the protocol of its own broker is (KIP-497)."""
     validates_isr_changes: bool = since((3, 3))
@@ -439,6 +439,10 @@ class OrderRules:
     """JSON maps are hashed as Scala before 2.12.8 hashes them."""
     writes_elections_as_texts: bool = since((0, 8, 1), before=(1, 1))
     """A preferred election request is a set of JSON texts (Json.encode)."""
+    filters_assignments_of_broker: bool = before((0, 10, 2))
+    """The partitions on a broker are filtered into a map of their own, later only collected (§1.2)."""
+    creates_key_set: bool = since((0, 10, 2), before=(1, 1))
+    """New partitions are the key set of the mutable map that was read, not an immutable set copied from it (§2.9)."""
     waiting_partitions: Literal["as found", "mutable map", "hash map"] = by_release(
         {OLDEST: "as found", (1, 1): "mutable map", (2, 1): "hash map", (2, 3): "as found"}
     )

@@ -7,7 +7,9 @@ Rules of parsing (docs/reference/kafka.md §1.1; kafka.utils.Json; recorded text
     behind the value is ignored; numbers of any size are read;
   - no data is no JSON; from Jackson 2.10 on (2.2.2, 2.3.1 and later) it is a missing value, and every reader fails;
   - Jackson 2.15 and later (3.7 and later) reject numbers of more than 1000 characters and nesting deeper than 1000;
-  - of a repeated field the last one counts.
+  - of a repeated field the last one counts;
+  - Scala's parser returns immutable maps, whose order is that of hashes from five fields on; Jackson keeps the order of
+    the text.
 
 Rules of fields and of writing:
   - the output is compact and keeps the given order of fields, as from 0.8.1 on; 0.8.0 adds spaces and sorts;
@@ -23,6 +25,7 @@ from typing import Final, Literal, TypeGuard
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, parse_int
+from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka.releases.since import OLDEST, at_release, before, by_release, since
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
@@ -97,11 +100,21 @@ def _int_or_huge(text: str) -> int | float:
     return int(text) if len(text) <= MAX_NUMBER_LENGTH else float("inf")
 
 
+def _in_immutable_map(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    """Return the fields of an object in the order of the immutable map that Scala's parser makes."""
+    fields = dict(pairs)
+    return {key: fields[key] for key in immutable_order(fields, "2.12")}
+
+
 _EXACT: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 """Shared decoder: `json.loads` with an option creates one for each call."""
 _HUGE: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_int_or_huge)
 _SCALA: Final = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_int=_int_or_fail, parse_float=_int_or_fail, strict=False
+    object_pairs_hook=_in_immutable_map,
+    parse_constant=_refuse_constant,
+    parse_int=_int_or_fail,
+    parse_float=_int_or_fail,
+    strict=False,
 )
 
 
