@@ -12,7 +12,7 @@ from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.releases.versions import VERSIONS
 from simzk.kafka.requests import AdminResponse, Error
 from simzk.kafka.topic_partition import TopicPartition
-from tests.kafka.clusters import QUICK, quiet
+from tests.kafka.clusters import QUICK, quiet, topic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,11 +96,11 @@ def test_verify_always_removes_throttles_from_2_6_on() -> None:
 
 def test_cancelling_restores_the_old_replicas_from_2_6_on() -> None:
     with booted("2.6") as c:
-        assert c.cancel_reassignment(PLAN) is None
+        assert c.cancel_reassignment(PLAN, preserve_throttles=True) is None
         c.kill(3)
         c.reassign(PLAN)
         c.run_for(1)
-        answer = c.cancel_reassignment(PLAN)
+        answer = c.cancel_reassignment(PLAN, preserve_throttles=True)
         assert answer is not None
         c.run_for(2)
         assert answer.result().error == Error.NONE
@@ -189,6 +189,71 @@ def test_throttles_are_set_on_brokers_and_topics_until_verify(version: str) -> N
         quiet(c)
         assert not any("throttled" in key for found in configs(c).values() for key in found)
         assert "Throttle was removed." not in c.verify_reassignment(PLAN)
+
+
+RECORDED_PLAN = (
+    '{"version":1,"partitions":[{"topic":"u","partition":0,"replicas":[22,11]},'
+    '{"topic":"t","partition":0,"replicas":[21,22]}]}'
+)
+CLEARED = [f"brokers/{broker}" for broker in (21, 22, 11, 12)]
+"""Recorded of 2.8.2 and 3.9.1: every live broker was written, by itself, before the topics of the plan."""
+
+
+def with_throttles(c: KafkaCluster) -> None:
+    topic(c, "t", {0: [11, 12]})
+    topic(c, "u", {0: [21, 11]})
+    c.reassign(RECORDED_PLAN, throttle=1000)
+    quiet(c)
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "2.8.2", "2.6"])
+def test_cancel_clears_throttles_as_recorded(version: str) -> None:
+    with KafkaCluster(version, [11, 12, 21, 22], seed=1) as c:
+        with_throttles(c)
+        assert c.cancel_reassignment(RECORDED_PLAN, preserve_throttles=True) is None
+        before = announced(c)
+        assert before
+        said = c.verify_reassignment(RECORDED_PLAN, preserve_throttles=True)
+        quiet(c)
+        assert "throttles" not in said
+        assert announced(c) == before
+        for _ in range(2):  # also if nothing is throttled
+            answer = c.cancel_reassignment(RECORDED_PLAN)
+            assert answer is not None
+            quiet(c)
+            assert answer.result().error == Error.NONE
+            after = announced(c)[len(before) :]
+            assert sorted(after[:4]) == sorted(CLEARED)
+            assert sorted(after[4:]) == ["topics/t", "topics/u"]
+            before = announced(c)
+            assert all(not found for found in configs(c).values())
+        said = c.verify_reassignment(RECORDED_PLAN)
+        topics = "t,u" if version == "3.9.1" else "u,t"
+        assert said.endswith(
+            "\n\nClearing broker-level throttles on brokers 21,22,11,12\n"
+            f"Clearing topic-level throttles on topics {topics}"
+        )
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "2.8.2"])
+def test_a_dead_broker_ends_the_tool_before_it_clears_topics(version: str) -> None:
+    with KafkaCluster(version, [11, 12, 21, 22], seed=1) as c:
+        with_throttles(c)
+        c.kill(22)
+        c.run_for(20)
+        before = announced(c)
+        answer = c.cancel_reassignment(RECORDED_PLAN)
+        assert answer is not None
+        c.run_for(50)
+        assert not answer.done
+        c.run_for(20)  # the real tool exits with a TimeoutException after 60 s
+        assert answer.result().error != Error.NONE
+        assert sorted(announced(c)[len(before) :]) == ["brokers/11", "brokers/12", "brokers/21"]
+        assert configs(c)["topics/u"]
+        assert configs(c)["brokers/22"]
+        said = c.verify_reassignment(RECORDED_PLAN)
+        assert "Clearing broker-level throttles on brokers 21," in said
+        assert "Clearing topic-level" not in said
 
 
 def test_the_tool_in_zookeeper_changes_the_throttle_of_a_move_in_progress() -> None:

@@ -1188,7 +1188,8 @@ class KafkaCluster:
             targets: new brokers by (topic, partition), None to cancel; or the JSON document of Kafka's tool.
             via: as for `create_topic`.
             throttle: replication quota in bytes per second (`--throttle`, 0.10.1 and later), written to the
-                configuration first and removed by `verify_reassignment`; it does not slow the simulation down.
+                configuration first and removed by `verify_reassignment` and `cancel_reassignment`; it does not slow
+                the simulation down.
 
         Raises:
             ZnodeError: the JSON document is invalid.
@@ -1227,33 +1228,43 @@ class KafkaCluster:
         return self._reassignment_command().generate(list(topics), brokers, known, stream)
 
     @synchronized
-    def verify_reassignment(self, plan: str | Mapping[str, object]) -> str:
+    def verify_reassignment(self, plan: str | Mapping[str, object], *, preserve_throttles: bool = False) -> str:
         """Return the report of the release's tool on a reassignment (`--verify`).
 
         If no reassignment is in progress, the tool also removes throttles as time passes; the tool of 2.6 and later
-        does so even if there are none.
+        does so even if there are none, but not those of topics if a broker of the plan is dead.
 
         Args:
             plan: the JSON document that was executed.
+            preserve_throttles: keep the throttles (`--preserve-throttles`, 2.6 and later).
 
         Raises:
             ZnodeError: the JSON document is invalid.
             ConfigError: the tool rejects the plan.
         """
-        return self._reassignment_command().verify(plan)
+        return self._reassignment_command().verify(plan, preserve_throttles=preserve_throttles)
 
     @synchronized
-    def cancel_reassignment(self, plan: str | Mapping[str, object]) -> Future[AdminResponse] | None:
+    def cancel_reassignment(
+        self, plan: str | Mapping[str, object], *, preserve_throttles: bool = False
+    ) -> Future[AdminResponse] | None:
         """Cancel those reassignments of a plan that are in progress (`--cancel`, 2.6 and later).
 
+        The tool then removes the throttles of all live brokers, of the brokers of the plan and of its topics, also if
+        none of the reassignments is in progress. A dead broker of the plan ends it after a minute, before the topics.
+
+        Args:
+            plan: the JSON document that was executed.
+            preserve_throttles: keep the throttles (`--preserve-throttles`).
+
         Returns:
-            the broker's response; None if none of them is in progress.
+            the last response; None if none of them is in progress and throttles are preserved.
 
         Raises:
             ZnodeError: the JSON document is invalid.
             ConfigError: the tool rejects the plan, or the release's tool cannot cancel.
         """
-        return self._reassignment_command().cancel(plan)
+        return self._reassignment_command().cancel(plan, preserve_throttles=preserve_throttles)
 
     # -- ACLs, users and delegation tokens
 

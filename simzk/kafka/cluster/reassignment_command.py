@@ -123,7 +123,7 @@ class ReassignmentCommand:
 
         return reassign_tool.propose(current, assign, self.tool)
 
-    def verify(self, plan: str | Mapping[str, object]) -> str:
+    def verify(self, plan: str | Mapping[str, object], *, preserve_throttles: bool) -> str:
         """Return the tool's report on a reassignment (`--verify`), and clear throttles when it is complete."""
         wanted = reassign_tool.read_plan(_to_text(plan), self.tool)
         names = dict.fromkeys(partition.topic for partition in wanted)
@@ -133,23 +133,38 @@ class ReassignmentCommand:
         if not reassign_tool.asks_brokers(self.tool):
             is_complete = all(line.endswith("completed successfully") for line in text.splitlines()[1:])
             return f"{text}\nThrottle was removed." if is_complete and self._clear_in_zookeeper(names) else text
-        if self._is_any_in_progress():
+        if preserve_throttles or self._is_any_in_progress():
             return text
-        brokers = sorted({*self.live_brokers, *(broker for replicas in wanted.values() for broker in replicas)})
-        for broker in brokers:
-            if broker in self.live_brokers:
-                self._clear(f"brokers/{broker}", reassign_tool.BROKER_THROTTLES, broker)
-        for name in names:
-            self._clear(f"topics/{name}", reassign_tool.TOPIC_THROTTLES, None)
-        plurals = "" if len(brokers) == 1 else "s", "" if len(names) == 1 else "s"
-        lines = [
-            f"Clearing broker-level throttles on broker{plurals[0]} {','.join(map(str, brokers))}",
-            f"Clearing topic-level throttles on topic{plurals[1]} {','.join(names)}",
-        ]
-        return "\n".join([text, "", *lines])
+        steps, said = self._clear_all(wanted)
+        self.operator.in_turn(steps)
+        return "\n".join([text, "", *said])
 
-    def cancel(self, plan: str | Mapping[str, object]) -> Future[AdminResponse] | None:
-        """Cancel those reassignments of a plan that are in progress (`--cancel`); return None if there are none."""
+    def _clear_all(self, plan: Mapping[TopicPartition, tuple[int, ...]]) -> tuple[list[tuple[str, object]], list[str]]:
+        """Return the requests that clear the throttles of brokers and topics, and the tool's lines (clearAllThrottles).
+
+        Brokers come first, each with a request of its own; a dead broker of the plan times out, which ends the tool.
+        """
+        brokers, topics = reassign_tool.throttled(plan, self.live_brokers, self.tool)
+        dead = [broker for broker in brokers if broker not in self.live_brokers]
+        answering = [broker for broker in brokers if broker not in dead]
+        cleared: dict[str, Sequence[str]] = {}
+        cleared |= {f"brokers/{broker}": reassign_tool.BROKER_THROTTLES for broker in (*answering, *dead)}
+        cleared |= {f"topics/{name}": reassign_tool.TOPIC_THROTTLES for name in topics}
+        said = [("broker", list(map(str, brokers))), ("topic", topics)][: 1 if dead else 2]
+        return (
+            [_clearing(entity_path, keys) for entity_path, keys in cleared.items()],
+            [
+                f"Clearing {kind}-level throttles on {kind}{'s'[: len(names) - 1]} {','.join(names)}"
+                for kind, names in said
+            ],
+        )
+
+    def cancel(self, plan: str | Mapping[str, object], *, preserve_throttles: bool) -> Future[AdminResponse] | None:
+        """Cancel those reassignments of a plan that are in progress (`--cancel`), then clear all throttles.
+
+        Returns:
+            the last response; None if nothing is in progress and throttles are preserved.
+        """
         if not reassign_tool.asks_brokers(self.tool):
             raise ConfigError(
                 f"the tool of Kafka {self.tool.name} cannot cancel", where="version", right="2.6 or later"
@@ -160,9 +175,12 @@ class ReassignmentCommand:
             for partition in wanted
             if (found := self._assignments_of(partition.topic).get(partition)) is not None and found.being_reassigned
         }
-        if not moving:
-            return None
-        return self.operator.request("cancel a reassignment", AlterReassignmentsRequest(moving))
+        steps: list[tuple[str, object]] = []
+        if moving:
+            steps.append(("cancel a reassignment", AlterReassignmentsRequest(moving)))
+        if not preserve_throttles:
+            steps += self._clear_all(wanted)[0]
+        return self.operator.in_turn(steps) if steps else None
 
     def _assignments_of(self, name: str) -> dict[TopicPartition, ReplicaAssignment]:
         path = paths.topic(name)
@@ -193,15 +211,15 @@ class ReassignmentCommand:
         for entity_path, keys in throttles.items():
             configuration = self._decoded(config_schema.decode, paths.config(entity_path))
             if any(key in configuration for key in keys):
-                request = AlterConfigRequest(entity_path, dict.fromkeys(keys))
-                changes.append((f"clear throttles of {entity_path}", request))
+                changes.append(_clearing(entity_path, keys))
         if changes:
             self.operator.in_turn(changes, ZOOKEEPER)
         return bool(changes)
 
-    def _clear(self, entity_path: str, keys: Sequence[str], via: int | None) -> None:
-        request = AlterConfigRequest(entity_path, dict.fromkeys(keys))
-        self.operator.request(f"clear throttles of {entity_path}", request, via)
+
+def _clearing(entity_path: str, keys: Sequence[str]) -> tuple[str, object]:
+    """Return the request that removes keys of a configuration, with its description."""
+    return f"clear throttles of {entity_path}", AlterConfigRequest(entity_path, dict.fromkeys(keys))
 
 
 def _to_text(plan: Targets) -> str:

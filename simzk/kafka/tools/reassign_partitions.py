@@ -6,7 +6,7 @@ Rules of the module:
     order of Scala's maps;
   - invalid input is rejected before anything is done, in the tool's words.
 
-Rules of `--throttle` (KIP-73; `--verify` removes the throttles):
+Rules of `--throttle` (KIP-73; `--verify` and `--cancel` remove the throttles unless told to preserve them):
   - the rate is a setting of every broker that takes part; the throttled replicas are settings of the topics:
     `partition:broker` of the leaders during the move, and of the followers that are added;
   - the tool that works in ZooKeeper (0.10.1 to 2.5) writes topics before brokers (up to 0.10.2 brokers first), includes
@@ -21,6 +21,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from simzk.errors import ConfigError
+from simzk.jvm.hash_map import hash_map_order
+from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka.requests import AlterConfigRequest, AlterReassignmentsRequest
 from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.json_text import write
@@ -243,6 +245,27 @@ def _line(
     return f"There is no active reassignment of partition {partition}, but replica set is {found} rather than {wanted}."
 
 
+def throttled(plan: Plan, live: Collection[int], version: KafkaVersion) -> tuple[list[int], list[str]]:
+    """Return the brokers and topics whose throttles `--cancel` and `--verify` clear from 2.6 on, in the tool's order.
+
+    Args:
+        plan: replicas by partition.
+        live: registered brokers, which the tool lists in the order of a Java map.
+        version: release of the tool.
+
+    >>> from simzk.kafka.releases.versions import kafka_version
+    >>> throttled({TopicPartition("u", 0): (22, 11), TopicPartition("t", 0): (21, 22)}, [11, 12], kafka_version("3.9"))
+    ([21, 22, 11, 12], ['t', 'u'])
+    """
+    brokers = [*hash_map_order(live), *(broker for replicas in plan.values() for broker in replicas)]
+    topics = [partition.topic for partition in plan]
+    if version.number >= IN_JAVA_SINCE:
+        return hash_map_order(dict.fromkeys(brokers)), hash_map_order(dict.fromkeys(topics))
+    return immutable_order(brokers), immutable_order(topics)
+
+
+IN_JAVA_SINCE = (3, 7)
+"""First release with a tool in Java (KAFKA-14595)."""
 THROTTLES_SINCE = (0, 10, 1)
 """First release with `--throttle` (KIP-73)."""
 RATES = BROKER_THROTTLES[:2]
