@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from simzk.kafka.cluster.cluster import KafkaCluster
-from tests.kafka import recorded_transactions
+from simzk.kafka.replay.transactions import TransactionLog
 
 RECORDED: dict[str, dict[str, list[dict[str, Any]]]] = json.loads(
     (Path(__file__).parent / "data" / "iteration_orders.json").read_text()
@@ -48,7 +48,7 @@ def test_a_controller_writes_states_in_the_recorded_order(story: str, release: s
     racks = {broker: RACKS[broker] for broker in brokers}
     epochs: dict[tuple[str, str], str] = {}
     with KafkaCluster(release, brokers, racks, config=CONFIG, boot=False, max_session_timeout_ms=60_000) as c:
-        log = recorded_transactions.Log(c)
+        log = TransactionLog(c)
         for step in steps:
             c.prefer_controller(step["controller"])
             for what, *arguments in step["acts"]:
