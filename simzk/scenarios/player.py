@@ -72,7 +72,12 @@ class Wait(NamedTuple):
 
 
 class Crash(NamedTuple):
-    """An exception in the simulation itself, which is a bug of simzk."""
+    """What ended a run early: an exception in the simulation itself, a bug of simzk, or in a batch an impossible step.
+
+    Args:
+        what: the exception.
+        traceback: its traceback; the place and the reason of an impossible step.
+    """
 
     what: str
     traceback: str

@@ -7,8 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simzk.errors import ScenarioError
 from simzk.scenarios import view
-from simzk.scenarios.player import EXPECTATION, FAULT, OPERATOR, Play
+from simzk.scenarios.player import EXPECTATION, FAULT, OPERATOR, Crash, Play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,10 +53,17 @@ class Result:
 
 
 def play_scenario(scenario: Scenario, seed: int, version: str, *, documented: bool) -> Result:
-    """Play a whole scenario, and return its result."""
+    """Play a whole scenario, and return its result.
+
+    A step that is impossible in this run, such as the restart of a running broker, is a failure of this run only: the
+    other runs of a batch are played.
+    """
     play = Play(scenario, seed=seed, version=version)
     try:
-        play.run()
+        try:
+            play.run()
+        except ScenarioError as error:
+            play.crash = Crash(f"impossible step: {error.what}", str(error))
         return result_of(play, version, documented=documented)
     finally:
         play.close()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.paths import CONTROLLER, CONTROLLER_EPOCH
 from simzk.simulation import History, Monitor, Scheduler
@@ -24,11 +25,11 @@ STATE = "/brokers/topics/t/partitions/0/state"
 class Rig:
     """A server, a session that writes to it, a history with an event for each transaction, and the monitor."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, empties_isr: bool = False) -> None:
         self.server = Server()
         self.history = History(Scheduler(seed=1))
         self.server.on_transaction.append(self._tell)
-        self.monitor = Monitor(self.history, invariants_of(self.server), seed=1)
+        self.monitor = Monitor(self.history, invariants_of(self.server, empties_isr=empties_isr), seed=1)
         self._connection = self.server.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False), now_ms=0)
 
     def _tell(self, transaction: txns.Transaction) -> None:
@@ -60,7 +61,11 @@ def state(leader: int, isr: list[int], *, epoch: int = 0, controller_epoch: int 
 @pytest.fixture
 def rig() -> Rig:
     """Create a cluster of one partition as a controller of epoch 1 does."""
-    rig = Rig()
+    return of_one_partition()
+
+
+def of_one_partition(*, empties_isr: bool = False) -> Rig:
+    rig = Rig(empties_isr=empties_isr)
     rig.create(CONTROLLER_EPOCH, "1")
     rig.create(CONTROLLER, '{"version":2,"brokerid":1,"timestamp":"0","kraftControllerEpoch":-1}')
     rig.create("/brokers/topics/t", '{"partitions":{"0":[1,2,3]},"version":1}')
@@ -177,3 +182,26 @@ def requests_of(operation: dict[str, object]) -> list[req.Create | req.SetData |
             return [req.Delete(one, -1) for one in gone]
         case _:
             return []
+
+
+def test_releases_that_empty_isrs_keep_the_rest_of_the_invariant() -> None:
+    rig = of_one_partition(empties_isr=True)
+    rig.set(STATE, state(-1, [], epoch=1))  # as recorded of 0.8.0 to 0.10.2
+    assert rig.broken == []
+    rig.set(STATE, state(4, [4], epoch=2))
+    (broken,) = rig.broken
+    assert broken.startswith("only replicas join an ISR: t-0 took [4] into its ISR")
+
+
+@pytest.mark.parametrize("version", ["0.8.1", "0.10.2", "1.0", "1.1", "3.9"])
+def test_no_invariant_is_violated_when_the_last_member_dies(version: str) -> None:
+    with KafkaCluster(version, 3, seed=1, config={"unclean.leader.election.enable": "true"}) as c:
+        monitor = Monitor(c.history, c.invariants, seed=1)
+        c.create_topic("t", assignment={0: [b for b in (1, 2, 3) if b != c.controller]})
+        c.run_for(5)
+        leader, follower = c.assignment("t")[0].replicas
+        for broker in (follower, leader):
+            c.kill(broker)
+            c.run_for(30)
+        assert monitor.violations == []
+        assert c.state("t", 0).isr == ((leader,) if version in ("1.1", "3.9") else ())

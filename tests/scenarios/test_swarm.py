@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simzk.cli import main
 from simzk.errors import ScenarioError
 from simzk.scenarios import report_text
+from simzk.scenarios.player import Play
 from simzk.scenarios.results import Result
 from simzk.scenarios.swarm import OutcomeRow, distribution, outcomes_of, plan_runs, play_run
 
@@ -97,6 +99,33 @@ def test_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
     assert play_run(run, documented=False).held
     path.write_text(text.replace("leader = 3", "leader = 1"), encoding="utf-8")
     assert not play_run(run, documented=False).held
+
+
+def test_an_impossible_step_fails_its_own_run_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Play.run
+
+    def impossible(play: Play) -> None:
+        run(play)
+        if play.seed == 2:  # such as the death of a broker that did not start again
+            raise ScenarioError("broker 2 is not running", where="a.toml:9: step at 5.0", right="a broker that runs")
+
+    monkeypatch.setattr(Play, "run", impossible)
+    results = [play_run(one, documented=True) for one in plan_runs([str(SMALLEST)], None, 3, "")]
+    assert [result.held for result in results] == [True, False, True]
+    failure = "impossible step: broker 2 is not running"
+    assert (results[1].failed, results[1].first_failure) == ((failure,), failure)
+    assert results[1].document is not None
+    assert results[1].document["crash"] == "a.toml:9: step at 5.0: broker 2 is not running; expected a broker that runs"
+    assert [(row.name, row.runs, row.seed) for row in outcomes_of(results) if row.kind == "failed"] == [(failure, 1, 2)]
+    monkeypatch.setattr("sys.argv", ["simzk", "run", str(SMALLEST), "--seeds", "3"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    said = capsys.readouterr().out
+    assert f"{SMALLEST}: 1 of 3 seeds failed" in said
+    assert failure in said
 
 
 def test_no_run_is_planned_where_a_file_is_bad(tmp_path: Path) -> None:

@@ -638,7 +638,8 @@ class KafkaCluster:
     def invariants(self) -> tuple[Invariant, ...]:
         """Invariants of the znodes that no failure may break, checked from the first access on."""
         if self._invariants is None:
-            self._invariants = tuple(invariants_of(self._observable, leaders_write=self._releases.leaders_write))
+            leaders_write, empties_isr = self._releases.leaders_write, self._releases.empties_isr
+            self._invariants = invariants_of(self._observable, leaders_write=leaders_write, empties_isr=empties_isr)
         return self._invariants
 
     @synchronized

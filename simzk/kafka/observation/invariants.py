@@ -141,7 +141,21 @@ class LeaderInIsr(ZnodeInvariant):
         self.violate(str(error))
 
 
-class IsrKept(ZnodeInvariant):
+class OnlyReplicasJoin(ZnodeInvariant):
+    """Only replicas are added to an ISR."""
+
+    name = "only replicas join an ISR"
+
+    def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        before = self.znodes.states.get(partition)
+        # A present member of the ISR may be no replica any more: a reassignment writes the topic's znode first.
+        joined = set(state.isr) - set(() if before is None else before.isr)
+        strangers = sorted(joined - set(self.znodes.replicas(partition))) if joined else []
+        if strangers:
+            self.violate(f"{partition} took {strangers} into its ISR, who hold no replica of it")
+
+
+class IsrKept(OnlyReplicasJoin):
     """An ISR has members, and only replicas are added to it."""
 
     name = "an ISR is never empty, and only replicas join it"
@@ -149,12 +163,7 @@ class IsrKept(ZnodeInvariant):
     def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
         if not state.isr:
             self.violate(f"{partition} has an empty ISR")
-        before = self.znodes.states.get(partition)
-        # A present member of the ISR may be no replica any more: a reassignment writes the topic's znode first.
-        joined = set(state.isr) - set(() if before is None else before.isr)
-        strangers = sorted(joined - set(self.znodes.replicas(partition))) if joined else []
-        if strangers:
-            self.violate(f"{partition} took {strangers} into its ISR, who hold no replica of it")
+        super().on_state(partition, state)
 
 
 class EpochsRise(ZnodeInvariant):
@@ -272,16 +281,20 @@ class _TransactionReader:
         self._znodes.states[partition] = state
 
 
-def invariants_of(server: ObservableTree, *, leaders_write: bool = False) -> tuple[ZnodeInvariant, ...]:
+def invariants_of(
+    server: ObservableTree, *, leaders_write: bool = False, empties_isr: bool = False
+) -> tuple[ZnodeInvariant, ...]:
     """Return the invariants of a Kafka cluster's znodes, which read the server's transactions from now on.
 
     Args:
         server: the cluster's ZooKeeper; its present znodes are taken as valid.
         leaders_write: whether leaders write ISRs (2.6 and older), with the epoch of the controller that chose them,
             which another may have followed (§2.8); invariants that do not hold then are left out.
+        empties_isr: whether a controller removes the last member of an ISR and writes `[]` (1.0 and older, §2.6).
     """
     znodes = ObservedZnodes(server)
-    invariants = tuple(kind(znodes) for kind in INVARIANTS if kind.allows_leader_writes or not leaders_write)
+    kinds = [OnlyReplicasJoin if empties_isr and kind is IsrKept else kind for kind in INVARIANTS]
+    invariants = tuple(kind(znodes) for kind in kinds if kind.allows_leader_writes or not leaders_write)
     _TransactionReader(znodes, invariants)
     return invariants
 

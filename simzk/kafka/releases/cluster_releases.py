@@ -24,6 +24,7 @@ from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import broker_registration, feature
 from simzk.kafka.schemas.broker_registration import BrokerRegistration
 from simzk.partitions.arrays import MAX_BROKER_ID
+from simzk.partitions.rules import LastMember
 
 if TYPE_CHECKING:
     from simzk.kafka.releases.profile import KafkaVersion
@@ -238,6 +239,11 @@ class Releases:
     def leaders_write(self) -> bool:
         """Whether leaders on any broker write ISRs themselves."""
         return any(not release.version.broker.uses_alter_isr for release in self._releases.values())
+
+    @property
+    def empties_isr(self) -> bool:
+        """Whether a controller on any broker can remove the last member of an ISR."""
+        return any(release.version.rules.last_member != LastMember.KEPT for release in self._releases.values())
 
     def of(self, broker: int) -> BrokerRelease:
         """Return the release of a broker, running or not."""
