@@ -364,8 +364,6 @@ class Reference:
 
     def delete(self, topic: str) -> None:
         self.deleted[topic] = None
-        if any(moving == topic for moving, _ in self.targets):
-            self.ineligible.add(topic)
         self.resume_deletions()
 
     def resume_deletions(self) -> None:

@@ -4,8 +4,8 @@ Rules of the module (TopicDeletionManager):
   - all replicas go offline, which shrinks the ISRs in the znodes; then brokers delete the logs; when every replica has
     confirmed it, the controller deletes the topic's znodes, children first;
   - a replica on a dead broker or in a failed log directory halts the deletion until that broker starts again; a
-    reassignment in progress halts it too. A preferred election that failed halts it only at a failover (recorded in
-    0.10.2: Kafka marks the topic before it queues it, which has no effect);
+    reassignment that starts later or is found at a failover halts it too, but not one that was in progress when the
+    deletion was requested (recorded in 0.10.2, 1.1 and 3.9);
   - up to 0.10 a failover deletes no topic before its last step, so a controller with a failed failover deletes none.
 """
 
@@ -62,9 +62,8 @@ class TopicDeletion(ControllerPart):
             if self._client.version.controller.drops_disabled_deletions:
                 await self._client.delete_children(paths.DELETE_TOPICS, known, context.epoch_version)
         elif known:
-            moving = {partition.topic for partition in context.being_reassigned}
+            # Kafka marks topics with a reassignment as ineligible before it queues them, which has no effect.
             context.to_be_deleted.update(dict.fromkeys(known))
-            self.mark_ineligible([topic for topic in known if topic in moving])
             await self.resume()
 
     def mark_ineligible(self, topics: Iterable[str]) -> None:
