@@ -204,3 +204,19 @@ def test_a_closing_session_deletes_in_the_order_of_a_copy_or_of_the_set_itself(
     client.ask(req.CloseSession())
     # As real releases did (test_closing_order).
     assert [path for _, path in watcher.events()] == deleted
+
+
+def test_sequence_numbers_wrap_in_a_multi_and_stick_after_it() -> None:
+    # As seen on 3.9.5, from a snapshot with such a parent.
+    story = Story()
+    client = story.client()
+    client.create("/s")
+    parent = story.server.tree.find("/s")
+    assert parent is not None
+    parent.cversion = 2**31 - 2
+    create = req.Create("/s/n-", b"", OPEN_ACL, 2)
+    results = client.body(req.Multi((create, create, create, create)))
+    names = ["2147483646", "2147483647", "-2147483648", "-2147483647"]
+    assert [result.body for result in results] == [f"/s/n-{name}" for name in names]
+    assert client.error(create) == Code.NODE_EXISTS
+    assert parent.cversion == 2**31 - 1
