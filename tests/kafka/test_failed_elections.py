@@ -253,3 +253,14 @@ def assignment(c: KafkaCluster, name: str) -> tuple[int, ...]:
     node = c.server.tree.get(paths.topic(name))
     assert node is not None
     return tuple(json.loads(node.data or b"")["partitions"]["0"])
+
+
+@pytest.mark.parametrize(("line", "stays"), [("0.10.2", True), ("1.1", True), ("2.1", True), ("2.2", False)])
+def test_an_election_of_a_partition_that_never_had_a_leader_fails_before_2_2(line: str, stays: bool) -> None:
+    with booted(line, 1, (2, 3)) as c:
+        c.kill(3)
+        quiet(c)
+        c.create_topic("n", assignment={0: [3]})
+        quiet(c)
+        request(c, ("n", 0))
+        assert is_pending(c) == stays

@@ -112,7 +112,7 @@ class LeaderElections(ControllerPart):
             await self._elect_and_forget(list(new))
             return
         await self.elect(requested, Strategy.PREFERRED, again=version.rules.preferred_again)
-        failed = self._failing(requested)
+        failed = self._failing([partition for partition in requested if partition.topic not in context.to_be_deleted])
         if not failed or not version.controller.fails_on_unknown_partition:
             await self._delete_znode()
 
