@@ -16,6 +16,7 @@ TYPE_CHECKING = False  # type checkers treat this name as typing.TYPE_CHECKING
 if TYPE_CHECKING:
     from simzk.api import KafkaCluster, replay
     from simzk.errors import ConfigError, LayoutError, RecordingError, ScenarioError, SimzkError, ZnodeError
+    from simzk.kafka.broker.timing import BrokerTiming
     from simzk.kafka.replay.player import StepReport
     from simzk.kafka.replay.report import ReplayReport
     from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BrokerTiming",
     "ConfigError",
     "Event",
     "History",
@@ -48,6 +50,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BrokerTiming": "simzk.kafka.broker.timing",
     "ConfigError": "simzk.errors",
     "Event": "simzk.simulation.history",
     "History": "simzk.simulation.history",

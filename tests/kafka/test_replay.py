@@ -155,3 +155,51 @@ def test_a_folder_without_a_recording_is_refused(tmp_path: Path) -> None:
         simzk.replay(tmp_path / "nothing")
     with pytest.raises(simzk.RecordingError, match=r"the recording has no meta\.json"):
         simzk.replay(tmp_path)
+
+
+def test_winners_of_elections_are_given_in_order() -> None:
+    with simzk.KafkaCluster(brokers=4, seed=1) as c:
+        first = c.controller
+        assert first is not None
+        winners = [broker for broker in (4, 3, 2, 1) if broker != first][:2]
+        c.prefer_controller(*winners)
+        for killed, winner in zip((first, winners[0]), winners, strict=True):
+            c.kill(killed)
+            assert c.run_until_quiet()
+            assert c.controller == winner
+
+
+def test_a_killed_broker_s_session_expires_when_asked() -> None:
+    with simzk.KafkaCluster(brokers=3, seed=1, config={"zookeeper.session.timeout.ms": 6000}) as c:
+        c.kill(3)
+        c.expire(3, after=30)
+        c.advance(29)
+        assert c.live_brokers == [1, 2, 3]
+        c.advance(2)
+        assert c.live_brokers == [1, 2]
+        with pytest.raises(simzk.ConfigError, match="broker 3 has no session"):
+            c.expire(3)
+
+
+def test_a_broker_that_cannot_start_stays_down_if_nothing_restarts_it() -> None:
+    timing = simzk.BrokerTiming(restarts_brokers=False, registration_pause_us=lambda _: 0)
+    with simzk.KafkaCluster(brokers=2, seed=1, timing=timing) as c:
+        c.kill(2)
+        c.restart(2)  # its old session still exists
+        c.advance(60)
+        assert not c.brokers[2].alive
+        c.restart(2)
+        assert c.run_until_quiet()
+        assert c.live_brokers == [1, 2]
+
+
+def test_a_topic_made_by_hand_gets_the_id_that_was_set() -> None:
+    topic_id = "mJ4sJ0VfQ2KYnxNnRuxR0A"
+    with simzk.KafkaCluster("2.8", brokers=1, seed=1) as c:
+        c.set_topic_id("t", topic_id)
+        c.write_znode("/brokers/topics/t", '{"version":2,"partitions":{"0":[1]}}', create=True)
+        c.advance(2)
+        node = c.tree.get("/brokers/topics/t")
+        assert node is not None
+        assert json.loads(node.data or b"")["topic_id"] == topic_id
+        assert c.state("t", 0).leader == 1
