@@ -499,6 +499,10 @@ class Server:
         """Return the time of the next sweep for containers and TTL nodes, or None if there are none."""
         return self._sweeper.next_ms
 
+    def count_expired(self) -> None:
+        """Count a session that expired."""
+        self.expired += 1
+
     def expire(self, session_id: int, now_ms: int) -> bool:
         """Expire a session now.
 
@@ -510,7 +514,7 @@ class Server:
         if session_id not in self.sessions:
             return False
         connection = self._connections.get(session_id)
-        self.expired += 1
+        self.count_expired()
         self._end_session(session_id, 0, now_ms)
         if connection is not None:
             self._close(connection)

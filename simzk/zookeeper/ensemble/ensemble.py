@@ -862,7 +862,7 @@ class Member(Server):
 
     def expire_locally(self, session_id: int) -> None:
         """Expire a local session."""
-        self.expired += 1
+        self.count_expired()
         self._remove_local(session_id)
 
     def leader_deadline_ms(self) -> int | None:

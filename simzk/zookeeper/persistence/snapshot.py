@@ -295,7 +295,7 @@ class SnapshotReader:
         self._checksum = 1
         self.acls: dict[int, tuple[ACL, ...]] = {OPEN_ACL_ID: OPEN_ACL}
         self.damage: Damage | None = None
-        self.is_unbootable = False
+        self.is_unbootable: bool = False
         self.sessions: dict[int, int] = {}
         self.digest: SnapshotDigest | None = None
         self.last_zxid: int | None = None
@@ -345,7 +345,8 @@ class SnapshotReader:
                 self.is_unbootable = True
             elif acl_id != OPEN_ACL_ID:
                 self.acls[acl_id] = acl
-        self.is_unbootable |= any(map(has_null, self.acls.values()))
+        if any(map(has_null, self.acls.values())):
+            self.is_unbootable = True
 
     def _next_batch(self) -> tuple[NodeBatch, bool]:
         """Return the next nodes, at least one unless none is left, and whether they are the last."""
