@@ -763,11 +763,12 @@ class KafkaCluster:
         """Expire the ZooKeeper session of a broker now or later, as ZooKeeper does after the session timeout.
 
         Args:
-            broker: id of a broker that runs, or of a killed one with a session that still exists.
+            broker: id of a broker that runs, or of a killed one with a session that still exists. A running broker
+                without a session, such as one that is still starting, is not affected.
             after: virtual seconds from now. The session does not expire earlier, even if the timeout ends first.
 
         Raises:
-            ConfigError: the broker does not exist, has no session, or the time is negative.
+            ConfigError: the broker does not exist, does not run and has no session, or the time is negative.
 
         >>> cluster = KafkaCluster(brokers=3, seed=1)
         >>> cluster.kill(2)
@@ -778,11 +779,11 @@ class KafkaCluster:
         found = self._broker(broker)
         session_id = found.session_id
         session = self.server.sessions.get(session_id)
-        if session is None:
+        if session is None and not found.alive:
             raise ConfigError(f"broker {broker} has no session", where="broker", right="a broker with a session")
         if after < 0:
             raise ConfigError(f"{after:g} s are in the past", where="after", right="0 or more")
-        if after:
+        if after and session is not None:
             now_ms, after_us = self.zookeeper_host.now_ms(), round(after * 1_000_000)
             self.server.sessions.touch(session, now_ms, after_us // 1000)
             self.scheduler.call_later(after_us, f"broker {broker}", partial(self._expire_session, broker, session_id))
@@ -790,8 +791,8 @@ class KafkaCluster:
             self._expire_session(broker, session_id)
 
     def _expire_session(self, broker: int, session_id: int) -> None:
-        if self.server.expire(session_id, self.zookeeper_host.now_ms()):
-            self.history.record(f"broker {broker}", "session expired by hand")
+        self.history.record(f"broker {broker}", "session expired by hand")
+        self.server.expire(session_id, self.zookeeper_host.now_ms())
         self.zookeeper_host.send_output()
 
     @synchronized
