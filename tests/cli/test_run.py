@@ -190,7 +190,7 @@ def test_a_terminal_gets_the_same_text_in_colours(monkeypatch: pytest.MonkeyPatc
     lines += [*report_text.verdicts(play), *report_text.conclusion(play, "again")]
     screen = io.StringIO()
     console = Console(force_terminal=True, color_system="standard", width=40, file=screen, highlight=False)
-    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    monkeypatch.setattr(console_output, "Console", lambda **_: console)
     console_output.show_in_colours(lines)
     assert "\x1b[1;36m> kill broker 2" in screen.getvalue()
     uncoloured = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
