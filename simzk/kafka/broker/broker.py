@@ -232,21 +232,7 @@ class Broker:
         self.replicas.on_watermark = self._on_watermark
         self.replicas.on_leadership = self.producing.complete_waiting
         self.replicas.on_logs_changed = self.fetch_sessions.complete_fetches
-        self.controller = KafkaController(
-            self.id,
-            process,
-            self.session,
-            self.client,
-            environment.connections,
-            config,
-            environment.history,
-            now_ms=environment.now_ms,
-            new_topic_id=environment.new_topic_id,
-            election_delay_us=lambda: environment.election_delay_us(self.id),
-            cost_model=environment.cost_model,
-            channel_manager=environment.channel_manager,
-        )
-        self.controller.on_registered = self._register
+        self.controller = self._new_controller()
         self.session.before_new_session = self._before_new_session
         self.session.after_new_session = self._after_new_session
         self.config_changes = ConfigChanges(process, self.client, now_ms=environment.now_ms, on_change=self._on_config)
@@ -254,13 +240,6 @@ class Broker:
             process, self.client, config, now_ms=environment.now_ms, new_id=environment.new_token_id
         )
         self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
-        admin = AdminHandlers(
-            self.client,
-            self._racks,
-            random=JavaRandom(process.scheduler.stream(f"placement/{self._name}").bits(48)),
-            new_topic_id=environment.new_topic_id if version.znodes.has_topic_ids else None,
-            defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
-        )
         self._services = Services(
             self.id,
             process,
@@ -271,8 +250,37 @@ class Broker:
             fetch_sessions=self.fetch_sessions,
             producing=self.producing,
             tokens=self.tokens,
-            admin=admin,
+            admin=self._admin_handlers(),
             controller=self.controller,
+        )
+
+    def _new_controller(self) -> KafkaController:
+        environment = self._environment
+        controller = KafkaController(
+            self.id,
+            self.process,
+            self.session,
+            self.client,
+            environment.connections,
+            self.config,
+            environment.history,
+            now_ms=environment.now_ms,
+            new_topic_id=environment.new_topic_id,
+            election_delay_us=lambda: environment.election_delay_us(self.id),
+            cost_model=environment.cost_model,
+            channel_manager=environment.channel_manager,
+        )
+        controller.on_registered = self._register
+        return controller
+
+    def _admin_handlers(self) -> AdminHandlers:
+        environment, config = self._environment, self.config
+        return AdminHandlers(
+            self.client,
+            self._racks,
+            random=JavaRandom(self.process.scheduler.stream(f"placement/{self._name}").bits(48)),
+            new_topic_id=environment.new_topic_id if self.version.znodes.has_topic_ids else None,
+            defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
         )
 
     def _reconnect_pause_us(self) -> int | None:
