@@ -181,6 +181,14 @@ def test_a_killed_broker_s_session_expires_when_asked() -> None:
             c.expire(3)
 
 
+def test_a_later_expiry_of_a_session_that_ended_before_is_no_event() -> None:
+    with simzk.KafkaCluster(brokers=3, seed=1) as c:
+        c.expire(3, after=30)
+        c.shutdown(3)
+        c.advance(60)
+        assert [event.what for event in c.history if event.what == "session expired by hand"] == []
+
+
 def test_a_broker_that_cannot_start_stays_down_if_nothing_restarts_it() -> None:
     timing = simzk.BrokerTiming(restarts_brokers=False, registration_pause_us=lambda _: 0)
     with simzk.KafkaCluster(brokers=2, seed=1, timing=timing) as c:

@@ -417,22 +417,7 @@ class KafkaCluster:
         self.timing: BrokerTiming = timing or BrokerTiming()
         environment = self._environment(releases, ids or IdGeneration((), 0), log_dirs, cost_model, cluster_id)
         if layout is not None:
-            process = Process(self.scheduler, ADDRESS)
-            replicas = EmptyReplicas(
-                process,
-                self.network,
-                environment.connections,
-                self.history,
-                self._replica_manager,
-                self.brokers,
-                oldest.version.orders.scala,
-            )
-            environment = replace(
-                environment,
-                replication=replicas,
-                channel_manager=partial(BatchChannelManager, replicas),
-                sends_batches=sends_batches,
-            )
+            environment = self._with_empty_replicas(environment, sends_batches=sends_batches)
         for broker, registration in registrations.items():
             process = Process(self.scheduler, f"broker {broker}")
             self.brokers[broker] = Broker(broker, registration, process, environment)
@@ -442,6 +427,24 @@ class KafkaCluster:
         observer = Observer(self.history, self.tree, names.name_of, names.broker_of, topics)
         self._observable.on_transaction.add(observer.observe, observer.observe_batch)
         self.server.on_transaction.add(self._note_transaction, self._note_transaction)
+
+    def _with_empty_replicas(self, environment: Environment, *, sends_batches: bool) -> Environment:
+        """Return the environment of brokers whose replicas have no logs, as those of a layout."""
+        replicas = EmptyReplicas(
+            Process(self.scheduler, ADDRESS),
+            self.network,
+            environment.connections,
+            self.history,
+            self._replica_manager,
+            self.brokers,
+            self._releases.oldest.version.orders.scala,
+        )
+        return replace(
+            environment,
+            replication=replicas,
+            channel_manager=partial(BatchChannelManager, replicas),
+            sends_batches=sends_batches,
+        )
 
     def _environment(
         self,
@@ -786,7 +789,12 @@ class KafkaCluster:
         if after and session is not None:
             now_ms, after_us = self.zookeeper_host.now_ms(), round(after * 1_000_000)
             self.server.sessions.touch(session, now_ms, after_us // 1000)
-            self.scheduler.call_later(after_us, f"broker {broker}", partial(self._expire_session, broker, session_id))
+
+            def expire_later() -> None:
+                if session_id in self.server.sessions:
+                    self._expire_session(broker, session_id)
+
+            self.scheduler.call_later(after_us, f"broker {broker}", expire_later)
         else:
             self._expire_session(broker, session_id)
 
