@@ -283,7 +283,7 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 def _ship(context: SparkContext, scratch: str) -> None:
     """Send simzk to the workers of a cluster, which may have none or another version."""
-    package = Path(__file__).parents[2]
+    package = Path(__file__).parents[1]
     assert package.name == "simzk", package
     shipped = Path(scratch, "simzk.zip")
     with ZipFile(shipped, "w", ZIP_DEFLATED) as archive:
