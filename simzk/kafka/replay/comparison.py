@@ -68,8 +68,10 @@ def transaction_differences(
     left, right = (_Split(_changes(_kept(of, rows), before, brokers), rows) for of in (simulated, recorded))
     found = _first_difference("transactions", left.ordered, right.ordered)
     for lane in left.lanes.keys() | right.lanes.keys():
-        found += _first_difference(str(lane), left.lanes.get(lane, []), right.lanes.get(lane, []))
-    return sorted(found) or _missing_or_surplus(left.everything, right.everything)
+        found += _first_difference(_name(lane), left.lanes.get(lane, []), right.lanes.get(lane, []))
+    # One transaction can stand in several lanes: its difference is reported once.
+    once = {(one.recorded, one.simulated): one for one in sorted(found, reverse=True)}
+    return sorted(once.values()) or _missing_or_surplus(left.everything, right.everything)
 
 
 class CarriedOver:
@@ -191,6 +193,10 @@ def _changes(
         by_leader = known["leader_epoch"] == fields["leader_epoch"]
         changes.append(Change(one, found[1], fields["leader"], by_leader, moved, brokers))
     return changes
+
+
+def _name(lane: Hashable) -> str:
+    return " ".join(map(str, lane)) if isinstance(lane, tuple) else str(lane)
 
 
 def _first_difference(where: str, simulated: Sequence[str], recorded: Sequence[str]) -> list[TransactionDifference]:
