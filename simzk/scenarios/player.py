@@ -72,7 +72,7 @@ class Wait(NamedTuple):
 
 
 class Crash(NamedTuple):
-    """What ended a run early: an exception in the simulation itself, a bug of simzk, or in a batch an impossible step.
+    """An error that ended a run early: an exception in the simulation, or in a batch an impossible step.
 
     Args:
         what: the exception.

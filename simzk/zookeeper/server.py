@@ -365,7 +365,7 @@ class Server:
         self.sessions.touch(connection.session, now_ms, connection.timeout_ms)
 
     def _write(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
-        """Process a write that is no single change of a node, which `handle` processes itself."""
+        """Process a multi or a createSession; `handle` processes the writes of one znode."""
         if isinstance(request, req.Multi) and request.has_null_path and not self._rules.decodes_before_zxid:
             # It fails with a zxid, but before it is a transaction (PrepRequestProcessor.getPendingChanges).
             self._skipped_zxids += 1

@@ -64,7 +64,7 @@ CONFIG = ServerConfig(
 
 
 def last_answer(stream: list[Any], begin: int) -> int:
-    """Return the offset after the last message that is no watch event; at least `begin`."""
+    """Return the offset after the last reply, or `begin` if only watch events follow."""
     end = len(stream)
     while end > begin and isinstance(stream[end - 1], WatchedEvent):
         end -= 1

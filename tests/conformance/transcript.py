@@ -1,4 +1,4 @@
-"""What a real server was asked by the differential test, and the bytes that it sent: recorded, and played again.
+"""Record the requests of the differential test and the bytes that a real server sent, and play them again.
 
     python -m tests.conformance.transcript record FOLDER [RELEASE...]
 

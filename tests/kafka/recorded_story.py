@@ -280,7 +280,7 @@ class Story:
         return kill if what.startswith("kill9") else shutdown
 
     def lasts_s(self, step: str) -> float | None:
-        """How long a step takes that does not come to rest: one at whose end a stopped broker stands in an ISR.
+        """Return the seconds of a step that ends before its cluster is quiet, with a stopped broker in an ISR.
 
         The leaders announce that, and take the broker out again, half a minute later at most; the recorded story went
         on before.
@@ -295,7 +295,7 @@ class Story:
 
     @cached_property
     def paces_s(self) -> dict[str, float | None]:
-        """How long each step takes in a story played at the pace of the recorded one; None: until it comes to rest.
+        """Return the seconds of each step at the pace of the recorded story, None for steps that end when quiet.
 
         The pace matters where a leader has something to announce while its follower is away: together with what comes
         next, or alone, is decided by the clock.

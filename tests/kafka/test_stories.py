@@ -1,4 +1,4 @@
-"""What simulated clusters leave and write in each step of each recorded story: all that races do not decide."""
+"""Simulated clusters write and leave the same as recorded clusters, step by step, but for what races decide."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def played(name: str, release: str, seed: int = 0) -> dict[str, Played]:
 
 
 def unequal(name: str, release: str, step: str, table: tuple[Row, ...] = allowed_differences.TABLE) -> list[str]:
-    """What differs in a step beyond a table."""
+    """Return the differences of a step that the table does not allow."""
     of = played(name, release)[step]
     context = step_context(step)
     trees = comparison.tree_differences(of.differences, number(release), context, table)

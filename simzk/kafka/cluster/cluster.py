@@ -337,10 +337,8 @@ class KafkaCluster:
                 where="version",
                 right="2.7 or later",
             )
-        registrations = {
-            broker: local_registration(base_port + broker, rack)
-            for broker, rack in zip(ids, layout.brokers.racks, strict=True)
-        }
+        racks = zip(ids, layout.brokers.racks, strict=True)
+        registrations = {broker: local_registration(base_port + broker, rack) for broker, rack in racks}
         initial = state_from_layout(
             layout,
             registrations,

@@ -231,7 +231,7 @@ _CAPITALS: Final = dict(
 
 
 def kind_of(name: str) -> str | None:
-    """Return a resource type in the spelling of paths; None: there is no such type.
+    """Return a resource type in the spelling of paths, or None if the name is not a resource type.
 
     >>> kind_of("topic"), kind_of("TRANSACTIONAL_ID"), kind_of("door")
     ('Topic', 'TransactionalId', None)

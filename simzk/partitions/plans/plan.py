@@ -285,19 +285,11 @@ def reassignment_phases(
         widened = raise_leader_epoch(states, controller_epoch=controller_epoch, chosen=waiting)
     joined = _joined(widened, target, live, waiting, scala)
     done = begun & (ready | in_sync(target, joined.isr))
+    raises_epoch = steps != Steps.BARE
     led = complete_reassignment(
-        joined,
-        target,
-        live,
-        done,
-        controller_epoch=controller_epoch,
-        raises_epoch=steps != Steps.BARE,
-        rules=rules,
+        joined, target, live, done, controller_epoch=controller_epoch, raises_epoch=raises_epoch, rules=rules
     )
-    removed = led
-    for leaving in moving.removing.T:
-        broker = np.where(done, leaving, np.int32(NONE))
-        removed = remove_from_isr(removed, broker, controller_epoch=controller_epoch, rules=rules).after
+    removed = _without_leaving(led, moving, done, controller_epoch, rules)
     phases = (
         Phase("before", present, states),
         Phase("widened", assignment, widened),
@@ -308,6 +300,16 @@ def reassignment_phases(
     )
     assert tuple(phase.name for phase in phases) == PHASES
     return Reassigned(phases, begun & ~done)
+
+
+def _without_leaving(
+    states: States, moving: Assignment, done: BoolArray, controller_epoch: int, rules: ElectionRules
+) -> States:
+    """Return the states after the leaving replicas of the partitions of `done` left their ISRs, one after the other."""
+    for leaving in moving.removing.T:
+        broker = np.where(done, leaving, np.int32(NONE))
+        states = remove_from_isr(states, broker, controller_epoch=controller_epoch, rules=rules).after
+    return states
 
 
 def _same(left: IntArray, right: IntArray) -> BoolArray:

@@ -99,7 +99,7 @@ class NotingLink(Link):
             self._said.append((self.session_id, message))
 
     def end(self) -> None:
-        """Do nothing: there is no connection to close."""
+        """Do nothing, since no connection is open."""
 
 
 class Arms:
