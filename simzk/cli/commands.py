@@ -1,56 +1,76 @@
-"""Typer app of `simzk`, which imports a command on first use."""
+"""Typer app of `simzk`, which imports a command when it runs or its help is shown."""
 
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import Parameter, Signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from simzk import __version__
-from simzk.cli import COMMANDS, PLAIN_COMMANDS, load, run_plain
+from simzk.cli import COMMANDS, DESCRIPTION, load, run_plain
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
     from collections.abc import Callable
-
-    from typer.core import TyperCommand
 
 
 class LazyGroup(TyperGroup):
-    """A group that imports a command when it runs or its help is shown."""
+    """A group that imports a command when it runs or its help is shown; the list of commands needs no import."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, in the order of the table."""
-        return [*COMMANDS, *PLAIN_COMMANDS]
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        """Import and return a command; None if there is none of that name."""
-        if cmd_name in PLAIN_COMMANDS:
-            return _plain_command(cmd_name)
-        if cmd_name not in COMMANDS:
-            return None
-        behind = load(cmd_name)
-        if not isinstance(behind, typer.Typer):
-            function = cast("Callable[..., None]", behind)
-            behind = typer.Typer(add_completion=False)
-            behind.command(cmd_name)(function)
-        command = get_command(behind)
-        command.name = cmd_name
-        return cast("TyperCommand", command)
+        """Return a command with its summary only; None if there is none of that name."""
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name].summary) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Import the command that the arguments name; return its name, the command and its arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else whole_command(name), rest
 
 
-def _plain_command(name: str) -> TyperCommand:
-    """Return a command that parses its own arguments, for the list of `simzk --help`."""
-    module = import_module(PLAIN_COMMANDS[name][0])
+def whole_command(name: str) -> Any:
+    """Import and return a command with its options, or a group of commands."""
+    row = COMMANDS[name]
+    parser = import_module(row.module).make_parser() if row.parses_arguments else None
+    behind = load(name) if parser is None else _with_options_of(name, parser)
+    if not isinstance(behind, typer.Typer):
+        function = cast("Callable[..., None]", behind)
+        behind = typer.Typer(add_completion=False)
+        behind.command(name, epilog=example_text(row.example))(function)
+    command = get_command(behind)
+    command.name = name
+    return command
 
-    def run_it(ctx: typer.Context) -> None:
+
+def example_text(command_line: str) -> str:
+    """Return the last paragraph of a command's help."""
+    return f"Example: {command_line}"
+
+
+def _with_options_of(name: str, parser: ArgumentParser) -> Callable[..., None]:
+    """Return the function of a command that parses its own arguments, with its options, for completion in a shell."""
+
+    def run_it(ctx: typer.Context, **_: object) -> None:
         raise typer.Exit(run_plain(name, ctx.args))
 
-    app = typer.Typer(add_completion=False)
-    app.command(name, help=(module.__doc__ or "").partition("\n")[0])(run_it)
-    return cast("TyperCommand", get_command(app))
+    parameters = [Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
+    for action in parser._actions:
+        if action.dest != "help":
+            is_flag = action.nargs == 0
+            option = typer.Option(False if is_flag else None, *action.option_strings, help=action.help)
+            kind = bool if is_flag else Path if action.type is Path else str
+            parameters.append(Parameter(action.dest, Parameter.KEYWORD_ONLY, default=option, annotation=kind))
+    run_it.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
+    run_it.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run_it
 
 
 def make_app() -> typer.Typer:
@@ -58,8 +78,8 @@ def make_app() -> typer.Typer:
     app = typer.Typer(
         name="simzk",
         cls=LazyGroup,
-        help="An in-memory ZooKeeper and a simulated Kafka cluster.",
-        add_completion=False,
+        help=DESCRIPTION,
+        epilog=example_text(COMMANDS["run"].example),
         no_args_is_help=True,
         pretty_exceptions_enable=False,
     )
@@ -78,4 +98,4 @@ def _root(
         False, "--version", is_eager=True, callback=_show_version, help="Print the version and exit."
     ),
 ) -> None:
-    """An in-memory ZooKeeper and a simulated Kafka cluster, with faults on demand and repeatable runs."""
+    pass  # each command does its own work

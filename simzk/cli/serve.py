@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simzk.cli import COMMANDS
 from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
 from simzk.serve.configuration.settings import Settings
@@ -43,7 +44,7 @@ def main(arguments: list[str]) -> int:
     Raises:
         ConfigError: an option, a configuration file, a port or a data directory is invalid.
     """
-    asked = _parser().parse_args(arguments)
+    asked = make_parser().parse_args(arguments)
     files = [read_settings(asked, config) for config in asked.config or (None,)]
     server = _server(files, asked)
     admins, metrics = _http_servers(server)
@@ -201,8 +202,10 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(message, right="the options of simzk serve --help")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="simzk serve", description=DESCRIPTION, allow_abbrev=False)
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
+    epilog = f"Example: {COMMANDS['serve'].example}"
+    parser = _Parser(prog="simzk serve", description=DESCRIPTION, epilog=epilog, allow_abbrev=False)
     parser.add_argument(
         "--host", metavar="H", help="interface to listen on [default: 127.0.0.1, or clientPortAddress of zoo.cfg]"
     )

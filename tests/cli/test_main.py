@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import subprocess
 import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from simzk.cli import COMMANDS, EXTRAS
+from simzk.cli.commands import whole_command
+from simzk.cli.serve import make_parser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def simzk(*words: str, without: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -19,12 +28,57 @@ def simzk(*words: str, without: tuple[str, ...] = ()) -> subprocess.CompletedPro
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("missing", ["typer", "msgspec", "numpy"])
-def test_a_bare_install_says_the_one_line_to_type(missing: str) -> None:
+OPTIONAL = tuple(EXTRAS)
+"""All packages that a bare install lacks."""
+
+
+@pytest.mark.parametrize(
+    ("words", "packages", "extras"),
+    [
+        (["run", "x.toml"], "typer, rich, msgspec and numpy are", "cli,kafka"),
+        (["run", "x.toml", "--out=dir"], "typer, rich, msgspec, numpy and pyarrow are", "cli,kafka,layout"),
+        (
+            ["sweep", "x.json", "--fail", "brokers:1", "--out", "dir"],
+            "typer, rich, numpy, pyarrow, pyspark and pandas are",
+            "cli,kafka,layout,spark",
+        ),
+        (["layout", "show", "--help"], "typer and rich are", "cli"),
+    ],
+)
+def test_all_missing_packages_are_in_one_line(words: list[str], packages: str, extras: str) -> None:
+    done = simzk(*words, without=OPTIONAL)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == f"simzk: error: {packages} not installed; this needs: pip install 'simzk[{extras}]'\n"
+
+
+@pytest.mark.parametrize(("missing", "extra"), [("typer", "cli"), ("msgspec", "cli"), ("numpy", "kafka")])
+def test_one_missing_package_is_named(missing: str, extra: str) -> None:
     done = simzk("run", "scenarios/broker_failure.toml", without=(missing,))
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr == f"simzk: error: {missing} is not installed; this needs: pip install 'simzk[cli,kafka]'\n"
+    assert done.stderr == f"simzk: error: {missing} is not installed; this needs: pip install 'simzk[{extra}]'\n"
+
+
+def test_a_bare_install_shows_version_and_help() -> None:
+    assert simzk("--version", without=OPTIONAL).stdout == simzk("--version").stdout
+    for words in ([], ["--help"]):
+        done = simzk(*words, without=OPTIONAL)
+        assert (done.returncode, done.stderr) == (0, "")
+        for name, command in COMMANDS.items():
+            assert f"  {name} " in done.stdout
+            assert command.summary in done.stdout
+        assert done.stdout.count("needs: pip install 'simzk[cli,kafka]'") == 2  # run and replay
+        assert done.stdout.endswith(f"{COMMANDS['serve'].summary}\n"), "serve needs nothing"
+    wrong = simzk("--versoin", without=OPTIONAL)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr == "simzk: error: there is no option '--versoin'; expected --help or --version\n"
+
+
+def test_the_list_of_commands_needs_none_of_their_packages() -> None:
+    done = simzk("--help", without=tuple(set(OPTIONAL) - {"typer", "rich"}))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(name in done.stdout for name in COMMANDS)
 
 
 def test_a_module_of_ours_that_is_missing_is_a_bug_and_not_an_extra() -> None:
@@ -44,10 +98,66 @@ def test_the_version_is_said() -> None:
     assert simzk("--version").stdout.startswith("simzk ")
 
 
-def test_an_unknown_command_is_exit_2() -> None:
-    done = simzk("rnu")
+@pytest.mark.parametrize("without", [(), OPTIONAL], ids=["whole", "bare"])
+def test_an_unknown_command_names_the_nearest_one(without: tuple[str, ...]) -> None:
+    done = simzk("rnu", without=without)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "simzk: error: there is no command 'rnu'; did you mean 'run'?\n"
+    done = simzk("xyz", without=without)
+    assert done.stderr == f"simzk: error: there is no command 'xyz'; expected one of {', '.join(COMMANDS)}\n"
+
+
+def test_an_unknown_subcommand_names_the_nearest_one() -> None:
+    done = simzk("layout", "mkae")
     assert done.returncode == 2
-    assert "rnu" in done.stderr
+    assert "Did you mean 'make'?" in done.stderr
+
+
+def commands(name: str) -> Iterator[tuple[str, Any]]:
+    """Yield a command, or the commands of a group, with their names."""
+    command = whole_command(name)
+    if not hasattr(command, "commands"):
+        yield name, command
+        return
+    for inner in command.commands.values():
+        yield f"{name} {inner.name}", inner
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_an_example_that_parses(name: str) -> None:
+    for path, command in commands(name):
+        example = f"Example: {COMMANDS[name].example}" if COMMANDS[name].parses_arguments else command.epilog
+        words = shlex.split(example.removeprefix("Example: "))
+        start = ["simzk", *path.split()]
+        assert words[: len(start)] == start
+        if COMMANDS[name].parses_arguments:
+            make_parser().parse_args(words[len(start) :])
+        else:
+            command.make_context(path, words[len(start) :])
+
+
+def completions(shell: str, words: str) -> list[str]:
+    """Return the completions of the last word, as a shell asks for them."""
+    program = "import sys; sys.argv = ['simzk']\nfrom simzk.cli import main\nmain()"
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1), "_TYPER_COMPLETE_ARGS": words}
+    environment = {**os.environ, **asked, "_SIMZK_COMPLETE": f"complete_{shell}"}
+    if shell == "fish":
+        environment["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return re.findall(r"[-\w]+", done.stdout)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(shell: str) -> None:
+    found = completions(shell, "simzk s")
+    assert {"sweep", "serve"} <= set(found)
+    assert not {"run", "layout"} & set(found)
+
+
+@pytest.mark.parametrize("words", ["simzk run --ka", "simzk serve --ka"], ids=["Typer", "parses its arguments"])
+def test_shells_complete_options(words: str) -> None:
+    assert any(found.startswith("--kafka") for found in completions("bash", words))
 
 
 def test_bad_input_is_one_line_and_exit_2() -> None:
@@ -80,4 +190,4 @@ def test_every_extra_is_one_that_the_project_has() -> None:
     from importlib.metadata import metadata
 
     known = set(metadata("simzk").get_all("Provides-Extra") or [])
-    assert {name for extras in EXTRAS.values() for name in extras.split(",")} <= known
+    assert set(EXTRAS.values()) <= known

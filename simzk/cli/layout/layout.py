@@ -26,7 +26,7 @@ Out = Annotated[
 ]
 
 
-@app.command()
+@app.command(epilog="Example: simzk layout make --brokers 12 --topics 40 --partitions 5000 --out layout.parquet")
 def make(
     brokers: Annotated[int, typer.Option(help="Number of brokers, with ids from 0.")] = 3,
     racks: Annotated[int, typer.Option(help="Number of racks; 0 for none.")] = 3,
@@ -76,7 +76,7 @@ def _factors(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-@app.command("import")
+@app.command("import", epilog="Example: simzk layout import --zookeeper zk1:2181/kafka --out layout.parquet")
 def import_(
     dump: Annotated[Path | None, typer.Option(help="Recorded tree: a dumps.json as in scenarios/layouts/.")] = None,
     step: Annotated[str | None, typer.Option(help="Step of the recording.", show_default="the last")] = None,
@@ -154,7 +154,7 @@ def _check_belongs(option: str, value: object, to: str, source: object) -> None:
         raise ConfigError(f"it is used with {to} only", where=option, right=f"{to} beside it")
 
 
-@app.command()
+@app.command(epilog="Example: simzk layout show layout.parquet --html layout.html")
 def show(
     file: Annotated[Path, typer.Argument(help="Layout file: .parquet, .arrow or .json.")],
     all_brokers: Annotated[
@@ -177,7 +177,7 @@ def show(
     show_layout(str(file), layout, summary, all_brokers=all_brokers)
 
 
-@app.command()
+@app.command(epilog="Example: simzk layout plan layout.parquet plan.json --fail 3")
 def plan(
     file: Annotated[Path, typer.Argument(metavar="LAYOUT", help="Layout file: .parquet, .arrow or .json.")],
     plan_file: Annotated[
