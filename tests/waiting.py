@@ -20,8 +20,8 @@ class Reports:
     def __init__(self) -> None:
         self._queue: queue.Queue[Any] = queue.Queue()
 
-    def __call__(self, *told: Any) -> None:
-        self._queue.put(told[0] if len(told) == 1 else told)
+    def __call__(self, *reported: Any) -> None:
+        self._queue.put(reported[0] if len(reported) == 1 else reported)
 
     def next(self) -> Any:
         try:
@@ -32,12 +32,12 @@ class Reports:
     def until(self, wanted: Callable[[Any], bool]) -> Any:
         """The first report that is `wanted`; those before it are dropped."""
         while True:
-            told = self.next()
-            if wanted(told):
-                return told
+            reported = self.next()
+            if wanted(reported):
+                return reported
 
     def until_equal(self, wanted: Any) -> None:
-        self.until(lambda told: bool(told == wanted))
+        self.until(lambda reported: bool(reported == wanted))
 
     @property
     def empty(self) -> bool:

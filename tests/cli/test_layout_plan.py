@@ -83,12 +83,12 @@ def test_what_is_written_says_the_same(simzk: Simzk, folder: Path) -> None:
         assert after.leader[place] == row["leader_after"]
         assert after.leader_epoch[place] == row["leader_epoch_after"]
     assert [row["order_only"] for row in rows] == [False, False, True]
-    told = json.loads((folder / "r.json").read_text())
-    assert [phase["phase"] for phase in told["phases"]] == list(PHASES)
-    assert told["replicas"] == {"copied": 4, "cross_rack": 2, "unsourced": 0, "deleted": 4}
-    assert sum(broker["copied_in"] for broker in told["brokers"]) == 4
-    assert told["bytes"] is None
-    assert told["partitions"]["breaks_racks"] == 1
+    report = json.loads((folder / "r.json").read_text())
+    assert [phase["phase"] for phase in report["phases"]] == list(PHASES)
+    assert report["replicas"] == {"copied": 4, "cross_rack": 2, "unsourced": 0, "deleted": 4}
+    assert sum(broker["copied_in"] for broker in report["brokers"]) == 4
+    assert report["bytes"] is None
+    assert report["partitions"]["breaks_racks"] == 1
 
 
 def test_the_middle_of_a_plan_is_a_layout_to_go_on_from(simzk: Simzk, folder: Path) -> None:
@@ -123,13 +123,13 @@ def test_sizes_make_bytes_of_replicas(simzk: Simzk, folder: Path) -> None:
     )
     assert first.status == 0, first
     assert first == second
-    told = json.loads((folder / "sizes.parquet.out").read_text())
+    report = json.loads((folder / "sizes.parquet.out").read_text())
     # One copy of the first partition, three of the eighth.
-    assert told["bytes"]["copied"] == sizes[0] + 3 * sizes[names.index("topic-1") + 1]
+    assert report["bytes"]["copied"] == sizes[0] + 3 * sizes[names.index("topic-1") + 1]
     assert {"data copied 385.0 MiB, 256.0 MiB between racks"} <= lines(first.out), first.out
-    held = {when: sum(broker[f"bytes_{when}"] for broker in told["brokers"]) for when in ("before", "peak", "after")}
+    held = {when: sum(broker[f"bytes_{when}"] for broker in report["brokers"]) for when in ("before", "peak", "after")}
     assert held["before"] == held["after"] == 3 * sum(sizes)
-    assert held["peak"] >= held["before"] + told["bytes"]["copied"]
+    assert held["peak"] >= held["before"] + report["bytes"]["copied"]
 
 
 @pytest.mark.parametrize(

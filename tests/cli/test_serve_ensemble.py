@@ -59,8 +59,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def modes(line: str) -> list[str]:
-    told = [word(port, b"srvr") for port in ports(line)]
-    return [re.search(r"Mode: (.*)", one)[1] for one in told]  # type: ignore[index]
+    reported = [word(port, b"srvr") for port in ports(line)]
+    return [re.search(r"Mode: (.*)", one)[1] for one in reported]  # type: ignore[index]
 
 
 def test_each_server_is_as_its_file_says_and_goes_on_after_a_kill(tmp_path: Path) -> None:

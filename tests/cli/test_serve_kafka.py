@@ -64,7 +64,7 @@ def started(stack: ExitStack, port: int) -> KazooClient:
     return client
 
 
-def told(client: KazooClient, path: str) -> Reports:
+def reported(client: KazooClient, path: str) -> Reports:
     """Yield the data of a znode after each change; None while it does not exist."""
     reports = Reports()
     client.DataWatch(path, lambda data, stat: reports(None if data is None else json.loads(data)))
@@ -74,11 +74,11 @@ def told(client: KazooClient, path: str) -> Reports:
 def test_an_operator_over_tcp_is_obeyed_by_the_simulated_controller(scenario: str, stack: ExitStack) -> None:
     process = stack.enter_context(serving("--kafka", scenario, "--port", "0"))
     client = started(stack, process.port)
-    state = told(client, "/brokers/topics/orders/partitions/0/state")
+    state = reported(client, "/brokers/topics/orders/partitions/0/state")
     state.until(lambda now: now is not None and sorted(now["isr"]) == [1, 2, 3])
     client.create("/admin/reassign_partitions", json.dumps(MOVE).encode())
     state.until(lambda now: now is not None and now["isr"] == [2, 3] and now["leader"] == 2)
-    told(client, "/admin/reassign_partitions").until(lambda now: now is None)
+    reported(client, "/admin/reassign_partitions").until(lambda now: now is None)
     topic, stat = client.get("/brokers/topics/orders")
     assert json.loads(topic)["partitions"] == {"0": [2, 3]}
     assert stat.version == 2
@@ -93,7 +93,7 @@ def test_a_broker_registered_by_hand_is_seen_and_its_session_ends_with_its_clien
 ) -> None:
     process = stack.enter_context(serving("--kafka", scenario, "--port", "0"))
     client = started(stack, process.port)
-    told(client, "/controller").until(lambda now: now is not None)
+    reported(client, "/controller").until(lambda now: now is not None)
     stranger = started(stack, process.port)
     registration, _ = stranger.get("/brokers/ids/1")
     stranger.create("/brokers/ids/9", registration, ephemeral=True)
@@ -136,7 +136,7 @@ def test_a_layout_is_served_as_the_znodes_of_a_cluster(simzk: Simzk, tmp_path: P
     assert again.read_bytes() == file.read_bytes()
     assert brokers_path(again).read_bytes() == brokers_path(file).read_bytes()
     client = started(stack, process.port)
-    state = told(client, "/brokers/topics/topic-7/partitions/3/state")
+    state = reported(client, "/brokers/topics/topic-7/partitions/3/state")
     state.until(lambda now: now is not None and len(now["isr"]) == 3)
     client.set("/brokers/topics/topic-7/partitions/3/state", b'{"isr": []}')
     state.until(lambda now: now == {"isr": []})

@@ -138,7 +138,7 @@ class TcpArm:
         link.socket.sendall(link.wire.connect(request))
         old = self.streams.setdefault(client, [])
         if kicked is not None:
-            # Taking up a session ends its present connection, which is told by nothing but the end of its stream.
+            # Moving a session to a new connection closes the old one without any message.
             self._read_until_closed(kicked, old)
         start = len(old)
         self._read(client, ConnectResponse, 1)

@@ -255,10 +255,10 @@ class Pair:
         numbered = {client: self._numbered(client, batch) for client, batch in batches.items()}
         begins = {client: len(self.real.streams[client]) for client in batches}
         self.real.volley(numbered)
-        ordered, told = [], {}
+        ordered, reported = [], {}
         for client, requests in numbered.items():
-            told[client] = [said for said in self.real.streams[client][begins[client] :] if isinstance(said, Reply)]
-            for turn, ((xid, asked), reply) in enumerate(zip(requests, padded(told[client]), strict=False)):
+            reported[client] = [said for said in self.real.streams[client][begins[client] :] if isinstance(said, Reply)]
+            for turn, ((xid, asked), reply) in enumerate(zip(requests, padded(reported[client]), strict=False)):
                 place = (2**63, 1) if reply is None else place_of(asked, reply, self.rules)
                 ordered.append((*place, client, turn, xid, asked, reply))
         if order is None:
@@ -274,7 +274,7 @@ class Pair:
         self.simulated.server.check()
         for client in batches:
             self.compare(client)
-            self._note(numbered[client], told[client])
+            self._note(numbered[client], reported[client])
             self._judge_late(client)
         return [(client, turn) for _, _, client, turn, _, _, _ in ordered]
 
@@ -341,8 +341,8 @@ class Pair:
         """Say nothing for a client until its session has expired on both sides.
 
         The real server queues the events that the end of the session makes, and closes the socket without waiting
-        for its sending thread: any number of the last of them may be lost. What they were is told by a twin, a client
-        with the same watches who stays: ours must have been sent all of them, the real one a beginning of them.
+        for its sending thread: any number of the last of them may be lost. They are known from a twin, a client
+        with the same watches that stays: simzk must have sent all of them, the real server a prefix of them.
         """
         assert isinstance(self.simulated, SimulatedArm), "its time is ours"
         self.send(twin, [req.Ping()])

@@ -3,7 +3,7 @@
 Rules of this module:
   - a free port is looked for, and another one where somebody was quicker; nothing outside a temporary directory is
     touched; the process is gone when `stop` returns;
-  - whoever cannot have one is told why: no Java is for the caller to check (tests mark themselves `java`).
+  - a server that cannot start raises an error with the reason; tests that need Java have the mark `java`.
 """
 
 from __future__ import annotations

@@ -95,10 +95,10 @@ def record(folder: Path, releases: list[str]) -> None:
     for release in BUILDS:
         if release not in releases:
             continue
-        told = told_by_real(release, fetched(release, folder))
-        if told != before.get(line_of(release)):
-            (RECORDED / f"{release}.txt").write_text("".join(f"{one}\n" for one in told))
-        before[line_of(release)] = told
+        reported = told_by_real(release, fetched(release, folder))
+        if reported != before.get(line_of(release)):
+            (RECORDED / f"{release}.txt").write_text("".join(f"{one}\n" for one in reported))
+        before[line_of(release)] = reported
 
 
 def main(command: str, folder: str, *releases: str) -> None:

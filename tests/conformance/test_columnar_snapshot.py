@@ -100,8 +100,8 @@ def test_a_real_server_has_the_znodes_of_the_columns(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / f"snapshot.{server.zxid:x}").write_bytes(data)
     with RealZooKeeper(boot_from=tmp_path / "data", properties={"log4j2.level": "WARN"}) as real:
-        told = dict(line.split("\t") for line in four_letter_word(real.port, b"mntr").decode().splitlines())
-        assert told["zk_digest_mismatches_count"] == "0"
+        reported = dict(line.split("\t") for line in four_letter_word(real.port, b"mntr").decode().splitlines())
+        assert reported["zk_digest_mismatches_count"] == "0"
         assert "not matching" not in real.said
-        assert int(told["zk_approximate_data_size"]) == size
+        assert int(reported["zk_approximate_data_size"]) == size
         assert dump_by_kazoo(real.hosts) == expected

@@ -51,7 +51,7 @@ pytestmark = pytest.mark.java
 
 
 # Which codes each request must have met, those in multis too, for the traffic to have said anything of it. In a multi,
-# -2 is what operations behind a failed one are told.
+# Operations behind a failed one get -2.
 _CREATE = {0, -5, -8, -101, -102, -108, -110, -114}
 _IN_MULTI = {0, -2, -101, -102}
 _READ = {0, -101, -102}

@@ -140,9 +140,9 @@ def test_words_have_the_real_form(real: dict[str, Told], ours: dict[str, Told], 
     assert told_lines(name, ours[role].words[name]) == told_lines(name, real[role].words[name])
 
 
-def settings_of(told: Told) -> list[str]:
+def settings_of(reported: Told) -> list[str]:
     """Return the reply to conf without paths and ports."""
-    text = re.sub(r"(?<=:)\d+|(?<=[pP]ort=)\d+", "PORT", told.words["conf"])
+    text = re.sub(r"(?<=:)\d+|(?<=[pP]ort=)\d+", "PORT", reported.words["conf"])
     text = re.sub(r"version=[0-9a-f]+$", "version=V", text)
     return [
         re.sub(r"=.*", "=", line) if line.startswith(("dataDir", "dataLog", "clientPortList", "maxClient")) else line
@@ -168,20 +168,20 @@ OWN = re.compile(r"zk_.*_per_namespace")
 IN_ONE_BUCKET = ("zk_avg_latency", "zk_num_alive_connections")
 
 
-def monitored(told: Told) -> dict[str, str]:
+def monitored(reported: Told) -> dict[str, str]:
     """Return mntr's values by key, without the per-namespace ones."""
-    values = dict(line.split("\t") for line in told.words["mntr"].splitlines())
+    values = dict(line.split("\t") for line in reported.words["mntr"].splitlines())
     return {key: value for key, value in values.items() if not OWN.fullmatch(key)}
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_monitoring_has_the_real_keys_and_values(real: dict[str, Told], ours: dict[str, Told], role: str) -> None:
-    expected, told = monitored(real[role]), monitored(ours[role])
-    assert set(told) == set(expected)
-    ordered = [[key for key in values if key not in IN_ONE_BUCKET] for values in (told, expected)]
+    expected, reported = monitored(real[role]), monitored(ours[role])
+    assert set(reported) == set(expected)
+    ordered = [[key for key in values if key not in IN_ONE_BUCKET] for values in (reported, expected)]
     assert ordered[0] == ordered[1]
     equal = {key: value for key, value in expected.items() if EQUAL.fullmatch(key)}
-    assert {key: told[key] for key in equal} == equal
+    assert {key: reported[key] for key in equal} == equal
 
 
 # Their values are compared by mntr, or are of one server's connections or disk; the form is compared all the same.
@@ -225,10 +225,10 @@ def without_places(value: Any, key: str = "") -> Any:
 @pytest.mark.skipif(jetty.why_not() is not None, reason=str(jetty.why_not()))
 @pytest.mark.parametrize("role", ROLES)
 def test_commands_tell_what_the_real_ones_do(real: dict[str, Told], ours: dict[str, Told], role: str) -> None:
-    expected, told = real[role].commands, ours[role].commands
-    assert told.keys() == expected.keys()
-    assert len(told) > 20
-    for name, (status, answer) in told.items():
+    expected, reported = real[role].commands, ours[role].commands
+    assert reported.keys() == expected.keys()
+    assert len(reported) > 20
+    for name, (status, answer) in reported.items():
         real_status, real_answer = expected[name]
         read = json_form if name in OF_FORM else without_places
         assert (name, status, read(json.loads(answer))) == (name, real_status, read(json.loads(real_answer)))

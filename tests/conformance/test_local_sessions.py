@@ -28,15 +28,15 @@ COUNTER = (1 << 32) - 1
 def play(ports: Mapping[int, int], leader: int, lose: Callable[[int], None]) -> list[object]:
     """Play the story on sessions of a follower, the leader and another follower; then lose the leader."""
     first, second = (server for server in SERVERS if server != leader)
-    told: list[object] = []
+    reported: list[object] = []
     for server, other in ((first, second), (leader, first), (second, leader)):
-        told += story(ports, server, other)
+        reported += story(ports, server, other)
     with TcpClient(ports[first]) as client:
         session = client.connect(timeout_ms=9000)
         lose(first)
         client.rest()
-    told.append(taken_up(ports[first], session))
-    return told
+    reported.append(taken_up(ports[first], session))
+    return reported
 
 
 def taken_up(port: int, session: ConnectResponse) -> int:
@@ -53,14 +53,14 @@ def taken_up(port: int, session: ConnectResponse) -> int:
 
 
 def story(ports: Mapping[int, int], server: int, other: int) -> list[object]:
-    told: list[object] = []
+    reported: list[object] = []
 
     def look(what: object) -> None:
         """Record a reply and the server's counts of sessions; replies of other servers may lag."""
         counts = re.findall(r"zk_(?:local|global)_sessions\t\d+", word(ports[server], b"mntr"))
-        told.append((what, counts))
+        reported.append((what, counts))
         headings = re.findall(r".*Session.*(?=\()", word(ports[server], b"dump"))
-        told.append([re.sub(r"\d+", "N", heading) for heading in headings])
+        reported.append([re.sub(r"\d+", "N", heading) for heading in headings])
 
     def ask(client: TcpClient, request: req.Request) -> None:
         reply = client.ask(request)
@@ -90,7 +90,7 @@ def story(ports: Mapping[int, int], server: int, other: int) -> list[object]:
     with TcpClient(ports[server]) as client:
         client.connect()
         ask(client, req.CloseSession())
-    return told
+    return reported
 
 
 def play_on_ours(running: ServedEnsemble, leader: int) -> list[object]:
@@ -114,6 +114,6 @@ def test_both_ensembles_tell_the_same_of_local_sessions(upgrades: bool) -> None:
     config = ServerConfig(tick_time_ms=500, max_session_timeout_ms=40_000)
     settings = Settings(server=config, local_sessions=True, upgrades_sessions=upgrades)
     with served_ensemble(settings) as running:
-        told = play_on_ours(running, leader)
-    for ours, theirs in zip(told, expected, strict=True):
+        reported = play_on_ours(running, leader)
+    for ours, theirs in zip(reported, expected, strict=True):
         assert ours == theirs

@@ -94,10 +94,10 @@ INCOMPARABLE = re.compile(
 
 def lived(port: int) -> list[dict[str, str]]:
     """Return mntr's comparable values after each of some requests."""
-    told = []
+    reported = []
 
     def look() -> None:
-        told.append({key: value for key, value in monitored(port).items() if not INCOMPARABLE.fullmatch(key)})
+        reported.append({key: value for key, value in monitored(port).items() if not INCOMPARABLE.fullmatch(key)})
 
     word(port, b"srst")
     with TcpClient(port) as client:
@@ -148,7 +148,7 @@ def lived(port: int) -> list[dict[str, str]]:
         again.rest()
     word(port, b"srst")
     look()
-    return told
+    return reported
 
 
 @pytest.mark.java

@@ -50,8 +50,8 @@ def ours(lines: Mapping[str, str]) -> Iterator[dict[str, int]]:
 def test_each_port_has_its_own_limit(limit: str) -> None:
     lines = {"secureClientPort": "0", limit: "2"}
     with real(lines) as theirs, ours(lines) as mine:
-        told = [port_stories.tell_of_limits(ports["plain"], ports["secure"]) for ports in (theirs, mine)]
-    assert told[0] == told[1] == {"plain": [True, True, False], "secure": [True, True, False]}
+        reported = [port_stories.tell_of_limits(ports["plain"], ports["secure"]) for ports in (theirs, mine)]
+    assert reported[0] == reported[1] == {"plain": [True, True, False], "secure": [True, True, False]}
 
 
 @pytest.mark.skipif(jetty.why_not() is not None, reason=str(jetty.why_not()))
@@ -61,24 +61,24 @@ def test_what_is_listed_is_listed_by_port(tmp_path: Path) -> None:
             (tmp_path / jar.name).symlink_to(jar)
     lines = {"secureClientPort": "0"}
     with real(lines, tmp_path) as theirs, ours(lines) as mine:
-        told = [port_stories.tell_of_ports(*ports.values()) for ports in (theirs, mine)]
-    assert told[0] == told[1]
+        reported = [port_stories.tell_of_ports(*ports.values()) for ports in (theirs, mine)]
+    assert reported[0] == reported[1]
 
 
 def test_a_port_that_speaks_both() -> None:
     # A real one without a secure port beside it does not find its provider of x509, and lets nobody in by TLS.
     lines = {"client.portUnification": "true", "secureClientPort": "0"}
     with real(lines) as theirs, ours(lines) as mine:
-        told = [port_stories.tell_of_both(ports["plain"]) for ports in (theirs, mine)]
-    assert told[0] == told[1]
+        reported = [port_stories.tell_of_both(ports["plain"]) for ports in (theirs, mine)]
+    assert reported[0] == reported[1]
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::"])
 def test_every_interface_is_of_both_kinds_of_addresses(address: str) -> None:
     lines = {"clientPortAddress": address}
     with real(lines) as theirs, ours(lines) as mine:
-        told = [port_stories.tell_of_addresses(ports["plain"]) for ports in (theirs, mine)]
-    assert told[0] == told[1]
+        reported = [port_stories.tell_of_addresses(ports["plain"]) for ports in (theirs, mine)]
+    assert reported[0] == reported[1]
 
 
 @pytest.mark.parametrize(
@@ -94,15 +94,15 @@ def test_every_interface_is_of_both_kinds_of_addresses(address: str) -> None:
 def test_who_asks_for_sessions_too_fast_is_cut_off(lines: dict[str, str]) -> None:
     lines = {**lines, "connection_throttle_fill_time": FOR_EVER}
     with real(lines) as theirs, ours(lines) as mine:
-        told = [port_stories.tell_of_throttle(ports["plain"]) for ports in (theirs, mine)]
-    assert told[0] == told[1]
-    assert not all(told[0])
+        reported = [port_stories.tell_of_throttle(ports["plain"]) for ports in (theirs, mine)]
+    assert reported[0] == reported[1]
+    assert not all(reported[0])
 
 
 @pytest.mark.parametrize("most", ["400", "1000"])
 def test_a_request_that_is_too_large_ends_its_connection(most: str) -> None:
     lines = {"largeRequestThreshold": "500", "largeRequestMaxBytes": most}
     with real(lines) as theirs, ours(lines) as mine:
-        told = [port_stories.tell_of_large_requests(ports["plain"]) for ports in (theirs, mine)]
-    assert told[0] == told[1]
-    assert "closed" in told[0]
+        reported = [port_stories.tell_of_large_requests(ports["plain"]) for ports in (theirs, mine)]
+    assert reported[0] == reported[1]
+    assert "closed" in reported[0]

@@ -105,10 +105,10 @@ def play(hosts: str, members: dict[int, str], modes: Callable[[], list[str]]) ->
     ordinary.start()
 
     def named(text: bytes) -> str:
-        told = text.decode()
+        reported = text.decode()
         for server, line in members.items():
-            told = told.replace(line, f"<{server}>")
-        return re.sub("version=[0-9a-f]+", "version=V", told)
+            reported = reported.replace(line, f"<{server}>")
+        return re.sub("version=[0-9a-f]+", "version=V", reported)
 
     def ask(asker: KazooClient, asked: Ask) -> object:
         filled = None
@@ -122,9 +122,9 @@ def play(hosts: str, members: dict[int, str], modes: Callable[[], list[str]]) ->
         except KazooException as refused:
             return type(refused).__name__, client.get("/zookeeper/config")[1].mzxid == before.mzxid
         client.sync("/")
-        now, told = client.get("/zookeeper/config")
+        now, reported = client.get("/zookeeper/config")
         version = int(text.rpartition(b"=")[2], 16)
-        return named(text), stat.version, stat.mzxid == version > before.mzxid, now == text, told == stat
+        return named(text), stat.version, stat.mzxid == version > before.mzxid, now == text, reported == stat
 
     try:
         said = {name: ask(client, asked) for name, asked in ASKED.items()}

@@ -24,8 +24,8 @@ NEWEST = list(BUILDS)[-1]
 def test_a_release_answers_as_the_real_one_did(release: str) -> None:
     config = ServerConfig(version=release, extended_types=True, enforce_quota=True, container_check_interval_ms=10**9)
     arm = SimulatedArm(config, zxid=0)
-    told = list(tell(arm, Normaliser(arm.times_ms), hard_quotas=number_of(release) >= (3, 7, 0)))
-    assert told == recorded(release)
+    reported = list(tell(arm, Normaliser(arm.times_ms), hard_quotas=number_of(release) >= (3, 7, 0)))
+    assert reported == recorded(release)
 
 
 @pytest.mark.java
@@ -42,8 +42,8 @@ def test_a_real_release_answers_as_it_did(release: str) -> None:
 
 
 def test_releases_with_a_recording_differ_from_the_one_before() -> None:
-    told = {tuple(recorded(release)) for release in BUILDS}
-    assert len(told) == 14, "as many kinds of answers as releases gave"
+    reported = {tuple(recorded(release)) for release in BUILDS}
+    assert len(reported) == 14, "as many kinds of answers as releases gave"
 
 
 def test_a_version_without_its_last_number_is_the_newest() -> None:

@@ -39,7 +39,7 @@ def shown(port: int) -> list[str]:
     return [re.sub(r"0x[0-9a-f]+", "SESSION", text) for text in texts]
 
 
-def told(port: int, release: tuple[int, ...]) -> list[list[str]]:
+def reported(port: int, release: tuple[int, ...]) -> list[list[str]]:
     """Return these answers after each step of a story of one client."""
     found = []
     with TcpClient(port) as client:
@@ -79,9 +79,9 @@ def told(port: int, release: tuple[int, ...]) -> list[list[str]]:
 def compare(release: str, jars: Path | None) -> None:
     number = tuple(map(int, release.split(".")))
     with RealZooKeeper(jars_from=jars) as real:
-        expected = told(real.port, number)
+        expected = reported(real.port, number)
     with served(Settings(server=ServerConfig(version=release)), StillClock()) as ours:
-        assert told(ours.port, number) == expected
+        assert reported(ours.port, number) == expected
 
 
 def test_words_list_in_the_real_order() -> None:

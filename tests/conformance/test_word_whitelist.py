@@ -22,7 +22,7 @@ LISTS = (None, "", "ruok", " stat , nonsense", "ruok,*,nonsense", "SRVR")
 OLDER = ("3.4.9", "3.4.14", "3.5.10", "3.6.4", "3.7.2", "3.8.6")
 
 
-def told(port: int) -> dict[str, str]:
+def reported(port: int) -> dict[str, str]:
     """Return for each word whether it is answered, refused, or ends the connection."""
     found = {}
     for name in [*WORDS, "ruoK", "abcd"]:
@@ -39,14 +39,14 @@ def told(port: int) -> dict[str, str]:
 def compare(listed: str | None, release: str, jars: Path | None, *, read_only: bool) -> None:
     properties = {"readonlymode.enabled": "true"} if read_only else {}
     with RealZooKeeper(settings={"4lw.commands.whitelist": listed}, properties=properties, jars_from=jars) as real:
-        expected = told(real.port)
+        expected = reported(real.port)
     lines = [f"readonlymode.enabled={str(read_only).lower()}"]
     lines += [] if listed is None else [f"4lw.commands.whitelist={listed}"]
     file = "dataDir=/none\nclientPort=0\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
     settings = parse_zoo_cfg(file + "\n".join(lines))
     settings = settings._replace(data_directory=None, server=settings.server._replace(version=release))
     with served(settings, StillClock()) as ours:
-        found = told(ours.port)
+        found = reported(ours.port)
     assert found == expected
 
 

@@ -65,7 +65,7 @@ CONFIGURATIONS: list[tuple[dict[str, str], Sequence[Story]]] = [
 ]
 
 
-def told(port: int, story: Story) -> list[tuple[int, object]]:
+def reported(port: int, story: Story) -> list[tuple[int, object]]:
     """Return errors and bodies without times; requests after a disconnect get no reply."""
     replies: list[tuple[int, object]] = []
     with TcpClient(port) as client:
@@ -84,8 +84,8 @@ def told(port: int, story: Story) -> list[tuple[int, object]]:
 @pytest.mark.parametrize(("lines", "stories"), CONFIGURATIONS)
 def test_clients_are_answered_alike(lines: Mapping[str, str], stories: Sequence[Story]) -> None:
     with RealZooKeeper(settings=lines) as real:
-        expected = [told(real.port, story) for story in stories]
+        expected = [reported(real.port, story) for story in stories]
     file = "dataDir=/none\nclientPort=0\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
     settings = parse_zoo_cfg(file + "".join(f"{key}={value}\n" for key, value in lines.items()))
     with served(settings._replace(data_directory=None), StillClock()) as ours:
-        assert [told(ours.port, story) for story in stories] == expected
+        assert [reported(ours.port, story) for story in stories] == expected

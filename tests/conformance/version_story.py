@@ -170,7 +170,7 @@ def tell(arm: TcpArm | SimulatedArm, normalise: Normaliser, *, hard_quotas: bool
         if chapter == "hard quotas" and not hard_quotas:
             continue
         yield f"== {chapter}"
-        told = dict.fromkeys((ONE, TWO), 0)
+        reported = dict.fromkeys((ONE, TWO), 0)
         arm.streams.clear()
         for client in (ONE, TWO):
             arm.connect(client, req.ConnectRequest(0, 0, 30_000, 0, bytes(16), False))
@@ -185,14 +185,14 @@ def tell(arm: TcpArm | SimulatedArm, normalise: Normaliser, *, hard_quotas: bool
             last = arm.streams[client][-1]
             if isinstance(last, Reply) and last.error == Code.UNIMPLEMENTED and last.zxid == -1:
                 arm.let_expire(client)  # it is being closed
-            for said in arm.streams[client][told[client] :]:
+            for said in arm.streams[client][reported[client] :]:
                 yield f"{client} {normalise(said)!r}"
-            told[client] = len(arm.streams[client])
+            reported[client] = len(arm.streams[client])
             if arm.give_up(client):
-                yield f"{client} is told nothing"
+                yield f"{client} receives nothing"
         for client in (ONE, TWO):
             if arm.is_open(client):
                 arm.send(client, [(xid + 1, req.CloseSession())])
-                for said in arm.streams[client][told[client] :]:
+                for said in arm.streams[client][reported[client] :]:
                     yield f"{client} {normalise(said)!r}"
     yield "== the end"

@@ -1,8 +1,8 @@
 """Two further stories of real brokers, as calls on a simulated cluster: `failures` and `administration`.
 
-They were recorded as the first one was, and played to no end but to be told apart from it. A step's name says what was
+They were recorded in the same way as the first one. A step's name says what was
 done and to which broker; `README.md` beside the recordings says it in commands. What was chance is an input, read from
-the recording: who became controller, what was placed where, ids, salts, and which broker was asked.
+the recording: the elected controllers, replica assignments, ids, salts, and the broker that each tool asked.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Reference:
 
     Attributes:
         cached: ISRs in the cache of a controller of 0.8.0.
-        arriving: replicas of 0.8.0 that no assignment lists yet, with the leader that they were told to follow; they
+        arriving: replicas of 0.8.0 that no assignment lists yet, with the leader of their LeaderAndIsr request; they
             do not learn of a later leader.
         silent: brokers that are registered but do nothing any more.
     """
@@ -423,13 +423,13 @@ class Reference:
             if partition[0] in self.deleted or state.leader not in self.live - self.silent:
                 continue
             if self.version < (0, 8, 1) and state.leader not in self.assignment[partition]:
-                continue  # in the ISR by a move that was dropped (KAFKA-1097): it is not told that it leads (§2.6)
+                continue  # in the ISR by a move that was dropped (KAFKA-1097): no LeaderAndIsr names it leader (§2.6)
             here = [b for *p, b in sorted(self.arriving) if tuple(p) == partition]
             following = [b for b in here if self.arriving[*partition, b] == state.leader]
             brokers = [*self.assignment[partition], *following]
             back = {broker for broker in brokers if broker in self.live - self.silent} - set(state.isr)
-            told = [broker for broker in order.get(partition, ()) if broker in back]
-            joining = [*told, *sorted(back - set(told))]
+            reported = [broker for broker in order.get(partition, ()) if broker in back]
+            joining = [*reported, *sorted(back - set(reported))]
             for broker in joining:
                 self.take_in(partition, broker)
         self.finish_what_can_be()

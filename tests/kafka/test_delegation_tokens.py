@@ -56,10 +56,10 @@ def test_a_token_is_written_in_the_form_of_the_release_and_announced(version: st
         (token,) = c.tokens()
         assert at_ms <= token.issued_ms <= c.now_ms
         assert (token.expires_ms - token.issued_ms, token.ends_ms - token.issued_ms) == (DAY_MS, 7 * DAY_MS)
-        told = (node.data or b"").decode().replace(token_id, "I")
+        reported = (node.data or b"").decode().replace(token_id, "I")
         for number in (token.issued_ms, token.expires_ms, token.ends_ms):
-            told = told.replace(str(number), "T")
-        assert told == fields
+            reported = reported.replace(str(number), "T")
+        assert reported == fields
         change = c.tree.get(f"{paths.TOKEN_CHANGE_PREFIX}0000000000")
         assert change is not None
         assert change.data == token_id.encode()

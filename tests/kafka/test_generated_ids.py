@@ -39,8 +39,8 @@ def test_a_count_that_somebody_else_raised_stops_the_broker() -> None:
         c.restart(1002)
         c.run_for(5)
         assert c.live_brokers == [1001]
-        told = [event for event in c.history if event.what == "cannot start"]
-        assert "generated the id 1003; expected 1002, the next one" in told[0].after
+        reported = [event for event in c.history if event.what == "cannot start"]
+        assert "generated the id 1003; expected 1002, the next one" in reported[0].after
 
 
 def test_ids_are_not_both_given_and_generated() -> None:

@@ -98,7 +98,7 @@ def test_a_state_that_breaks_an_invariant_is_told_by_the_event_that_wrote_it(rig
     assert broken.startswith(said)
     assert rig.monitor.violations[0].event == rig.history[-1]
     rig.set(CONTROLLER_EPOCH, "1")
-    assert len(rig.broken) == 1, "a break is told once"
+    assert len(rig.broken) == 1, "a violation is reported once"
 
 
 @pytest.mark.parametrize(

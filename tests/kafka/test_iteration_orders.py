@@ -55,7 +55,7 @@ def test_a_controller_writes_states_in_the_recorded_order(story: str, release: s
                 act(c, what, *arguments)
             c.run_for(STEP_S)
             written = []
-            for topic, partition, epoch in STATE.findall("\n".join(told.text for told in log.take())):
+            for topic, partition, epoch in STATE.findall("\n".join(reported.text for reported in log.take())):
                 if epochs.get((topic, partition)) != epoch:  # else the leader changed the ISR
                     written.append(f"{topic}-{partition}")
                 epochs[topic, partition] = epoch

@@ -64,22 +64,22 @@ class Story(NamedTuple):
 @cache
 def whole_story(release: str) -> Story:
     """Play the whole story of a release."""
-    told = recorded(release)
+    reported = recorded(release)
     found: dict[str, list[str]] = {}
     events: dict[str, list[Event]] = {}
 
     def compare(step: str) -> None:
-        seen = [str(d) for d in recording.differences(c.server.tree, told.tree(step))]
+        seen = [str(d) for d in recording.differences(c.server.tree, reported.tree(step))]
         found[step] = [d for d in seen if not is_chance(release, step, d)]
 
     def next_controller(step: str) -> None:
-        node = told.tree(step).get(paths.CONTROLLER)
+        node = reported.tree(step).get(paths.CONTROLLER)
         if node is not None:
             c.prefer_controller(json.loads(node.data or "")["brokerid"])
 
-    last = told.tree(told.steps[-1])
+    last = reported.tree(reported.steps[-1])
     cluster_id = json.loads(last["/cluster/id"].data or "")["id"] if "/cluster/id" in last else None
-    port = json.loads(told.tree("a1-boot-broker1")["/brokers/ids/1"].data or "")["port"] - 1
+    port = json.loads(reported.tree("a1-boot-broker1")["/brokers/ids/1"].data or "")["port"] - 1
     with KafkaCluster(
         release, racks=RACKS, config=CONFIG, tick_time_ms=500, base_port=port, cluster_id=cluster_id, boot=False
     ) as c:

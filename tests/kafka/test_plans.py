@@ -93,10 +93,10 @@ class Znodes:
         """Assert that each partition of a plan went through the predicted phases, and no further."""
         layout, rows = what_if.layout, what_if.diff.rows
         for place, name in enumerate(Partitions(layout.topics, layout.topic, layout.partition).at(rows).names()):
-            told, seen = predicted(what_if, place), self.seen[name]
-            assert seen[-1] == told[-1], (name, seen, told)
+            found, seen = predicted(what_if, place), self.seen[name]
+            assert seen[-1] == found[-1], (name, seen, found)
             left = iter(seen)
-            assert all(phase in left for phase in dict.fromkeys(told)), (name, seen, told)
+            assert all(phase in left for phase in dict.fromkeys(found)), (name, seen, found)
             assert self.writes[name] == what_if.phases.at("finished").states.version[place]
 
 
@@ -133,11 +133,11 @@ def test_real_clusters_reassigned_as_predicted(folder: Path) -> None:
                 if part.op == "setData" and part.path.startswith("/brokers/topics/"):
                     znodes.write(part.path, str(part.data).encode())
         znodes.check(what_if)
-        told = what_if.layout_at("finished")
-        assert unpack(told.replicas) == unpack(after.replicas)
-        assert list(map(set, unpack(told.isr))) == list(map(set, unpack(after.isr)))
-        assert told.leader.tolist() == after.leader.tolist()
-        assert told.leader_epoch.tolist() == after.leader_epoch.tolist()
+        found = what_if.layout_at("finished")
+        assert unpack(found.replicas) == unpack(after.replicas)
+        assert list(map(set, unpack(found.isr))) == list(map(set, unpack(after.isr)))
+        assert found.leader.tolist() == after.leader.tolist()
+        assert found.leader_epoch.tolist() == after.leader_epoch.tolist()
 
 
 def layout_now(cluster: KafkaCluster) -> Layout:
@@ -151,11 +151,11 @@ def document(targets: dict[int, list[int]]) -> str:
 
 def predicted(what_if: PlanWhatIf, place: int) -> list[Seen]:
     """Return the predicted state of one partition of a plan after each phase."""
-    told = []
+    found = []
     for _, assignment, states in what_if.phases.phases:
         state = states.one(place)
-        told.append(Seen(unpack(assignment.replicas)[place], state.leader, frozenset(state.isr), state.leader_epoch))
-    return told
+        found.append(Seen(unpack(assignment.replicas)[place], state.leader, frozenset(state.isr), state.leader_epoch))
+    return found
 
 
 Story = tuple[list[list[int]], list[int], dict[int, list[int]]]
@@ -229,12 +229,12 @@ def test_a_cluster_started_from_a_layout_ends_as_predicted(line: str) -> None:
     with KafkaCluster.from_layout(layout, version=line, config=QUICK) as cluster:
         cluster.reassign(text)
         quiet(cluster)
-        after, told = layout_now(cluster), what_if.layout_at("finished")
+        after, found = layout_now(cluster), what_if.layout_at("finished")
         by_name = find_rows(after, Partitions(layout.topics, layout.topic, layout.partition))
-        assert (after.replicas[by_name] == told.replicas).all()
-        assert (after.leader[by_name] == told.leader).all()
-        assert (after.leader_epoch[by_name] == told.leader_epoch).all()
-        assert (np.sort(after.isr[by_name]) == np.sort(told.isr)).all()
+        assert (after.replicas[by_name] == found.replicas).all()
+        assert (after.leader[by_name] == found.leader).all()
+        assert (after.leader_epoch[by_name] == found.leader_epoch).all()
+        assert (np.sort(after.isr[by_name]) == np.sort(found.isr)).all()
 
 
 @pytest.mark.parametrize(

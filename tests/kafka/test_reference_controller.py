@@ -246,7 +246,7 @@ class Both:
         if topic is None or busy or self.cluster.controller is None or (topic, 0) not in self.reference.states:
             return
         if self.reference.version < (0, 8, 1):
-            return  # a replica outside of the assignment may then lead without being told: not in the tables
+            return  # a replica outside of the assignment may then lead without a LeaderAndIsr: not in the tables
         partition = topic, 0
         needed = (self.cluster.controller, *self.reference.states[partition].isr)
         broker = next((b for b in brokers if b in self.reference.live and b not in needed), None)
@@ -345,8 +345,8 @@ class Both:
     # -- the comparison
 
     def compare(self, step: Step) -> None:
-        told = [str(event) for event in self.cluster.history][-60:]
-        where = f"{step}\n" + "\n".join(told)
+        reported = [str(event) for event in self.cluster.history][-60:]
+        where = f"{step}\n" + "\n".join(reported)
         seen = {partition: self._seen(partition) for partition in self.reference.states}
         order = {partition: state[1] for partition, state in seen.items()}
         self.reference.catch_up(order, self._passing(order))

@@ -122,8 +122,8 @@ STEPS = [(release, step) for release in RELEASES for step, _ in SecuredStory(rel
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_chroot_is_made_in_a_session_of_its_own(release: str) -> None:
-    told = [(entry.op, entry.path) for entry in SecuredStory(release).transactions["a1-boot-broker1"]]
-    assert told[:4] == [("createSession", ""), ("create", ""), ("closeSession", ""), ("createSession", "")]
+    reported = [(entry.op, entry.path) for entry in SecuredStory(release).transactions["a1-boot-broker1"]]
+    assert reported[:4] == [("createSession", ""), ("create", ""), ("closeSession", ""), ("createSession", "")]
     with SecuredStory(release).empty_cluster() as c:
         seen: list[tuple[str, str]] = []
         c.server.on_transaction.append(

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 TIMEOUT_MS = 6000
 
 
-def _note(told: list[tuple[str, EventType]], path: str, kind: EventType) -> None:
-    told.append((path, kind))
+def _note(reported: list[tuple[str, EventType]], path: str, kind: EventType) -> None:
+    reported.append((path, kind))
 
 
 class World:
@@ -113,14 +113,14 @@ def test_a_lost_request_breaks_the_connection_and_is_retried(world: World) -> No
 
 def test_watches_are_set_again_and_missed_changes_are_delivered_once(world: World) -> None:
     session = world.session
-    told: list[tuple[str, EventType]] = []
+    reported: list[tuple[str, EventType]] = []
     for path in ("/a", "/b", "/gone"):
-        session.data_handlers[path] = partial(_note, told, path)
+        session.data_handlers[path] = partial(_note, reported, path)
 
     async def prepare() -> None:
         await session.call(create_request("/a", b"1"))
         await session.call(create_request("/b", b"1"))
-        told.clear()
+        reported.clear()
         await session.get_data("/a")
         await session.get_data("/b")
         await session.exists("/gone")
@@ -131,22 +131,22 @@ def test_watches_are_set_again_and_missed_changes_are_delivered_once(world: Worl
     world.write_behind("/a", b"2")
     world.network.heal("client", ADDRESS)
     world.sleep(4)
-    assert told == [("/a", EventType.NODE_DATA_CHANGED)]
+    assert reported == [("/a", EventType.NODE_DATA_CHANGED)]
     assert session.connected
 
 
 def test_a_watch_is_set_only_with_a_registered_handler(world: World) -> None:
-    told: list[EventType] = []
+    reported: list[EventType] = []
     world.run(world.session.call(create_request("/a", b"1")))
     world.run(world.session.get_data("/a"))
-    world.session.data_handlers["/a"] = told.append
+    world.session.data_handlers["/a"] = reported.append
     world.write_behind("/a", b"2")
-    assert told == []
+    assert reported == []
     world.run(world.session.get_data("/a"))
     world.write_behind("/a", b"3")
-    assert told == [EventType.NODE_DATA_CHANGED]
+    assert reported == [EventType.NODE_DATA_CHANGED]
     world.write_behind("/a", b"4")
-    assert told == [EventType.NODE_DATA_CHANGED]  # one-shot
+    assert reported == [EventType.NODE_DATA_CHANGED]  # one-shot
 
 
 def test_a_cut_shorter_than_the_timeout_keeps_the_session(world: World) -> None:

@@ -134,7 +134,7 @@ def test_every_part_of_a_transaction_is_compared(change: str) -> None:
         }
         at = 0
         if change in edits:
-            at = next((i for i, told in enumerate(edited) if edits[change][0] in told.text), -1)
+            at = next((i for i, reported in enumerate(edited) if edits[change][0] in reported.text), -1)
         if change == "who":
             edited[at] = edited[at]._replace(who="b3")
         elif change in edits and at >= 0:

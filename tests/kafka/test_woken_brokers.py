@@ -86,8 +86,8 @@ def test_a_woken_leader_tries_to_shrink_isrs_up_to_1_0(line: str, tries: bool) -
         log.take()
         c.resume(3)
         c.run_for(3)
-        failed = [told for told in log.take() if told.who == "b3" and "BadVersion" in told.text]
-        assert sorted(told.paths[0].split("/")[-2] for told in failed) == (["0", "1"] if tries else [])
-        assert all('"isr":[3]' in told.text for told in failed)
+        failed = [reported for reported in log.take() if reported.who == "b3" and "BadVersion" in reported.text]
+        assert sorted(reported.paths[0].split("/")[-2] for reported in failed) == (["0", "1"] if tries else [])
+        assert all('"isr":[3]' in reported.text for reported in failed)
         quiet(c)
         c.check()

@@ -175,13 +175,13 @@ def test_watches_of_all_sessions_on_one_path_fire_once_each() -> None:
     for sink in sinks:
         sink.received = b""
     links[0].receive(writer.request(2, req.SetData("/watched", b"new", -1)))
-    told = sinks[-1].received
-    assert watcher.receive_data(told) == [WatchedEvent(EventType.NODE_DATA_CHANGED, "/watched", host.server.zxid)]
-    assert sinks[0].received.startswith(told), "the event, then the reply to who made it"
-    assert all(sink.received == told for sink in sinks[1:])
+    reported = sinks[-1].received
+    assert watcher.receive_data(reported) == [WatchedEvent(EventType.NODE_DATA_CHANGED, "/watched", host.server.zxid)]
+    assert sinks[0].received.startswith(reported), "the event, then the reply to who made it"
+    assert all(sink.received == reported for sink in sinks[1:])
     host.server.check()
     links[0].receive(writer.request(3, req.SetData("/watched", b"newer", -1)))
-    assert all(sink.received == told for sink in sinks[1:]), "a watch fires once"
+    assert all(sink.received == reported for sink in sinks[1:]), "a watch fires once"
 
 
 def test_a_client_that_never_reads_costs_little_and_hurts_nobody(server: Process) -> None:

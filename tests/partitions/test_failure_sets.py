@@ -56,8 +56,8 @@ def test_invalid_specification_raises(text: str) -> None:
 def test_too_many_sets_raise_with_their_number() -> None:
     brokers = brokers_in_racks(300, 3)
     assert FailureSpec(brokers=3).size(brokers) == 4_455_100
-    told = r"brokers:4 of 300 brokers has 330,791,175 failure sets; expected at most 10,000,000, .*: brokers:4~10000"
-    with pytest.raises(ConfigError, match=told):
+    message = r"brokers:4 of 300 brokers has 330,791,175 failure sets; expected at most 10,000,000, .*: brokers:4~10000"
+    with pytest.raises(ConfigError, match=message):
         FailureSpec(brokers=4).size(brokers)
 
 

@@ -84,14 +84,14 @@ class Operations(RuleBasedStateMachine):
 
     def make(self, change: Change, expected: Callable[[Key], State | None], keys: Iterable[Key]) -> None:
         """Apply a change; it must contain the states before and after of exactly the partitions that are written."""
-        told = {
+        reported = {
             self.table.name(row): (as_state(change.before, place), as_state(change.after, place))
             for place, row in enumerate(change.rows.tolist())
         }
         wanted = {key: (self.states[key], expected(key)) for key in keys}
-        assert told == {key: pair for key, pair in wanted.items() if pair[0] != pair[1]}
+        assert reported == {key: pair for key, pair in wanted.items() if pair[0] != pair[1]}
         before = self.table.apply(change.rows, change.after)
-        assert [as_state(before, place) for place in range(len(change.rows))] == [pair[0] for pair in told.values()]
+        assert [as_state(before, place) for place in range(len(change.rows))] == [pair[0] for pair in reported.values()]
         self.states.update({key: after for key, (_, after) in wanted.items()})
 
     def apply(self, move: Move, expected: dict[Key, tuple[Moving, State | None]]) -> None:

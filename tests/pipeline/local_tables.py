@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def local_tables(plan: Plan) -> dict[str, pa.Table]:
     """The tables beside `failures`, of one slice."""
-    told = pa.Table.from_batches(slice_batches(plan.what_if, plan.specs, 0, plan.sets), schema=slice_schema())
-    _, shares = parts_of_slices(told)
+    reported = pa.Table.from_batches(slice_batches(plan.what_if, plan.specs, 0, plan.sets), schema=slice_schema())
+    _, shares = parts_of_slices(reported)
     tables = things_tables(plan.what_if, [str(spec) for spec in plan.specs], added_up(shares.to_batches()))
     failures = failures_table(read_layout(plan.layout), plan.specs)
     return {**tables, "estimates": estimates_table(failures.to_batches(), plan.populations)}

@@ -120,8 +120,8 @@ class Tree:
         """The controller and the brokers that are registered: which broker, and by which session."""
         for path, node in self.nodes.items():
             if path == "/controller":
-                told = json.loads(node.data or b"")
-                yield "controller", (told if isinstance(told, int) else told["brokerid"], node.owner)
+                reported = json.loads(node.data or b"")
+                yield "controller", (reported if isinstance(reported, int) else reported["brokerid"], node.owner)
             elif re.fullmatch(r"/brokers/ids/\d+", path):
                 yield path, (int(path.rpartition("/")[2]), node.owner)
 

@@ -86,11 +86,11 @@ class Started:
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
         for place in itertools.count(said):
-            told = self.line(place)
-            assert told is not None, f"it did not answer {line!r}:\n{self.last_lines()}"
-            if told.startswith("done"):
-                return told
-            each(told)
+            reported = self.line(place)
+            assert reported is not None, f"it did not answer {line!r}:\n{self.last_lines()}"
+            if reported.startswith("done"):
+                return reported
+            each(reported)
         raise AssertionError
 
     def kill(self) -> None:

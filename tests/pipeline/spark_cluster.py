@@ -44,7 +44,7 @@ class StandaloneCluster:
         self.masters: list[Started] = []
         self.workers: list[Started] = []
         self.url = ""
-        """What `--master` is told."""
+        """Value of `--master`."""
 
     def __enter__(self) -> Self:
         with self._stack as stack:

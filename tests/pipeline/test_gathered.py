@@ -30,9 +30,9 @@ def test_however_it_comes_in_it_comes_out_worst_first(
     bounds = [0, *sorted(data.draw(st.lists(st.integers(0, sets), max_size=5))), sets]
     whole, pieces = Gathered(tmp_path_factory.mktemp("whole")), Gathered(tmp_path_factory.mktemp("pieces"))
     slices = [slice_batches(what_if, specs, start, stop) for start, stop in pairwise(bounds)]
-    told = [pa.Table.from_batches(batches, schema=slice_schema()) for batches in slices]
-    whole.add(pa.concat_tables(told))
-    for piece in data.draw(st.permutations(told)):
+    reported = [pa.Table.from_batches(batches, schema=slice_schema()) for batches in slices]
+    whole.add(pa.concat_tables(reported))
+    for piece in data.draw(st.permutations(reported)):
         pieces.add(piece)
 
     with pytest.MonkeyPatch.context() as patch:

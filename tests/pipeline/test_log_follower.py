@@ -172,13 +172,13 @@ def test_files_that_were_removed_after_they_were_read_are_not_missed(tmp_path: P
 def test_files_that_were_removed_before_they_were_read_are_told(tmp_path: Path) -> None:
     write(tmp_path, 20, 30)
     for after in (ENTRIES[9][0], ENTRIES[18][0]):
-        told, *rows = read(LogFollower(str(tmp_path)).stretches(after, ENTRIES[29][0], 1 << 20))
+        reported, *rows = read(LogFollower(str(tmp_path)).stretches(after, ENTRIES[29][0], 1 << 20))
         gone = f"transactions 0x{after + 1:x} to 0x{ENTRIES[20][0] - 1:x} are gone: "
-        assert str(told[0]).startswith(gone)
+        assert str(reported[0]).startswith(gone)
         assert rows == whole_log(tmp_path)
     # A batch that was planned before, of which nothing is left.
-    (told,) = read(LogFollower(str(tmp_path)).stretches(ENTRIES[3][0], ENTRIES[9][0], 1 << 20))
-    assert f"to 0x{ENTRIES[9][0]:x} are gone" in str(told[0])
+    (reported,) = read(LogFollower(str(tmp_path)).stretches(ENTRIES[3][0], ENTRIES[9][0], 1 << 20))
+    assert f"to 0x{ENTRIES[9][0]:x} are gone" in str(reported[0])
 
 
 def test_between_two_epochs_only_the_new_one_is_known_to_have_a_gap(tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_between_two_epochs_only_the_new_one_is_known_to_have_a_gap(tmp_path: Pa
     (tmp_path / "log.200000001").write_bytes(LOG_HEADER)
     assert not any(stretch.gone for stretch in follower.stretches(0x100000007, 0x200000009, 1 << 20))
     (tmp_path / "log.200000001").rename(tmp_path / "log.200000005")
-    told = next(stretch.gone for stretch in follower.stretches(0x100000007, 0x200000009, 1 << 20) if stretch.gone)
-    assert told.startswith("transactions 0x200000001 to 0x200000004 are gone")
+    reported = next(stretch.gone for stretch in follower.stretches(0x100000007, 0x200000009, 1 << 20) if stretch.gone)
+    assert reported.startswith("transactions 0x200000001 to 0x200000004 are gone")
 
 
 def test_a_transaction_that_two_files_have_is_told_by_the_newer(tmp_path: Path) -> None:

@@ -103,9 +103,9 @@ def test_what_was_removed_before_it_was_read_is_told_or_fatal(session: SparkSess
     first.unlink()
     write(folder / "version-2", 20, 30)
     lenient.run()
-    told = [str(row["damage"]) for row in lenient.rows() if row["damage"]]
+    reported = [str(row["damage"]) for row in lenient.rows() if row["damage"]]
     gone = f"transactions 0x{ENTRIES[9][0] + 1:x} to 0x{ENTRIES[20][0] - 1:x} are gone"
-    assert told == [f"{gone}: their files were removed before they were read"]
+    assert reported == [f"{gone}: their files were removed before they were read"]
     assert {row["zxid"] for row in lenient.rows()} - {None} == {zxid for zxid, _ in ENTRIES[:10] + ENTRIES[20:30]}
     with pytest.raises(Exception, match=re.escape(gone)):
         strict.run()

@@ -77,8 +77,8 @@ def start_job(master: str, folder: Path) -> Started:
 def kill_pythons(*above: int) -> Callable[[str], None]:
     """As soon as some tasks are done, kill the Pythons that compute others, until Spark has noticed that one failed."""
 
-    def each(told: str) -> None:
-        at, _, failed = told.removeprefix("at ").rpartition(" failed ")
+    def each(reported: str) -> None:
+        at, _, failed = reported.removeprefix("at ").rpartition(" failed ")
         # A sweep says its share, timelines what they do, and of how many tasks as soon as there are some.
         is_under_way = at.endswith(" tasks") or (at[0].isdigit() and float(at) > 0)
         if is_under_way and failed == "0":
@@ -119,17 +119,17 @@ def test_an_executor_that_loses_its_python_changes_nothing(sweep: Sweep, tmp_pat
 @only_asked_for
 def test_a_sweep_and_timelines_are_the_same_on_every_master(sweep: Sweep, tmp_path: Path) -> None:
     (tmp_path / "cluster").mkdir()
-    told = {}
+    reported = {}
     for name in ("local[1]", "local[2]", "local-cluster[2,1,1024]"):
         with start_job(name, tmp_path / name) as job:
             assert sweep.on(job) == 0
-            told[name] = timelines(job, tmp_path / f"timelines-{name}")
+            reported[name] = timelines(job, tmp_path / f"timelines-{name}")
     with StandaloneCluster(tmp_path / "cluster") as cluster, start_job(cluster.url, tmp_path / "standalone") as job:
         check_that_simzk_was_sent(job)
         assert sweep.on(job) == 0
-        told["standalone"] = timelines(job, tmp_path / "timelines-standalone")
-    for name, tables in told.items():
-        assert tables == told["local[1]"], name
+        reported["standalone"] = timelines(job, tmp_path / "timelines-standalone")
+    for name, tables in reported.items():
+        assert tables == reported["local[1]"], name
 
 
 @patient
@@ -162,9 +162,9 @@ def test_the_other_master_takes_over_and_a_worker_dies(sweep: Sweep, tmp_path: P
         with start_job(cluster.url, tmp_path / "job") as job:
             is_killed = False
 
-            def kill_leader(told: str) -> None:
+            def kill_leader(reported: str) -> None:
                 nonlocal is_killed
-                if not is_killed and float(told.split()[1]) > 0:
+                if not is_killed and float(reported.split()[1]) > 0:
                     is_killed = True
                     cluster.masters[0].kill()
 
@@ -175,9 +175,9 @@ def test_the_other_master_takes_over_and_a_worker_dies(sweep: Sweep, tmp_path: P
             first, second = cluster.workers
             is_killed = False
 
-            def kill_worker(told: str) -> None:
+            def kill_worker(reported: str) -> None:
                 nonlocal is_killed
-                if not is_killed and float(told.split()[1]) > 0:
+                if not is_killed and float(reported.split()[1]) > 0:
                     is_killed = True
                     below = descendants(first.pid)
                     first.kill()

@@ -39,7 +39,7 @@ def test_a_page_of_timelines_says_what_the_tables_say(spark: SparkSession, tmp_p
     for state, column in ((OFFLINE, "offline_s"), (UNDER_REPLICATED, "under_replicated_s")):
         lasted = sum(float(str(count)) for count in tables.counts[state][:-1]) * stretch
         both = 0.0 if state == OFFLINE else sum(row["offline_s"] for row in totals)
-        # What is offline is under-replicated too, and told as the worse of the two.
+        # An offline partition is under-replicated too; the page shows the worse of the two.
         assert lasted + both == pytest.approx(sum(row[column] for row in totals), rel=0.02)
     assert sum(int(str(count)) for count in tables.moves["gained"]) <= found.rows["leadership"]
     assert [str(state) for state in tables.controllers["state"]] == ["broker 1", "broker 2", "broker 3"]

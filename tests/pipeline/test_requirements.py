@@ -30,7 +30,7 @@ def no_java(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     monkeypatch.setenv("PATH", str(path))
 
 
-def told(match: str, *, embedded: bool = True) -> None:
+def reported(match: str, *, embedded: bool = True) -> None:
     with pytest.raises(ConfigError, match=match) as caught:
         require_spark(embedded=embedded)
     assert "\n" not in str(caught.value)
@@ -38,12 +38,12 @@ def told(match: str, *, embedded: bool = True) -> None:
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     no_java(monkeypatch, tmp_path)
-    told(r"Spark needs Java 17 or newer and none is on PATH: install one \(Debian: apt-get install openjdk-17")
+    reported(r"Spark needs Java 17 or newer and none is on PATH: install one \(Debian: apt-get install openjdk-17")
 
 
 def test_a_java_home_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    told(r"Spark needs Java 17 or newer and JAVA_HOME=.* holds none: install one")
+    reported(r"Spark needs Java 17 or newer and JAVA_HOME=.* holds none: install one")
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_a_java_home_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_a_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str, version: int) -> None:
     java = fake_java(tmp_path, says)
     no_java(monkeypatch, java.parent)
-    told(f"Spark needs Java 17 or newer and {java} is Java {version}: install one")
+    reported(f"Spark needs Java 17 or newer and {java} is Java {version}: install one")
 
 
 def test_a_java_that_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     no_java(monkeypatch, fake_java(tmp_path, "segmentation fault").parent)
-    told("does not say its version: install one")
+    reported("does not say its version: install one")
 
 
 @pytest.mark.parametrize(
@@ -77,19 +77,19 @@ def test_a_java_that_will_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 @pytest.mark.parametrize("version", ["3.0.1", "2.1.4"])
 def test_a_pandas_that_pyspark_does_not_accept(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr("pandas.__version__", version)
-    told(r"[Pp]andas.* Type: pip install 'simzk\[spark\]' 'pandas>=2\.2,<3'")
+    reported(r"[Pp]andas.* Type: pip install 'simzk\[spark\]' 'pandas>=2\.2,<3'")
 
 
 @pytest.mark.parametrize("package", ["pyspark", "pandas", "pyarrow"])
 def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.setattr("simzk.pipeline.spark_session.find_spec", lambda name: None if name == package else sys)
-    told(f"Spark needs {package}, which is not installed: pip install 'simzk\\[spark\\]'")
+    reported(f"Spark needs {package}, which is not installed: pip install 'simzk\\[spark\\]'")
 
 
 @pytest.mark.parametrize("version", ["3.5.9", "4.1.4"])
 def test_a_pyspark_that_is_too_old(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr("pyspark.__version__", version)
-    told(rf"PySpark {version} is too old: pip install 'simzk\[spark\]' 'pyspark>=4\.2,<5'")
+    reported(rf"PySpark {version} is too old: pip install 'simzk\[spark\]' 'pyspark>=4\.2,<5'")
 
 
 def test_the_oldest_pyspark_is_the_one_that_is_asked_for() -> None:
@@ -101,11 +101,11 @@ def test_a_java_that_is_a_folder_or_no_program(monkeypatch: pytest.MonkeyPatch, 
     java = tmp_path / "bin" / "java"
     java.mkdir(parents=True)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    told(f"{java} does not say its version")
+    reported(f"{java} does not say its version")
     java.rmdir()
     java.write_bytes(b"\0")
     java.chmod(0o755)
-    told(f"{java} does not say its version")
+    reported(f"{java} does not say its version")
 
 
 def spark_home(folder: Path, version: str) -> None:
@@ -116,9 +116,9 @@ def spark_home(folder: Path, version: str) -> None:
 
 def test_a_spark_home_of_another_version_or_without_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    told(f"SPARK_HOME={tmp_path} contains no Spark: unset SPARK_HOME")
+    reported(f"SPARK_HOME={tmp_path} contains no Spark: unset SPARK_HOME")
     spark_home(tmp_path, "3.5.1-amzn-0")
-    told(rf"SPARK_HOME={tmp_path} is Spark 3\.5\.1-amzn-0, and PySpark is 4\.\d+\.\d+: unset SPARK_HOME")
+    reported(rf"SPARK_HOME={tmp_path} is Spark 3\.5\.1-amzn-0, and PySpark is 4\.\d+\.\d+: unset SPARK_HOME")
 
 
 def test_the_spark_home_of_the_same_version_will_do(
@@ -159,11 +159,11 @@ def test_another_python_for_the_workers(
     for named in (str(python), "python3"):  # by its path, and found on PATH
         monkeypatch.setenv("PYSPARK_PYTHON", named)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-        told(
+        reported(
             f"PYSPARK_PYTHON={named} is {found}, and this is Python {OURS}: "
             f"unset PYSPARK_PYTHON, or export PYSPARK_PYTHON={sys.executable}$"
         )
-        told(f"and this is Python {OURS}: export PYSPARK_PYTHON as a Python {OURS} of the cluster", embedded=False)
+        reported(f"and this is Python {OURS}: export PYSPARK_PYTHON as a Python {OURS} of the cluster", embedded=False)
 
 
 def test_a_python_for_the_workers_that_lacks_what_they_import(
@@ -171,14 +171,14 @@ def test_a_python_for_the_workers_that_lacks_what_they_import(
 ) -> None:
     python = fake_python(tmp_path, f"echo {OURS}; echo 'pandas pyarrow'")
     monkeypatch.setenv("PYSPARK_PYTHON", str(python))
-    told(rf"PYSPARK_PYTHON={python} lacks pandas, pyarrow: {python} -m pip install 'simzk\[spark\]'")
+    reported(rf"PYSPARK_PYTHON={python} lacks pandas, pyarrow: {python} -m pip install 'simzk\[spark\]'")
 
 
 def test_a_python_that_is_not_here_is_the_business_of_a_cluster(
     monkeypatch: pytest.MonkeyPatch, java_that_will_do: None
 ) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/cluster/python")
-    told(f"PYSPARK_PYTHON=/opt/cluster/python is no program: unset PYSPARK_PYTHON, or export .*={sys.executable}")
+    reported(f"PYSPARK_PYTHON=/opt/cluster/python is no program: unset PYSPARK_PYTHON, or export .*={sys.executable}")
     require_spark(embedded=False)
 
 

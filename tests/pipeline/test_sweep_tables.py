@@ -104,21 +104,21 @@ def brute_force(
                 loads[spec, thing].append((number, sum(leads[member] for member in members & left)))
     expected: dict[tuple[str, object], dict[str, object]] = {}
     for key in {**hits, **loads}:
-        told: dict[str, object] = {}
+        figures: dict[str, object] = {}
         in_sets = 0
         for place, figure in ((1, "offline"), (2, "under_min_isr")):
             counts = [(hit[place], -hit[0]) for hit in hits[key]]
             if figure == "offline":
                 in_sets = sum(count > 0 for count, _ in counts) if kind == "topic" else len(counts)
             most, at = max(counts, default=(0, 0))
-            told[figure] = sum(count for count, _ in counts)
-            told[f"{figure}_most"], told[f"{figure}_set"] = most, -at if most else None
+            figures[figure] = sum(count for count, _ in counts)
+            figures[f"{figure}_most"], figures[f"{figure}_set"] = most, -at if most else None
         if kind != "topic":
             heaviest = max(((load, -number) for number, load in loads[key]), default=None)
-            told["leaders_before"] = sum(before[id(one)] in things[key[1]] for one in cluster.rows)
-            told["leaders_most"] = None if heaviest is None else heaviest[0]
-            told["leaders_set"] = None if heaviest is None else -heaviest[1]
-        expected[key] = {"sets": in_sets, **told}
+            figures["leaders_before"] = sum(before[id(one)] in things[key[1]] for one in cluster.rows)
+            figures["leaders_most"] = None if heaviest is None else heaviest[0]
+            figures["leaders_set"] = None if heaviest is None else -heaviest[1]
+        expected[key] = {"sets": in_sets, **figures}
     return expected
 
 
@@ -151,34 +151,40 @@ def test_the_bounds_hold_the_truth_as_often_as_they_say(name: str) -> None:
         (few,) = parse_specs("brokers:2~40", seed)
         drawn = [counts[failed.brokers] for failed in few.sets(layout.brokers, 0, 40)]
         squares, hit = sum(count * count for count in drawn), sum(map(bool, drawn))
-        told = estimate(Sums(40, sum(drawn), squares, hit, max(drawn)), len(counts))
-        assert told.mean_low is not None
-        assert told.mean_high is not None
-        within_mean += told.mean_low <= mean <= told.mean_high
-        within_share += told.share_low <= share <= told.share_high
+        figures = estimate(Sums(40, sum(drawn), squares, hit, max(drawn)), len(counts))
+        assert figures.mean_low is not None
+        assert figures.mean_high is not None
+        within_mean += figures.mean_low <= mean <= figures.mean_high
+        within_share += figures.share_low <= share <= figures.share_high
     # Of 400 times 95 % are 380, give or take nine; Wilson's do not know that the sets are finite, and are wider.
     assert 360 <= within_mean <= 400
     assert 370 <= within_share <= 400
 
 
 def test_what_was_never_seen_may_still_be() -> None:
-    told = estimate(Sums(1000, 0, 0, 0, 0), 10**30)
-    assert (told.mean, told.mean_low, told.mean_high, told.share, told.share_low) == (0, None, None, 0, 0)
+    figures = estimate(Sums(1000, 0, 0, 0, 0), 10**30)
+    assert (figures.mean, figures.mean_low, figures.mean_high, figures.share, figures.share_low) == (
+        0,
+        None,
+        None,
+        0,
+        0,
+    )
     # The rule of three: 3 of 1,000, and a little more.
-    assert 0.003 < told.share_high < 0.004
+    assert 0.003 < figures.share_high < 0.004
 
 
 @given(st.lists(st.integers(0, 10**7), min_size=2, max_size=50), st.integers(51, 10**9))
 def test_an_estimate_is_what_statistics_say(counts: list[int], population: int) -> None:
     n, mean = len(counts), sum(counts) / len(counts)
     hit = sum(map(bool, counts))
-    told = estimate(Sums(n, sum(counts), sum(c * c for c in counts), hit, max(counts)), population)
-    assert told.mean == pytest.approx(mean)
-    assert 0 <= told.share_low <= told.share <= told.share_high <= 1
+    figures = estimate(Sums(n, sum(counts), sum(c * c for c in counts), hit, max(counts)), population)
+    assert figures.mean == pytest.approx(mean)
+    assert 0 <= figures.share_low <= figures.share <= figures.share_high <= 1
     deviation = sqrt(sum((count - mean) ** 2 for count in counts) / (n - 1))
     error = 1.96 * deviation / sqrt(n) * sqrt((population - n) / (population - 1))
-    if told.mean_high is not None:
-        assert told.mean_high - mean == pytest.approx(error, rel=1e-3)
+    if figures.mean_high is not None:
+        assert figures.mean_high - mean == pytest.approx(error, rel=1e-3)
     else:
         assert len(set(counts)) == 1
 
@@ -187,8 +193,8 @@ def test_specifications_that_meet_in_one_batch_are_told_apart() -> None:
     layout = generate_layout(brokers_in_racks(6, 3), topics=2, partitions=30, replication_factor=2, seed=3)
     what_if, fail = WhatIf(layout), "brokers:1,brokers:2"
     sets = count_sets(parse_specs(fail), layout.brokers)
-    told = pa.Table.from_batches(slice_batches(what_if, parse_specs(fail), 0, sets), schema=slice_schema())
-    rows = [row for row in told["failure"].to_pylist() if row is not None]
+    figures = pa.Table.from_batches(slice_batches(what_if, parse_specs(fail), 0, sets), schema=slice_schema())
+    rows = [row for row in figures["failure"].to_pylist() if row is not None]
     found = sums_of(pa.Table.from_pylist(rows).to_batches())
     assert (found["brokers:1", "lost"].sets, found["brokers:2", "lost"].sets) == (6, 15)
     table = estimates_table(pa.Table.from_pylist(rows).to_batches(), {"brokers:1": 6, "brokers:2": 15}).to_pylist()

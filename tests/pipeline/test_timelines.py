@@ -146,8 +146,8 @@ def test_partitions_were_as_long_without_a_full_isr_as_their_intervals_say(
 def test_killed_brokers_sessions_expired_and_others_were_closed(log: DataFrame, brokers: list[Row]) -> None:
     ends = {row["session"]: row for row in rows(timelines.sessions_of(log, None))}
     lived = sorted(brokers, key=lambda row: int(str(row["from_zxid"])))
-    told = [(row["broker"], ends[row["session"]]["end"]) for row in lived]
-    assert told == ENDS
+    reported = [(row["broker"], ends[row["session"]]["end"]) for row in lived]
+    assert reported == ENDS
 
 
 def test_who_wrote_states_is_told_by_kind_of_path(log: DataFrame) -> None:

@@ -44,8 +44,8 @@ def table(spark: SparkSession, folder: Path, plain: Timelines) -> Callable[[str]
     assert found.transactions == plain.writers.total()
 
     def rows(name: str) -> Rows:
-        told: Rows = ds.dataset(folder / "out" / name, format="parquet", partitioning="hive").to_table().to_pylist()
-        return told
+        reported: Rows = ds.dataset(folder / "out" / name, format="parquet", partitioning="hive").to_table().to_pylist()
+        return reported
 
     return rows
 
@@ -58,12 +58,12 @@ def merged(rows: Rows, key: Callable[[dict[str, Any]], Any], what: tuple[str, ..
     """Intervals by thing, in order; those that say the same one after the other are one."""
     lines: dict[Any, list[tuple[Any, ...]]] = {}
     for row in sorted(rows, key=lambda row: row["from_zxid"]):
-        told = tuple(tuple(row[name]) if isinstance(row[name], list) else row[name] for name in what)
+        reported = tuple(tuple(row[name]) if isinstance(row[name], list) else row[name] for name in what)
         line = lines.setdefault(key(row), [])
         begun, since = row["from_zxid"], ms(row["from"])
-        if line and line[-1][0] == told and line[-1][2] == row["from_zxid"]:
+        if line and line[-1][0] == reported and line[-1][2] == row["from_zxid"]:
             _, begun, _, since, _ = line.pop()
-        line.append((told, begun, row["until_zxid"], since, ms(row["until"])))
+        line.append((reported, begun, row["until_zxid"], since, ms(row["until"])))
     return lines
 
 

@@ -85,11 +85,11 @@ def test_what_cannot_be_used_is_told_and_left_out(spark: SparkSession, tmp_path:
     said: list[str] = []
     found = run_timelines(spark, plan_timelines(folders, out), said.append)
     assert said[0] == "reading the logs"
-    told = {
+    reported = {
         Path(damage["file"]).name if "log." in damage["file"] else damage["file"]: damage["damage"]
         for damage in found.damages
     }
-    assert {name: text.partition(",")[0] for name, text in told.items()} == {
+    assert {name: text.partition(",")[0] for name, text in reported.items()} == {
         str(tmp_path / "no_logs"): "it contains no log; expected version-2/log.<zxid>",
         str(tmp_path / "nowhere"): "the path does not exist; expected a data directory of ZooKeeper",
         str(
@@ -143,9 +143,9 @@ def test_a_cluster_made_anew_on_the_same_zookeeper_is_no_other(
         assert found.damages == []
         assert "could not be used" not in page
     else:  # nobody saw the first one go
-        (told,) = found.damages
-        assert told["file"] == str(log)
-        assert "their ids are another-cluster-ident0, " in told["damage"]
+        (reported,) = found.damages
+        assert reported["file"] == str(log)
+        assert "their ids are another-cluster-ident0, " in reported["damage"]
         assert f"1 times something could not be used, first {log}: it is of another cluster than" in page
 
 

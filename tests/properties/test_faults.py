@@ -236,17 +236,17 @@ class Story:
 
     def play(self, step: tuple[Any, ...]) -> None:
         match step:
-            case ("rule", told):
-                session = None if told["client"] is None else self.world.session_of(told["client"])
-                fault = REQUEST_FAULTS[told["action"]].from_parameter(PARAMETERS.get(told["action"], ""))
+            case ("rule", reported):
+                session = None if reported["client"] is None else self.world.session_of(reported["client"])
+                fault = REQUEST_FAULTS[reported["action"]].from_parameter(PARAMETERS.get(reported["action"], ""))
                 self.made.append(
                     self.world.rules.add(
                         fault.resolve(VOCABULARY, ()),
-                        told["operation"],
+                        reported["operation"],
                         session=session,
-                        path=told["path"],
-                        below=told["below"] and told["path"] is not None,
-                        times=told["times"],
+                        path=reported["path"],
+                        below=reported["below"] and reported["path"] is not None,
+                        times=reported["times"],
                     )
                 )
             case ("write" | "read", client, kind, parent):

@@ -34,28 +34,28 @@ RESULTS = st.lists(
 )
 
 
-def result(file: str, seed: int, told: Told) -> Result:
-    failed, events, settled = told
+def result(file: str, seed: int, reported: Told) -> Result:
+    failed, events, settled = reported
     return Result(file, seed, "3.9", failed, "", "", events, settled, None)
 
 
 @given(RESULTS)
-def test_each_figure_is_one_that_was_counted(told: list[Told]) -> None:
-    results = [result("a.toml", seed, one) for seed, one in enumerate(told, start=1)]
+def test_each_figure_is_one_that_was_counted(reported: list[Told]) -> None:
+    results = [result("a.toml", seed, one) for seed, one in enumerate(reported, start=1)]
     rows = {(row.kind, row.name): row for row in outcomes_of(results)}
-    held = [seed for seed, (failed, _, _) in enumerate(told, start=1) if not failed]
+    held = [seed for seed, (failed, _, _) in enumerate(reported, start=1) if not failed]
     assert (("held", "") in rows) == bool(held)
     for (kind, name), row in rows.items():
-        assert row.of == len(told)
+        assert row.of == len(reported)
         if kind == "held":
             assert (row.runs, row.seed) == (len(held), held[0])
         elif kind == "failed":
-            seeds = [seed for seed, (failed, _, _) in enumerate(told, start=1) if name in failed]
+            seeds = [seed for seed, (failed, _, _) in enumerate(reported, start=1) if name in failed]
             assert (row.runs, row.seed, row.most) == (len(seeds), seeds[0], None)
         else:
-            of_run = [events.get(name, 0) for _, events, _ in told]
+            of_run = [events.get(name, 0) for _, events, _ in reported]
             if kind == "settled_ms":
-                of_run = [settled[name] // 1000 for _, _, settled in told if name in settled]
+                of_run = [settled[name] // 1000 for _, _, settled in reported if name in settled]
             assert row.runs == (len(of_run) if kind == "settled_ms" else sum(map(bool, of_run)))
             assert (row.least, row.most) == (min(of_run), max(of_run))
             for share, figure in ((50, row.median), (90, row.p90), (99, row.p99)):

@@ -51,7 +51,7 @@ def tell_of_limits(port: int, secure_port: int) -> dict[str, list[bool]]:
 def tell_of_ports(port: int, secure_port: int, admin_port: int) -> dict[str, Any]:
     """Report the connections that words and commands list, before and after resets."""
     tls = client_tls()
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     with TcpClient(port) as one, TcpClient(port) as two, TcpClient(secure_port, IPV4, tls) as three:
         clients = {"one": one, "two": two, "three": three}
         names = {client.socket.getsockname()[1]: name for name, client in clients.items()}
@@ -73,69 +73,69 @@ def tell_of_ports(port: int, secure_port: int, admin_port: int) -> dict[str, Any
                 for key in ("connections", "secure_connections")
             }
 
-        told["cons"] = listed(word(port, b"cons"))
-        told["cons, securely"] = listed(word(secure_port, b"cons", IPV4, tls))
-        told["stat, securely"] = listed(word(secure_port, b"stat", IPV4, tls))
-        told["commands"] = commanded("connections"), commanded("stats")
-        told["alive"] = re.findall(r"zk_num_alive_connections\t(\d+)", word(port, b"mntr"))
+        reported["cons"] = listed(word(port, b"cons"))
+        reported["cons, securely"] = listed(word(secure_port, b"cons", IPV4, tls))
+        reported["stat, securely"] = listed(word(secure_port, b"stat", IPV4, tls))
+        reported["commands"] = commanded("connections"), commanded("stats")
+        reported["alive"] = re.findall(r"zk_num_alive_connections\t(\d+)", word(port, b"mntr"))
         fetch(admin_port, "/commands/connection_stat_reset")
-        told["after the command"] = commanded("connections")
+        reported["after the command"] = commanded("connections")
         word(secure_port, b"crst", IPV4, tls)
-        told["after the word"] = commanded("connections")
-    return told
+        reported["after the word"] = commanded("connections")
+    return reported
 
 
 def tell_of_both(port: int) -> list[object]:
     """Report the identities of clients on a port for plain text and TLS, and the end of an invalid connection."""
-    told: list[object] = []
+    reported: list[object] = []
     for context in (None, client_tls()):
         with TcpClient(port, IPV4, context) as client:
             client.connect(20_000)
-            told.append(client.ask(req.WhoAmI()).body)
-        told.append(word(port, b"ruok", IPV4, context))
+            reported.append(client.ask(req.WhoAmI()).body)
+        reported.append(word(port, b"ruok", IPV4, context))
     for nonsense in (b"\x16\x03\x01\xff", b"\x15" * 16, b"\x00\x00\x00\x01\x00"):
         with TcpClient(port) as client:
             client.socket.sendall(nonsense)
             client.socket.shutdown(1)
-            told.append(b"ZooKeeper" in client.rest())
-    return told
+            reported.append(b"ZooKeeper" in client.rest())
+    return reported
 
 
 def tell_of_addresses(port: int) -> list[object]:
     """Report the addresses of IPv4 and IPv6 clients on a port of all interfaces."""
-    told: list[object] = []
+    reported: list[object] = []
     for host in (IPV4, IPV6):
         with TcpClient(port, host) as client:
             client.connect(20_000)
-            told.append(client.ask(req.WhoAmI()).body)
+            reported.append(client.ask(req.WhoAmI()).body)
             acl = (req.ACL(31, req.Id("ip", f"{host}/{32 if host == IPV4 else 128}")),)
             path = "/four" if host == IPV4 else "/six"
-            told.append(client.ask(req.Create(path, b"", acl, 0)).error)
-            told += [client.ask(req.GetData(name, False)).error for name in ("/four", "/six")]
+            reported.append(client.ask(req.Create(path, b"", acl, 0)).error)
+            reported += [client.ask(req.GetData(name, False)).error for name in ("/four", "/six")]
             assert client.ask(req.Delete(path, -1)).error == 0
             address = client.socket.getsockname()[:2]
             shown = next(line for line in word(port, b"cons").splitlines() if f":{address[1]}[" in line)
-            told.append(shown.partition(f":{address[1]}[")[0])
-    return told
+            reported.append(shown.partition(f":{address[1]}[")[0])
+    return reported
 
 
 def tell_of_throttle(port: int) -> list[bool]:
     """Request seven sessions in a row, the last one unknown, and report which are accepted."""
-    told = []
+    reported = []
     for at in range(7):
         with TcpClient(port) as client:
-            told.append(asks_for_session(client, 77 if at == 6 else 0))
-    return told
+            reported.append(asks_for_session(client, 77 if at == 6 else 0))
+    return reported
 
 
 def tell_of_large_requests(port: int) -> list[object]:
     """Report the answers to requests of growing length."""
-    told: list[object] = []
+    reported: list[object] = []
     for length in (10, 300, 600, 1200):
         with TcpClient(port) as client:
             client.connect(20_000)
             client.send(req.Create("/" + "x" * length, b"", req.OPEN_ACL, 0))
             answer = client.next()
-            told.append(answer.error if isinstance(answer, Reply) else "closed")
-    told += re.findall(r"zk_large_requests_rejected\t(\d+)", word(port, b"mntr"))
-    return told
+            reported.append(answer.error if isinstance(answer, Reply) else "closed")
+    reported += re.findall(r"zk_large_requests_rejected\t(\d+)", word(port, b"mntr"))
+    return reported

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # What a real server answered when one client with the ephemeral /e watched /e and the missing /zz.
 RECORDED: dict[str, str] = json.loads((Path(__file__).parent / "data" / "admin_3.9.5.json").read_text())
-# Of these a part is told: what the real server counts of parts that are not here, or its JVM's.
+# simzk reports a part of these; the others count parts of the real server that simzk lacks, or its JVM.
 PARTIAL = {"monitor", "environment"}
 
 
@@ -143,14 +143,14 @@ def test_snapshots_come_every_so_often() -> None:
 def test_properties_are_those_of_the_file(tmp_path: Path) -> None:
     text = "dataDir=/x\ntickTime=9\nsome.unknown=1\nzookeeper.other=2\nadmin.serverPort=3\n"
     with served(Settings(admin_port=0, text=text)) as server:
-        told = json.loads(ask(server, "/commands/system_properties")[2])
-    assert {key: value for key, value in told.items() if key.startswith("zookeeper.")} == {
+        reported = json.loads(ask(server, "/commands/system_properties")[2])
+    assert {key: value for key, value in reported.items() if key.startswith("zookeeper.")} == {
         "zookeeper.admin.serverPort": "3",
         "zookeeper.some.unknown": "1",
         "zookeeper.zookeeper.other": "2",
     }
-    assert list(told)[-2:] == ["command", "error"]
-    assert list(told)[:-2] == sorted(list(told)[:-2])
+    assert list(reported)[-2:] == ["command", "error"]
+    assert list(reported)[:-2] == sorted(list(reported)[:-2])
 
 
 def form(value: Any) -> Any:
@@ -231,8 +231,8 @@ def inject(server: Served, target: str) -> str | None:
 
 
 def session_of(server: Served) -> int:
-    told = json.loads(ask(server, "/commands/connections")[2])
-    session_id: int = told["connections"][0]["session_id"]
+    reported = json.loads(ask(server, "/commands/connections")[2])
+    session_id: int = reported["connections"][0]["session_id"]
     return session_id
 
 

@@ -41,22 +41,22 @@ def ask(port: int, target: str, method: str = "GET") -> tuple[int, dict[str, Any
 
 
 def tell(ensemble: ServedEnsemble, server: int, name: str) -> dict[str, Any]:
-    status, told = ask(ensemble.admin_ports[server], f"/commands/{name}")
+    status, reported = ask(ensemble.admin_ports[server], f"/commands/{name}")
     assert status == 200
-    return told
+    return reported
 
 
 def do(ensemble: ServedEnsemble, target: str, *, at: int = 1) -> dict[str, Any]:
     """Post a fault to the AdminServer of a server."""
-    status, told = ask(ensemble.admin_ports[at], f"/faults/{target}", "POST")
-    assert (status, told["error"]) == (200, None)
-    return told
+    status, reported = ask(ensemble.admin_ports[at], f"/faults/{target}", "POST")
+    assert (status, reported["error"]) == (200, None)
+    return reported
 
 
 def states(ensemble: ServedEnsemble, *servers: int) -> list[str]:
     """Return the modes of servers; empty if one serves nobody."""
-    told = [tell(ensemble, server, "server_stats") for server in servers]
-    return [one["server_stats"]["server_state"] if one["error"] is None else "" for one in told]
+    reported = [tell(ensemble, server, "server_stats") for server in servers]
+    return [one["server_stats"]["server_state"] if one["error"] is None else "" for one in reported]
 
 
 def test_each_tells_its_place(ensemble: ServedEnsemble) -> None:
@@ -71,7 +71,7 @@ def test_each_tells_its_place(ensemble: ServedEnsemble) -> None:
         "error": None,
     }
     view = tell(ensemble, 4, "voting_view")["current_config"]
-    assert {server: told["client_address"] for server, told in view.items()} == {
+    assert {server: reported["client_address"] for server, reported in view.items()} == {
         str(server): f"127.0.0.1:{ensemble.ports[server]}" for server in (1, 2, 3)
     }
     assert [observer["sid"] for observer in tell(ensemble, 3, "observers")["observers"]] == [4]
@@ -80,10 +80,10 @@ def test_each_tells_its_place(ensemble: ServedEnsemble) -> None:
 
 
 def test_the_metrics_page_tells_it_too(ensemble: ServedEnsemble) -> None:
-    status, told = ask(ensemble.admin_ports[3], "/metrics")
+    status, reported = ask(ensemble.admin_ports[3], "/metrics")
     assert status == 200
-    assert "\nlearners 3.0\n" in told["text"]
-    assert '\nlearner_handler_qp_time_ms{key="4",quantile="0.99",} NaN\n' in told["text"]
+    assert "\nlearners 3.0\n" in reported["text"]
+    assert '\nlearner_handler_qp_time_ms{key="4",quantile="0.99",} NaN\n' in reported["text"]
 
 
 def test_counts_of_the_history_begin_anew(ensemble: ServedEnsemble) -> None:
@@ -202,9 +202,9 @@ def test_what_befalls_a_session_finds_it_on_any_server(ensemble: ServedEnsemble)
     ],
 )
 def test_what_cannot_be_is_answered_400(ensemble: ServedEnsemble, target: str, said: str) -> None:
-    status, told = ask(ensemble.admin_ports[2], f"/faults/{target}", "POST")
+    status, reported = ask(ensemble.admin_ports[2], f"/faults/{target}", "POST")
     assert status == 400
-    assert said in told["error"]
+    assert said in reported["error"]
 
 
 def test_a_lone_server_has_nothing_of_an_ensemble() -> None:
@@ -218,8 +218,8 @@ def test_a_lone_server_has_nothing_of_an_ensemble() -> None:
             "lag?server=1",
             "move?session=1",
         ):
-            status, told = ask(running.admin_port, f"/faults/{verb}", "POST")
-            assert (status, "single server" in told["error"]) == (400, True)
+            status, reported = ask(running.admin_port, f"/faults/{verb}", "POST")
+            assert (status, "single server" in reported["error"]) == (400, True)
 
 
 def test_the_command_says_where_the_adminservers_are() -> None:
@@ -247,6 +247,6 @@ def test_where_a_file_says_where_clients_connect_only_its_own_server_knows(tmp_p
     with running_ensemble(of_files(files)) as ensemble:
         for server in (1, 2):
             view = tell(ensemble, server, "voting_view")["current_config"]
-            known = {name: told["client_address"] for name, told in view.items()}
+            known = {name: reported["client_address"] for name, reported in view.items()}
             assert known == {"1": "", "2": "", str(server): f"127.0.0.1:{ensemble.ports[server]}"}
         assert tell(ensemble, 1, "initial_configuration")["initial_configuration"] is None

@@ -42,9 +42,9 @@ def ask(server: Served, method: str, target: str) -> tuple[int, dict[str, Any]]:
     connection = http.client.HTTPConnection("127.0.0.1", server.admin_port, timeout=30)
     connection.request(method, target)
     response = connection.getresponse()
-    told = json.loads(response.read())
+    reported = json.loads(response.read())
     connection.close()
-    return response.status, told
+    return response.status, reported
 
 
 def session_of(server: Served) -> int:
@@ -55,17 +55,17 @@ def session_of(server: Served) -> int:
 
 
 def rule(server: Served, target: str) -> int:
-    status, told = ask(server, "POST", f"/faults/{target}")
-    assert (status, told["error"]) == (200, None)
-    number = told["rule"]
+    status, reported = ask(server, "POST", f"/faults/{target}")
+    assert (status, reported["error"]) == (200, None)
+    number = reported["rule"]
     assert isinstance(number, int)
     return number
 
 
 def listed(server: Served) -> list[dict[str, Any]]:
-    status, told = ask(server, "GET", "/faults")
+    status, reported = ask(server, "GET", "/faults")
     assert status == 200
-    rules = told["rules"]
+    rules = reported["rules"]
     assert isinstance(rules, list)
     return rules
 
@@ -169,7 +169,7 @@ def test_a_session_is_paused_at_a_request(server: Served, client: TcpClient) -> 
     ],
 )
 def test_what_cannot_be_is_said(server: Served, target: str, said: str) -> None:
-    status, told = ask(server, "POST", f"/faults/{target}")
+    status, reported = ask(server, "POST", f"/faults/{target}")
     assert status == 400
-    assert said in told["error"]
+    assert said in reported["error"]
     assert listed(server) == []

@@ -138,7 +138,7 @@ def until_waiting(rule: FaultRule) -> None:
     with rule._table.lock:
         if rule.fired:
             return
-        rule._table.on_fired = lambda *told: came(told)
+        rule._table.on_fired = lambda *reported: came(reported)
     came.next()
 
 

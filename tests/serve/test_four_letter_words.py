@@ -25,7 +25,7 @@ def server() -> Iterator[Served]:
 
 
 @pytest.fixture
-def told(server: Served) -> Iterator[Served]:
+def reported(server: Served) -> Iterator[Served]:
     with Clients(server.port):
         yield server
 
@@ -69,19 +69,19 @@ def test_only_what_is_whitelisted_is_answered() -> None:
             assert word(running.port, name.encode()) == said
 
 
-def test_counters_count_and_can_be_reset(told: Served) -> None:
-    assert re.search(r"\nReceived: 9\nSent: 8\nConnections: 3\n", word(told.port, b"srvr"))
-    assert word(told.port, b"srst") == "Server stats reset.\n"
-    assert word(told.port, b"crst") == "Connection stats reset.\n"
-    assert re.search(r"\nReceived: 2\nSent: 0\n", word(told.port, b"srvr"))
-    assert "lop=NA" in word(told.port, b"cons")
+def test_counters_count_and_can_be_reset(reported: Served) -> None:
+    assert re.search(r"\nReceived: 9\nSent: 8\nConnections: 3\n", word(reported.port, b"srvr"))
+    assert word(reported.port, b"srst") == "Server stats reset.\n"
+    assert word(reported.port, b"crst") == "Connection stats reset.\n"
+    assert re.search(r"\nReceived: 2\nSent: 0\n", word(reported.port, b"srvr"))
+    assert "lop=NA" in word(reported.port, b"cons")
 
 
-def test_a_word_is_answered_while_a_client_does_not_read(told: Served) -> None:
-    with TcpClient(told.port) as deaf:
+def test_a_word_is_answered_while_a_client_does_not_read(reported: Served) -> None:
+    with TcpClient(reported.port) as deaf:
         deaf.connect()
         deaf.send(*[req.GetChildren2("/", False)] * 20_000)
-        assert word(told.port, b"ruok") == "imok"
+        assert word(reported.port, b"ruok") == "imok"
 
 
 def test_responses_and_connections_that_clients_end_are_counted() -> None:

@@ -133,9 +133,9 @@ def test_error_pages_are_jettys(server: Served, method: str, target: str, answer
     ],
 )
 def test_error_pages_in_other_forms(server: Served, accept: str, kind: str, body: str) -> None:
-    status, headers, told = fetch(server.admin_port, "/x", headers={"Accept": accept})
+    status, headers, reported = fetch(server.admin_port, "/x", headers={"Accept": accept})
     assert (status, headers["Content-Type"]) == (404, kind)
-    text = re.sub(r"org\.eclipse[\w.$-]+", "S", told.decode())
+    text = re.sub(r"org\.eclipse[\w.$-]+", "S", reported.decode())
     assert text.replace(",\n", ",") == body
 
 
@@ -149,8 +149,8 @@ def test_what_is_no_command_of_a_method_is_a_stumble(server: Served) -> None:
 
 @pytest.mark.parametrize("name", ["/srvr", "srvr/", "srvr/x", "nonsense"])
 def test_a_name_is_taken_as_it_is(server: Served, name: str) -> None:
-    told = fetch(server.admin_port, f"/commands/{name}")[2].decode()
-    assert told == f'{{\n  "command" : "{name}",\n  "error" : "Unknown command: {name}"\n}}'
+    reported = fetch(server.admin_port, f"/commands/{name}")[2].decode()
+    assert reported == f'{{\n  "command" : "{name}",\n  "error" : "Unknown command: {name}"\n}}'
 
 
 def test_a_silent_connection_is_closed() -> None:

@@ -62,10 +62,10 @@ def test_a_store_is_known_by_its_bytes(tmp_path: Path) -> None:
     ],
 )
 def test_a_store_that_cannot_be_used_is_told(name: str, password: str, says: str) -> None:
-    with pytest.raises(simzk.ConfigError) as told:
+    with pytest.raises(simzk.ConfigError) as reported:
         Tls(FILES / name, client_auth="none", password=password).context()
-    assert str(told.value).startswith(f"{FILES / name}: ")
-    assert says in str(told.value)
+    assert str(reported.value).startswith(f"{FILES / name}: ")
+    assert says in str(reported.value)
 
 
 def test_a_file_of_another_format_is_told() -> None:

@@ -37,23 +37,23 @@ def server() -> Iterator[Served]:
 
 def families(text: str) -> dict[str, dict[str, Any]]:
     """Return the families of a page in the form of the recording."""
-    told: dict[str, dict[str, Any]] = {}
+    reported: dict[str, dict[str, Any]] = {}
     name = ""
     for line in text.splitlines():
         if line.startswith("# HELP "):
             _, _, name, about = line.split(" ", 3)
-            told[name] = {"help": about, "samples": []}
+            reported[name] = {"help": about, "samples": []}
         elif line.startswith("# TYPE "):
-            told[name]["type"] = line.split(" ")[3]
+            reported[name]["type"] = line.split(" ")[3]
         else:
             found = LINE.fullmatch(line)
             assert found is not None, line
             labels = dict(re.findall(r'(\w+)="([^"]*)"', found[2] or ""))
             quantiles = [labels["quantile"]] if "quantile" in labels else []
             sample = [found[1], sorted(labels), quantiles]
-            if sample not in told[name]["samples"]:
-                told[name]["samples"].append(sample)
-    return told
+            if sample not in reported[name]["samples"]:
+                reported[name]["samples"].append(sample)
+    return reported
 
 
 def test_every_family_is_told_as_by_a_real_server(server: Served) -> None:
@@ -62,14 +62,14 @@ def test_every_family_is_told_as_by_a_real_server(server: Served) -> None:
         client.ask(req.Create("/a", b"", req.OPEN_ACL, 0))
     status, headers, body = fetch(server.metrics_port, "/metrics")
     assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
-    told = families(body.decode())
-    assert told.keys() == RECORDED.keys()
+    reported = families(body.decode())
+    assert reported.keys() == RECORDED.keys()
     for name, recorded in RECORDED.items():
-        assert (told[name]["type"], told[name]["help"]) == (recorded["type"], recorded["help"])
+        assert (reported[name]["type"], reported[name]["help"]) == (recorded["type"], recorded["help"])
         if UNTOLD.match(name):
             assert all(sample[1] for sample in recorded["samples"]) or name.startswith("jvm_")
         else:
-            assert sorted(told[name]["samples"]) == recorded["samples"], name
+            assert sorted(reported[name]["samples"]) == recorded["samples"], name
 
 
 def test_numbers_are_the_servers(server: Served) -> None:
@@ -117,20 +117,20 @@ def test_mntr_and_the_command_tell_them_in_that_form(server: Served) -> None:
         client.ask(req.Create("/a", b"", req.OPEN_ACL, 0))
     lines = word(server.port, b"mntr").splitlines()
     assert [line.partition("\t")[0] for line in lines[:2]] == ["zk_version", "zk_server_state"]
-    told = dict(line.removeprefix("zk_").split("\t") for line in lines)
-    assert told['fsynctime{quantile="0.5"}'] == "NaN"
-    assert (told["znode_count"], told["updatelatency_count"]) == ("6.0", "2.0")
-    assert any(key.startswith('jvm_info{version="') and key.endswith('"}') for key in told)
+    reported = dict(line.removeprefix("zk_").split("\t") for line in lines)
+    assert reported['fsynctime{quantile="0.5"}'] == "NaN"
+    assert (reported["znode_count"], reported["updatelatency_count"]) == ("6.0", "2.0")
+    assert any(key.startswith('jvm_info{version="') and key.endswith('"}') for key in reported)
     body = fetch(server.admin_port, "/commands/monitor")[2].decode()
     assert '\n  "znode_count" : 6.0,\n' in body
     assert '\n  "fsynctime{quantile=\\"0.5\\"}" : "NaN",\n' in body
-    assert json.loads(body).keys() == told.keys() | {"command", "error"}
+    assert json.loads(body).keys() == reported.keys() | {"command", "error"}
 
 
 def test_nothing_is_counted_where_nobody_asks() -> None:
     with served(Settings(admin_port=0, counts=False)) as server:
-        told = word(server.port, b"mntr").splitlines()
-        assert [line.partition("\t")[0] for line in told] == ["zk_version", "zk_server_state"]
+        reported = word(server.port, b"mntr").splitlines()
+        assert [line.partition("\t")[0] for line in reported] == ["zk_version", "zk_server_state"]
         body = json.loads(fetch(server.admin_port, "/commands/monitor")[2])
         assert list(body) == ["version", "server_state", "command", "error"]
 
@@ -180,5 +180,5 @@ def test_a_zoo_cfg_opens_the_port(tmp_path: Path) -> None:
 def test_each_server_of_an_ensemble_has_its_own() -> None:
     with served_ensemble(Settings(metrics=Metrics("127.0.0.1", 0))) as ensemble:
         ports = [port_of(metrics) for metrics in ensemble.tcp.metrics.values()]
-        told = [fetch(port, "/metrics")[2].decode() for port in ports]
-        assert ["\nlearners 2.0\n" in text for text in told].count(True) == 1
+        reported = [fetch(port, "/metrics")[2].decode() for port in ports]
+        assert ["\nlearners 2.0\n" in text for text in reported].count(True) == 1

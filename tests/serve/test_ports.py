@@ -29,10 +29,10 @@ SECURED = ServerConfig(x509=True)
 def test_an_open_port_takes_both_kinds_of_addresses(address: str) -> None:
     with served(Settings(address=address, admin_port=0, admin_address=address)) as server:
         assert server.tcp.name == f"0.0.0.0:{server.port}"
-        told = port_stories.tell_of_addresses(server.port)
-        assert told[:2] == [[ClientInfo("ip", "127.0.0.1")], 0]
-        assert told[5:7] == [[ClientInfo("ip", "0:0:0:0:0:0:0:1")], 0]
-        assert (told[4], told[9]) == (" /127.0.0.1", " /[0:0:0:0:0:0:0:1]")
+        report = port_stories.tell_of_addresses(server.port)
+        assert report[:2] == [[ClientInfo("ip", "127.0.0.1")], 0]
+        assert report[5:7] == [[ClientInfo("ip", "0:0:0:0:0:0:0:1")], 0]
+        assert (report[4], report[9]) == (" /127.0.0.1", " /[0:0:0:0:0:0:0:1]")
         for host in (IPV4, IPV6):
             connection = http.client.HTTPConnection(host, server.admin_port)
             connection.request("GET", "/commands/ruok")
@@ -53,11 +53,14 @@ def test_a_taken_port_is_taken_on_every_interface() -> None:
 def test_connections_are_listed_and_counted_by_port() -> None:
     settings = Settings(tls=TLS, secure_port=0, admin_port=0, max_connections_per_address=9, server=SECURED)
     with served(settings) as server:
-        told = port_stories.tell_of_ports(server.port, server.tcp.secure_port, server.admin_port)
-    assert told["cons"] == [("one", 2), ("two", 2)]
-    assert told["cons, securely"] == told["stat, securely"] == [("three", 2)]
-    assert told["commands"][0] == {"connections": told["cons"], "secure_connections": told["cons, securely"]}
-    assert told["alive"] == ["4"]
+        report = port_stories.tell_of_ports(server.port, server.tcp.secure_port, server.admin_port)
+    assert report["cons"] == [("one", 2), ("two", 2)]
+    assert report["cons, securely"] == report["stat, securely"] == [("three", 2)]
+    assert report["commands"][0] == {
+        "connections": report["cons"],
+        "secure_connections": report["cons, securely"],
+    }
+    assert report["alive"] == ["4"]
     with served(settings._replace(max_connections_per_address=2)) as server:
         let_in = port_stories.tell_of_limits(server.port, server.tcp.secure_port)
     assert let_in == {"plain": [True, True, False], "secure": [True, True, False]}

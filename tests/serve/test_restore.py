@@ -136,9 +136,9 @@ def test_what_was_restored_survives(tmp_path: Path) -> None:
 
 
 def test_an_address_may_be_told_by_a_proxy() -> None:
-    told = {"Authorization": "ip", "X-Forwarded-For": "10.1.2.3, 127.0.0.1"}
+    reported = {"Authorization": "ip", "X-Forwarded-For": "10.1.2.3, 127.0.0.1"}
     for believes, status in ((True, 403), (False, 200)):
         with served(Settings(admin_port=0, trusts_forwarded_for=believes)) as server, TcpClient(server.port) as client:
             client.connect()
             client.ask(req.SetACL("/", (req.ACL(31, req.Id("ip", "127.0.0.1")),), -1))
-            assert fetch(server.admin_port, "/commands/snapshot", headers=told)[0] == status
+            assert fetch(server.admin_port, "/commands/snapshot", headers=reported)[0] == status

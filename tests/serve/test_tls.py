@@ -128,9 +128,9 @@ def test_without_tls_nobody_can_be_named_by_a_certificate() -> None:
 )
 def test_a_file_that_cannot_be_used_is_told(certificate: str, key: str, password: str | None, says: str) -> None:
     tls = Tls(FILES / certificate, FILES / key, FILES / "authority.pem", password=password)
-    with pytest.raises(simzk.ConfigError) as told:
+    with pytest.raises(simzk.ConfigError) as reported:
         simzk.ZooKeeperServer(tls=tls)
-    assert says in str(told.value)
+    assert says in str(reported.value)
 
 
 def test_a_key_with_its_password_is_taken() -> None:
@@ -186,9 +186,9 @@ def test_only_a_secure_port() -> None:
     ],
 )
 def test_a_zoo_cfg_that_cannot_be_is_told(line: str, says: str) -> None:
-    with pytest.raises(simzk.ConfigError) as told:
+    with pytest.raises(simzk.ConfigError) as reported:
         parse_zoo_cfg(f"dataDir=/z\nsecureClientPort=2281\n{line}\n")
-    assert says in str(told.value)
+    assert says in str(reported.value)
 
 
 def test_a_subject_is_written_as_java_writes_it() -> None:
@@ -236,6 +236,6 @@ def test_protocols_and_ciphers_are_those_of_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_what_tls_cannot_do_is_told(tls: Tls, says: str) -> None:
-    with pytest.raises(simzk.ConfigError) as told:
+    with pytest.raises(simzk.ConfigError) as reported:
         tls.context()
-    assert says in str(told.value)
+    assert says in str(reported.value)

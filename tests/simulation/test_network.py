@@ -1,4 +1,4 @@
-"""Links: in order, and broken exactly as told."""
+"""Links keep the order of messages, and fail exactly as the fault plan says."""
 
 from __future__ import annotations
 

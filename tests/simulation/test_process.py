@@ -102,26 +102,26 @@ def test_gather_returns_all_in_order_and_the_first_failure(scheduler: Scheduler,
 
 
 def test_kill_closes_coroutines_and_nothing_runs_after(scheduler: Scheduler, process: Process) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     async def work() -> None:
         try:
             await process.sleep(1_000)
-            told.append("ran on")
+            reported.append("ran on")
         finally:
-            told.append("closed")
+            reported.append("closed")
 
     task = process.spawn(work())
-    process.call_later(1_000, lambda: told.append("timer"))
+    process.call_later(1_000, lambda: reported.append("timer"))
     scheduler.run_until(500)
-    process.deliver(lambda: told.append("mail"))
+    process.deliver(lambda: reported.append("mail"))
     process.kill()
     process.check()
-    process.deliver(lambda: told.append("mail to the dead"))
+    process.deliver(lambda: reported.append("mail to the dead"))
     late = process.spawn(result_of(1))
-    timer = process.call_later(1, lambda: told.append("timer of the dead"))
+    timer = process.call_later(1, lambda: reported.append("timer of the dead"))
     scheduler.run_until(5_000)
-    assert told == ["closed"]
+    assert reported == ["closed"]
     assert not timer.active
     for dead in (task, late):
         with pytest.raises(CancelledError, match="was cancelled"):
@@ -129,17 +129,17 @@ def test_kill_closes_coroutines_and_nothing_runs_after(scheduler: Scheduler, pro
 
 
 def test_a_process_that_kills_itself_stops_at_its_next_await(scheduler: Scheduler, process: Process) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     async def work() -> None:
         process.kill()
-        told.append("last words")
+        reported.append("last words")
         await process.sleep(1)
-        told.append("a ghost")
+        reported.append("a ghost")
 
     process.spawn(work())
     scheduler.run_until(10)
-    assert told == ["last words"]
+    assert reported == ["last words"]
     process.check()
 
 

@@ -259,7 +259,7 @@ def test_a_dropped_write_that_is_applied_twice_is_noticed(live: Live) -> None:
 
 def test_a_dropped_request_that_is_said_to_have_been_done_is_noticed(live: Live) -> None:
     writer, others = live.clients[0], live.clients[1:]
-    told = [client.set("/a", b"done") for client in others][-1]
+    reported = [client.set("/a", b"done") for client in others][-1]
     live.server.faults.drop_request("set", client=writer.client)
     with pytest.raises(ConnectionLoss):
         writer.set("/a", b"lost")
@@ -268,8 +268,8 @@ def test_a_dropped_request_that_is_said_to_have_been_done_is_noticed(live: Live)
     assert live.violation() is None
     history = live.recorder.history()
     (at,) = (at for at, operation in enumerate(history) if operation.returned_at is None)
-    assert isinstance(told.body, tuple)
-    claimed = told._replace(body=(told.body[0] + 1, *told.body[1:]))  # of the next version, and as long
+    assert isinstance(reported.body, tuple)
+    claimed = reported._replace(body=(reported.body[0] + 1, *reported.body[1:]))  # of the next version, and as long
     history[at] = history[at]._replace(returned_at=history[at].called_at + 1, result=claimed)
     assert find_violation(TreeModel(START), history[:-1]) is None, "until somebody reads"
     assert find_violation(TreeModel(START), history) is not None

@@ -37,9 +37,9 @@ def write(name: str, transcript: Transcript) -> None:
 
 def read(path: Path) -> Transcript:
     """The transcript in a file."""
-    told = json.loads(path.read_text())
+    reported = json.loads(path.read_text())
     connections = [
         Streams(**{way: base64.b64decode(data, validate=True) for way, data in streams.items()})
-        for streams in told["connections"]
+        for streams in reported["connections"]
     ]
-    return Transcript(told["client"], told["server"], connections)
+    return Transcript(reported["client"], reported["server"], connections)

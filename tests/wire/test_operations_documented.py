@@ -54,20 +54,20 @@ def test_a_row_says_name_kind_and_permission(operation: Operation) -> None:
 )
 def test_the_table_of_permissions_says_the_same(operation: Operation) -> None:
     name = operation.request.__name__.lower()
-    told = [
+    reported = [
         need
         for names, need in table("# 4. ACL and auth")
         for pattern in names.lower().split(", ")
         if re.fullmatch(pattern.replace("*", r"\w*"), name)
     ]
     if operation.permission:
-        (need,) = told
+        (need,) = reported
         found = re.match(r"(\w+)(?: or (\w+))?(?: @ \W*(\w+)(?:/(\w+))?)?", need)
         assert found is not None
         assert sum(BITS[word] for word in found.groups()[:2] if word) == operation.permission
         assert (found[4] or found[3] or "node") == operation.place
     else:
-        assert told in ([], ["none"])
+        assert reported in ([], ["none"])
 
 
 def test_what_faults_must_be_told_to_mean_is_documented() -> None:

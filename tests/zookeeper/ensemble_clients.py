@@ -33,7 +33,7 @@ class Client:
         self.member: Member | None = None
         self.session: ConnectResponse | None = None
         self.zxid = 0
-        self.told: list[Outgoing] = []
+        self.received: list[Outgoing] = []
         self.asked: dict[int, Asked] = {}
         self.written = NOTHING  # the last write of its own that was acknowledged
         self.synced = NOTHING  # what every later read must show
@@ -71,17 +71,19 @@ class Client:
 
     def reply_to(self, xid: int) -> Reply | None:
         """The reply to a request, or None as long as there is none."""
-        return next((told for told in self.told if isinstance(told, Reply) and told.xid == xid), None)
+        return next(
+            (reported for reported in self.received if isinstance(reported, Reply) and reported.xid == xid), None
+        )
 
     @property
     def events(self) -> list[WatchedEvent]:
-        return [told for told in self.told if isinstance(told, WatchedEvent)]
+        return [reported for reported in self.received if isinstance(reported, WatchedEvent)]
 
     def hear(self, connection: Connection, outgoing: list[Outgoing]) -> None:
         """Process a message of the server; ignore messages of earlier connections."""
         if connection is not self.connection:
             return
-        self.told += outgoing
+        self.received += outgoing
         for message in outgoing:
             match message:
                 case ConnectResponse(session_id=0):

@@ -105,7 +105,7 @@ def test_a_client_that_has_seen_more_than_a_server_is_not_served_there() -> None
     ensemble.lag(FOLLOWER, 0, lag_ms=100)
     answer(client, create("/a"), 10)
     client.connect(FOLLOWER, 10)
-    assert isinstance(client.told[-1], Closed)
+    assert isinstance(client.received[-1], Closed)
     client.connect(OTHER, 10)
     assert error(client, GET, 10) == 0
 
@@ -116,7 +116,7 @@ def test_a_new_session_on_a_lagging_follower_is_greeted_when_it_is_known_there()
     client = Client(ensemble)
     client.connect(FOLLOWER, 0)
     made = client.ask(create("/a", 1), 0)
-    assert not client.told
+    assert not client.received
     ensemble.tick(100)
     deliver(ensemble)
     assert client.session is not None
@@ -157,10 +157,10 @@ def test_an_outage_lasts_as_long_as_it_was_asked_to() -> None:
     client = connected(ensemble, FOLLOWER)
     ensemble.stop(LEADER, 100, outage_ms=1000)
     deliver(ensemble)
-    assert isinstance(client.told[-1], Closed)
+    assert isinstance(client.received[-1], Closed)
     assert [member.role for member in ensemble.members.values()] == [Role.LOOKING, Role.LOOKING, Role.DOWN]
     client.connect(OTHER, 100)
-    assert isinstance(client.told[-1], Closed)
+    assert isinstance(client.received[-1], Closed)
     assert ensemble.next_deadline_ms() == 1100
     ensemble.tick(1099)
     assert ensemble.leading is None
@@ -179,7 +179,7 @@ def test_the_leader_decides_who_expires_by_what_all_servers_hear() -> None:
         deliver(ensemble)
         talks.ask(req.GetData("/talks", False), now_ms)
     assert talks.is_connected
-    assert isinstance(silent.told[-1], Closed)
+    assert isinstance(silent.received[-1], Closed)
     for member in ensemble.members.values():
         assert "/talks" in member.tree
         assert "/silent" not in member.tree
@@ -201,7 +201,7 @@ def test_one_that_is_cut_off_drops_its_clients_and_has_all_when_it_is_back() -> 
     cut_off, client = connected(ensemble, LEADER), connected(ensemble, FOLLOWER)
     ensemble.cut(LEADER, now_ms=0)
     deliver(ensemble)
-    assert isinstance(cut_off.told[-1], Closed)
+    assert isinstance(cut_off.received[-1], Closed)
     assert ensemble.leading is ensemble.members[OTHER]
     client.connect(FOLLOWER, 0)
     assert error(client, create("/meanwhile")) == 0
@@ -251,7 +251,7 @@ def test_a_read_only_server_ends_its_own_sessions_by_its_own_clock() -> None:
     assert 12_000 < deadline_ms <= 14_000
     ensemble.tick(deadline_ms)
     deliver(ensemble)
-    assert isinstance(client.told[-1], Closed)
+    assert isinstance(client.received[-1], Closed)
     ensemble.check()
 
 
@@ -324,7 +324,7 @@ def test_a_local_session_expires_by_its_own_servers_clock_and_without_a_transact
     assert 10_000 < deadline_ms <= 12_000
     ensemble.tick(deadline_ms)
     deliver(ensemble)
-    assert isinstance(client.told[-1], Closed)
+    assert isinstance(client.received[-1], Closed)
     assert ensemble.history.end == 0
     ensemble.check()
 
@@ -338,13 +338,13 @@ def test_a_local_session_that_becomes_global_waits_where_its_server_lags() -> No
     client.ask(GET, 10)
     client.ask(req.CloseSession(), 10)
     deliver(ensemble)
-    assert len(client.told) == 1
+    assert len(client.received) == 1
     assert [record.record.__class__.__name__ for record in map(ensemble.history.__getitem__, range(3))] == [
         *("CreateSessionTxn", "CreateTxn", "CloseSessionTxn")
     ]
     ensemble.tick(110)
     deliver(ensemble)
-    assert [told.zxid & 0xFF for told in client.told[1:4] if isinstance(told, Reply)] == [2, 2, 3]
+    assert [reported.zxid & 0xFF for reported in client.received[1:4] if isinstance(reported, Reply)] == [2, 2, 3]
     ensemble.check()
 
 
@@ -367,7 +367,7 @@ def test_a_session_asked_for_where_there_is_one_is_a_transaction_of_the_leader()
         client = connected(ensemble, server)
         zxid = ensemble.members[LEADER].zxid
         client.ask(req.CreateSession(7_777), 10)
-        assert client.told[-1] == client.session
+        assert client.received[-1] == client.session
         assert [member.zxid for member in ensemble.members.values()] == [zxid + 1] * 3
         session = ensemble.members[OTHER].sessions.get(client.session.session_id if client.session else 0)
         assert session is not None
@@ -380,6 +380,6 @@ def test_a_local_session_asked_for_again_is_no_transaction() -> None:
     client = connected(ensemble, FOLLOWER)
     zxid = ensemble.members[LEADER].zxid
     client.ask(req.CreateSession(7_777), 10)
-    assert client.told[-1] == client.session
+    assert client.received[-1] == client.session
     assert ensemble.members[LEADER].zxid == zxid
     ensemble.check()

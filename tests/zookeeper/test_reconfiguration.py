@@ -18,7 +18,7 @@ def reconfigure(ensemble: Ensemble, server_id: int, joining: str | None = None, 
     member = ensemble.members[server_id]
     connection = member.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False), 1)
     member.handle(connection, 1, req.Reconfig(joining, leaving, None, -1), 1)
-    reply = next(one for told, messages in member.take_output() if told is connection for one in messages[1:2])
+    reply = next(one for reported, messages in member.take_output() if reported is connection for one in messages[1:2])
     ensemble.check()
     assert isinstance(reply, Reply)
     return reply

@@ -100,12 +100,12 @@ def test_a_reply_that_is_sent_at_once_is_in_no_outbox() -> None:
     refused = server.handle(client.connection, 2, req.Delete("/none", -1), 0, at_once=True)
     assert refused == Reply(2, server.zxid, Code.NO_NODE, None)
     assert server.take_output() == []
-    # Where somebody is to be told of the change, all that there is to send goes one way.
+    # If a watch event has to be sent, all messages go through the output queue.
     other.body(req.GetData("/a", True))
     assert server.handle(client.connection, 3, req.Delete("/a", -1), 0, at_once=True) is None
-    told = dict(server.take_output())
-    assert [event.path for event in told[other.connection] if isinstance(event, WatchedEvent)] == ["/a"]
-    assert told[client.connection] == [Reply(3, server.zxid, 0, None)]
+    reported = dict(server.take_output())
+    assert [event.path for event in reported[other.connection] if isinstance(event, WatchedEvent)] == ["/a"]
+    assert reported[client.connection] == [Reply(3, server.zxid, 0, None)]
 
 
 def test_an_event_of_ones_own_comes_before_the_reply_though_that_could_be_sent_at_once() -> None:

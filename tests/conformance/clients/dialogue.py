@@ -99,7 +99,7 @@ def hold(command: list[str], folder: Path) -> None:
         client.until("waiting")
         changed = f"changed {PATH}"
         if changed not in client.said:
-            client.until(changed)  # told by another of its threads
+            client.until(changed)  # another of the client's threads calls it
         created = {f"created {PATH}/ephemeral", f"created {PATH}/s-0000000001"}
         assert created | {"read one", "refused 2"} <= set(client.said), client.said
         first.end(signal.SIGKILL)

@@ -4,9 +4,9 @@
 
 Rules of this module:
   - the first line on stdout is the port on which servers are asked for; the process ends with its stdin;
-  - who connects sends a line: the path of a zoo.cfg and, behind a tab, that of a JAAS file if there is one; he is told
-    `ok` once the server listens, or why it cannot;
-  - when he closes, his server is stopped, as by a kill: clients are cut off. Then he sees the end of the connection.
+  - a client connects and sends one line: the path of a zoo.cfg and, after a tab, of an optional JAAS file; it receives
+    `ok` once the server listens, or the reason why it does not;
+  - when the client closes, its server stops as if killed: connections are cut. Then the client's connection ends.
 """
 
 from __future__ import annotations

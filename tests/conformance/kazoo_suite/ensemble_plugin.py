@@ -98,9 +98,9 @@ class Ensemble:
         connection = HTTPConnection("127.0.0.1", self.admin_ports[server], timeout=PATIENCE_S)
         connection.request("POST", f"/faults/{what}?server={server}")
         response = connection.getresponse()
-        told = response.read()
+        reported = response.read()
         connection.close()
-        assert (response.status, json.loads(told)["error"]) == (200, None), told
+        assert (response.status, json.loads(reported)["error"]) == (200, None), reported
 
     def close(self) -> None:
         self._process.kill()

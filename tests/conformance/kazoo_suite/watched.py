@@ -27,7 +27,7 @@ TEST_S = 120
 SILENT_S = 240.0
 """Longer than that, so that a test that hangs is named first."""
 LIMITS = ("--timeout", str(TEST_S), "--maxfail", "8")
-"""What a suite's pytest is told: of a server that answers nobody, eight tests are enough."""
+"""Arguments of a suite's pytest: after eight failures, as of a server that does not answer, it stops."""
 WHOLE_S = 1500
 """The limit of the test that runs a suite: eight tests that hang one after another, and the rest of a slow suite."""
 LAST_WORDS_S = 10.0
@@ -54,34 +54,34 @@ def run_watched(
             command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
         )
         assert process.stdout is not None
-        told: list[bytes] = []
+        reported: list[bytes] = []
         try:
             with process.stdout as stdout:
-                ended = _read(stdout.fileno(), told, silent_s)
+                ended = _read(stdout.fileno(), reported, silent_s)
                 if not ended:
                     os.killpg(process.pid, signal.SIGABRT)
-                    _read(stdout.fileno(), told, LAST_WORDS_S)
+                    _read(stdout.fileno(), reported, LAST_WORDS_S)
             process.wait(silent_s)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         stderr.seek(0)
-        printed, complained = _text(told), _text([stderr.read()])
+        printed, complained = _text(reported), _text([stderr.read()])
     if not ended:
         raise SilentError(f"nothing was printed for {silent_s:g} s after:\n{printed}\nstacks:\n{complained}")
     return subprocess.CompletedProcess(command, process.returncode, printed, complained)
 
 
-def _read(descriptor: int, told: list[bytes], silent_s: float) -> bool:
+def _read(descriptor: int, reported: list[bytes], silent_s: float) -> bool:
     """Read to the end; False when nothing came for `silent_s`."""
     while select.select([descriptor], [], [], silent_s)[0]:
         chunk = os.read(descriptor, CHUNK_BYTES)
         if not chunk:
             return True
-        told.append(chunk)
+        reported.append(chunk)
     return False
 
 
-def _text(told: Sequence[bytes]) -> str:
-    return b"".join(told).decode(errors="replace")
+def _text(reported: Sequence[bytes]) -> str:
+    return b"".join(reported).decode(errors="replace")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 BROKERS = (1, 2, 3)
 LOOK_S = 0.05
-# What the real ZooKeeper of the recording was told; the sessions of Kafka's tools ask for more than 20 ticks.
+# Settings of the recording's real ZooKeeper; sessions of Kafka's tools request more than 20 ticks.
 ZOO_CFG = """\
 tickTime=500
 maxSessionTimeout=60000
@@ -177,9 +177,9 @@ class RealCluster(Tools):
         asked = urllib.parse.urlencode(query)
         request = urllib.request.Request(f"{self._admin}/faults/{verb}?{asked}", method="POST")
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-            told: dict[str, object] = json.load(answer)
-        assert told["error"] is None, told
-        return told
+            reported: dict[str, object] = json.load(answer)
+        assert reported["error"] is None, reported
+        return reported
 
     @contextlib.contextmanager
     def kept_from(self, path: str, brokers: Iterable[int]) -> Iterator[None]:

@@ -105,25 +105,25 @@ def differences(
         recorded: the tree on a real ZooKeeper.
         number: the release that wrote both.
     """
-    told = []
+    reported = []
     for path in sorted(found.keys() | recorded.keys()):
         exempt = frozenset[str]().union(*(row.fields for row in EXEMPT if row.path.fullmatch(path)))
         ours, theirs = found.get(path), recorded.get(path)
         if ours is None or theirs is None:
             if "exists" not in exempt:
-                told.append(f"{path}: {'absent' if ours is None else 'there'}, and it was not so in the recording")
+                reported.append(f"{path}: {'absent' if ours is None else 'there'}, and it was not so in the recording")
             continue
         if number < _NO_REJOINING and _STATE.fullmatch(path):
             ours, theirs = _less_the_dead(ours, found), _less_the_dead(theirs, recorded)
             ours = _less_rejoinings(ours, theirs)
         fields = {**ours._asdict(), "data": _masked(path, ours.data)}
         wanted = {**theirs._asdict(), "data": _masked(path, theirs.data)}
-        told.extend(
+        reported.extend(
             f"{path}: {name} is {fields[name]!r}, recorded was {wanted[name]!r}"
             for name in fields.keys() - exempt
             if fields[name] != wanted[name]
         )
-    return told
+    return reported
 
 
 def _less_the_dead(state: RecordedZnode, tree: Mapping[str, RecordedZnode]) -> RecordedZnode:

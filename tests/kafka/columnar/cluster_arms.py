@@ -107,7 +107,7 @@ class Arms:
 
     Attributes:
         batches: the batches that came to each cluster's server.
-        heard: the transactions that somebody who listened was told of.
+        heard: the transactions that a subscribed observer received.
     """
 
     def __init__(

@@ -55,8 +55,8 @@ class Arm:
         self.server = Server(now_ms=START_MS)
         self.topics: ColumnarTopics = load_layout(self.server, LAYOUT, kafka_version("3.9"), START_MS)
         self.history: list[Transaction] = []
-        self.told = History(Scheduler(seed=1))
-        observer = Observer(self.told, self.server.tree, str, topics=self.topics)
+        self.reported = History(Scheduler(seed=1))
+        observer = Observer(self.reported, self.server.tree, str, topics=self.topics)
         self.server.on_transaction.add(observer.observe, observer.observe_batch)
         if listened:
             self.server.on_transaction.append(self.history.append)
@@ -193,7 +193,7 @@ def assert_equal(ours: Arm, theirs: Arm) -> None:
     ours.server.check()
     assert ours.server.zxid == theirs.server.zxid
     assert ours.history == theirs.history
-    assert list(ours.told) == list(theirs.told)
+    assert list(ours.reported) == list(theirs.reported)
     assert ours.said() == theirs.said()
     for (path, node), (expected_path, expected) in zip(ours.server.tree.walk(), theirs.server.tree.walk(), strict=True):
         assert (path, node.data, node.acl, node.stat()) == (

@@ -135,11 +135,11 @@ def watch(cluster: Cluster, client: KazooClient, failed: int, others: list[int])
     table = cluster.topics.table
     held = table.rows_with_replica(failed)[:40].tolist()
     events: list[WatchedEvent] = []
-    told = threading.Semaphore(0)
+    reported = threading.Semaphore(0)
 
     def note(event: WatchedEvent) -> None:
         events.append(event)
-        told.release()
+        reported.release()
 
     for row in (*held, *others):
         client.get(paths.state(TopicPartition(*table.name(row))), watch=note)
@@ -148,7 +148,7 @@ def watch(cluster: Cluster, client: KazooClient, failed: int, others: list[int])
     before = {row: table.leader_and_isr(row) for row in held}
     assert cluster.fail(failed) > PARTITIONS // BROKERS
     for _ in range(len(held) + 2):
-        assert told.acquire(timeout=PATIENCE_S)
+        assert reported.acquire(timeout=PATIENCE_S)
     client.sync("/")
     expected = {paths.state(TopicPartition(*table.name(row))): "CHANGED" for row in held}
     expected |= {paths.BROKER_IDS: "CHILD", paths.broker(failed): "DELETED"}

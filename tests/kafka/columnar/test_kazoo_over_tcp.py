@@ -152,17 +152,17 @@ def hear_of_a_failure(operator: Operator, client: KazooClient) -> None:
     client.get_children(paths.BROKER_IDS, watch=events)
     client.exists(paths.broker(failing), watch=events)
     operator.kill(failing)
-    told = [events.next() for _ in range(len(held) + 2)]
+    reported = [events.next() for _ in range(len(held) + 2)]
     expected = {paths.state(place): "CHANGED" for place in held}
     expected |= {paths.BROKER_IDS: "CHILD", paths.broker(failing): "DELETED"}
-    assert {event.path: event.type for event in told} == expected
+    assert {event.path: event.type for event in reported} == expected
     for place in held:
         old, new = before[place], state(client, place)
         left = tuple(broker for broker in old.isr if broker != failing)
         assert new == LeaderAndIsr(left[0], old.leader_epoch + 1, left, epoch, old.version + 1)
     assert operator.do(lambda cluster: cluster.run_until_quiet())
     client.sync("/")
-    assert events.empty, "nobody else was told"
+    assert events.empty, "no other client received an event"
     seen_alike(operator, client, held)
 
 

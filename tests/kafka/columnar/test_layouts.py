@@ -108,6 +108,6 @@ def test_the_text_of_a_topic_says_what_the_layout_says(layout: Layout, version: 
         found = topic_schema.decode(paths.topic(name), node.data)
         rows = np.flatnonzero(layout.topic == number)
         columns = layout.replicas[rows], layout.adding[rows], layout.removing[rows]
-        told = zip(layout.partition[rows].tolist(), *map(unpack, columns), strict=True)
-        assert found.partitions == {number: ReplicaAssignment(*lists) for number, *lists in told}
+        reported = zip(layout.partition[rows].tolist(), *map(unpack, columns), strict=True)
+        assert found.partitions == {number: ReplicaAssignment(*lists) for number, *lists in reported}
         assert (found.topic_id is None) == (version == "2.7")

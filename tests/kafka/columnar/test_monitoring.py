@@ -64,5 +64,7 @@ def test_no_answer_walks_the_tree(question: str, server: TcpServer, monkeypatch:
 
 def test_the_size_that_is_told_is_that_of_all_znodes(server: TcpServer) -> None:
     tree = server.driver.server.tree
-    told = dict(line.split("\t") for line in answer("mntr", server.report()).splitlines())
-    assert int(told["zk_approximate_data_size"]) == sum(len(path) + len(node.data or b"") for path, node in tree.walk())
+    report = dict(line.split("\t") for line in answer("mntr", server.report()).splitlines())
+    assert int(report["zk_approximate_data_size"]) == sum(
+        len(path) + len(node.data or b"") for path, node in tree.walk()
+    )

@@ -24,7 +24,7 @@ RELEASES = ("0.8.0", "0.8.1.1", "0.8.2.2")
 TIMESTAMP = re.compile(r'("timestamp":")\d+')
 
 
-def told(request: object) -> str | None:
+def reported(request: object) -> str | None:
     """Return a request in the form of the recording; None: it is not recorded."""
     match request:
         case req.Create(path=path, data=data, flags=flags):
@@ -87,7 +87,7 @@ def test_each_request_is_the_recorded_one(release: str) -> None:
 
     def spy(link: NetworkLink, xid: int, request: req.ConnectRequest | req.Request | Batch) -> None:
         assert not isinstance(request, Batch)
-        text = told(request) if link.address == "consumer 1" else None
+        text = reported(request) if link.address == "consumer 1" else None
         if text is not None:
             sent.append(text)
         send(link, xid, request)

@@ -47,8 +47,8 @@ def test_what_is_damaged_is_passed_over(blobs: list[bytes], data: st.DataObject,
     hit[data.draw(st.integers(12, len(hit) - 2))] ^= 1 << data.draw(st.integers(0, 7))
     damaged = LOG_HEADER + b"".join([*entries[:where], bytes(hit), *entries[where + 1 :]])
     assert zxids(damaged) == [zxid for zxid in range(1, len(blobs) + 1) if zxid != where + 1]
-    (told,) = [offset for offset, found in scan(BytesIO(damaged)) if isinstance(found, Damage)]
-    assert told == len(LOG_HEADER) + sum(map(len, entries[:where]))
+    (reported,) = [offset for offset, found in scan(BytesIO(damaged)) if isinstance(found, Damage)]
+    assert reported == len(LOG_HEADER) + sum(map(len, entries[:where]))
 
 
 @given(datas.filter(len), st.data(), st.lists(st.integers(0, 2000), min_size=1))
