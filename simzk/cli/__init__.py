@@ -4,6 +4,8 @@ Rules of this package:
   - a command is a row of `COMMANDS`; its module is imported only when the command runs or its help is shown;
   - packages that are not installed are reported all at once, before any work;
   - a user's mistake is reported as one line on stderr with exit status 2, in `main` and nowhere else;
+  - Ctrl-C keeps what is done, reports it on stderr and exits with status 130, without a trace;
+  - the reader of stdout may leave early (`| head`): the command goes on;
   - `simzk --help` and `simzk --version` need the standard library only.
 """
 
@@ -120,6 +122,9 @@ EXTRAS = {
 """Extra of simzk that installs each optional package."""
 
 BAD_INPUT = 2
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
+
 DESCRIPTION = "An in-memory ZooKeeper and a simulated Kafka cluster, with faults on demand and repeatable runs."
 COMPLETION = "_SIMZK_COMPLETE"
 """Environment variable with which a shell asks Typer for completions."""
@@ -127,6 +132,13 @@ COMPLETION = "_SIMZK_COMPLETE"
 
 def main() -> None:
     """Run the command in `sys.argv`, and exit with its status."""
+    from simzk.cli.closed_pipe import closable_output
+
+    with closable_output():
+        _main()
+
+
+def _main() -> None:
     try:
         name, *words = sys.argv[1:] or ["--help"]
         if COMPLETION not in os.environ:
@@ -145,6 +157,8 @@ def main() -> None:
         _exit_with_error(not_installed([package]))
     except SimzkError as error:
         _exit_with_error(str(error))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def _check(name: str, words: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
-"""Output of commands: files; text, coloured on a terminal only; progress line; tables; bars; histograms.
+"""Output of commands: files; text, coloured on a terminal only; progress; tables; bars; histograms.
 
 Rules of this module:
+  - a file named `-` is stdout; no other text goes there then;
   - the length of a bar is its share of the longest one; a part above zero has at least one cell;
   - a screen without block characters gets ASCII; each part of a bar has its own character, so that no information is in
     the colours alone.
@@ -8,13 +9,19 @@ Rules of this module:
 
 from __future__ import annotations
 
+import json
+import os
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
+from rich.progress import BarColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
 from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
@@ -24,9 +31,9 @@ from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from rich.console import ConsoleOptions, RenderResult
+    from rich.progress_bar import ProgressBar
 
     from simzk.scenarios.report_text import Line
 
@@ -35,14 +42,60 @@ PLAIN_WIDTH = 120
 """Width of tables without a terminal."""
 
 
+STDOUT = Path("-")
+"""Name of a file that is stdout."""
+
+JsonOut = Annotated[
+    Path | None, typer.Option("--json", help="File for the result as JSON; - for stdout.", metavar="OUT")
+]
+
+
+def require_one_stdout(*files: Path | None) -> None:
+    """Check that at most one of the files is stdout.
+
+    Raises:
+        ConfigError: two are.
+    """
+    if files.count(STDOUT) > 1:
+        raise ConfigError("two outputs go to stdout", where=str(STDOUT), right="- for one of them")
+
+
+@contextmanager
+def text_output(*files: Path | None) -> Iterator[None]:
+    """Discard text on stdout in the block if stdout is one of the files, which are written outside of the block.
+
+    Raises:
+        ConfigError: two files are stdout.
+    """
+    require_one_stdout(*files)
+    if STDOUT not in files:
+        yield
+        return
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+        yield
+
+
 def write_text(path: Path, text: str) -> None:
-    """Write a file.
+    """Write a file, or stdout for `-`.
 
     Raises:
         ConfigError: it cannot be written.
     """
+    if path == STDOUT:
+        sys.stdout.write(text)
+        return
     with writes_to(path):
         path.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path | None, document: object) -> None:
+    """Write a document as JSON, unless no file is given.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    if path is not None:
+        write_text(path, json.dumps(document, indent=1) + "\n")
 
 
 @contextmanager
@@ -96,23 +149,67 @@ def fact_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
+class _TimeLeft(TimeRemainingColumn):
+    """The time left, by the speed of the last 30 seconds; the time passed while the whole is unknown."""
+
+    def render(self, task: Task) -> Text:
+        if task.total is None:
+            return Text(f"{task.elapsed or 0.0:.0f} s", style="progress.elapsed")
+        return Text.assemble(super().render(task), " left")
+
+
+class _Share(BarColumn):
+    """A bar with the finished share; nothing while that is unknown."""
+
+    def render(self, task: Task) -> ProgressBar:
+        bar = super().render(task)
+        bar.width = 0 if task.total is None else BAR_WIDTH
+        return bar
+
+
+BAR_WIDTH = 20
+REFRESH_PER_S = 4
+
+
 class Progress:
-    """A line on stderr with the progress of a long run, on a terminal only; it is removed at the end of the block."""
+    """A line on stderr with the progress of a long run and the time left.
+
+    It is shown on a terminal only, and removed at the end of the block. Every thread may show something.
+    """
 
     def __init__(self) -> None:
-        self._shown = sys.stderr.isatty()
+        self._progress = RichProgress(
+            TextColumn("{task.description}", markup=False),
+            _Share(),
+            _TimeLeft(),
+            console=Console(stderr=True),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+            refresh_per_second=REFRESH_PER_S,
+            redirect_stdout=False,
+        )
+        self._task = self._progress.add_task("", total=None)
+        self._share = 0.0
 
-    def show(self, line: str) -> None:
-        """Replace the line."""
-        if self._shown:
-            sys.stderr.write(f"\r\x1b[K{line}")
-            sys.stderr.flush()
+    def show(self, line: str, share: float | None = None) -> None:
+        """Replace the line.
+
+        Args:
+            line: text.
+            share: finished share of the present step, 0 to 1; None if it is unknown. A smaller one begins a new step.
+        """
+        if share is None or share < self._share:
+            self._progress.reset(self._task, total=None, description=line)
+        if share is not None:
+            self._progress.update(self._task, total=1.0, completed=share, description=line)
+        self._share = 0.0 if share is None else share
 
     def __enter__(self) -> Self:
+        self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.show("")
+        self._progress.stop()
 
 
 NARROWEST, WIDEST = 8, 40

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from simzk.cli.console import write_text
+from simzk.cli.console import JsonOut, Progress, text_output, write_text
 
 
 def replay(
@@ -22,13 +22,20 @@ def replay(
         typer.Option(help="Kafka version of the simulated cluster.", show_default="that of the recording", metavar="V"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the remaining random choices.")] = 0,
-    json_out: Annotated[Path | None, typer.Option("--json", help="File for the report as JSON.", metavar="OUT")] = None,
+    json_out: JsonOut = None,
 ) -> None:
     """Replay a recorded real Kafka cluster on the simulation, and compare each step."""
     from simzk.kafka.replay.report import replay as play
 
-    report = play(recording, version=kafka_version, seed=seed)
+    with Progress() as progress:
+        report = play(
+            recording,
+            version=kafka_version,
+            seed=seed,
+            on_progress=lambda done, steps: progress.show(f"{done} of {steps} steps", done / steps),
+        )
     if json_out is not None:
         write_text(json_out, report.to_json() + "\n")
-    typer.echo(report.to_text())
+    with text_output(json_out):
+        typer.echo(report.to_text())
     raise typer.Exit(0 if report.equal else 1)

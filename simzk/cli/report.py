@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import numpy as np
 import typer
 
-from simzk.cli.console import Progress, write_text
+from simzk.cli.console import JsonOut, Progress, require_one_stdout, text_output, write_json, write_text
 from simzk.cli.risk import probability
 from simzk.cli.sweep import brokers_text
 from simzk.pipeline.saved import find_saved
@@ -46,17 +46,23 @@ def report(
             metavar="DIR...",
         ),
     ],
-    html: Annotated[Path, typer.Option("--html", help="HTML file to write; replaced if it exists.", metavar="OUT")],
+    html: Annotated[
+        Path, typer.Option("--html", help="HTML file to write, replaced if it exists; - for stdout.", metavar="OUT")
+    ],
+    json_out: JsonOut = None,
 ) -> None:
     """Make one self-contained HTML page of timelines, sweeps, risks and swarms."""
+    require_one_stdout(json_out, html)
     found = [saved for directory in directories for saved in find_saved(directory)]  # check all before reading any
     tables: list[Tables] = []
     with Progress() as progress:
-        for saved in found:
-            progress.show(f"reading {saved.directory}")
+        for number, saved in enumerate(found):
+            progress.show(f"reading {saved.directory}", number / len(found))
             tables.append(TABLES[saved.kind](saved))
     write_text(html, results_page(tables))
-    typer.echo(f"wrote {html}: {', '.join(saved.kind for saved in found)}")
+    write_json(json_out, {"html": str(html), "results": [[saved.kind, str(saved.directory)] for saved in found]})
+    with text_output(json_out, html):
+        typer.echo(f"wrote {html}: {', '.join(saved.kind for saved in found)}")
 
 
 STATE_NAMES = dict(zip(STATES, (OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED, OK), strict=True))

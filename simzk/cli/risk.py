@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from simzk.cli.console import Progress, console, number_table
+from simzk.cli.console import JsonOut, Progress, console, number_table, text_output, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,19 +23,37 @@ HEADINGS = ("outage\n(95 % confidence)", "minutes\noffline", "data loss", "parti
 
 def show_risk(plan: Plan, assignments: pa.Table) -> None:
     """Print the assignments, the topics at the highest risk, and the place of the others."""
-    import pyarrow.parquet as pq
-
     screen = console()
     table = number_table("All partitions, per year", "assignment", (*HEADINGS, "replicas\nto move"))
     for row in assignments.to_pylist():
         table.add_row(escape(row["assignment"]), *_cells(row), f"{row['replicas_moved']:,}")
     screen.print(table)
     topics = number_table("Topics at the highest risk under the present assignment, per year", "topic", HEADINGS)
-    shown = min(TOPICS_SHOWN, len(plan.layout.topics))
-    for row in pq.read_table(plan.out / "topics.parquet").slice(0, shown).to_pylist():
+    for row in _worst_topics(plan):
         topics.add_row(escape(row["topic"]), *_cells(row))
     screen.print(topics)
     screen.print(escape(f"All topics: {plan.out / 'topics.parquet'}"), soft_wrap=True)
+
+
+def _worst_topics(plan: Plan) -> list[dict[str, Any]]:
+    """Return the topics at the highest risk under the first assignment."""
+    import pyarrow.parquet as pq
+
+    shown = min(TOPICS_SHOWN, len(plan.layout.topics))
+    rows: list[dict[str, Any]] = pq.read_table(plan.out / "topics.parquet").slice(0, shown).to_pylist()
+    return rows
+
+
+def _document(plan: Plan, assignments: pa.Table) -> dict[str, object]:
+    """Return the result for `--json`."""
+    return {
+        "layout": plan.name,
+        "out": str(plan.out),
+        "partitions": len(plan.layout),
+        "skipped": [{"assignment": name, "why": why} for name, why in plan.left_out],
+        "assignments": assignments.to_pylist(),
+        "worst_topics": _worst_topics(plan),
+    }
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -105,6 +123,7 @@ def risk(
     master: Annotated[
         str | None, typer.Option(help="Master URL of Spark to compute on.", show_default="compute in this process")
     ] = None,
+    json_out: JsonOut = None,
 ) -> None:
     """Compute the probability of outages and data loss per year and topic, for this and other assignments."""
     from simzk.pipeline.risks import plan_risk, rates_spec
@@ -129,16 +148,19 @@ def risk(
         found = _run(plan, master, progress.show)
     for name, why in plan.left_out:
         typer.echo(f"simzk: skipped: {name}: {why}", err=True)
-    show_risk(plan, found)
+    write_json(json_out, _document(plan, found))
+    with text_output(json_out):
+        show_risk(plan, found)
 
 
-def _run(plan: Plan, master: str | None, show_progress: Callable[[str], None]) -> pa.Table:
+def _run(plan: Plan, master: str | None, show_progress: Callable[..., None]) -> pa.Table:
     from simzk.pipeline.risks import run_risk
 
     topics = len(plan.layout.topics) * len(plan.assignments)
 
     def on_progress(share: float) -> None:
-        show_progress(f"{round(topics * share):,} of {topics:,} topics under {len(plan.assignments)} assignments")
+        done = f"{round(topics * share):,} of {topics:,} topics"
+        show_progress(f"{done} under {len(plan.assignments)} assignments", share)
 
     if master is None:
         return run_risk(plan, progress=on_progress)

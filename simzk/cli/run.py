@@ -6,7 +6,6 @@ input: all files are read and checked before the first run.
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from simzk.cli.console import Progress, show, write_text
+from simzk.cli.console import JsonOut, Progress, show, text_output, write_json, write_text
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,9 +34,9 @@ def run(
         typer.Option(help="Run N times with consecutive seeds, starting at --seed (or 1).", metavar="N", min=1),
     ] = None,
     jobs: Annotated[int, typer.Option(help="Number of worker processes.", metavar="N", min=1)] = 1,
-    json_out: Annotated[Path | None, typer.Option("--json", help="File for all runs as JSON.", metavar="OUT")] = None,
+    json_out: JsonOut = None,
     html_out: Annotated[
-        Path | None, typer.Option("--html", help="File for an HTML page of all runs.", metavar="OUT")
+        Path | None, typer.Option("--html", help="File for an HTML page of all runs; - for stdout.", metavar="OUT")
     ] = None,
     kafka_version: Annotated[
         list[str] | None,
@@ -64,9 +63,31 @@ def run(
 ) -> None:
     """Play scenario files on a simulated Kafka cluster."""
     versions = kafka_version or [""]
-    comparisons: list[Comparison] = []
-    many = seeds is not None or jobs > 1 or master is not None or out is not None
-    if master is not None and jobs > 1:
+    documented = json_out is not None or html_out is not None
+    with text_output(json_out, html_out):
+        played = _play(Runs(files, seed, seeds, versions[0], jobs, master, documented), versions, out)
+    write_json(json_out, {"runs": [result.document for result in played.results]})
+    if html_out is not None:
+        write_text(html_out, _page(played.results, played.comparisons))
+    if not all(result.held for result in played.results):
+        raise typer.Exit(1)
+
+
+class Played(NamedTuple):
+    """Finished runs, and comparisons of versions if several were played."""
+
+    results: list[Result]
+    comparisons: list[Comparison]
+
+
+def _play(runs: Runs, versions: list[str], out: Path | None) -> Played:
+    """Play everything, and print it.
+
+    Raises:
+        ConfigError: two options exclude each other.
+    """
+    many = runs.seeds is not None or runs.jobs > 1 or runs.master is not None or out is not None
+    if runs.master is not None and runs.jobs > 1:
         raise ConfigError(
             "--jobs and --master exclude each other", right="--jobs for local processes or --master for Spark"
         )
@@ -74,18 +95,10 @@ def run(
         if many:
             right = "neither --seeds, --jobs, --master nor --out"
             raise ConfigError("several versions are compared for one seed", where="--kafka-version", right=right)
-        results, comparisons = _play_side_by_side(files, seed, versions)
-    elif len(files) == 1 and not many:
-        results = [_play_one(files[0], seed, versions[0])]
-    else:
-        documented = json_out is not None or html_out is not None
-        results = _play_many(Runs(files, seed, seeds, versions[0], jobs, master, documented), out)
-    if json_out is not None:
-        write_text(json_out, json.dumps({"runs": [result.document for result in results]}, indent=1) + "\n")
-    if html_out is not None:
-        write_text(html_out, _page(results, comparisons))
-    if not all(result.held for result in results):
-        raise typer.Exit(1)
+        return _play_side_by_side(runs.files, runs.seed, versions)
+    if len(runs.files) == 1 and not many:
+        return Played([_play_one(runs.files[0], runs.seed, versions[0])], [])
+    return Played(_play_many(runs, out), [])
 
 
 def _play_one(file: str, seed: int | None, version: str) -> Result:
@@ -100,16 +113,17 @@ def _play_one(file: str, seed: int | None, version: str) -> Result:
     with closing(play):
         show(report_text.heading(play))
         with Progress() as progress:
-            play.run(lambda now_us: progress.show(f"{now_us // 1_000_000} s of virtual time"))
+            whole_us = max(scenario.longest_us, 1)
+            play.run(
+                lambda now_us: progress.show(f"{now_us // 1_000_000} s of virtual time", min(now_us / whole_us, 1.0))
+            )
         result = result_of(play, version, documented=True)
         show([*report_text.timeline(list(play.history)), *report_text.closing(play), *report_text.verdicts(play)])
         show(report_text.conclusion(play, result.replay))
     return result
 
 
-def _play_side_by_side(
-    files: list[str], seed: int | None, versions: list[str]
-) -> tuple[list[Result], list[Comparison]]:
+def _play_side_by_side(files: list[str], seed: int | None, versions: list[str]) -> Played:
     """Play every file with every version, and print the histories side by side."""
     from simzk.scenarios import report_text
     from simzk.scenarios.player import Play
@@ -148,7 +162,7 @@ def _play_side_by_side(
                 show([[(f"Kafka {play.version}: ", "bold"), *first], *more])
             results.extend(of_file)
             comparisons.append(comparison(plays))
-    return results, comparisons
+    return Played(results, comparisons)
 
 
 class Runs(NamedTuple):
@@ -186,7 +200,7 @@ def _play_many(runs: Runs, out: Path | None) -> list[Result]:
         for result in _results(runs, planned, progress):
             results.append(result)
             failed += not result.held
-            progress.show(f"{len(results)}/{len(planned)} runs, {failed} failed")
+            progress.show(f"{len(results)}/{len(planned)} runs, {failed} failed", len(results) / len(planned))
     show(_summary(runs.files, results))
     if out is not None:
         outcomes = outcomes_of(results)
@@ -209,7 +223,7 @@ def _results(runs: Runs, planned: list[Run], progress: Progress) -> Iterator[Res
                 runs.seeds,
                 runs.version,
                 documented=runs.documented,
-                progress=lambda share: progress.show(f"{round(share * len(planned))}/{len(planned)} runs"),
+                progress=lambda share: progress.show(f"{round(share * len(planned))}/{len(planned)} runs", share),
             )
         return
     from simzk.scenarios.swarm import play_run

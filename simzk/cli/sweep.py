@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003 - typer reads it at run time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from simzk.cli.console import Progress, console, number_table
+from simzk.cli.console import JsonOut, Progress, console, number_table, text_output, write_json
 from simzk.partitions.failures.sets import NamedFailure
 
 if TYPE_CHECKING:
@@ -50,10 +50,8 @@ def show_worst(plan: Plan, worst: list[dict[str, object]]) -> None:
 
 def show_sampled(plan: Plan) -> None:
     """Print estimates for all sets of a specification from its samples."""
-    import pyarrow.parquet as pq
-
     screen = console()
-    for row in pq.read_table(plan.out / "estimates.parquet").to_pylist():
+    for row in _estimates(plan):
         if row["exact"] or row["count"] != "newly_offline":
             continue
         mean = f"{row['mean']:.3g}"
@@ -64,6 +62,27 @@ def show_sampled(plan: Plan) -> None:
             f"{row['population']:,.0f} sets take partitions offline, {mean} per set (95 % confidence)",
             soft_wrap=True,
         )
+
+
+def _estimates(plan: Plan) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    rows: list[dict[str, Any]] = pq.read_table(plan.out / "estimates.parquet").to_pylist()
+    return rows
+
+
+def _document(plan: Plan, worst: list[dict[str, object]]) -> dict[str, object]:
+    """Return the result of a sweep for `--json`."""
+    return {
+        "layout": str(plan.layout),
+        "out": str(plan.out),
+        "partitions": plan.partitions,
+        "failure_sets": plan.sets,
+        "skipped": [{"fail": fail, "why": why} for fail, why in plan.unfit],
+        "without_failure": plan.what_if.baseline._asdict(),
+        "worst": worst,
+        "estimates": _estimates(plan),
+    }
 
 
 def _who(row: dict[str, object], rack_of: dict[int, str | None]) -> str:
@@ -100,6 +119,7 @@ def sweep(
     master: Annotated[
         str, typer.Option(help="Master URL of Spark; a cluster needs LAYOUT and DIR at the same paths.")
     ] = "local[*]",
+    json_out: JsonOut = None,
 ) -> None:
     """Fail every set of brokers or racks in turn, and count offline, moved and under-replicated partitions."""
     from simzk.partitions.failures.sets import parse_failures
@@ -112,12 +132,14 @@ def sweep(
         progress.show("starting Spark")
         with spark_session(master, is_python_busy=True) as spark:
             progress.show(_progress_text(plan, 0.0))
-            worst = run_sweep(spark, plan, lambda share: progress.show(_progress_text(plan, share)))
+            worst = run_sweep(spark, plan, lambda share: progress.show(_progress_text(plan, share), share))
             progress.show("stopping Spark")
     for _, why in plan.unfit:
         typer.echo(f"simzk: skipped: {why}", err=True)
-    show_worst(plan, worst)
-    show_sampled(plan)
+    write_json(json_out, _document(plan, worst))
+    with text_output(json_out):
+        show_worst(plan, worst)
+        show_sampled(plan)
 
 
 def _progress_text(plan: Plan, share: float) -> str:

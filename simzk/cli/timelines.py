@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003 - typer reads it at run time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simzk.cli.console import Progress
+from simzk.cli.console import JsonOut, Progress, text_output, write_json
+
+if TYPE_CHECKING:
+    from simzk.pipeline.timelines.run import Findings
 
 DAMAGES_SHOWN = 20
 """Number of damaged files printed; timelines.json lists all."""
@@ -27,6 +30,7 @@ def timelines(
     master: Annotated[
         str, typer.Option(help="Master URL of Spark; a cluster needs the directories at the same paths.")
     ] = "local[*]",
+    json_out: JsonOut = None,
 ) -> None:
     """Extract the history of partitions, leaders, controllers and sessions from ZooKeeper's logs and snapshots."""
     from simzk.pipeline.spark_session import spark_session
@@ -40,6 +44,13 @@ def timelines(
             progress.show("stopping Spark")
     for damage in found.damages[:DAMAGES_SHOWN]:
         typer.echo(f"simzk: lost: {damage['file']}: {damage['damage']}", err=True)
+    write_json(json_out, {"out": str(plan.out), **found._asdict()})
+    with text_output(json_out):
+        _show(found, out)
+
+
+def _show(found: Findings, out: Path) -> None:
+    """Print the numbers of rows and the worst partitions."""
     rows = ", ".join(f"{count:,} {name}" for name, count in found.rows.items())
     typer.echo(f"{found.transactions:,} transactions; {rows}")
     if found.damages:

@@ -339,12 +339,12 @@ def watched(spark: SparkSession, tasks: int, progress: Callable[[float], None] |
 
 
 @contextmanager
-def narrated(spark: SparkSession, tell: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+def narrated(spark: SparkSession, tell: Callable[[str, float | None], None]) -> Iterator[Callable[[str], None]]:
     """Report from another thread the current step and its finished tasks while jobs run in this thread.
 
     Args:
         spark: the session.
-        tell: receives the current line.
+        tell: receives the current line, and the finished share of its tasks, 0 to 1, or None.
 
     Returns:
         a function to call with the name of the next step.
@@ -354,11 +354,11 @@ def narrated(spark: SparkSession, tell: Callable[[str], None]) -> Iterator[Calla
     def begin(name: str) -> None:
         nonlocal step
         step = name
-        tell(name)
+        tell(name, None)
 
     def show(done: int, tasks: int) -> None:
         if tasks:
-            tell(f"{step}: {done:,} of {tasks:,} tasks")
+            tell(f"{step}: {done:,} of {tasks:,} tasks", done / tasks)
 
     with _polled(spark, show):
         yield begin

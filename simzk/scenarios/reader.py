@@ -190,6 +190,16 @@ class Scenario:
     faults_line: int
     bug: Bug | None
 
+    @property
+    def longest_us(self) -> int:
+        """Virtual time in microseconds at which the run ends at the latest."""
+        latest_us = 0
+        for planned in self.steps:
+            begins_us = latest_us + planned.after_us if planned.at_us is None else planned.at_us
+            waits_us = planned.lasts_us if isinstance(planned.step, Wait) else 0
+            latest_us = begins_us + planned.within_us + waits_us
+        return latest_us + (0 if self.faults is None else self.faults.safety_us + self.faults.liveness_us)
+
 
 def read_scenario(path: str | Path) -> Scenario:
     """Read and check a scenario file.

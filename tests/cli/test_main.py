@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -14,9 +15,11 @@ import pytest
 from simzk.cli import COMMANDS, EXTRAS
 from simzk.cli.commands import whole_command
 from simzk.cli.serve import make_parser
+from tests.cli.commands import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 def simzk(*words: str, without: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -158,6 +161,22 @@ def test_shells_complete_commands(shell: str) -> None:
 @pytest.mark.parametrize("words", ["simzk run --ka", "simzk serve --ka"], ids=["Typer", "parses its arguments"])
 def test_shells_complete_options(words: str) -> None:
     assert any(found.startswith("--kafka") for found in completions("bash", words))
+
+
+@pytest.mark.parametrize(
+    "words", [["--version"], ["--help"], ["run", "scenarios/broker_failure.toml"], ["serve", "--help"]], ids=" ".join
+)
+def test_a_reader_that_left_is_no_failure(words: list[str], tmp_path: Path) -> None:
+    """As `| head`: the reader is gone before the first byte, so every write of the process meets a closed pipe."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    out = ["--json", str(tmp_path / "runs.json")] if words[0] == "run" else []
+    program = f"import sys; sys.argv = {['simzk', *words, *out]!r}\nfrom simzk.cli import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+    if out:
+        assert json.loads((tmp_path / "runs.json").read_text())["runs"], "files are written all the same"
 
 
 def test_bad_input_is_one_line_and_exit_2() -> None:

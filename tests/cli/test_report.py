@@ -55,4 +55,4 @@ def test_without_plotly_it_is_said_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("simzk: error: plotly")
-    assert done.stderr.endswith(" is not installed; this needs: pip install 'simzk[cli,layout,report]'\n")
+    assert done.stderr.endswith(" is not installed; this needs: pip install 'simzk[report]'\n")

@@ -193,8 +193,8 @@ def test_a_terminal_gets_the_same_text_in_colours(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(console_output, "Console", lambda **_: console)
     console_output.show_in_colours(lines)
     assert "\x1b[1;36m> kill broker 2" in screen.getvalue()
-    uncoloured = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
-    assert [line.rstrip() for line in uncoloured.splitlines()] == report_text.plain(lines).splitlines()
+    shown = [line.rstrip() for line in uncoloured(screen.getvalue()).splitlines()]
+    assert shown == report_text.plain(lines).splitlines()
 
 
 def test_a_crash_of_the_simulation_is_reported_with_its_seed(simzk: Simzk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,12 +244,20 @@ def test_progress_is_shown_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -
     screen = io.StringIO()
     monkeypatch.setattr("sys.stderr", screen)
     with console_output.Progress() as silent:
-        silent.show("1/2 runs")
+        silent.show("1/2 runs", 0.5)
     assert screen.getvalue() == ""
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(screen, "isatty", lambda: True)
     with console_output.Progress() as shown:
-        shown.show("1/2 runs")
-    assert screen.getvalue() == "\r\x1b[K1/2 runs\r\x1b[K"
+        shown.show("starting")
+        shown.show("1/2 runs", 0.5)
+    assert "1/2 runs" in screen.getvalue()
+    assert re.search(r"[-:\d]+ left", uncoloured(screen.getvalue()))
+    assert screen.getvalue().endswith("\x1b[1A\x1b[2K"), "the line is removed at the end"
+
+
+def uncoloured(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def test_executors_exclude_each_other_and_output_is_not_overwritten(simzk: Simzk, tmp_path: Path) -> None:

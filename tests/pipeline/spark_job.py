@@ -40,7 +40,7 @@ def main() -> None:
     with spark_session(sys.argv[1]) as spark:
         print("ready", flush=True)
 
-        def tell(at: float | str) -> None:
+        def tell(at: float | str, _: float | None = None) -> None:
             print(f"at {at} failed {failed_attempts(spark)}", flush=True)
 
         for line in sys.stdin:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.java
 
 def test_a_page_of_timelines_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) -> None:
     out, said = tmp_path / "out", list[str]()
-    found = run_timelines(spark, plan_timelines([str(KAFKA)], out), said.append)
+    found = run_timelines(spark, plan_timelines([str(KAFKA)], out), lambda line, _: said.append(line))
     assert any(line.endswith(" tasks") for line in said)
     tables = timelines_tables(find_saved(out)[0])
     totals = pq.read_table(out / "totals").to_pylist()

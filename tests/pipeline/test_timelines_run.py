@@ -83,7 +83,7 @@ def test_what_cannot_be_used_is_told_and_left_out(spark: SparkSession, tmp_path:
     written_again(tmp_path / "member" / "log.100", first_zxid=0x100)
     folders = [str(data), *(str(tmp_path / name) for name in ("other", "third", "no_logs", "member", "nowhere"))]
     said: list[str] = []
-    found = run_timelines(spark, plan_timelines(folders, out), said.append)
+    found = run_timelines(spark, plan_timelines(folders, out), lambda line, _: said.append(line))
     assert said[0] == "reading the logs"
     reported = {
         Path(damage["file"]).name if "log." in damage["file"] else damage["file"]: damage["damage"]

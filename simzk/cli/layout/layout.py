@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simzk.cli.console import Progress
+from simzk.cli.console import JsonOut, Progress, require_one_stdout, text_output, write_json
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -47,24 +47,37 @@ def make(
     ] = "3.9",
     seed: Annotated[int, typer.Option(help="Seed of the placement; the same seed gives the same file.")] = 0,
     out: Out = Path("layout.parquet"),
+    json_out: JsonOut = None,
 ) -> None:
     """Generate a layout with Kafka's rule for replica placement, healthy except for --isr-gaps."""
     from simzk.kafka.releases.versions import kafka_version as line_of
     from simzk.partitions.layouts import brokers_in_racks, generate_layout, write_layout
 
-    layout = generate_layout(
-        brokers_in_racks(brokers, racks),
-        topics=topics,
-        partitions=partitions,
-        replication_factor=_factors(rf),
-        seed=seed,
-        min_insync_replicas=min_insync_replicas,
-        topic_skew=topic_skew,
-        isr_gaps=isr_gaps,
-        rack_aware=line_of(kafka_version).number >= FIRST_RACK_AWARE,
-    )
-    write_layout(layout, out)
-    typer.echo(f"wrote {out}: {_size(len(layout), len(layout.brokers.ids))}")
+    with Progress() as progress:
+        progress.show(f"placing {partitions:,} partitions")
+        layout = generate_layout(
+            brokers_in_racks(brokers, racks),
+            topics=topics,
+            partitions=partitions,
+            replication_factor=_factors(rf),
+            seed=seed,
+            min_insync_replicas=min_insync_replicas,
+            topic_skew=topic_skew,
+            isr_gaps=isr_gaps,
+            rack_aware=line_of(kafka_version).number >= FIRST_RACK_AWARE,
+        )
+        progress.show(f"writing {out}")
+        write_layout(layout, out)
+    _report(layout, out, json_out)
+
+
+def _report(layout: Layout, out: Path, json_out: Path | None, *, step: str = "") -> None:
+    """Print the size of a layout that was written; `step` is that of a recording."""
+    partitions, brokers = len(layout), len(layout.brokers.ids)
+    document = {"out": str(out), "topics": len(layout.topics), "partitions": partitions, "brokers": brokers}
+    write_json(json_out, document | ({"step": step} if step else {}))
+    with text_output(json_out):
+        typer.echo(f"wrote {out}: {_size(partitions, brokers)}{step and f', as of step {step}'}")
 
 
 def _factors(text: str) -> list[int]:
@@ -99,6 +112,7 @@ def import_(
         typer.Option(help="Live ZooKeeper, such as zk1:2181/kafka; it is not changed.", metavar="HOST:PORT[/chroot]"),
     ] = None,
     out: Out = Path("layout.parquet"),
+    json_out: JsonOut = None,
 ) -> None:
     """Read a layout from the znodes of a real cluster."""
     from simzk.partitions.layouts import write_layout
@@ -107,9 +121,11 @@ def import_(
     _check_belongs("--step", step, "--dump", dump)
     _check_belongs("--data-log-dir", data_log_dir, "--data-dir", data_dir)
     _check_belongs("--chroot", chroot or None, "--data-dir", data_dir)
-    layout, note = _import(dump, step, data_dir, data_log_dir, chroot.rstrip("/"), zookeeper)
-    write_layout(layout, out)
-    typer.echo(f"wrote {out}: {_size(len(layout), len(layout.brokers.ids))}{note}")
+    with Progress() as progress:
+        layout, used_step = _import(dump, step, data_dir, data_log_dir, chroot.rstrip("/"), zookeeper, progress)
+        progress.show(f"writing {out}")
+        write_layout(layout, out)
+    _report(layout, out, json_out, step=used_step)
 
 
 def _import(
@@ -119,23 +135,24 @@ def _import(
     data_log_dir: Path | None,
     chroot: str,
     zookeeper: str | None,
+    progress: Progress,
 ) -> tuple[Layout, str]:
-    """Return the layout from the given source, and a note for the user."""
+    """Return the layout from the given source, and the step of a recording."""
     if dump is not None:
         from simzk.kafka.layout_import import layout_of_recording
 
         used_step, layout = layout_of_recording(dump, step, _note)
-        return layout, f", as of step {used_step}"
+        return layout, used_step
     from simzk.cli.layout import sources as layout_sources
 
     if data_dir is not None:
+        progress.show(f"reading {data_dir}")
         layout, losses = layout_sources.layout_of_directory(data_dir, data_log_dir, chroot, _note)
         for loss in losses:
             typer.echo(f"simzk: lost: {loss}", err=True)
         return layout, ""
     assert zookeeper is not None, "_check_sources requires one source"
-    with Progress() as progress:
-        return layout_sources.layout_of_server(zookeeper, progress.show, _note), ""
+    return layout_sources.layout_of_server(zookeeper, progress.show, _note), ""
 
 
 def _note(what: str) -> None:
@@ -161,20 +178,26 @@ def show(
         bool, typer.Option("--all-brokers", help="List all brokers, even if there are many.")
     ] = False,
     html: Annotated[
-        Path | None, typer.Option(help="File for an HTML page with charts; replaced if it exists.", metavar="FILE")
+        Path | None,
+        typer.Option(help="File for an HTML page with charts, replaced if it exists; - for stdout.", metavar="FILE"),
     ] = None,
+    json_out: JsonOut = None,
 ) -> None:
     """Show a summary of a layout: loads, skew, offline and under-replicated partitions, rack violations."""
-    from simzk.cli.layout.show import show_layout
+    from simzk.cli.layout.show import document_of, show_layout, write_page
     from simzk.partitions.layouts import read_layout, summarize
 
-    layout = read_layout(file)
-    summary = summarize(layout)
+    require_one_stdout(json_out, html)
+    with Progress() as progress:
+        progress.show(f"reading {file}")
+        layout = read_layout(file)
+        summary = summarize(layout)
     if html is not None:
-        from simzk.cli.layout.show import write_page
-
         write_page(str(file), layout, summary, html)
-    show_layout(str(file), layout, summary, all_brokers=all_brokers)
+    if json_out is not None:
+        write_json(json_out, document_of(str(file), layout, summary))
+    with text_output(json_out, html):
+        show_layout(str(file), layout, summary, all_brokers=all_brokers)
 
 
 @app.command(epilog="Example: simzk layout plan layout.parquet plan.json --fail 3")
@@ -202,7 +225,7 @@ def plan(
         str, typer.Option(help="Phase of the layout in --out: before, widened, joined, led, removed or finished.")
     ] = "finished",
     diff: Annotated[Path | None, typer.Option(help="File for the changes (Parquet), one row per partition.")] = None,
-    json_out: Annotated[Path | None, typer.Option("--json", help="File for the whole report as JSON.")] = None,
+    json_out: JsonOut = None,
 ) -> None:
     """Show the effects of a reassignment plan: data movement, broker loads, and the state after each phase."""
     from simzk.cli.layout.plan import run_plan

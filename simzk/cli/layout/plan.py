@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from simzk.cli.console import console, fact_table, number_table, write_text, writes_to
+from simzk.cli.console import console, fact_table, number_table, text_output, writes_to
+from simzk.cli.console import write_json as write_document
 from simzk.cli.layout.show import EXTREMES, MOST_LISTED, NARROW_WIDTH, alarm
 from simzk.errors import ConfigError
 from simzk.garbage_collection import without_cyclic_gc
@@ -120,7 +120,7 @@ def write_json(report: PlanReport, path: Path, *, layout: str, plan: str, versio
             zip(brokers.ids.tolist(), brokers.racks, brokers.live.tolist(), strict=True)
         )
     ]
-    write_text(path, json.dumps(document, indent=1) + "\n")
+    write_document(path, document)
 
 
 def _moved(moved: Moved) -> dict[str, int]:
@@ -193,7 +193,8 @@ def run_plan(
     if json_out is not None:
         name = version.name
         write_json(plan_report, json_out, layout=str(layout_file), plan=str(plan_file), version=name, failed=failed)
-    show_plan(str(plan_file), plan_report, version=version.name, failed=failed)
+    with text_output(json_out):
+        show_plan(str(plan_file), plan_report, version=version.name, failed=failed)
 
 
 def _text(path: Path) -> str:

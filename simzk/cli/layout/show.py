@@ -7,6 +7,7 @@ More than `MOST_LISTED` brokers or racks are shown as a histogram of their loads
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -195,6 +196,34 @@ def _share(part: int, whole: int) -> str:
 def alarm(count: int, whole: int) -> str:
     """Return a count in red unless it is zero."""
     return f"[red]{_share(count, whole)}[/red]" if count else "0"
+
+
+def document_of(name: str, layout: Layout, summary: LayoutSummary) -> dict[str, object]:
+    """Return the summary of a layout for `--json`: its numbers, and the loads of racks and brokers."""
+    exposed = exposure(elect_offline_leaders(layout))
+    numbers = {
+        field.name: getattr(summary, field.name)
+        for field in fields(summary)
+        if field.name not in ("by_broker", "by_rack", "replication_factors")
+    }
+    brokers = zip(layout.brokers.ids.tolist(), layout.brokers.racks, layout.brokers.live.tolist(), strict=True)
+    by_rack = _rows(rack_loads(summary)) if summary.by_rack else []
+    return {
+        "layout": name,
+        **numbers,
+        "replication_factors": {str(factor): count for factor, count in summary.replication_factors.items()},
+        "exposure": exposed._asdict(),
+        "racks": [{"rack": rack} | load for rack, load in zip(summary.by_rack, by_rack, strict=True)],
+        "brokers": [
+            {"broker": broker, "rack": rack, "live": live} | load
+            for (broker, rack, live), load in zip(brokers, _rows(summary.by_broker), strict=True)
+        ],
+    }
+
+
+def _rows(load: BrokerLoad) -> list[dict[str, int]]:
+    columns = {field.name: getattr(load, field.name).tolist() for field in fields(load)}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def write_page(name: str, layout: Layout, summary: LayoutSummary, path: Path) -> None:

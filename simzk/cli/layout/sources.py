@@ -67,7 +67,7 @@ class _Restored:
 
 
 def layout_of_server(
-    hosts: str, show_progress: Callable[[str], None], note: Callable[[str], None] = ignore_note
+    hosts: str, show_progress: Callable[[str, float], None], note: Callable[[str], None] = ignore_note
 ) -> Layout:
     """Return the layout in a live ZooKeeper.
 
@@ -75,7 +75,7 @@ def layout_of_server(
 
     Args:
         hosts: a connection string, with or without a chroot: `host:port,host:port/chroot`.
-        show_progress: called with the progress as text.
+        show_progress: called with the progress as text, and as a share, 0 to 1.
         note: as in `layout_of`.
 
     Raises:
@@ -86,7 +86,7 @@ def layout_of_server(
         return layout_from_tree(dict(_read(Guest(client, WINDOW), show_progress)), where=hosts, note=note)
 
 
-def _read(guest: Guest, show_progress: Callable[[str], None]) -> Iterator[tuple[str, bytes | None]]:
+def _read(guest: Guest, show_progress: Callable[[str, float], None]) -> Iterator[tuple[str, bytes | None]]:
     names = _children(guest, paths.TOPICS)
     yield from _get(guest, [f"{paths.BROKER_IDS}/{name}" for name in _children(guest, paths.BROKER_IDS)])
     states: list[str] = []
@@ -96,7 +96,7 @@ def _read(guest: Guest, show_progress: Callable[[str], None]) -> Iterator[tuple[
     yield from _get(guest, [*(f"/config/topics/{name}" for name in names), paths.REASSIGN_PARTITIONS])
     for count, found in enumerate(_get(guest, states), start=1):
         if count % 1000 == 0 or count == len(states):
-            show_progress(f"{count:,} of {len(states):,} partitions")
+            show_progress(f"{count:,} of {len(states):,} partitions", count / len(states))
         yield found
 
 

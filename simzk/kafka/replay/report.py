@@ -10,6 +10,7 @@ from simzk.kafka.replay.player import Player
 from simzk.kafka.replay.recorded_run import load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from simzk.kafka.replay.player import StepReport
@@ -68,11 +69,26 @@ class ReplayReport:
         return json.dumps(document, indent=1)
 
 
-def replay(folder: Path, *, version: str | None = None, seed: int = 0) -> ReplayReport:
-    """Replay a recording and compare each step: `simzk.replay`, with its arguments and errors."""
+def replay(
+    folder: Path,
+    *,
+    version: str | None = None,
+    seed: int = 0,
+    on_progress: Callable[[int, int], None] = lambda _done, _of: None,
+) -> ReplayReport:
+    """Replay a recording and compare each step: `simzk.replay`, with its arguments and errors.
+
+    Args:
+        folder, version, seed: as of `simzk.replay`.
+        on_progress: called before the first and after each step, with the number of finished steps and of all.
+    """
     run = load(folder)
     chosen = version or run.version
     player = Player(run, chosen, seed)
     with player.cluster:
-        steps = tuple(player.play())
-    return ReplayReport(str(folder), run.version, chosen, steps)
+        steps: list[StepReport] = []
+        on_progress(0, len(run.steps))
+        for step in player.play():
+            steps.append(step)
+            on_progress(len(steps), len(run.steps))
+    return ReplayReport(str(folder), run.version, chosen, tuple(steps))

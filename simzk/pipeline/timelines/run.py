@@ -254,13 +254,15 @@ def plan_timelines(directories: Sequence[str], out: Path, *, chroot: str = "", s
     return Plan(list(logs), list(snapshots), out.absolute(), chroot, strict, missing)
 
 
-def run_timelines(spark: SparkSession, plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Findings:
+def run_timelines(
+    spark: SparkSession, plan: Plan, tell: Callable[[str, float | None], None] = lambda _line, _share: None
+) -> Findings:
     """Compute and write all tables of a plan.
 
     Args:
         spark: a session whose workers can import simzk, and read and write the paths of the plan.
         plan: from `plan_timelines`.
-        tell: receives progress lines, also from another thread.
+        tell: receives progress lines and the finished share of each, 0 to 1, or None, also from another thread.
 
     Raises:
         SimzkError: Spark failed, or a file is damaged and the plan is strict; the reason in one line.
