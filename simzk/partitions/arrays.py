@@ -79,6 +79,7 @@ def pack_flat(values: IntArray, lengths: NDArray[np.integer]) -> IntArray:
     [[3, 1], [-1, -1], [2, -1]]
     """
     width = max(int(lengths.max(initial=0)), 1)
+    assert lengths.sum() == len(values), f"the lengths add up to {lengths.sum()}, not to the {len(values)} values"
     if len(values) == len(lengths) * width:
         return values.reshape(len(lengths), width)
     packed = np.full((len(lengths), width), NONE, values.dtype)
@@ -134,6 +135,7 @@ def by_broker(values: Mapping[int, int], default: int) -> NDArray[np.int64]:
 
 def among(ids: IntArray, mask: BoolArray) -> BoolArray:
     """Return which ids are in the set, in the shape of `ids`; padding and ids beyond the mask are not."""
+    assert mask.ndim == 1
     # As an unsigned number padding is beyond every mask; `clip` then reads the appended False.
     places = ids.astype(np.int32, copy=False).view(np.uint32)
     found: BoolArray = np.append(mask, np.False_).take(places.T, mode="clip").T
@@ -142,6 +144,7 @@ def among(ids: IntArray, mask: BoolArray) -> BoolArray:
 
 def contained(ids: IntArray, others: IntArray) -> BoolArray:
     """Return which ids occur in the same row of `others`, in the shape of `ids`; padding does not."""
+    assert len(ids) == len(others), f"{len(ids)} lists are compared with {len(others)}"
     columns, other_columns = np.ascontiguousarray(ids.T), np.ascontiguousarray(others.T)
     found = np.zeros(columns.shape, dtype=np.bool_)
     for other in other_columns:
@@ -152,6 +155,8 @@ def contained(ids: IntArray, others: IntArray) -> BoolArray:
 
 def any_of(mask: BoolArray) -> BoolArray:
     """Return whether any element of each row is set, `bool[k]`. Works by column: numpy reduces short rows slowly."""
+    assert mask.ndim == 2
+    assert mask.shape[1] >= 1
     found = mask[:, 0].copy()
     for column in range(1, mask.shape[1]):
         found |= mask[:, column]
@@ -160,6 +165,7 @@ def any_of(mask: BoolArray) -> BoolArray:
 
 def count_of(mask: BoolArray) -> IntArray:
     """Return the number of set elements of each row, `int32[k]`."""
+    assert mask.ndim == 2
     counts = np.zeros(len(mask), dtype=np.int32)
     for column in range(mask.shape[1]):
         counts += mask[:, column]
@@ -200,11 +206,15 @@ def choose(mask: BoolArray, then: IntArray | np.int32, other: IntArray | np.int3
     >>> choose(np.array([True, False]), np.array([1, 2], np.int32), np.array([-1, -7], np.int32)).tolist()
     [1, -7]
     """
+    # numpy would broadcast a column of one row silently.
+    assert np.shape(then) in ((), mask.shape)
+    assert np.shape(other) in ((), mask.shape)
     return other ^ ((other ^ then) & -mask.astype(np.int32))
 
 
 def taken(column: Column, rows: NDArray[np.integer]) -> Column:
     """Copy some rows of a column or of lists; lists keep their memory order."""
+    assert rows.ndim == 1
     if column.ndim == 2 and not column.flags.c_contiguous:
         return column.T.take(rows, axis=1).T
     return column.take(rows, axis=0)
@@ -217,6 +227,8 @@ def lots(rows: int) -> Iterator[slice]:
 
 def _or_none(ids: IntArray, chosen: BoolArray) -> IntArray:
     """Return the chosen ids, NONE for the others, one line per place: int32[w, k]."""
+    assert ids.shape == chosen.shape
+    assert ids.dtype == np.int32, "NONE is recognised by the sign bit of 32"
     return np.ascontiguousarray(ids.T) | (np.ascontiguousarray(chosen.T).astype(np.int32) - np.int32(1))
 
 
@@ -227,6 +239,7 @@ def _gaps(column: IntArray) -> IntArray:
 
 def alone(ids: IntArray, width: int) -> IntArray:
     """Return each id as a list of one, `int32[k, width]`."""
+    assert width >= 1
     lists = np.full((len(ids), width), NONE, dtype=np.int32, order="F")
     lists[:, 0] = ids
     return lists

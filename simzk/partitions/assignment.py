@@ -122,6 +122,7 @@ def assign_topics(
     if (counts <= 0).any():
         raise LayoutError(f"cannot assign {counts.min()} partitions", right="1 or more partitions")
     drawn = np.array([_start_and_shift(len(listed), -1, random) for _ in partitions], dtype=np.int64).reshape(-1, 2)
+    assert drawn.shape == (len(counts), 2)
     starts, shifts = np.repeat(drawn, counts, axis=0).T
     ids = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     rounds = ids // len(listed)
@@ -138,6 +139,7 @@ def start_index_for_addition(brokers: Sequence[int], first_replica: int) -> int:
     >>> start_index_for_addition([1, 3, 5], 3), start_index_for_addition([1, 3, 5], 9)
     (1, 0)
     """
+    assert list(brokers) == sorted(brokers), "broker ids ascend"
     return next((index for index, broker in enumerate(brokers) if broker >= first_replica), 0)
 
 
@@ -152,7 +154,9 @@ def alternated_by_rack(racks: Mapping[int, str]) -> list[int]:
         by_rack.setdefault(racks[broker], []).append(broker)
     # Java compares strings by UTF-16 code units.
     rounds = zip_longest(*(by_rack[rack] for rack in sorted(by_rack, key=lambda rack: rack.encode("utf-16-be"))))
-    return [broker for turn in rounds for broker in turn if broker is not None]
+    brokers = [broker for turn in rounds for broker in turn if broker is not None]
+    assert len(brokers) == len(racks)
+    return brokers
 
 
 def _list_of_brokers(
@@ -181,14 +185,20 @@ def _start_and_shift(brokers: int, fixed_start: int, chance: Random | None) -> t
     if fixed_start >= 0:
         return fixed_start, fixed_start
     assert chance is not None, "an assignment without fixed_start requires random"
-    start = chance.next_int(brokers)
-    return start, chance.next_int(brokers)
+    start, shift = chance.next_int(brokers), chance.next_int(brokers)
+    assert 0 <= start < brokers
+    assert 0 <= shift < brokers
+    return start, shift
 
 
 def _place(
     first: _Indices, shift: _Indices, brokers: int, racks: _Indices | None, replication_factor: int
 ) -> NDArray[np.intp]:
     """Return indices into the list of brokers, `intp[k, replication_factor]`, from first index and shift."""
+    assert first.shape == shift.shape
+    assert first.min(initial=0) >= 0
+    assert first.max(initial=0) < brokers
+    assert racks is None or len(racks) == brokers
     others = max(brokers - 1, 1)
     rack_count = 1 if racks is None else int(racks.max()) + 1
     step = shift * rack_count % others
@@ -204,6 +214,7 @@ def _place(
 def _place_pairs(
     first: _Indices, step: _Indices, brokers: int, racks: _Indices | None, replication_factor: int
 ) -> NDArray[np.intp]:
+    assert replication_factor <= brokers
     others = max(brokers - 1, 1)
     placed = np.empty((first.size, replication_factor), dtype=np.intp)
     placed[:, 0] = first

@@ -49,6 +49,7 @@ class Draws:
 
     def below(self, bound: int, count: int) -> NDArray[np.int64]:
         """Return numbers from 0 to `bound` - 1, `int64[count]`."""
+        assert 0 < bound < 1 << 53, "a float64 represents each number below the bound"
         return (self.uniforms(count) * bound).astype(np.int64)
 
     def order(self, length: int) -> NDArray[np.intp]:

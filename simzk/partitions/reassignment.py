@@ -55,8 +55,13 @@ def reassign_to(assignment: Assignment, target: IntArray) -> Assignment:
     >>> unpack(reassign_to(moving, pack([[1, 5]])).replicas)
     [(1, 5, 2, 3)]
     """
+    assert len(target) == len(assignment.replicas)
     origin = origin_of(assignment)
-    return Assignment(_joined(target, _without(origin, target)), _without(target, origin), _without(origin, target))
+    removing = _without(origin, target)
+    moving = Assignment(_joined(target, removing), _without(target, origin), removing)
+    assert _have_same_members(origin_of(moving), origin), "a new target keeps the origin"
+    assert _have_same_members(target_of(moving), target)
+    return moving
 
 
 def cancelled(assignment: Assignment) -> Assignment:
@@ -67,6 +72,7 @@ def cancelled(assignment: Assignment) -> Assignment:
 def completed(assignment: Assignment) -> Assignment:
     """Return the assignment after the reassignment: the target, nothing to add or remove."""
     target = target_of(assignment)
+    assert len(target) == len(assignment.adding) == len(assignment.removing)
     return Assignment(target, np.full_like(target, NONE), np.full_like(target, NONE))
 
 
@@ -77,6 +83,7 @@ def is_reassigning(assignment: Assignment) -> BoolArray:
 
 def in_sync(target: IntArray, isr: IntArray) -> BoolArray:
     """Return whether the whole target, int32[k, w], is in the ISR, int32[k, v]; `bool[k]`."""
+    assert len(target) == len(isr)
     return ~any_of((target != NONE) & ~contained(target, isr))
 
 
@@ -92,6 +99,11 @@ def widened_for_legacy(target: IntArray, replicas: IntArray, scala: Scala) -> In
 
 def _without(ids: IntArray, others: IntArray) -> IntArray:
     return keep(ids, (ids != NONE) & ~contained(ids, others))
+
+
+def _have_same_members(left: IntArray, right: IntArray) -> bool:
+    """Return whether the two lists of every row have the same members, in any order."""
+    return bool(in_sync(left, right).all() and in_sync(right, left).all())
 
 
 def _joined(left: IntArray, right: IntArray) -> IntArray:

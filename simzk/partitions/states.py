@@ -65,10 +65,12 @@ class States(NamedTuple):
 
     def where(self, mask: BoolArray) -> States:
         """Return the states selected by a mask, bool[k]: these states themselves if all are selected, else a copy."""
+        assert len(mask) == len(self.leader)
         return self if mask.all() else self.at(np.flatnonzero(mask))
 
     def put(self, rows: NDArray[np.integer], new: States) -> None:
         """Overwrite the states at some indices in place; both ISR columns must have the same width."""
+        assert len(rows) == len(new.leader)
         for column, values in zip(self, new, strict=True):
             # Place by place: numpy assigns short rows slowly.
             for place, of_place in zip(column.T, values.T, strict=True) if column.ndim == 2 else ((column, values),):
@@ -76,6 +78,7 @@ class States(NamedTuple):
 
     def put_one(self, row: int, state: LeaderAndIsr) -> None:
         """Overwrite the state of one row in place; its ISR must fit the width."""
+        assert len(state.isr) <= self.isr.shape[1], f"ISR {state.isr} does not fit {self.isr.shape[1]} columns"
         self.leader[row] = state.leader
         self.leader_epoch[row] = state.leader_epoch
         self.isr[row] = (*state.isr, *(NONE,) * (self.isr.shape[1] - len(state.isr)))
@@ -110,6 +113,7 @@ def no_states(rows: int, width: int) -> States:
 
 def states_of(states: list[LeaderAndIsr], width: int) -> States:
     """Return columns of single states, with ISRs padded to `width`."""
+    assert all(len(state.isr) <= width for state in states)
     columns = no_states(len(states), width)
     for row, state in enumerate(states):
         columns.put_one(row, state)

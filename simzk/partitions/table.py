@@ -132,6 +132,7 @@ class Partitions:
     __slots__ = ("__weakref__", "_columns", "_rows", "_source")
 
     def __init__(self, topics: Sequence[str], topic: IntArray, partition: IntArray) -> None:
+        assert topic.shape == partition.shape
         self._columns: tuple[Sequence[str], IntArray, IntArray] | None = (topics, topic, partition)
         self._source: PartitionTable | None = None
         self._rows: IntArray = topic[:0]
@@ -315,6 +316,8 @@ class TopicRows:
             partition: int32[k], ids, ascending in each topic.
             rows: int32[k], the row of each partition.
         """
+        assert len(topic) == len(partition) == len(rows)
+        assert (topic[1:] >= topic[:-1]).all(), "topics ascend"
         if len(topic) == 0:
             return
         self._changes += 1
@@ -335,6 +338,7 @@ class TopicRows:
                 self._add_to_topic(name, partition[start:end].tolist(), rows[start:end].tolist())
 
     def _add_topic(self, topic: str, rows: range | dict[int, int]) -> None:
+        assert topic not in self._rows
         number = self._free_numbers.pop() if self._free_numbers else len(self.names)
         if number == len(self.names):
             self.names.append(topic)
@@ -353,6 +357,7 @@ class TopicRows:
                 self._rows[topic] = range(known.start, more.stop)
                 return
         self._rows[topic] = dict(self.pairs(topic)) | dict(zip(partitions, rows, strict=True))
+        assert len(self._rows[topic]) == len(known) + len(rows), f"a partition of topic {topic!r} exists already"
 
     def remove_partitions(self, topic: str, partitions: Sequence[int]) -> None:
         """Remove partitions, and the topic with its last partition."""
@@ -365,6 +370,7 @@ class TopicRows:
             return
         del self._rows[topic]
         number = self._numbers.pop(topic)
+        assert self.names[number] == topic
         self.names = [*self.names[:number], "", *self.names[number + 1 :]]
         self._free_numbers.append(number)
 
@@ -387,6 +393,7 @@ def packed_of(records: IntArray) -> NDArray[np.void]:
 
 def columns_at(records: IntArray, rows: NDArray[np.integer]) -> IntArray:
     """Copy the records of some rows, int32[k], as one line per word: int32[words, k]."""
+    assert rows.min(initial=0) >= 0, "numpy would read a negative row from the end"
     columns, packed = np.empty((records.shape[1], len(rows)), dtype=np.int32), packed_of(records)
     for some in lots(len(rows)):
         columns[:, some] = packed.take(rows[some]).view(np.int32).reshape(-1, len(columns)).T
@@ -467,12 +474,14 @@ class RowRecords:
             replicas: int32[k, v].
             states: k states.
         """
+        assert len(rows) == len(replicas) == len(states.leader)
         replicas, states = widen(replicas, self.width), states._replace(isr=widen(states.isr, self.width))
         for some in lots(len(rows)):
             self._write(rows[some], self._columns(replicas[some].T, states.map(itemgetter(some))))
 
     def put_replicas(self, rows: NDArray[np.integer], replicas: IntArray) -> None:
         """Write the replicas, int32[k, v], of some distinct rows; they must fit the width."""
+        assert len(rows) == len(replicas)
         self.replicas[rows] = widen(replicas, self.width)
 
     def read(self, rows: NDArray[np.integer]) -> tuple[IntArray, States]:
@@ -482,6 +491,7 @@ class RowRecords:
 
     def replicas_at(self, rows: NDArray[np.integer]) -> IntArray:
         """Copy only the replicas of some rows: word by word, at a third of the cost of `read`."""
+        assert rows.min(initial=0) >= 0, "numpy would read a negative row from the end"
         words, ids = self._words.ravel(), np.empty((self.width, len(rows)), dtype=np.int32)
         for some in lots(len(rows)):
             at = rows[some] * np.intp(self._words.shape[1])
@@ -510,6 +520,9 @@ class RowRecords:
 
     def _written_over(self, rows: NDArray[np.integer], states: States) -> Iterator[tuple[slice, IntArray]]:
         """Write states in chunks; yield each chunk of `rows` and its old words, valid until the next chunk."""
+        assert len(rows) == len(states.leader)
+        assert rows.min(initial=0) >= 0, "numpy would write a negative row at the end"
+        assert states.isr.shape[1] <= self.width
         packed, isr = packed_of(self._words), widen(states.isr, self.width)
         for some in lots(len(rows)):
             # Read and written while the records are in the processor cache.
@@ -541,6 +554,7 @@ class RowRecords:
 
     def _columns(self, replicas: IntArray, states: States) -> IntArray:
         """Return the words of k rows, one line per word; `replicas` is int32[w, k]."""
+        assert replicas.shape == (self.width, len(states.leader))
         columns = np.empty((self._words.shape[1], replicas.shape[1]), dtype=np.int32)
         columns[_LEADER], columns[_LEADER_EPOCH] = states.leader, states.leader_epoch
         columns[_CONTROLLER_EPOCH], columns[_VERSION] = states.controller_epoch, states.version
@@ -581,6 +595,7 @@ class MovingRows:
 
     def put(self, row: int, adding: Sequence[int], removing: Sequence[int]) -> None:
         """Write both lists of a row; if both are empty, no reassignment is under way."""
+        assert set(adding).isdisjoint(removing)
         self._lists.pop(row, None)
         if adding or removing:
             self._lists[row] = tuple(adding), tuple(removing)
@@ -624,6 +639,7 @@ class OddRows:
 
     def note_all(self, rows: IntArray, replicas: IntArray, states: States) -> None:
         """Classify k rows after a change, from their replicas, int32[k, w], and states."""
+        assert len(rows) == len(replicas) == len(states.leader)
         self.forget(rows)
         for some in lots(len(rows)):
             leader = states.leader[some]
@@ -736,6 +752,7 @@ class RowColumns:
         """Return free rows if there are enough, else new rows at the end; int32[count]."""
         if 0 < count <= len(self._free):
             taken, self._free = self._free[:count], self._free[count:]
+            assert (self._topic[taken] == FREE_TOPIC).all(), "a row in use is listed as free"
             return np.array(taken, dtype=np.int32)
         first, self._used = self._used, self._used + count
         if self._used > len(self._topic):
@@ -747,6 +764,7 @@ class RowColumns:
 
 
 def _with_room(column: IntArray, used: int, capacity: int) -> IntArray:
+    assert used <= len(column) <= capacity
     roomy = np.empty(capacity, dtype=np.int32)
     roomy[:used] = column[:used]
     return roomy
@@ -832,6 +850,7 @@ class BrokerIndex:
 
 def _grouped(rows: IntArray, replicas: IntArray) -> dict[int, IntArray]:
     """Return, by broker, those of the rows, in order, that have a replica on it."""
+    assert len(rows) == len(replicas)
     top = int(replicas.max(initial=NONE))
     # 16-bit keys are sorted by radix: linear, ten times faster at a million rows.
     keys = np.empty(replicas.shape, dtype=np.uint16 if top < 2**16 - 1 else np.int32)
@@ -912,6 +931,7 @@ class PartitionTable(RowColumns):
 
     def name_columns(self, rows: IntArray) -> tuple[list[str], IntArray, IntArray]:
         """Return names of topics and, for k rows, the index into them and the partition id, int32[k] each."""
+        self._assert_in_range(rows)
         return self.topics, self._topic.take(rows), self._partition.take(rows)
 
     def name(self, row: int) -> tuple[str, int]:
@@ -1114,6 +1134,7 @@ class PartitionTable(RowColumns):
             LayoutError: as in `set_assignment`.
         """
         replicas, adding, removing = assignment
+        self._assert_in_range(rows)
         assert all(len(ids) == len(rows) for ids in assignment)
         assert (self.topic[rows] != FREE_TOPIC).all(), "a row is free"
         validate_replicas(replicas)
@@ -1143,6 +1164,7 @@ class PartitionTable(RowColumns):
             the states before; applying them undoes the change.
         """
         assert all(len(column) == len(rows) for column in states)
+        self._assert_in_range(rows)
         self._records.widen(states.isr.shape[1])
         replicas, before = self._records.replace(rows, states)
         self._odd.note_all(rows, replicas, states)
@@ -1151,6 +1173,7 @@ class PartitionTable(RowColumns):
     def put_all(self, rows: IntArray, states: States) -> None:
         """Write states as `apply`, without returning the states before; at two thirds of the cost."""
         assert all(len(column) == len(rows) for column in states)
+        self._assert_in_range(rows)
         self._records.widen(states.isr.shape[1])
         self._odd.note_all(rows, self._records.put_states(rows, states), states)
 
@@ -1195,6 +1218,11 @@ class PartitionTable(RowColumns):
     def _assert_in_use(self, row: int) -> None:
         assert 0 <= row < self._used, f"row {row} does not exist"
         assert self._topic[row] != FREE_TOPIC, f"row {row} is free"
+
+    def _assert_in_range(self, rows: IntArray) -> None:
+        """Assert that rows were added at some time: numpy would wrap a negative row, such as that of no partition."""
+        assert rows.min(initial=0) >= 0, "a row is negative"
+        assert rows.max(initial=-1) < self._used, "a row was never added"
 
     def check(self) -> None:
         """Assert every invariant of the table."""

@@ -83,8 +83,15 @@ class Transition(NamedTuple):
 # Elections
 
 
+def _leads_isr(leader: IntArray, isr: IntArray) -> BoolArray:
+    """Return whether each leader, int32[k], is in the ISR, int32[k, w]; true where there is no leader."""
+    leads: BoolArray = (leader == NONE) | any_of(isr == leader[:, None])
+    return leads
+
+
 def live_members(ids: IntArray, live: BoolArray, on_offline_dirs: IntArray | None = None) -> BoolArray:
     """Return which ids are live replicas; shape of `ids`."""
+    assert on_offline_dirs is None or len(on_offline_dirs) == len(ids)
     alive = among(ids, live)
     if on_offline_dirs is not None:
         alive &= ~contained(ids, on_offline_dirs)
@@ -139,6 +146,7 @@ def elect_offline(
     ([2, -1], [[3, 2, -1], [1, -1, -1]])
     """
     assert len(replicas) == len(isr)
+    assert np.shape(unclean_allowed) in ((), (len(isr),))
     in_sync = live_members(isr, live, on_offline_dirs)
     alive = live_members(replicas, live, on_offline_dirs)
     if rules.offline_order is Order.ISR:
@@ -152,6 +160,7 @@ def elect_offline(
     elected = leader != NONE
     new_isr = keep(isr, in_sync | ~elected[:, None])
     new_isr = np.where(unclean[:, None], alone(leader, isr.shape[1]), new_isr)
+    assert not (elected & ~any_of(new_isr == leader[:, None])).any(), "an elected leader is in the new ISR"
     return Election(elected, leader, new_isr, unclean)
 
 
@@ -183,6 +192,7 @@ def elect_preferred(
     >>> elect_preferred(lists, lists, np.array([2, 1], np.int32), broker_mask([1, 2])).elected.tolist()
     [True, False]
     """
+    assert len(replicas) == len(isr) == len(leader)
     head = replicas[:, :1]
     needed = (head != leader[:, None]) | rules.preferred_again
     eligible = live_members(head, live, on_offline_dirs) & contained(head, isr) & needed
@@ -212,6 +222,7 @@ def elect_for_reassignment(
     >>> elect_for_reassignment(pack([[4, 5]]), pack([[1, 5]]), broker_mask([1, 4, 5])).leader.tolist()
     [5]
     """
+    assert len(target) == len(isr)
     eligible = live_members(target, live, on_offline_dirs)
     if rules.reassign_needs_isr:
         eligible &= contained(target, isr)
@@ -248,6 +259,7 @@ def elect_for_controlled_shutdown(
     >>> election.leader.tolist(), election.isr.tolist()
     ([2], [[2, 3, -1]])
     """
+    assert len(replicas) == len(isr) == len(leader)
     staying = (isr != NONE) & ~among(isr, shutting_down)
     if rules.shutdown_drops_leader:
         staying &= isr != leader[:, None]
@@ -257,6 +269,7 @@ def elect_for_controlled_shutdown(
     else:
         registered = live_members(replicas, live_or_shutting_down, on_offline_dirs)
         successor = first(replicas, registered & contained(replicas, new_isr))
+    assert not among(successor, shutting_down).any(), "a broker that shuts down is no successor"
     elected = successor != NONE
     return Election(elected, successor, np.where(elected[:, None], new_isr, isr), np.zeros(len(isr), dtype=np.bool_))
 
@@ -275,6 +288,7 @@ def leads_target(
     Returns:
         bool[k].
     """
+    assert len(leader) == len(target)
     column = leader[:, None]
     return (contained(column, target) & live_members(column, live, on_offline_dirs))[:, 0]
 
@@ -286,6 +300,7 @@ def requires_controlled_shutdown(replicas: IntArray, states: States) -> BoolArra
         replicas: int32[k, w], assigned replicas; one of them is on the broker that shuts down.
         states: k states.
     """
+    assert len(replicas) == len(states.version)
     return (count_of(replicas != NONE) > 1) & (states.version >= 0)
 
 
@@ -314,6 +329,7 @@ def imbalance(preferred: IntArray, states: States) -> Imbalance:
         preferred: int32[k], the preferred replicas.
         states: k states; a partition without a state counts as preferred, but not as misplaced.
     """
+    assert preferred.shape == states.leader.shape
     misplaced = (states.version >= 0) & (states.leader != preferred)
     misplaced_of = np.bincount(preferred, misplaced).astype(np.int64)
     return Imbalance(misplaced, np.bincount(preferred).astype(np.int64), misplaced_of)
@@ -337,6 +353,7 @@ def shrink_isr(isr: IntArray, leaving: IntArray, scala: Scala = "2.13") -> IntAr
     >>> shrink_isr(pack([[3, 1, 2]]), pack([[1]])).tolist()
     [[3, 2, -1]]
     """
+    assert len(isr) == len(leaving)
     # Removing from a Scala set of more than four members keeps it a hash set, so the hash order stays.
     members = in_set_order(isr, scala)
     return keep(members, (members != NONE) & ~contained(members, leaving))
@@ -389,6 +406,7 @@ def first_states(leader: IntArray, isr: IntArray, controller_epoch: int) -> Stat
         isr: int32[k, w].
         controller_epoch: of the controller that writes.
     """
+    assert len(leader) == len(isr)
     return no_states(len(leader), isr.shape[1])._replace(
         leader=leader,
         isr=isr,
@@ -423,6 +441,8 @@ def after_controller_write(
     LeaderAndIsr(leader=2, leader_epoch=5, isr=(2,), controller_epoch=8, version=10, recovering=False)
     """
     assert len(leader) == len(isr) == len(states.leader)
+    assert changed is None or len(changed) == len(leader)
+    assert changed is None or (changed | (leader == states.leader)).all(), "a leader changes without a write"
     epoch = np.full(len(leader), controller_epoch, dtype=np.int32)
     writes = np.int32(1) if changed is None else changed.astype(np.int32)
     return States(
@@ -446,6 +466,10 @@ def write_election(
         controller_epoch: of the controller that writes.
         rules: of the Kafka version; from 3.2 on an unclean leader is marked RECOVERING.
     """
+    assert len(election.elected) == len(states.leader)
+    assert not (election.unclean & ~election.elected).any()
+    if rules.reassign_needs_isr:
+        assert _leads_isr(election.leader, election.isr).all(), "an elected leader is in the ISR that is written"
     changed = election.elected
     all_changed = bool(changed.all())  # as mostly: then nothing is selected row by row
     after = after_controller_write(
@@ -489,6 +513,8 @@ def remove_from_isr(
     """
     isr, leader = states.isr, states.leader
     removed = np.asarray(broker, dtype=np.int32)
+    assert removed.shape in ((), leader.shape)
+    assert np.shape(unclean_allowed) in ((), leader.shape)
     hit = isr == (removed[:, None] if removed.ndim else removed)
     hit &= isr != NONE
     changed = any_of(hit)
@@ -559,6 +585,7 @@ def complete_reassignment(
     Returns:
         k states: a live leader of the target stays; otherwise another target replica is elected, if one is eligible.
     """
+    assert len(target) == len(chosen) == len(states.leader)
     stays = leads_target(states.leader, target, live)
     after = (
         raise_leader_epoch(states, controller_epoch=controller_epoch, chosen=chosen & stays) if raises_epoch else states

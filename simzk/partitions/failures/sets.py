@@ -189,7 +189,9 @@ class _Space:
             gone = set(in_racks)
             left = [broker for broker in self._live if broker not in gone] if gone else self._live
             chosen = combination_at(left, self._spec.brokers, number)
-        return FailureSet(tuple(sorted([*in_racks, *chosen])), tuple(names))
+        failed = tuple(sorted({*in_racks, *chosen}))
+        assert len(failed) == len(in_racks) + self._spec.brokers, "a broker fails with its rack or beside it, not both"
+        return FailureSet(failed, tuple(names))
 
 
 _FEISTEL_ROUNDS = 6
@@ -217,6 +219,7 @@ def shuffled_at(place: int, length: int, seed: int) -> int:
 
 
 def _feistel(number: int, half: int, seed: int) -> int:
+    assert 0 <= number < 1 << 2 * half
     mask = (1 << half) - 1
     left, right = number >> half, number & mask
     width = (half + 7) // 8
@@ -235,6 +238,7 @@ def combination_at(items: Sequence[Item], count: int, number: int) -> list[Item]
     >>> combination_at("abcd", 2, 4)
     ['b', 'd']
     """
+    assert 0 <= number < comb(len(items), count)
     chosen: list[Item] = []
     place, left = 0, len(items)
     while count:
@@ -245,6 +249,7 @@ def combination_at(items: Sequence[Item], count: int, number: int) -> list[Item]
         else:
             number -= with_it
         place, left = place + 1, left - 1
+    assert number == 0
     return chosen
 
 

@@ -139,6 +139,10 @@ class WhatIf:
         self._set_columns(_columns_of(layout), layout.brokers, layout.topics)
 
     def _set_columns(self, columns: _Columns, brokers: Brokers, topics: Sequence[str]) -> None:
+        assert columns.replicas.shape[1] == columns.isr.shape[1] == len(columns.leader) == len(columns.flags)
+        assert len(columns.starts) == len(brokers.ids) + 1
+        assert len(columns.leaders) == len(brokers.ids)
+        assert len(columns.topic_offline) == len(topics)
         self._columns = columns
         self.brokers = brokers
         self.topics = tuple(topics)
@@ -199,6 +203,7 @@ class WhatIf:
             failed: broker ids of the layout.
         """
         brokers, before = self.brokers, self._columns
+        assert np.isin(failed, brokers.ids).all(), f"some of the brokers {failed} are not in the layout"
         positions = brokers.positions_of(np.array(failed, np.int32))
         rows = self.rows_of(positions)
         live = brokers.live.copy()
@@ -212,12 +217,14 @@ class WhatIf:
         moved = (after.leader != NONE) & (before_leader != after.leader)
         dark = before.topic.take(rows.take(newly_offline))
         leaders = before.leaders + (_count(after.leader, len(live)) - _count(before_leader, len(live)))
+        assert leaders.min(initial=0) >= 0
         busiest = int(np.argmax(np.where(live, leaders, -1))) if live.any() else NONE
         now = (offline, under_min_isr, after.in_sync < before.factor.take(rows), after.alive == 0)
         totals = [
             int(total) - int(np.count_nonzero(flags & flag)) + int(np.count_nonzero(mask))
             for total, flag, mask in zip(before.totals, _FLAGS, now, strict=True)
         ]
+        assert (before.totals <= totals).all(), "a failure repairs no partition"
         outcome = Outcome(
             touched=len(rows),
             offline=totals[0],
@@ -237,6 +244,8 @@ class WhatIf:
     def rows_of(self, positions: IntArray) -> NDArray[np.intp]:
         """Return the partitions with a replica on one of these brokers (positions), ascending and distinct."""
         rows, starts = self._columns.rows, self._columns.starts
+        assert positions.min(initial=0) >= 0
+        assert positions.max(initial=-1) < len(self.brokers.ids)
         by_broker = [rows[starts[position] : starts[position + 1]] for position in positions]
         if len(by_broker) == 1:
             return by_broker[0]
@@ -324,6 +333,7 @@ def _rows_by_broker(replicas: IntArray, brokers: int) -> tuple[NDArray[np.intp],
     # Padding sorts after every broker; 16-bit keys, if enough, because numpy sorts them by radix.
     keys = np.where(replicas == NONE, brokers, replicas).ravel()
     order = np.argsort(keys.astype(np.uint16) if brokers < 1 << 16 else keys, kind="stable")
+    assert keys.max(initial=0) <= brokers
     starts = np.zeros(brokers + 1, np.intp)
     np.cumsum(np.bincount(keys, minlength=brokers)[:brokers], out=starts[1:])
     rows = order[: starts[-1]] // replicas.shape[1]

@@ -113,6 +113,7 @@ class Rows:
 
     def refuse(self, rows: NDArray[np.intp], words: Callable[[int], str]) -> None:
         """Raise `LayoutError` for some rows, ascending, if there are any."""
+        assert (rows[1:] > rows[:-1]).all(), "rows ascend"
         first = rows[:NAMED_PROBLEMS].tolist()
         lines = tuple(f"row {row}{self._name(row)}: {words(row)}" for row in first)
         Problems(len(rows), lines, self._of).refuse(self._where)
@@ -346,7 +347,10 @@ def to_layout(partitions: pa.Table, brokers: Brokers | None, where: str) -> Layo
 def _narrowed(raw: Layout) -> Layout:
     """Return the layout with int32 columns; every value must fit."""
     columns = ("partition", "replicas", "isr", "leader", "leader_epoch", "min_insync_replicas", "adding", "removing")
-    return replace(raw, **{name: getattr(raw, name).astype(np.int32, copy=False) for name in columns})
+    wide = [getattr(raw, name) for name in columns]
+    narrow = {name: column.astype(np.int32, copy=False) for name, column in zip(columns, wide, strict=True)}
+    assert all(after is before or (after == before).all() for after, before in zip(narrow.values(), wide, strict=True))
+    return replace(raw, **narrow)
 
 
 def to_brokers(table: pa.Table, where: str) -> Brokers:
@@ -361,7 +365,9 @@ def to_brokers(table: pa.Table, where: str) -> Brokers:
     rows.refuse(np.sort(repeated), lambda row: f"broker {ids[row]} is repeated; expected each once")
     nameless = np.array([rack == "" for rack in racks], np.bool_)
     rows.refuse(np.flatnonzero(nameless), lambda row: "the rack name is empty; expected a name or null")
-    return Brokers(ids[order].astype(np.int32), tuple(racks[index] for index in order), live[order])
+    brokers = Brokers(ids[order].astype(np.int32), tuple(racks[index] for index in order), live[order])
+    brokers.check()
+    return brokers
 
 
 def _brokers_named(replicas: NDArray[Any]) -> Brokers:

@@ -126,6 +126,7 @@ def _check_numbers(
 def _topic_sizes(topics: int, partitions: int, skew: float) -> NDArray[np.int64]:
     """Return the partitions of each topic, int64[topics]: one each, then by weight, then by largest remainder."""
     # Rounded, so that all math libraries give the same weights.
+    assert 1 <= topics <= partitions
     weights = np.round(2**40 / np.arange(1, topics + 1) ** skew)
     quota = (partitions - topics) * (weights / weights.sum())
     extra = np.floor(quota).astype(np.int64)
@@ -149,6 +150,7 @@ def _placed(
     for one in dict.fromkeys(factor.tolist()):
         counts = sizes[factor == one].tolist()
         replicas[of_row == one, :one] = assign_topics(ids, racks, counts, one, random=random)
+    assert (replicas[:, 0] != NONE).all(), "each partition was placed"
     return replicas
 
 
@@ -159,9 +161,12 @@ def _with_gaps(replicas: NDArray[np.int32], share: float, seed: int) -> NDArray[
     draws = Draws(b"isr gaps %d" % seed)
     followers = sizes_of(replicas) - 1
     gone = 1 + (draws.uniforms(len(replicas)) * followers).astype(np.int32)
+    assert (gone <= np.maximum(followers, 1)).all()
     short = (draws.uniforms(len(replicas)) < share) & (followers > 0)
     staying = (replicas != NONE) & ~(short[:, None] & (np.arange(replicas.shape[1]) == gone[:, None]))
-    return keep(replicas, staying)
+    isr = keep(replicas, staying)
+    assert (isr[:, 0] == replicas[:, 0]).all(), "the preferred replica, which leads, stays in sync"
+    return isr
 
 
 def _racks_if_all(brokers: Brokers) -> Mapping[int, str] | None:

@@ -258,9 +258,14 @@ class Brokers:
 
     def positions_of(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the position in `ids` of each broker id, in any shape; -1 stays -1, other ids must be known."""
+        assert len(self.ids) or ids.max(initial=NONE) == NONE
         if len(self.ids) and self.ids[-1] == len(self.ids) - 1:
+            assert ids.max(initial=NONE) < len(self.ids), "a broker is unknown"
             return ids  # ids are 0 .. b-1: they are the positions already
         positions = np.searchsorted(self.ids, ids).astype(np.int32)
+        assert not len(self.ids) or ((ids == NONE) | (self.ids.take(positions, mode="clip") == ids)).all(), (
+            "a broker is unknown"
+        )
         return np.where(ids == NONE, np.int32(NONE), positions)
 
     def check(self) -> None:
@@ -309,11 +314,14 @@ class Layout:
     removing: NDArray[np.int32] = field(default_factory=_left_out)
 
     def __post_init__(self) -> None:
+        columns = self.topic, self.partition, self.replicas, self.isr, self.leader, self.leader_epoch
+        assert all(len(column) == len(self) for column in (*columns, self.min_insync_replicas))
         for name in ("adding", "removing"):
             if not len(getattr(self, name)):
                 # Broadcast one empty list to all rows: the column takes no memory.
                 empty = np.broadcast_to(np.array([NONE], np.int32), (len(self), 1))
                 object.__setattr__(self, name, empty)
+            assert len(getattr(self, name)) == len(self)
 
     @property
     def reassigning(self) -> NDArray[np.intp]:
@@ -337,6 +345,8 @@ class Layout:
             states: k states.
             assignment: of the k partitions.
         """
+        assert len(rows) == len(states.leader)
+        assert assignment is None or all(len(lists) == len(rows) for lists in assignment)
         changed = replace(
             self,
             isr=_with_lists(self.isr, rows, states.isr),
@@ -367,6 +377,7 @@ class Layout:
 
 def _with_lists(column: IntArray, rows: NDArray[np.intp], lists: IntArray) -> IntArray:
     """Return a copy of a column of lists, int32[n, w], in which some rows have other lists, int32[k, v]."""
+    assert len(rows) == len(lists)
     lists = lists[:, : max(int(sizes(lists).max(initial=0)), 1)]
     width = max(column.shape[1], lists.shape[1])
     after = widen(column, width).copy()
@@ -376,6 +387,7 @@ def _with_lists(column: IntArray, rows: NDArray[np.intp], lists: IntArray) -> In
 
 def _with_values(column: IntArray, rows: NDArray[np.intp], values: IntArray) -> IntArray:
     """Return a copy of a column, int32[n], in which some rows have other values, int32[k]."""
+    assert len(rows) == len(values)
     after = column.copy()
     after[rows] = values
     return after

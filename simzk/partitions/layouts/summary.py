@@ -62,6 +62,7 @@ def exposure(layout: Layout) -> Exposure:
     alone = isr[last][alive[last]]
     last_on = np.bincount(alone, minlength=len(brokers.ids))
     worst = int(np.argmax(last_on)) if len(alone) else NONE
+    assert last_on.sum() == len(last), "a partition counts once, for its only live ISR member"
     return Exposure(
         offline=int(np.count_nonzero(in_sync == 0)),
         under_min_isr=int(np.count_nonzero(in_sync < layout.min_insync_replicas)),
@@ -166,7 +167,9 @@ def _load(
         return np.bincount(positions.ravel() + 1, minlength=brokers + 1)[1:].astype(np.int64)
 
     replicas_on = count(replicas)
-    return BrokerLoad(replicas_on, count(leader), count(head), count(head[head == leader]), replicas_on - count(isr))
+    out_of_sync = replicas_on - count(isr)
+    assert (out_of_sync >= 0).all(), "ISR members are replicas"
+    return BrokerLoad(replicas_on, count(leader), count(head), count(head[head == leader]), out_of_sync)
 
 
 def _by_rack(layout: Layout, by_broker: BrokerLoad) -> dict[str, BrokerLoad]:
@@ -197,9 +200,12 @@ def breaks_rack_rule(brokers: Brokers, replicas: NDArray[np.int32]) -> NDArray[n
     for column in range(racks.shape[1]):
         seen = (racks[:, :column] == racks[:, column : column + 1]).any(axis=1)
         distinct += ~seen & (racks[:, column] != NONE)
-    return distinct < np.minimum(sizes(replicas), len(number))
+    limit = np.minimum(sizes(replicas), len(number))
+    assert (distinct <= limit).all()
+    return distinct < limit
 
 
 def _skew(loads: NDArray[np.int64]) -> float:
+    assert loads.min(initial=0) >= 0
     mean = loads.mean() if len(loads) else 0.0
     return float(loads.max() / mean) if mean else 1.0

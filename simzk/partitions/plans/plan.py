@@ -123,6 +123,7 @@ def diff_of(layout: Layout, plan: Plan) -> Diff:
         _reject("that are already being reassigned", plan.partitions, moving, after)
     before = layout.replicas[rows]
     width = max(before.shape[1], target.shape[1])
+    assert len(before) == len(target)
     left, right = widen(before, width), widen(target, width)
     adding = keep(target, (target != NONE) & ~contained(target, before))
     removing = keep(before, (before != NONE) & ~contained(before, target))
@@ -181,6 +182,7 @@ def find_rows(layout: Layout, partitions: Partitions) -> NDArray[np.intp]:
     known = known[ascending[places[known]] == wanted[known]]
     found = np.full(len(wanted), NONE, np.intp)
     found[known] = places[known] if order is None else order[places[known]]
+    assert (layout.partition[found[known]] == partitions.partition[known]).all()
     return found
 
 
@@ -299,6 +301,8 @@ def reassignment_phases(
         Phase("finished", _put(assignment, done, completed(moving)), removed),
     )
     assert tuple(phase.name for phase in phases) == PHASES
+    assert (removed.version >= states.version).all(), "each write of a state znode raises its version"
+    assert in_sync(target, removed.isr)[done].all(), "a finished reassignment has its target in sync"
     return Reassigned(phases, begun & ~done)
 
 
@@ -333,6 +337,7 @@ def _widened(
 
 def _put(before: Assignment, chosen: BoolArray, after: Assignment) -> Assignment:
     """Replace the chosen rows, bool[k], of an assignment by those of another."""
+    assert all(len(old) == len(new) == len(chosen) for old, new in zip(before, after, strict=True))
     columns = []
     for old, new in zip(before, after, strict=True):
         width = max(old.shape[1], new.shape[1])
@@ -348,6 +353,8 @@ def _joined(states: States, target: IntArray, live: BoolArray, waiting: BoolArra
     for place in range(target.shape[1]):
         rows = np.flatnonzero(missing[:, place])
         before = after.at(rows)
-        isr = expand_isr(before.isr, target[rows, place], scala)[:, : states.isr.shape[1]]
+        expanded = expand_isr(before.isr, target[rows, place], scala)
+        isr = expanded[:, : states.isr.shape[1]]
+        assert (expanded[:, states.isr.shape[1] :] == NONE).all(), "the width fits all present and target replicas"
         after.put(rows, after_leader_write(before, isr))
     return after

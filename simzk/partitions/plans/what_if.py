@@ -239,6 +239,7 @@ class PlanWhatIf:
             size_bytes: int64[n], of a replica of each partition of the layout [default: count replicas].
         """
         brokers, diff, waits = self.layout.brokers, self.diff, self._reassigned.waits
+        assert size_bytes is None or len(size_bytes) == len(self.layout)
         weight = np.ones(len(diff.rows), np.int64) if size_bytes is None else size_bytes[diff.rows]
         # The leader at this phase is the source of the copies.
         leader = self._reassigned.at("joined").states.leader
@@ -260,6 +261,7 @@ class PlanWhatIf:
         for place in diff.removing.T:
             rows = np.flatnonzero((place != NONE) & ~waits)
             deleted += _total(brokers.positions_of(place[rows]), weight[rows], len(brokers.ids))
+        assert copied_in.sum() == copied_out.sum(), "a copy has a source and a receiver"
         return Moved(copied_in, copied_out, deleted, cross_rack, unsourced)
 
 
@@ -271,6 +273,8 @@ def _rack_numbers(brokers: Brokers) -> NDArray[np.int32]:
 
 def _total(positions: IntArray, weight: NDArray[np.int64], brokers: int) -> NDArray[np.int64]:
     """Return exact sums by broker; numpy's weighted counts are floats."""
+    assert len(positions) == len(weight)
+    assert positions.min(initial=0) >= 0, "numpy would count a replica on no broker for the last one"
     total = np.zeros(brokers, np.int64)
     np.add.at(total, positions, weight)
     return total
@@ -364,6 +368,7 @@ def report(what_if: PlanWhatIf, size_bytes: NDArray[np.int64] | None = None, fai
 
 
 def _held(layout: Layout, size_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
+    assert len(size_bytes) == len(layout)
     held = np.zeros(len(layout.brokers.ids), np.int64)
     for place in layout.brokers.positions_of(layout.replicas).T:
         rows = np.flatnonzero(place != NONE)

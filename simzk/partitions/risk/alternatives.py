@@ -79,12 +79,15 @@ def with_replicas(layout: Layout, replicas: IntArray) -> Layout:
     """Return the layout after the move to other replicas: all replicas in sync, the preferred replica leads."""
     from dataclasses import replace
 
+    assert len(replicas) == len(layout)
+
     leader, nobody = replicas[:, 0].copy(), np.full((len(layout), 1), NONE, np.int32)
     return replace(layout, replicas=replicas, isr=replicas, leader=leader, adding=nobody, removing=nobody)
 
 
 def moved(before: IntArray, after: IntArray) -> int:
     """Return the number of replicas to copy: those on brokers without a replica of the partition before."""
+    assert len(before) == len(after)
     return int(np.count_nonzero((after != NONE) & ~contained(after, before)))
 
 
@@ -102,6 +105,7 @@ def _placed(layout: Layout, place: Place, seed: int) -> IntArray:
         rows = order[factors[order] == factor]
         counts = np.unique(layout.topic[rows], return_counts=True)[1]
         found[rows, :factor] = place(live, counts.tolist(), factor, seed)
+    assert (sizes(found) == factors).all(), "each partition keeps its replication factor"
     return found
 
 
@@ -126,6 +130,7 @@ def _rack_aware(brokers: Brokers, counts: list[int], factor: int, seed: int) -> 
 
 def _by_chance(brokers: Brokers, counts: list[int], factor: int, seed: int) -> IntArray:
     """Choose brokers at random, each combination with equal probability, regardless of racks."""
+    assert factor <= len(brokers.ids)
     count, total = len(brokers.ids), sum(counts)
     chance = Draws(b"random %d %d" % (seed, factor)).uniforms(factor, total)
     chosen = np.empty((total, factor), np.int64)
@@ -135,6 +140,7 @@ def _by_chance(brokers: Brokers, counts: list[int], factor: int, seed: int) -> I
         for earlier in np.sort(chosen[:, :place], axis=1).T:
             drawn += drawn >= earlier
         chosen[:, place] = drawn
+    assert chosen.max(initial=0) < count
     return brokers.ids[chosen]
 
 
@@ -165,11 +171,14 @@ def copysets(brokers: Brokers, factor: int, width: int, seed: int) -> IntArray:
         int32[k, factor], distinct groups in random order.
     """
     count = len(brokers.ids)
+    assert 1 <= factor <= count
+    assert brokers.live.all()
     shuffles = -(-min(width, count - 1) // (factor - 1)) if factor > 1 else 1
     rack = _rack_numbers(brokers)
     draws = Draws(b"copysets %d %d" % (seed, factor))
     groups = np.concatenate([_shuffled_groups(rack, factor, draws) for _ in range(max(shuffles, 1))])
     distinct = np.unique(np.sort(groups, axis=1), axis=0)
+    assert (distinct[:, 1:] > distinct[:, :-1]).all(), "a group has distinct brokers"
     ordered: IntArray = brokers.ids[distinct[draws.order(len(distinct))]]
     return ordered
 
@@ -184,6 +193,7 @@ def _rack_numbers(brokers: Brokers) -> NDArray[np.intp]:
 
 def _shuffled_groups(rack: NDArray[np.intp], factor: int, draws: Draws) -> NDArray[np.intp]:
     """Split all brokers into groups of `factor`, with different racks where no rack has more brokers than groups."""
+    assert 1 <= factor <= len(rack)
     count = len(rack)
     shuffled = draws.order(count)
     sizes_of_racks = np.bincount(rack)
@@ -205,4 +215,6 @@ def _joined(rack: NDArray[np.intp], broker: int, factor: int, draws: Draws) -> l
         if len(group) < factor and int(rack[other]) not in racks:
             group.append(other)
             racks.add(int(rack[other]))
-    return [*group, *[other for other in others if other not in group][: factor - len(group)]]
+    full = [*group, *[other for other in others if other not in group][: factor - len(group)]]
+    assert len(full) == factor
+    return full

@@ -138,6 +138,7 @@ class Assessor:
     """
 
     def __init__(self, rates: ClusterRates, sets: ReplicaSets, samples: int = SAMPLES, seed: int = 0) -> None:
+        assert len(rates.outage.fail) == len(rates.loss.fail)
         self._sets = sets
         self._seed = seed
         self._rates = rates
@@ -154,6 +155,7 @@ class Assessor:
         return self._risk(np.arange(len(self._sets.places)), self._sets.partitions)
 
     def _risk(self, chosen: NDArray[np.intp], partitions: NDArray[np.int64]) -> Risk:
+        assert len(chosen) == len(partitions)
         outage, loss = (cuts.take(chosen) for cuts in self._cuts)
         outages, losses = self._unions(chosen)
         sure, sure_loss = bounds(outage), bounds(loss)
@@ -243,6 +245,7 @@ def components(rates: Rates, cuts: CutSets) -> Components:
     np.minimum.at(least, racks, cuts.wait_rack.ravel())
     repair = np.concatenate([rates.repair, rates.rack_repair])
     repair[brokers - 1] = wait[brokers - 1] = 0.0
+    assert len(rates.down) == brokers, "the racks are numbered after the brokers"
     return Components(np.concatenate([rates.down, rates.rack_down]), repair, wait, np.minimum(wait, least))
 
 
@@ -272,6 +275,7 @@ def minimal_cuts(rates: Rates, cuts: CutSets, of: Components) -> MinimalCuts:
     [[0, 1], [0, 3], [0, 6], [1, 5], [3, 5], [5, 6]]
     """
     base = len(of.down)
+    assert not is_wide(rates, cuts).any()
     heads = _failing_heads(rates, cuts)
     found = [
         distinct(_all_cuts(rates, cuts, heads, slice(start, start + _SETS_AT_ONCE)), base)
@@ -317,6 +321,7 @@ def background(rates: Rates, seed: int, samples: int) -> BoolArray:
         bool[c, s], whether a component is down in a sample.
     """
     down = np.concatenate([rates.down, rates.rack_down])
+    assert samples > 0
     return Draws(b"background %d" % seed).uniforms(len(down), samples) < down[:, None]
 
 
@@ -340,6 +345,7 @@ def union_sampled(rates: Rates, cuts: CutSets, background_states: BoolArray, see
     outages = _sample_outages(of, minimal, background_states.shape[1], draws)
     before, after = _states(outages, background_states)
     down_before, down_after = _counts(minimal.parts, before, after)
+    assert (down_after > down_before).all(), "each sampled outage takes a cut down"
     counted = 1.0 / (down_after - down_before)
     new = counted * (down_before == 0)
     waited = counted * _waited(rates, cuts, of, outages.cause, before, after)
@@ -353,6 +359,7 @@ def union_sampled(rates: Rates, cuts: CutSets, background_states: BoolArray, see
 
 def _union_with_wide(rates: Rates, cuts: CutSets, wide: BoolArray, background_states: BoolArray, seed: int) -> Union:
     """Estimate a union with wide sets: from none of them counted to each counted as disjoint from all others."""
+    assert len(wide) == len(cuts.places)
     narrow, others = (cuts.take(np.flatnonzero(which)) for which in (~wide, wide))
     nothing = Figure(0.0, 0.0, 0.0)
     drawn = (
@@ -400,6 +407,8 @@ class _Outages(NamedTuple):
 def _sample_outages(of: Components, minimal: MinimalCuts, samples: int, draws: Draws) -> _Outages:
     """Draw cuts and causes, half by frequency, half by share of time (rule 5)."""
     often, share = float(minimal.per_year.sum()), float(minimal.share.sum())
+    assert often > 0
+    assert share > 0
     mean = share / often
     edges = np.cumsum(minimal.per_year / often + minimal.share / share)
     even = (np.arange(samples) + draws.uniforms(samples)) / samples * edges[-1]
@@ -408,6 +417,7 @@ def _sample_outages(of: Components, minimal: MinimalCuts, samples: int, draws: D
     likely = np.cumsum((of.repair * (1 + of.wait / mean))[parts], axis=1)
     place = (likely <= (draws.uniforms(samples) * likely[:, -1])[:, None]).sum(axis=1)
     cause = parts[np.arange(samples), np.minimum(place, parts.shape[1] - 1)]
+    assert (of.repair[cause] > 0).all(), "a component that fails last was repaired before"
     causes = np.bincount(minimal.parts.ravel(), minlength=len(of.wait)) > 0
     waits = of.wait[causes & (of.wait > 0)]
     return _Outages(
@@ -453,6 +463,8 @@ def _counts(
     Components that are down before are down after. States are processed 64 at a time, one bit each.
     """
     words = [_words(state) for state in (before, after)]
+    assert before.shape == after.shape
+    assert worth is None or len(worth) == len(rows)
     samples, width = after.shape[1], words[0].shape[1]
     counts = np.zeros((2, width * _WORD))
     for start in range(0, len(rows), _ROWS_AT_ONCE):
@@ -476,6 +488,7 @@ def _words(states: BoolArray) -> NDArray[np.uint64]:
     bits = np.packbits(states, axis=1)
     packed = np.zeros((len(bits), -(-bits.shape[1] * 8 // _WORD) * _WORD // 8), np.uint8)
     packed[:, : bits.shape[1]] = bits
+    assert packed.shape[1] % 8 == 0
     return packed.view(np.uint64)
 
 
@@ -486,6 +499,7 @@ def _estimate(total: float, weight: _Weight, kept: NDArray[np.float64]) -> Figur
     Figure(value=2.0, low=1.986..., high=2.013...)
     """
     share = float((weight.of * kept).sum() / weight.of.sum())
+    assert len(weight.of) == len(kept)
     spread = float(((weight.of * (kept - share)) ** 2).sum()) + 2 * weight.most**2 * (share**2 + (1 - share) ** 2)
     error = _Z * sqrt(spread) / float(weight.of.sum())
     return Figure(total * share, total * max(share - error, 0.0), total * (share + error))

@@ -16,7 +16,7 @@ Rules of the module:
 
 from __future__ import annotations
 
-from math import exp, expm1
+from math import exp, expm1, isclose
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -50,11 +50,13 @@ class ReplicaSets(NamedTuple):
 
     def of_topic(self, topic: int) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """Return the sets of a topic and the number of its partitions on each."""
+        assert 0 <= topic < len(self.starts) - 1
         some = slice(self.starts[topic], self.starts[topic + 1])
         return self.by_topic[some], self.partitions_by_topic[some]
 
     def scatter_widths(self, brokers: int) -> NDArray[np.int64]:
         """Return how many brokers share partitions with each broker, int64[b] (Cidon et al., USENIX ATC 2013)."""
+        assert self.places.max(initial=0) <= brokers
         pairs = np.zeros((brokers + 1, brokers + 1), np.bool_)
         for one in range(self.places.shape[1]):
             for other in range(self.places.shape[1]):
@@ -73,6 +75,7 @@ def replica_sets(brokers: Brokers, topics: int, topic: IntArray, replicas: IntAr
         topic: int32[n], of each partition.
         replicas: int32[n, w], broker ids, padded.
     """
+    assert len(topic) == len(replicas)
     base = len(brokers.ids) + 1
     positions = brokers.positions_of(replicas).astype(np.int64)
     positions[positions == NONE] = base - 1
@@ -81,6 +84,8 @@ def replica_sets(brokers: Brokers, topics: int, topic: IntArray, replicas: IntAr
     counts = np.bincount(number, minlength=len(places))
     keys, of_topics = np.unique(topic.astype(np.int64) * len(places) + number, return_counts=True)
     starts = np.searchsorted(keys // max(len(places), 1), np.arange(topics + 1))
+    assert starts[-1] == len(keys), "a partition belongs to one of the topics"
+    assert of_topics.sum() == counts.sum() == len(replicas)
     return ReplicaSets(places.astype(np.intp), counts, keys % max(len(places), 1), of_topics, starts.astype(np.intp))
 
 
@@ -115,6 +120,7 @@ def _fit(rows: NDArray[np.int64], base: int) -> bool:
 
 
 def _keys(rows: NDArray[np.int64], base: int) -> NDArray[np.int64]:
+    assert rows.max(initial=0) < base
     keys = np.zeros(len(rows), np.int64)
     for column in rows.T:
         keys = keys * base + column
@@ -184,6 +190,7 @@ def cut_sets(rates: Rates, places: NDArray[np.intp]) -> CutSets:
     >>> found.per_year.round(9).tolist()  # twice: one fails, 2 a year, while the other is down, 1 hour of 4384
     [0.000912...]
     """
+    assert places.max(initial=0) < len(rates.fail)
     rows = max(_AT_ONCE // places.shape[1] ** 2, 1)
     until_back = rates.until_back()
     found = [
@@ -262,6 +269,7 @@ class Bounds(NamedTuple):
 
 def bounds(cuts: CutSets) -> Bounds:
     """Return limits of the risk of the union of one or more sets."""
+    assert len(cuts.places), "a union has one or more sets"
     often = cuts.per_year
     return Bounds(
         probability_least=yearly(float(often.max())),
@@ -307,6 +315,7 @@ def union_exact(rates: Rates, cuts: CutSets) -> Union:
     downs = [*rates.down[brokers].tolist(), *rates.rack_down[racks].tolist()]
     for component, down in enumerate(downs):
         likely *= np.where(states >> component & 1, down, 1 - down)
+    assert isclose(likely.sum(), 1.0), "the cluster is in one of the states"
     reach = _out_of_reach(rates, brokers, racks, states)
     masks = _masks(brokers, cuts.places)
     sets_down = _over_subsets(masks, np.ones(len(masks)), len(brokers))[reach]
@@ -324,6 +333,7 @@ def union_exact(rates: Rates, cuts: CutSets) -> Union:
             of_rack = np.where(rates.rack[cuts.places] == rack, cuts.wait_rack, 0.0).max(axis=1)
             waited = _over_subsets(masks, of_rack, len(brokers))[reach]
             waits = waited[after] - waited[before]
+        assert (sets_down[after] >= sets_down[before]).all(), "a failure brings no set up"
         worse = sets_down[after] > sets_down[before]
         weight = likely[before] * rate
         often += float(weight[worse & (sets_down[before] == 0)].sum())
@@ -348,6 +358,7 @@ def _out_of_reach(
 
 
 def _masks(brokers: NDArray[np.intp], places: NDArray[np.intp]) -> NDArray[np.intp]:
+    assert len(brokers) < 63, "a set is a 64-bit mask"
     known = np.isin(places, brokers)
     bits = np.where(known, 1 << np.minimum(np.searchsorted(brokers, places), len(brokers) - 1), 0)
     masks: NDArray[np.intp] = bits.sum(axis=1)
@@ -356,6 +367,8 @@ def _masks(brokers: NDArray[np.intp], places: NDArray[np.intp]) -> NDArray[np.in
 
 def _over_subsets(masks: NDArray[np.intp], values: NDArray[np.float64], bits: int) -> NDArray[np.float64]:
     """Return for every set of bits the sum of the values with masks inside it."""
+    assert len(masks) == len(values)
+    assert masks.max(initial=0) < 1 << bits
     sums = np.bincount(masks, weights=values, minlength=1 << bits).astype(np.float64)
     for bit in range(bits):
         halves = sums.reshape(-1, 2, 1 << bit)

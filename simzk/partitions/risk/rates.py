@@ -58,6 +58,7 @@ class Rates(NamedTuple):
         """float64[b + 1], share of time that each broker itself is down; 1 for the padding."""
         found = self.fail / (self.fail + self.repair)
         found[-1] = 1.0
+        assert ((found >= 0) & (found <= 1)).all()
         return found
 
     @property
@@ -85,6 +86,7 @@ class Rates(NamedTuple):
             ]
         )
         times = np.linalg.solve(np.moveaxis(leaving, 2, 0), np.ones((len(fail), 3, 1)))[:, :, 0]
+        assert (times > 0).all()
         return times[:, 0], times[:, 2]
 
     def check(self) -> None:
@@ -106,6 +108,7 @@ def rates_of(brokers: Brokers, of_brokers: list[Rate], of_racks: dict[str, Rate]
         of_brokers: of each broker, by position.
         of_racks: of each rack that has a broker.
     """
+    assert len(of_brokers) == len(brokers.ids)
     names = brokers.rack_names
     number = {name: at for at, name in enumerate(names)}
     fixed = Rate(0.0, HOURS_PER_YEAR)
