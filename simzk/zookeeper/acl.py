@@ -58,6 +58,7 @@ class ACLCache:
         if acl is OPEN_ACL:
             return
         assert self._uses[acl] > 0, "an ACL was released more often than kept"
+        assert self._one[acl] is acl, "an ACL is released as the object that `keep` returned"
         self._uses[acl] -= 1
         if not self._uses[acl]:
             del self._uses[acl], self._one[acl]
@@ -97,7 +98,9 @@ def _v6_bytes(text: str) -> bytes | None:
     missing = 8 - len(head) - len(tail)
     if (missing != 0) if len(halves) == 1 else (missing < 1):
         return None
-    return b"".join(group.to_bytes(2, "big") for group in [*head, *[0] * missing, *tail])
+    address = b"".join(group.to_bytes(2, "big") for group in [*head, *[0] * missing, *tail])
+    assert len(address) == 16
+    return address
 
 
 def _address_bytes(text: str) -> bytes | None:
@@ -196,6 +199,7 @@ def has_null(acl: tuple[ACL, ...]) -> bool:
 
 def is_permitted(acl: tuple[ACL, ...], permission: int, identities: Iterable[Id]) -> bool:
     """Return whether an ACL gives one of the bits of `permission` to one of the identities."""
+    assert permission, "no permission is asked for"
     if not acl:
         return True
     for identity in identities:
@@ -261,6 +265,7 @@ def expand_acl(
         if scheme_name == "ip" and not set(rules.ip_acls_exclude).isdisjoint(text or ""):
             raise RefusedError(Code.INVALID_ACL)
         expanded.append(entry)
+    assert expanded or last, "an ACL without entries gives everybody all permissions"
     return (*expanded, *last)
 
 

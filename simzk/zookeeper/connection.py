@@ -92,6 +92,7 @@ class Connection:
             identities = self._identities
             if self.asker.rules.identities_are_hashed:
                 identities = tuple(concurrent_order(identities, Id.hash_code))
+                assert len(identities) == len(self._identities)
             self.asker = self.asker._replace(identities=identities)
 
 

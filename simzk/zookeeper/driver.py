@@ -202,6 +202,8 @@ class Driver:
 
     def register(self, link: Link) -> None:
         """Add a link that is to be closed with the driver, before its connect request arrives."""
+        assert self.accepts_links
+        assert not link.closed
         self._links[link] = None
 
     def connect(self, link: Link, request: ConnectRequest) -> None:
@@ -229,6 +231,8 @@ class Driver:
 
     def handle(self, link: Link, xid: int, request: Request) -> None:
         """Process one request of a link that is neither paused nor closed."""
+        assert not link.paused
+        assert not link.closed
         if self.faults.active:
             self.faults.admit(link, xid, request)
         else:

@@ -107,6 +107,7 @@ OPERATIONS: tuple[Operation, ...] = (
 )
 
 BY_REQUEST: dict[type, Operation] = {operation.request: operation for operation in OPERATIONS}
+assert len(BY_REQUEST) == len({operation.opcode for operation in OPERATIONS}) == len(OPERATIONS)
 
 
 def of_kind(*kinds: Kind) -> frozenset[type]:

@@ -88,12 +88,14 @@ class Outstanding:
                 self._pending[path] = self._future(path)._replace(data=data, version=version)
             case txns.DeleteTxn(path):
                 parent = self._future(parent_of(path))
+                assert parent.child_count > 0, f"the parent of {path} lists it"
                 self._pending[parent_of(path)] = parent._replace(child_count=parent.child_count - 1)
                 self._pending[path] = None
             case txns.CheckTxn():
                 pass
             case _:
                 assert isinstance(record, txns.CreateRecord), "a multi consists of creates, deletes, sets and checks"
+                assert self._pending.get(record.path) is None, f"{record.path} exists already"
                 parent_path = parent_of(record.path)
                 parent = self._future(parent_path)
                 self._pending[parent_path] = parent._replace(
@@ -411,6 +413,7 @@ def prepare_multi(request: Multi, asker: Asker, find: Callable[[str], Znode | No
             if refused.code == Code.MARSHALLING_ERROR:
                 raise
             rest = [txns.ErrorTxn(Code.RUNTIME_INCONSISTENCY)] * remaining
+            assert len(records) + 1 + len(rest) == len(operations), "each operation has a record"
             return txns.MultiTxn((*records, txns.ErrorTxn(refused.code), *rest))
         assert not isinstance(record, txns.DeleteContainerTxn | txns.SetACLTxn), "a multi has no such operation"
         records.append(record)

@@ -236,6 +236,7 @@ class Server:
         present = self._connections.get(session_id)
         if present is not None:
             self._close(present)
+        assert session_id not in self._connections
         session = self.sessions.get(session_id)
         if session is None or password != password_of(session_id):
             return False
@@ -270,6 +271,8 @@ class Server:
             session = self.sessions.get(session_id)
             assert session is not None
             self.sessions.touch(session, now_ms, session.timeout_ms)
+        assert not self.watches.data, "a watch goes with its connection"
+        assert not self.watches.child
 
     def replace(self, tree: DataTree, sessions: Mapping[int, int], zxid: int, now_ms: int) -> None:
         """Replace the tree and the sessions, as the AdminServer's command restore does.
@@ -296,6 +299,8 @@ class Server:
             connection.asker = connection.asker._replace(quotas=tree.quotas)
             if connection.session is None:
                 self._close(connection)
+        assert not self.watches.data, "each watch has an open connection"
+        assert not self.watches.child
 
     def _close(self, connection: Connection) -> None:
         self._send(connection, Closed())
@@ -464,6 +469,7 @@ class Server:
             event_zxid = zxid if rules.events_have_zxids else -1
             for change in changes:
                 for connection, event, acl in watches.fire(change, event_zxid):
+                    assert not connection.closed, "a watch goes with its connection"
                     if not rules.hides_unreadable or connection.asker.may(acl, READ):
                         self._send(connection, event)
         return body
@@ -516,6 +522,7 @@ class Server:
         connection = self._connections.get(session_id)
         self.count_expired()
         self._end_session(session_id, 0, now_ms)
+        assert session_id not in self.sessions
         if connection is not None:
             self._close(connection)
         return True
@@ -535,6 +542,7 @@ class Server:
         """Return and remove all messages to send, by connection, in order."""
         output = []
         for connection in self._unsent:
+            assert connection.outgoing, f"{connection} has nothing to send"
             output.append((connection, connection.outgoing))
             connection.outgoing = []
         self._unsent.clear()
@@ -661,6 +669,7 @@ class Requests(Batch):
 def ask(server: Server, connection: Connection, xid: int, request: Request, now_ms: int) -> Reply:
     """Process one request of a batch and return its reply instead of sending it; events to others are sent."""
     server.handle(connection, xid, request, now_ms)
+    assert connection.outgoing, "a request of a batch is answered at once"
     reply = connection.outgoing.pop()
     assert isinstance(reply, Reply)
     return reply

@@ -112,6 +112,7 @@ class SessionTracker:
         """Start the timeout of a session anew."""
         expiry_ms = self.expiry_of(now_ms, timeout_ms)
         if expiry_ms != session.expiry_ms:
+            assert self._sessions.get(session.session_id) is session, f"{session} has ended"
             self._leave_bucket(session)
             session.expiry_ms = expiry_ms
             bucket = self._buckets.get(expiry_ms)

@@ -173,6 +173,8 @@ def multi_results(record: Record, bodies: object) -> list[OperationResult] | Non
         bodies: bodies that applying the transaction returned.
     """
     if isinstance(bodies, list):
+        assert isinstance(record, MultiTxn)
+        assert len(bodies) == len(record.records), "each operation of a multi that succeeded has a body"
         return [OperationResult(0, body) for body in bodies]
     if isinstance(record, MultiTxn):
         # Operations before the failed one have error 0, although nothing was applied (§1.6).
@@ -200,6 +202,7 @@ class Observers(list["OnTransaction"]):
 
     def add(self, on_transaction: OnTransaction, on_batch: OnBatch) -> None:
         """Add an observer with a batch form, which is called with the backing's own value for many transactions."""
+        assert on_transaction not in self
         self.append(on_transaction)
         self._batch_forms[on_transaction] = on_batch
 

@@ -283,6 +283,8 @@ class DataTree:
             backing: its prefix's own node is in the tree and lists the nodes already in the backing.
         """
         assert self._backed is None, "a tree has at most one backing"
+        assert backing.prefix.endswith("/")
+        assert backing.prefix[:-1] in self._nodes, "the node above a backing is in the tree"
         self._nodes = self._backed = BackedNodes(self._nodes, backing)
         self.find = self.quotas.find = self._backed.get
         self._backed.settle_all()
@@ -299,7 +301,9 @@ class DataTree:
             return len(self) - (2 if path else 1)
         if self._backed is not None:
             return self._backed.count_below(path)
-        return sum(1 for _ in self.walk(path)) - 1
+        count = sum(1 for _ in self.walk(path)) - 1
+        assert count >= 0, f"{path} does not exist"
+        return count
 
     def data_size(self) -> int:
         """Return the total size of paths and data, with the root as "" and as "/" (DataTree.approximateDataSize).
@@ -399,10 +403,13 @@ class DataTree:
 
     def _disown(self, path: str, owner: int) -> None:
         if owner == CONTAINER_OWNER:
+            assert path in self.containers
             self.containers.discard(path)
         elif ttl_of(owner) is not None:
+            assert path in self.ttls
             self.ttls.discard(path)
         else:
+            assert path in self.ephemerals[owner]
             self.ephemerals[owner].discard(path)
 
     def _apply_create(self, transaction: txns.Transaction, record: txns.CreateTxn) -> Applied:
@@ -428,7 +435,9 @@ class DataTree:
         siblings, acl = parent.children, node.acl
         assert not node.children, f"{path} has children"
         assert siblings is not None
+        count = len(siblings)
         siblings.discard(name)
+        assert len(siblings) == count - 1, f"{parent_path} does not list {name}"
         if zxid > parent.pzxid:
             parent.pzxid = zxid
         if acl is not OPEN_ACL:
@@ -465,7 +474,8 @@ class DataTree:
         changes = [self._delete_ephemeral(path, transaction) for path in record.paths]
         # Old logs list no paths: delete what the session still owns (DataTree.killSession).
         changes += [self._delete_ephemeral(path, transaction) for path in self.ephemerals_of(transaction.session_id)]
-        self.ephemerals.pop(transaction.session_id, None)
+        left = self.ephemerals.pop(transaction.session_id, None)
+        assert not left, f"session 0x{transaction.session_id:x} has ended and still owns znodes"
         self.owners.discard(transaction.session_id)
         return Applied(None, tuple(changes))
 
@@ -492,6 +502,7 @@ class DataTree:
         """
         if not is_valid and not is_valid_path(path):
             raise ValueError(f"{path!r} is no valid path of a znode")
+        assert node.children is None, "a restored node gets its children when they are restored"
         nodes = self._nodes
         parent_path, _, name = path.rpartition("/")
         if path in nodes:

@@ -27,7 +27,7 @@ from simzk.zookeeper.replies import Code, EventType, RefusedError, WatchedEvent
 from simzk.zookeeper.znode import PathSet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from simzk.zookeeper.requests import ACL
     from simzk.zookeeper.tree import Change
@@ -185,6 +185,7 @@ class WatchTable(Generic[Watcher]):
             yield watcher, _in_map_order(paths, paths.peak)
 
     def _set(self, path: str | None, watcher: Watcher, old: int, new: int) -> None:
+        assert self.by_path[path].get(watcher, 0) == old
         if (new ^ old) & _RECURSIVE:
             self._count_recursive(path, 1 if new & _RECURSIVE else -1)
         if new:
@@ -198,6 +199,7 @@ class WatchTable(Generic[Watcher]):
 
     def _count_recursive(self, path: str | None, change: int) -> None:
         count = self._recursive[path] = self._recursive[path] + change
+        assert count >= 0
         if not count:
             del self._recursive[path]
         if path is not None and path.startswith("/"):
@@ -209,6 +211,7 @@ class WatchTable(Generic[Watcher]):
     def _count(self, path: str | None, change: int) -> None:
         depth = 0 if path is None else path.count("/")
         self._depths[depth] = self._depths.get(depth, 0) + change
+        assert self._depths[depth] >= 0
 
     def has_depth(self, depth: int) -> bool:
         """Return whether there is a watch on a path with `depth` names."""
@@ -237,8 +240,9 @@ class WatchTable(Generic[Watcher]):
         assert bool(self._recursive_paths) == any(path is not None and path.startswith("/") for path in recursive)
 
 
-def _in_map_order(paths: Iterable[str | None], peak: int) -> list[str | None]:
+def _in_map_order(paths: Collection[str | None], peak: int) -> list[str | None]:
     """Return keys of a HashMap that had at most `peak` of them, given in order of insertion."""
+    assert len(paths) <= peak
     return hash_map_order(paths, capacity_for(peak, 16), lambda path: 0 if path is None else string_hash(path))
 
 

@@ -65,6 +65,7 @@ def parent_of(path: str) -> str:
     >>> parent_of("/a/b"), parent_of("/a")
     ('/a', '/')
     """
+    assert "/" in path, f"{path!r} has no parent"
     return path[: path.rfind("/")] or "/"
 
 
@@ -95,6 +96,7 @@ class PathSet:
 
     def add(self, path: str) -> None:
         """Add a path, which begins with a slash."""
+        assert path.startswith("/"), f"{path!r} has no slash at its start"
         at = self
         for name in _names(path):
             child = at._children.get(name)

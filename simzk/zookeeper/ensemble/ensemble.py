@@ -230,6 +230,7 @@ def rejected_record(request: req.Request, asker: Asker, tree: DataTree, session_
     code = Code.EPHEMERAL_ON_LOCAL_SESSION if led else Code.SESSION_EXPIRED
     here = Code.RUNTIME_INCONSISTENCY if failed else code
     rest = [txns.ErrorTxn(Code.RUNTIME_INCONSISTENCY)] * (len(operations) - at - 1)
+    assert len(before) + 1 + len(rest) == len(operations), "each operation has a record"
     return txns.MultiTxn((*before, txns.ErrorTxn(here), *rest))
 
 
@@ -285,6 +286,7 @@ class MemberSessions(SessionTracker):
 
     def add_local(self, session_id: int, timeout_ms: int, now_ms: int) -> Session:
         """Add a local session."""
+        assert session_id not in self._sessions, f"session 0x{session_id:x} exists already"
         self.local[session_id] = None
         return self.add(session_id, timeout_ms, now_ms)
 
@@ -447,6 +449,9 @@ class Member(Server):
         """Change to another role and close all connections."""
         for connection in list(self._connections.values()):
             self._close(connection)
+        assert not self._connections
+        assert not self.watches.data, "a watch goes with its connection"
+        assert not self.watches.child
         self._awaited.clear()
         for session_id in list(self.sessions.local):
             self.sessions.remove(session_id)
@@ -459,6 +464,7 @@ class Member(Server):
     def lead(self, zxid: int, now_ms: int) -> None:
         """Become the leader: session timeouts start anew, and the next transaction follows `zxid`."""
         self.change_role(Role.LEADING, now_ms)
+        assert zxid > self._applied_zxid, f"epoch {zxid >> 32} is not above that of zxid 0x{self._applied_zxid:x}"
         self.zxid: int = zxid
         self.epoch = zxid >> 32
         self.tally.reset_sizes()
@@ -469,11 +475,14 @@ class Member(Server):
 
     def join(self, now_ms: int) -> None:
         """Become a follower and apply the whole history."""
+        assert self._ensemble.leading not in (None, self), "a follower has a leader"
+        assert self._ensemble.epoch >= self.epoch
         self.change_role(Role.FOLLOWING, now_ms)
         self.epoch = self._ensemble.epoch
         self.tally.forwarded = 0
         self.logged = self._ensemble.history.end
         self.catch_up(now_ms)
+        assert self.position == self.logged
         self.configure(now_ms)
 
     def _touch_at_leader(self, session_id: int, now_ms: int, timeout_ms: int) -> None:
@@ -515,6 +524,7 @@ class Member(Server):
 
     def _learn(self, transaction: txns.Transaction, now_ms: int) -> None:
         self.position += 1
+        assert self.position <= self.logged, "a transaction is on disk before it is applied"
         self.tally.learned += 1
         body = super().apply(transaction)
         self._applied_zxid = transaction.zxid
@@ -537,6 +547,7 @@ class Member(Server):
             self._close(connection)
 
     def _await(self, connection: MemberConnection, position: int, answer: Answer) -> None:
+        assert position > self.position, "a reply that waits for an applied transaction is never sent"
         connection.waiting.append(PendingReply(position))
         self._awaited.setdefault(position, []).append((connection, answer))
         self._demanded = max(self._demanded, position)
@@ -731,6 +742,7 @@ class Member(Server):
             self._handle_here(connection, xid, request, now_ms)
 
     def _remove_local(self, session_id: int) -> None:
+        assert session_id in self.sessions.local
         self.sessions.remove(session_id)
         self.close_connection_of(session_id)
 
@@ -1077,6 +1089,9 @@ class Ensemble:
 
     def _install_leader(self, leader: Member, electorate: list[Member], now_ms: int) -> None:
         assert leader.logged == self.history.end, f"server {leader.server_id} lacks committed transactions"
+        assert leader.server_id in self.membership.voters
+        assert leader in electorate
+        assert self.leading is None, "the old leader steps down first"
         self.epoch += 1
         self._election_at_ms = None
         leader.change_role(Role.LOOKING, now_ms)
@@ -1093,6 +1108,7 @@ class Ensemble:
         """Commit a transaction of the leader; its followers log it, and apply it by their lag."""
         leader = self.leading
         assert leader is not None
+        assert transaction.zxid >> 32 == self.epoch, f"zxid 0x{transaction.zxid:x} is not of epoch {self.epoch}"
         self.history.append(transaction)
         leader.tally.propose(transaction)
         leader.position = leader.logged = self.history.end
@@ -1225,6 +1241,7 @@ class Ensemble:
 
         A removed server goes on as a follower without a vote; a leader without a vote steps down.
         """
+        assert self.can_adopt(membership), "a majority of the new voters has the reconfiguration"
         before, self.membership = self.membership, membership
         for server_id, member in self.members.items():
             changes_role = (server_id in before.observers) != (server_id in membership.observers)

@@ -124,6 +124,7 @@ def _write_multi(out: bytearray, multi: txns.MultiTxn) -> None:
     INT.write(out, len(multi.records))
     for step in multi.records:
         number, write = _WRITERS[step.__class__]
+        assert number in _IN_MULTI, f"a reader stops at type {number} in a multi"
         content = bytearray()
         write(content, step)
         INT.write(out, number)

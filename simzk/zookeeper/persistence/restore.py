@@ -204,6 +204,8 @@ class Restoration:
         Raises:
             UnbootableError: the real server fails on it, without trying an older one.
         """
+        assert not self._has_begun, "a snapshot is loaded before the logs"
+        assert not self.sessions
         if snapshot.is_unbootable:
             raise UnbootableError("an ACL or a part of it is null")
         newest = self.zxid = zxid
@@ -306,6 +308,7 @@ class Restoration:
             applied = self._apply(ended, ended.record)
             if applied is not None and self._digest is not None:
                 self._digest.refresh(txns.touched_paths(applied))
+        assert self.tree.ephemerals.keys() <= self.sessions.keys(), "each ephemeral has a session"
         if self._digest is None or self._is_patched:
             self._digest = self._new_digest()
         return self._digest

@@ -29,6 +29,7 @@ def pack_frame(data: bytes) -> bytes:
     >>> pack_frame(b"abcdabcdabcdabcd")
     b'\\x00\\x00\\x00\\t\\x10\\x0cabcd.\\x04\\x00'
     """
+    assert len(data) <= BLOCK_BYTES
     block = pack_block(data)
     return _FRAME.pack(len(block)) + block
 
@@ -61,6 +62,7 @@ def pack_block(data: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
+    assert number >= 0
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -73,6 +75,7 @@ def _put_literal(out: bytearray, data: bytes) -> None:
     if not data:
         return
     size = len(data) - 1
+    assert size < 1 << 16
     if size < 60:
         out.append(size << 2 | _LITERAL)
     else:
@@ -83,6 +86,7 @@ def _put_literal(out: bytearray, data: bytes) -> None:
 
 
 def _put_copy(out: bytearray, offset: int, length: int) -> None:
+    assert 0 < offset < 1 << 16, "a copy with an offset of two bytes"
     while length:
         part = min(length, 64)
         out.append((part - 1) << 2 | _COPY_2)

@@ -162,6 +162,8 @@ def scan(data: bytes, at: int) -> tuple[NodeBatch, int, bool]:
             at = end
     except struct.error:
         pass
+    assert at <= size, "only whole nodes are returned"
+    assert len(path_bytes) == len(contents) == len(numbers)
     return NodeBatch(path_bytes, _decoded(path_bytes), contents, numbers), at, is_end
 
 
@@ -169,6 +171,7 @@ def _decoded(path_bytes: list[bytes]) -> list[str]:
     paths = decode_text(b"\0".join(path_bytes)).split("\0")
     if len(paths) != len(path_bytes):  # no path at all, or an invalid one with a zero
         paths = list(map(decode_text, path_bytes))
+    assert len(paths) == len(path_bytes)
     return [path or "/" for path in paths] if "" in paths else paths
 
 
@@ -398,6 +401,7 @@ class SnapshotReader:
 
     def _drop_consumed(self) -> None:
         """Add the consumed bytes to the checksum and drop them."""
+        assert self._at <= len(self._buffer)
         self._checksum = adler32(self._buffer[: self._at], self._checksum)
         self._dropped += self._at
         self._buffer = self._buffer[self._at :]

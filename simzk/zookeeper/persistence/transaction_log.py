@@ -99,6 +99,7 @@ class TransactionLogReader:
         self.damage: Damage | None = None
 
     def __iter__(self) -> Iterator[LogEntry]:
+        assert self.damage is None, "a log is read once"
         buffer = b""
         at = 0
         dropped = self._start  # bytes of the file before the buffer
@@ -133,6 +134,7 @@ class TransactionLogReader:
                 at = end + 1
             dropped += at
             before = size - at
+            assert before >= 0, "the offset is behind a whole entry"
             buffer = self._fill(buffer[at:], self._needed_bytes(buffer, at))
             at = 0
             if len(buffer) == before:
