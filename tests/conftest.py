@@ -90,6 +90,7 @@ SLOW = (
     "tests/pipeline/test_runs",
     "tests/pipeline/test_timelines",
     "tests/pipeline/test_zookeeper_log",
+    "tests/serve/test_settle.py::test_a_thousand",
 )
 SLOW_BUT_FOR_SOME_RELEASES = (
     "tests/kafka/test_imported_cluster",

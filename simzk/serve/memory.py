@@ -20,13 +20,13 @@ import errno
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from kazoo.client import KazooClient
-from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.hosts import collect_hosts
 
 from simzk.errors import ConfigError
+from simzk.serve.client_activity import Connections, Look, ObservedHandler
 from simzk.serve.clock import BorrowedClock, Clock, StillClock, WallClock
 from simzk.serve.verbs import EAGER_RETRY, TestServer
 from simzk.serve.wire_driver import WireDriver, WireLink
@@ -200,17 +200,32 @@ class Listener(Protocol):
         """Process what is due."""
 
 
-class MemoryHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+class _Select(NamedTuple):
+    """Wait of a connection thread for its sockets.
+
+    Attributes:
+        readers: the sockets.
+    """
+
+    readers: Sequence[MemorySocket | WakePipe]
+
+    def is_quiet(self, connections: Connections, client: KazooClient | None) -> bool:
+        """Return whether nothing is to be read."""
+        return not any(reader.readable for reader in self.readers)
+
+
+class MemoryHandler(ObservedHandler):
     """Handler that connects one kazoo client to a server in this process.
 
     Args:
         listener: the server.
+        number: of the client, for messages.
     """
 
     name = "simzk_memory_handler"
 
-    def __init__(self, listener: Listener) -> None:
-        super().__init__()
+    def __init__(self, listener: Listener, number: int = 0) -> None:
+        super().__init__(number)
         self._listener = listener
         self._signal = Signal()
         self._peer: Peer | None = None
@@ -257,9 +272,16 @@ class MemoryHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo 
         if writers:
             return [], writers, []
         ready = [reader for reader in readers if reader.readable]
+        if ready:
+            return ready, [], []
         give_up_at_s = None if timeout_s is None else time.monotonic() + timeout_s
+        activity = self.activity()
+        if activity is not None:
+            activity.waits_for = _Select(readers)
         while not ready and self._wait(give_up_at_s):
             ready = [reader for reader in readers if reader.readable]
+        if activity is not None:
+            activity.run_on()
         return ready, [], []
 
     def _wait(self, give_up_at_s: float | None) -> bool:
@@ -347,12 +369,16 @@ class ZooKeeper(TestServer):
         self._clients.append(client)
         return client
 
-    def handler(self) -> SequentialThreadingHandler:
+    def handler(self) -> ObservedHandler:
         """Return a handler for one client that other code creates: `KazooClient(handler=zookeeper.handler())`.
 
         That code stops the client. kazoo resolves `hosts`, so leave the default.
         """
-        return MemoryHandler(self)
+        return self._observe(MemoryHandler(self, next(self._numbers)))
+
+    def _look(self) -> Look:
+        self._driver.flush()  # a test that drives the server by hand has left output
+        return Look({})
 
     def _is_mine(self, client: KazooClient) -> bool:
         handler = client.handler

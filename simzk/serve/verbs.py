@@ -12,7 +12,9 @@ Rules of this module:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Protocol, Self
+from itertools import count
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from weakref import WeakSet
 
 from simzk.errors import SimzkError
 from simzk.serve.clock import BorrowedClock, Clock, WallClock
@@ -25,10 +27,13 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
+    from simzk.serve.client_activity import Look, ObservedHandler
     from simzk.serve.wire_driver import WireDriver
     from simzk.simulation.fault_verbs import FaultVerbs
     from simzk.zookeeper.ensemble import Ensemble
     from simzk.zookeeper.server import Server
+
+_Handler = TypeVar("_Handler", bound="ObservedHandler")
 
 # kazoo's backoff starts at 0.1 s, to spare real servers; here a reconnect should cost a test nothing.
 EAGER_RETRY = {"max_tries": -1, "delay": 0.001, "max_delay": 0.05}
@@ -53,6 +58,8 @@ class TestServer(ABC):
         self._driver = driver
         self._clock = clock
         self._clients: list[KazooClient] = []
+        self._handlers: WeakSet[ObservedHandler] = WeakSet()
+        self._numbers = count(1)
 
     @property
     def server(self) -> Server:
@@ -72,6 +79,61 @@ class TestServer(ABC):
     @abstractmethod
     def client(self, **options: object) -> KazooClient:
         """Return an unmodified kazoo client, not yet started; `close` stops it."""
+
+    # Waiting
+
+    def settle(self, timeout_s: float = 10.0) -> None:
+        """Wait until every event was sent and every callback of every client has returned, then raise their errors.
+
+        What a watcher does counts too: the request of a `DataWatch` that reads again, its reply, and the next event.
+        For each client of `client()` (in memory those of `handler()` too), settled means of kazoo's threads:
+
+        - the connection thread has sent all requests, the server has processed them, and the thread has read all
+          replies and events. After `disconnect` or `expire` the client is connected again;
+        - the thread of watchers and the thread of completion callbacks have called everything in their queues;
+        - threads of recipes have ended (`DataWatch` after a reconnect) or have nothing to do (`TreeCache`).
+
+        A request that a pause or a fault rule keeps back is not waited for, nor is virtual time; a callback that waits
+        for its reply is. `PatientChildrenWatch` and `SetPartitioner` sleep on wall time in a thread of their own, which
+        is waited for. Threads of the test are not: a thread in `Lock.acquire` may run a moment later. Of other clients
+        of a TCP port, `settle` knows only what the server has sent to them.
+
+        Args:
+            timeout_s: longest time to wait, in seconds of wall time.
+
+        Raises:
+            TimeoutError: a client or a callback is still busy; says which one, and where it waits.
+            SimzkError: it is called in a callback, or a client has a handler that was passed to `client()`, such as
+                gevent's or eventlet's, which are not observed.
+            Exception: a callback raised it; several in one `ExceptionGroup`.
+
+        >>> import simzk
+        >>> with simzk.ZooKeeper() as zookeeper:
+        ...     client, seen = zookeeper.client(), []
+        ...     client.start()
+        ...     path = client.create("/config", b"1")
+        ...     watch = client.DataWatch(path, lambda data, stat: seen.append(data))
+        ...     stat = client.set(path, b"2")
+        ...     zookeeper.settle()
+        ...     seen
+        [b'1', b'2']
+        """
+        from simzk.serve.client_activity import ObservedHandler, wait_until_idle
+
+        for client in self._clients:
+            if not isinstance(client.handler, ObservedHandler):
+                kind = type(client.handler).__name__
+                raise SimzkError(f"a client uses {kind}, which is not observed", right="client() without a handler")
+        wait_until_idle(lambda: list(self._handlers), self._look, timeout_s)
+
+    @abstractmethod
+    def _look(self) -> Look:
+        """Return what the server has yet to process or to send, at one instant."""
+
+    def _observe(self, handler: _Handler) -> _Handler:
+        """Add the handler of a client that `settle` waits for."""
+        self._handlers.add(handler)
+        return handler
 
     # Clients
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
+    from simzk.serve.client_activity import Look
     from simzk.serve.tcp.ensemble import TcpEnsemble
     from simzk.serve.tcp.tls import Tls
     from simzk.serve.verbs import EnsembleVerbs
@@ -172,6 +173,10 @@ class ZooKeeperServer(TestServer):
         # Imported late: a server may have no kazoo clients.
         from kazoo.client import KazooClient
 
+        from simzk.serve.client_activity import ObservedTcpHandler
+
+        if options.get("handler") is None:
+            options["handler"] = self._observe(ObservedTcpHandler(next(self._numbers)))
         client = KazooClient(hosts=self._addresses(hosts, secure=bool(options["use_ssl"])) + chroot, **options)
         self._clients.append(client)
         return client
@@ -190,6 +195,20 @@ class ZooKeeperServer(TestServer):
     def _last_session_id(self, client: KazooClient) -> int:
         # KazooClient.client_id is None while disconnected; the verbs apply to disconnected clients too.
         return client._session_id or 0
+
+    def _look(self) -> Look:
+        from simzk.serve.client_activity import Look
+
+        async def on_loop() -> Look:
+            with self.lock:
+                self._driver.flush()
+                traffic = self._tcp.traffic()
+            waiting = next(
+                (f"the server has yet to answer {address}" for address, one in traffic.items() if one.busy), ""
+            )
+            return Look(traffic, traffic, waiting)
+
+        return asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

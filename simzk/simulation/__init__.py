@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from simzk.simulation.condition import Condition
     from simzk.simulation.fault_plan import Fault, FaultPlan
     from simzk.simulation.history import Event, History, Invariant, Monitor, Violation
     from simzk.simulation.network import Network
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CancelledError",
+    "Condition",
     "Event",
     "Fault",
     "FaultPlan",
@@ -37,6 +39,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "condition": ("Condition",),
     "fault_plan": ("Fault", "FaultPlan"),
     "process": ("CancelledError", "Future", "Process", "Queue", "Task", "gather"),
     "history": ("Event", "History", "Invariant", "Monitor", "Violation"),

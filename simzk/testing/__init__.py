@@ -1,4 +1,4 @@
-"""Tools for tests: the pytest plugin, Hypothesis strategies and state machines.
+"""Tools for tests: the pytest plugin, waiting, Hypothesis strategies and state machines.
 
 >>> from simzk.testing import KafkaClusterMachine, cluster_shapes, fault_schedules
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         play,
         topics,
     )
+    from simzk.testing.waiting import wait_until
 
 __all__ = [
     "ClusterShape",
@@ -32,7 +33,10 @@ __all__ = [
     "inflict",
     "play",
     "topics",
+    "wait_until",
 ]
+
+_HOMES = {"wait_until": "simzk.testing.waiting"}
 
 
 def __getattr__(name: str) -> object:
@@ -41,4 +45,4 @@ def __getattr__(name: str) -> object:
     # pytest loads the plugin of this package in every run, so Hypothesis is imported on first use only.
     from importlib import import_module
 
-    return getattr(import_module("simzk.testing.strategies"), name)
+    return getattr(import_module(_HOMES.get(name, "simzk.testing.strategies")), name)

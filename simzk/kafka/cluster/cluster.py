@@ -82,7 +82,7 @@ from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, contained,
 from simzk.partitions.layouts.layout import find_problems
 from simzk.partitions.table import PartitionTable
 from simzk.partitions.transitions import live_members
-from simzk.simulation import Future, History, Invariant, Network, Process, Scheduler
+from simzk.simulation import Condition, Future, History, Invariant, Network, Process, Scheduler
 from simzk.simulation.request_faults import PauseHandle
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
@@ -115,6 +115,7 @@ ELECTION_HEAD_START_US = 50_000
 QUIET_US = 3_000_000
 """Time without writes after which a cluster counts as quiet."""
 QUIET_STEP_US = 100_000
+_DESCRIBED = 20  # partitions in `describe`
 _BOOT_LIMIT_S = 60.0
 # Up to 2.6 leaders write ISRs to ZooKeeper themselves, which the columnar replicas do not simulate.
 _FIRST_WITH_LAYOUTS = (2, 7, 0)
@@ -534,6 +535,74 @@ class KafkaCluster:
 
     run_for = advance
     """The same as `advance`."""
+
+    def run_until(self, condition: Callable[[], _R], timeout_s: float = 120.0) -> _R:
+        """Let virtual time pass until a condition is true.
+
+        The condition is checked now and after each instant at which something happens. It runs without the cluster's
+        lock, so it may use kazoo clients.
+
+        Args:
+            condition: returns a true value once it holds. An `AssertionError` or `SimzkError`, as of `state` for a
+                topic that does not exist yet, means that it does not hold yet.
+            timeout_s: longest time to pass, in virtual seconds.
+
+        Returns:
+            What the condition returned.
+
+        Raises:
+            TimeoutError: the condition does not hold in time; says which one, and the state of the cluster.
+            ConfigError: a negative time.
+
+        >>> with KafkaCluster(brokers=3) as cluster:
+        ...     _ = cluster.create_topic("orders", assignment={0: [1, 2, 3]})
+        ...     cluster.run_until(lambda: cluster.state("orders", 0).leader)
+        ...     cluster.kill(1)
+        ...     cluster.run_until(lambda: cluster.state("orders", 0).leader != 1)
+        1
+        True
+        """
+        if timeout_s < 0:
+            raise ConfigError(f"time cannot go back by {-timeout_s:g} s", where="timeout_s", right="0 or more")
+        wanted = Condition(condition)
+        with self.lock:
+            deadline_us = self.scheduler.now_us + round(timeout_s * 1_000_000)
+        while not wanted.holds():
+            with self.lock:
+                if self.scheduler.now_us >= deadline_us:
+                    raise wanted.timeout(f"{timeout_s:g} virtual seconds", self.describe()) from wanted.error
+                next_us = self.scheduler.next_at_us
+                self.scheduler.run_until(deadline_us if next_us is None else min(next_us, deadline_us))
+        return wanted.value
+
+    @synchronized
+    def describe(self) -> str:
+        """Return the state of the cluster as text: time, seed, brokers, and leader and ISR of up to 20 partitions.
+
+        >>> with KafkaCluster(brokers=2) as cluster:
+        ...     _ = cluster.create_topic("orders", assignment={0: [2, 1]})
+        ...     cluster.advance(1)
+        ...     print(cluster.describe())
+        <KafkaCluster 3.9, 2 brokers, controller 1, 4.6 s>, seed 0
+        registered brokers: 1, 2
+        orders-0: leader 2, isr [2, 1], leader epoch 0
+        """
+        lines = [
+            f"{self!r}, seed {self.seed}",
+            f"registered brokers: {', '.join(map(str, self.live_brokers)) or 'none'}",
+        ]
+        names = [self.table.name(row) for row in self.table.rows()[: _DESCRIBED + 1].tolist()]
+        for topic, partition in sorted(names[:_DESCRIBED]):
+            try:
+                state = self.state(topic, partition)
+            except (ConfigError, ZnodeError) as error:
+                lines.append(f"{topic}-{partition}: {error.what}")
+                continue
+            leader = "no leader" if state.leader < 0 else f"leader {state.leader}"
+            lines.append(f"{topic}-{partition}: {leader}, isr {list(state.isr)}, leader epoch {state.leader_epoch}")
+        if len(names) > _DESCRIBED:
+            lines.append("...")
+        return "\n".join(lines)
 
     @synchronized
     def run_until_quiet(self, limit_seconds: float = 120.0) -> bool:

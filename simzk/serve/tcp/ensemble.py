@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.serve.admin_server.server import AdminServer, MetricsServer
+    from simzk.serve.client_activity import Traffic
     from simzk.serve.clock import Clock
     from simzk.serve.configuration.ensemble_plan import EnsemblePlan
     from simzk.serve.configuration.settings import Settings
@@ -358,6 +359,10 @@ class TcpEnsemble(EventLoopServer):
         for tcp in self._tcp.values():
             tcp.stop()
         self.close_storage()
+
+    def traffic(self) -> dict[tuple[str, int], Traffic]:
+        """Return what was received and sent on each connection, by the client's address; on the loop."""
+        return {address: one for tcp in self._tcp.values() for address, one in tcp.traffic().items()}
 
     def catch_up(self) -> None:
         """End all lags: requests that wait for a follower are answered."""

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Sequence
 
+    from simzk.serve.client_activity import Traffic
     from simzk.serve.configuration.settings import Settings, Throttle
     from simzk.serve.storage.data_directory import DataDirectory
     from simzk.serve.verbs import EnsembleVerbs
@@ -193,6 +194,10 @@ class TcpServer(EventLoopServer):
     def connections(self) -> list[TcpConnection]:
         """The open connections of all ports."""
         return list(chain.from_iterable(factory.connections for factory in self._factories))
+
+    def traffic(self) -> dict[tuple[str, int], Traffic]:
+        """Return what was received and sent on each connection, by the client's address; on the loop."""
+        return {connection.peer: connection.traffic() for connection in self.connections}
 
     def when_silent(self, callback: Callable[[], None]) -> asyncio.TimerHandle | None:
         """Call back when a new connection has requested no session for too long; never on virtual time (§1.3)."""
@@ -341,6 +346,7 @@ class TcpConnection(asyncio.Protocol):
         self._flushing = False  # a slice was processed, and its replies wait for the disk
         self._queue: deque[Received] = deque()
         self._slice = FIRST_SLICE
+        self._received_bytes = 0
         self._written_bytes = 0
         self._counted = 0
         self._from_others: deque[bytes | None] = deque()
@@ -390,6 +396,7 @@ class TcpConnection(asyncio.Protocol):
         self.go_on()
 
     def data_received(self, data: bytes) -> None:
+        self._received_bytes += len(data)
         if not self._greeted:
             data = self._greet(data)
             if not data:
@@ -566,6 +573,14 @@ class TcpConnection(asyncio.Protocol):
                 return
         self._written_bytes += len(data)
         transport.write(data)
+
+    def traffic(self) -> Traffic:
+        """Return what was received and sent; on the loop's thread, under the driver's lock."""
+        from simzk.serve.client_activity import Traffic  # imported late: only a waiting test needs it
+
+        paused = self._link is not None and self._link.paused
+        busy = bool(self._queue or self._flushing or self._from_others) and not (paused or self._clogged)
+        return Traffic(self._received_bytes, self._written_bytes, busy=busy, paused=paused)
 
     def abort(self) -> None:
         """Close at once, on the loop's thread; the write buffer is lost."""

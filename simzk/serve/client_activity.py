@@ -1,0 +1,508 @@
+"""Threads and callbacks of kazoo clients, observed so that a test can wait until they have nothing to do.
+
+kazoo starts three threads for a client: one reads and writes the connection, one calls watchers, one calls callbacks of
+asynchronous requests. Recipes start more with `handler.spawn`: a `DataWatch` after a reconnect, a `TreeCache`.
+
+Rules of this module:
+  - kazoo is unmodified: a handler is its extension point, and each thread and queue of a client comes from its handler;
+  - a thread is idle while it waits for a queue that is empty, or for a connection on which nothing is under way. A
+    thread that sleeps, or waits for a reply, is not idle;
+  - each thread counts its steps, before it takes what it waited for. All threads were idle at one instant if each was
+    idle in one look, and a second look shows the same counts;
+  - an error of a callback is recorded, and raised again for kazoo, which logs it.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import ssl
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.connection import ConnectionHandler
+
+from simzk.errors import SimzkError
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterable, Sequence
+    from types import FrameType
+
+    from kazoo.client import KazooClient
+    from kazoo.protocol.states import Callback
+
+_FIRST_PAUSE_S = 0.00005  # between two looks; doubled each time
+_LONGEST_PAUSE_S = 0.005
+_LISTENER_FAILED = "Error in connection state listener"  # as KazooClient._make_state_change logs it
+_LIBRARIES = ("kazoo", "threading.py", "queue.py", "client_activity.py", "selectors.py")
+
+
+class Traffic(NamedTuple):
+    """What a server received and sent on one connection.
+
+    Attributes:
+        received_bytes: bytes that it has processed.
+        sent_bytes: bytes that it has sent.
+        busy: whether requests or output wait to be processed.
+        paused: whether the server has stopped reading and answering.
+    """
+
+    received_bytes: int
+    sent_bytes: int
+    busy: bool
+    paused: bool
+
+
+Connections = Mapping[tuple[str, int], Traffic] | None
+"""The server's side of the connections, by the client's address; None if the server cannot be looked into."""
+
+
+class Wait(Protocol):
+    """What a thread waits for."""
+
+    def is_quiet(self, connections: Connections, client: KazooClient | None) -> bool:
+        """Return whether the thread goes on waiting unless something else happens."""
+
+
+class Activity:
+    """What one thread of a client does.
+
+    Attributes:
+        call: the function that the thread runs, or the callback that it calls.
+        waits_for: what it waits for; None while it runs.
+        steps: how often it stopped waiting.
+        thread_id: of the thread; None before it runs.
+        failure: the last error of a callback that it called.
+    """
+
+    __slots__ = ("call", "failure", "steps", "thread_id", "waits_for")
+
+    def __init__(self, call: Callable[..., object]) -> None:
+        self.call = call
+        self.waits_for: Wait | None = None
+        self.steps = 0
+        self.thread_id: int | None = None
+        self.failure: BaseException | None = None
+
+    def run_on(self) -> None:
+        """Stop waiting."""
+        self.steps += 1
+        self.waits_for = None
+
+
+class CallbackFailure(NamedTuple):
+    """Error that a callback raised.
+
+    Attributes:
+        error: the error.
+        callback: description of the callback.
+    """
+
+    error: BaseException
+    callback: str
+
+
+class ObservedQueue(queue.Queue[object]):
+    """Queue of a handler: knows which thread of the client waits for it.
+
+    Args:
+        handler: the handler.
+    """
+
+    def __init__(self, handler: ObservedHandler) -> None:
+        super().__init__()
+        self._handler = handler
+
+    def is_quiet(self, connections: Connections, client: KazooClient | None) -> bool:
+        """Return whether the queue is empty."""
+        return self.empty()
+
+    def get(self, block: bool = True, timeout: float | None = None) -> object:
+        """Return the next item, as `queue.Queue` does."""
+        activity = self._handler.activity()
+        if activity is None:
+            return super().get(block, timeout)
+        activity.waits_for = self
+        try:
+            return super().get(block, timeout)
+        finally:
+            activity.run_on()
+
+    # Called by queue.Queue under its lock
+
+    def _get(self) -> object:
+        activity = self._handler.activity()
+        if activity is not None:
+            activity.run_on()  # before the item leaves the queue
+        return super()._get()
+
+    def _put(self, item: object) -> None:
+        super()._put(self._handler.observed(item) if callable(item) else item)
+
+
+class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """Handler of one kazoo client whose threads and callbacks are observed.
+
+    Args:
+        number: of the client, for messages.
+    """
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+        self.queue_impl = partial(ObservedQueue, self)  # kazoo calls it without arguments
+        self._local = threading.local()
+        self._activities: dict[Activity, None] = {}
+        self._lock = threading.Lock()
+        self._spawned = 0
+        self._failures: deque[CallbackFailure] = deque()
+        self._client: weakref.ref[KazooClient] | None = None
+        super().__init__()
+
+    @property
+    def client(self) -> KazooClient | None:
+        """The client; None before its first start."""
+        return None if self._client is None else self._client()
+
+    def activity(self) -> Activity | None:
+        """Return what the present thread does; None for a thread that kazoo did not start."""
+        found: Activity | None = getattr(self._local, "activity", None)
+        return found
+
+    # Called by kazoo
+
+    def spawn(self, func: Callable[..., object], *args: object, **kwargs: object) -> threading.Thread:
+        """Run a function in a thread, as `SequentialThreadingHandler` does."""
+        activity = Activity(func)
+        owner = getattr(func, "__self__", None)
+        logger: logging.Logger | None = None
+        if isinstance(owner, ConnectionHandler):  # ConnectionHandler.start spawns the connection thread
+            self._client = weakref.ref(owner.client)
+            logger = owner.client.logger
+        with self._lock:
+            self._activities[activity] = None
+            self._spawned += 1
+
+        def run() -> None:
+            self._local.activity = activity
+            activity.thread_id = threading.get_ident()
+            listeners = _ListenerErrors(self)
+            if logger is not None:
+                logger.addFilter(listeners)
+            try:
+                func(*args, **kwargs)
+            except BaseException as error:
+                if error is not activity.failure:
+                    self.note_failure(error, describe(activity.call))
+                raise
+            finally:
+                if logger is not None:
+                    logger.removeFilter(listeners)
+                with self._lock:
+                    del self._activities[activity]
+
+        try:
+            thread: threading.Thread = super().spawn(run)
+        except BaseException:
+            with self._lock:
+                del self._activities[activity]
+            raise
+        return thread
+
+    def dispatch_callback(self, callback: Callback) -> None:
+        """Queue the call of a watcher."""
+        self.callback_queue.put(partial(callback.func, *callback.args))
+
+    def observed(self, call: Callable[[], object]) -> Callable[[], object]:
+        """Return a callback that records its error."""
+
+        def run() -> object:
+            activity = self.activity()
+            assert activity is not None, "the worker threads of the handler call its callbacks"
+            worker, activity.call = activity.call, call
+            try:
+                return call()
+            except BaseException as error:
+                activity.failure = error
+                self.note_failure(error, describe(call))
+                raise
+            finally:
+                activity.call = worker
+
+        return run
+
+    # Called by whoever waits
+
+    def note_failure(self, error: BaseException, callback: str) -> None:
+        """Record the error of a callback."""
+        self._failures.append(CallbackFailure(error, callback))
+
+    def take_failures(self) -> list[CallbackFailure]:
+        """Return the errors of callbacks since the last call, oldest first."""
+        found = []
+        while self._failures:
+            found.append(self._failures.popleft())
+        return found
+
+    def counts(self) -> tuple[object, ...]:
+        """Return the counts that differ after any thread of the client has done something."""
+        with self._lock:
+            activities = list(self._activities)
+            return (self._spawned, *((id(activity), activity.steps) for activity in activities))
+
+    def busy(self, connections: Connections) -> Activity | None:
+        """Return a thread that is not idle; None if all are.
+
+        Args:
+            connections: the server's side of the connections.
+        """
+        with self._lock:
+            activities = list(self._activities)
+        client = self.client
+        for activity in activities:
+            waits_for = activity.waits_for
+            if waits_for is None or not waits_for.is_quiet(connections, client):
+                return activity
+        return None
+
+    def explain(self, activity: Activity) -> str:
+        """Return what a thread does, for an error message."""
+        client = self.client
+        owner = getattr(activity.call, "__self__", None)
+        if isinstance(owner, ConnectionHandler):
+            if client is not None and not client.connected:
+                doing = "it is not connected, and tries again"
+            elif activity.waits_for is not None:
+                doing = "a request or a reply is on its way"
+            else:
+                doing = "its connection thread is busy"
+        else:
+            doing = f"{describe(activity.call)} does not return"
+        where = _where(activity.thread_id)
+        return f"client {self.number}: {doing}{where}"
+
+
+class _ListenerErrors(logging.Filter):
+    """Record the errors of state listeners, which kazoo catches and logs.
+
+    Args:
+        handler: of the client.
+    """
+
+    def __init__(self, handler: ObservedHandler) -> None:
+        super().__init__()
+        self._handler = handler
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.msg == _LISTENER_FAILED and record.exc_info and self._handler.activity() is not None:
+            error = record.exc_info[1]
+            if error is not None:
+                self._handler.note_failure(error, "a state listener")
+        return True
+
+
+def describe(call: Callable[..., object]) -> str:
+    """Return the name of a callback, and of the recipe that calls it.
+
+    >>> describe(partial(print, "event"))
+    'callback print'
+    """
+    while isinstance(call, partial):
+        call = call.func
+    owner = getattr(call, "__self__", None)
+    function = getattr(owner, "_func", None)  # of a DataWatch or ChildrenWatch
+    if callable(function):
+        return f"callback {_name(function)} of {type(owner).__name__}({getattr(owner, '_path', '')!r})"
+    return f"callback {_name(call)}"
+
+
+def _name(call: Callable[..., object]) -> str:
+    return getattr(call, "__qualname__", None) or repr(call)
+
+
+def _where(thread_id: int | None) -> str:
+    """Return the line that a thread executes, outside of kazoo and the standard library if there is one."""
+    frame: FrameType | None = None if thread_id is None else sys._current_frames().get(thread_id)
+    while frame is not None:
+        path = Path(frame.f_code.co_filename)
+        if path.name not in _LIBRARIES and not set(path.parts) & set(_LIBRARIES):
+            return f"; it is at {path}:{frame.f_lineno} in {frame.f_code.co_name}"
+        frame = frame.f_back
+    return ""
+
+
+class CountingSocket:
+    """Socket of a client that counts the bytes of the session, inside TLS.
+
+    Args:
+        connected: the connected socket.
+        address: its own address, as the server writes it.
+    """
+
+    def __init__(self, connected: socket.socket, address: tuple[str, int]) -> None:
+        self._socket = connected
+        self._address = address
+        self._received_bytes = 0
+        self._sent_bytes = 0
+
+    def recv(self, size: int) -> bytes:
+        data = self._socket.recv(size)
+        self._received_bytes += len(data)
+        return data
+
+    def send(self, data: bytes | bytearray | memoryview) -> int:
+        count = self._socket.send(data)
+        self._sent_bytes += count
+        return count
+
+    def sendall(self, data: bytes) -> None:
+        self._socket.sendall(data)
+        self._sent_bytes += len(data)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._socket, name)
+
+    def is_quiet(self, connections: Connections, client: KazooClient | None) -> bool:
+        """Return whether no byte is on its way."""
+        if connections is None:
+            return client is None or (not client._pending and client.connected)
+        traffic = connections.get(self._address)
+        if traffic is None or traffic.busy:
+            return False
+        # kazoo reads what TLS has decrypted only when more arrives: it waits all the same.
+        unread = self._socket.pending() if isinstance(self._socket, ssl.SSLSocket) else 0
+        all_sent = traffic.paused or traffic.received_bytes == self._sent_bytes
+        return all_sent and traffic.sent_bytes == self._received_bytes + unread
+
+
+class _Select(NamedTuple):
+    """Wait of a connection thread for its sockets.
+
+    Attributes:
+        readers: the sockets.
+    """
+
+    readers: Sequence[object]
+
+    def is_quiet(self, connections: Connections, client: KazooClient | None) -> bool:
+        """Return whether nothing is to be read or sent."""
+        if client is not None and client._queue:
+            return False
+        sockets = (reader for reader in self.readers if isinstance(reader, CountingSocket))
+        return all(one.is_quiet(connections, client) for one in sockets)
+
+
+class ObservedTcpHandler(ObservedHandler):
+    """Observed handler of a client that connects over TCP."""
+
+    name = "simzk_tcp_handler"
+
+    def create_connection(self, *args: object, **options: object) -> CountingSocket:
+        """Connect as kazoo does."""
+        from simzk.serve.tcp.addresses import as_java  # imported late: a client in memory needs no asyncio
+
+        connected: socket.socket = super().create_connection(*args, **options)
+        host, port = connected.getsockname()[:2]
+        return CountingSocket(connected, (as_java(host), port))
+
+    def select(
+        self,
+        readers: Sequence[object],
+        writers: Sequence[object],
+        exceptional: Sequence[object],
+        timeout_s: float | None = None,
+    ) -> tuple[list[object], list[object], list[object]]:
+        """Wait for sockets."""
+        activity = self.activity()
+        if activity is None or writers:
+            found: tuple[list[object], list[object], list[object]] = super().select(
+                readers, writers, exceptional, timeout_s
+            )
+            return found
+        activity.waits_for = _Select(readers)
+        try:
+            found = super().select(readers, writers, exceptional, timeout_s)
+        finally:
+            activity.run_on()
+        return found
+
+
+class Look(NamedTuple):
+    """A look at a server.
+
+    Attributes:
+        connections: its side of the connections.
+        counts: a value that differs after the server has processed or sent something.
+        busy: what the server has yet to process or to send; empty if nothing.
+    """
+
+    connections: Connections
+    counts: object = None
+    busy: str = ""
+
+
+def wait_until_idle(
+    handlers: Callable[[], Iterable[ObservedHandler]], look: Callable[[], Look], timeout_s: float
+) -> None:
+    """Wait until all clients and the server have nothing to do, then raise what callbacks raised meanwhile.
+
+    Args:
+        handlers: returns the handlers of the clients.
+        look: returns the state of the server at one instant.
+        timeout_s: longest time to wait, in seconds.
+
+    Raises:
+        TimeoutError: a client is still busy; the message names it and its callback.
+        SimzkError: a callback of one of the clients waits, and would wait for itself.
+        BaseException: the error that a callback raised; several in one `BaseExceptionGroup`.
+    """
+    give_up_at_s = time.monotonic() + timeout_s
+    pause_s = _FIRST_PAUSE_S
+    idle: object = None
+    while True:
+        observed = sorted(handlers(), key=lambda handler: handler.number)
+        if any(handler.activity() is not None for handler in observed):
+            raise SimzkError("a callback cannot wait for the end of all callbacks", right="a call in the test's thread")
+        # The counts come first: what starts after them shows in the next look.
+        counts = [handler.counts() for handler in observed]
+        seen = look()
+        busy = seen.busy or next(
+            (handler.explain(one) for handler in observed if (one := handler.busy(seen.connections)) is not None), ""
+        )
+        if not busy:
+            if idle == (counts, seen.counts):
+                break
+            idle = (counts, seen.counts)
+            continue
+        idle = None
+        if time.monotonic() >= give_up_at_s:
+            raise_failures(observed)
+            raise TimeoutError(f"not settled after {timeout_s:g} s: {busy}")
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+    raise_failures(observed)
+
+
+def raise_failures(handlers: Sequence[ObservedHandler]) -> None:
+    """Raise what callbacks raised since the last time.
+
+    Raises:
+        BaseException: the error of a callback; several in one `BaseExceptionGroup`.
+    """
+    found = []
+    for handler in handlers:
+        for error, callback in handler.take_failures():
+            error.add_note(f"raised in {callback} of client {handler.number}")
+            found.append(error)
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        raise BaseExceptionGroup(f"{len(found)} callbacks failed", found)

@@ -1,0 +1,306 @@
+"""`settle`: what kazoo clients have seen and called when it returns, in memory, over TCP and of an ensemble."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.states import KazooState
+from kazoo.recipe.cache import TreeCache
+
+import simzk
+from simzk.serve.tcp.tls import Tls
+from tests.serve.tls_files import FILES
+from tests.waiting import PATIENCE_S, in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from simzk.serve.verbs import TestServer
+
+MAKE: dict[str, Callable[[], TestServer]] = {
+    "memory": simzk.ZooKeeper,
+    "tcp": simzk.ZooKeeperServer,
+    "ensemble": lambda: simzk.ZooKeeperServer(servers=3),
+}
+
+
+@pytest.fixture(params=list(MAKE))
+def server(request: pytest.FixtureRequest) -> Iterator[TestServer]:
+    with MAKE[request.param]() as made:
+        yield made
+
+
+def started(server: TestServer, **options: Any) -> KazooClient:
+    client = server.client(**options)
+    client.start(timeout=PATIENCE_S)
+    return client
+
+
+def watch_story(server: TestServer, writer: KazooClient, watcher: KazooClient, number: int) -> None:
+    """Set a znode and assert what watchers saw: without waiting, nearly every time it is too early."""
+    path = f"/config-{number}"
+    writer.create(path, b"first")
+    data: list[bytes | None] = []
+    children: list[list[str]] = []
+    watcher.DataWatch(path, lambda value, stat: data.append(value))
+    watcher.ChildrenWatch(path, lambda names: children.append(names))
+    writer.set(path, b"second")
+    writer.create(f"{path}/child")
+    server.settle(PATIENCE_S)
+    assert data == [b"first", b"second"]
+    assert children == [[], ["child"]]
+
+
+def test_watchers_have_seen_what_was_written(server: TestServer) -> None:
+    writer, watcher = started(server), started(server)
+    for number in range(25):
+        watch_story(server, writer, watcher, number)
+
+
+@pytest.mark.parametrize("kind", ["memory", "tcp"])
+def test_a_thousand_of_a_thousand(kind: str) -> None:
+    for number in range(1000):
+        with MAKE[kind]() as server:
+            watch_story(server, started(server), started(server), number)
+
+
+def test_callbacks_that_cause_others_are_followed(server: TestServer) -> None:
+    clients = [started(server) for _ in range(3)]
+    for stage in range(4):
+        clients[0].create(f"/stage-{stage}", b"0")
+    seen: list[bytes] = []
+
+    def pass_on(client: KazooClient, stage: int) -> Callable[[bytes, object], None]:
+        return lambda data, stat: client.set(f"/stage-{stage}", data) and None
+
+    for stage in range(3):
+        client = clients[stage]
+        client.DataWatch(f"/stage-{stage}", pass_on(client, stage + 1))
+    clients[0].DataWatch("/stage-3", lambda data, stat: seen.append(data))
+    server.settle(PATIENCE_S)
+    clients[1].set("/stage-0", b"from far")
+    server.settle(PATIENCE_S)
+    assert seen[-1] == b"from far"
+
+
+def test_completion_callbacks_have_returned(server: TestServer) -> None:
+    client = started(server)
+    names: list[str] = []
+    for number in range(20):
+        client.create_async(f"/a{number}").rawlink(lambda result: names.append(result.get()))
+    server.settle(PATIENCE_S)
+    assert names == [f"/a{number}" for number in range(20)]
+
+
+def test_an_expired_client_is_back_with_its_watches(server: TestServer) -> None:
+    writer, watcher = started(server), started(server)
+    writer.create("/a", b"1")
+    seen: list[bytes] = []
+    watcher.DataWatch("/a", lambda data, stat: seen.append(data))
+    states: list[KazooState] = []
+    watcher.add_listener(states.append)
+    server.expire(watcher)
+    server.settle(PATIENCE_S)
+    assert states[-1] == KazooState.CONNECTED
+    assert KazooState.LOST in states
+    writer.set("/a", b"2")
+    server.settle(PATIENCE_S)
+    assert seen == [b"1", b"2"]
+
+
+def test_a_tree_cache_is_up_to_date(server: TestServer) -> None:
+    client, writer = started(server), started(server)
+    cache = TreeCache(client, "/cached")
+    cache.start()
+    server.settle(PATIENCE_S)
+    writer.create("/cached/a/b", b"x", makepath=True)
+    server.settle(PATIENCE_S)
+    assert cache.get_data("/cached/a/b").data == b"x"
+    cache.close()
+
+
+def test_a_request_that_is_kept_back_is_not_waited_for(server: TestServer) -> None:
+    client, other, reader = started(server), started(server), started(server)
+    held = server.faults.hold("create", path="/held")
+    result = client.create_async("/held")
+    with server.pause(other):
+        other.create_async("/paused")
+        server.settle(PATIENCE_S)
+        assert not result.ready()
+        assert reader.exists("/paused") is None
+    held.release()
+    server.settle(PATIENCE_S)
+    assert result.get() == "/held"
+    assert reader.exists("/paused")
+
+
+def test_errors_of_callbacks_are_raised(server: TestServer) -> None:
+    client, other = started(server), started(server)
+    client.create("/a", b"1")
+
+    def check_data(data: bytes, stat: object) -> None:
+        assert data == b"1", "wrong data"
+
+    client.DataWatch("/a", check_data)
+    other.set("/a", b"2")
+    with pytest.raises(AssertionError, match="wrong data") as raised:
+        server.settle(PATIENCE_S)
+    (note,) = raised.value.__notes__
+    assert note.endswith("check_data of DataWatch('/a') of client 1")
+    server.settle(PATIENCE_S)  # an error is raised once
+
+
+def test_errors_of_several_callbacks_are_a_group(server: TestServer) -> None:
+    clients = [started(server), started(server)]
+
+    def fail(event: object) -> None:
+        raise ValueError("a mistake")
+
+    for client in clients:
+        client.exists("/a", watch=fail)
+    clients[0].create("/a")
+    with pytest.raises(ExceptionGroup, match="2 callbacks failed") as raised:
+        server.settle(PATIENCE_S)
+    assert [str(error) for error in raised.value.exceptions] == ["a mistake"] * 2
+
+
+def test_the_error_of_a_state_listener_is_raised(server: TestServer) -> None:
+    client = started(server)
+    states: list[KazooState] = []
+
+    def listener(state: KazooState) -> None:
+        states.append(state)
+        if state == KazooState.SUSPENDED:
+            raise ValueError(f"cannot handle {state}")
+
+    client.add_listener(listener)
+    server.disconnect(client)
+    with pytest.raises(ValueError, match="cannot handle SUSPENDED"):
+        server.settle(PATIENCE_S)
+    assert states == [KazooState.SUSPENDED, KazooState.CONNECTED]
+    client.stop()
+    assert logging.getLogger("kazoo.client").filters == [], "a stopped client leaves no filter"
+
+
+def test_a_callback_that_does_not_return_is_named(server: TestServer) -> None:
+    client, other = started(server), started(server)
+    go_on = threading.Event()
+
+    def stuck(event: object) -> None:
+        go_on.wait(PATIENCE_S)
+
+    other.exists("/a", watch=stuck)
+    client.create("/a")
+    with pytest.raises(TimeoutError) as raised:
+        server.settle(timeout_s=0.2)
+    text = str(raised.value)
+    assert text.startswith("not settled after 0.2 s: client 2: callback ")
+    assert "<locals>.stuck does not return; it is at " in text
+    assert text.endswith(" in stuck")
+    assert __file__ in text
+    go_on.set()
+    server.settle(PATIENCE_S)
+
+
+def test_a_client_that_cannot_connect_is_named() -> None:
+    with simzk.ZooKeeperServer(servers=3) as server:
+        client = started(server)
+        server.ensemble.stop(1)
+        server.ensemble.stop(2)
+        with pytest.raises(TimeoutError, match="client 1: it is not connected, and tries again"):
+            server.settle(timeout_s=0.3)
+        server.ensemble.start(1)
+        server.settle(PATIENCE_S)
+        assert client.connected
+
+
+def test_a_callback_cannot_wait_for_itself(server: TestServer) -> None:
+    client = started(server)
+    client.exists("/a", watch=lambda event: server.settle())
+    client.create("/a")
+    with pytest.raises(simzk.SimzkError, match="a callback cannot wait for the end of all callbacks"):
+        server.settle(PATIENCE_S)
+
+
+def test_stopped_and_new_clients_are_settled(server: TestServer) -> None:
+    server.settle()
+    client = server.client()
+    server.settle()
+    client.start(timeout=PATIENCE_S)
+    client.stop()
+    server.settle()
+    client.start(timeout=PATIENCE_S)
+    client.create("/a")
+    server.settle()
+    assert client.connected
+
+
+def test_clients_of_other_code_in_memory_count() -> None:
+    with simzk.ZooKeeper() as zookeeper:
+        client = KazooClient(handler=zookeeper.handler())
+        client.start(timeout=PATIENCE_S)
+        seen: list[object] = []
+        client.exists("/a", watch=seen.append)
+        client.create("/a")
+        zookeeper.settle(PATIENCE_S)
+        assert len(seen) == 1
+        client.stop()
+        client.close()
+
+
+def test_a_handler_of_another_kind_is_refused() -> None:
+    with simzk.ZooKeeperServer() as server:
+        started(server, handler=SequentialThreadingHandler())
+        with pytest.raises(simzk.SimzkError, match="uses SequentialThreadingHandler, which is not observed"):
+            server.settle()
+
+
+def test_a_cluster_has_sent_its_events() -> None:
+    with simzk.KafkaCluster(brokers=2) as cluster:
+        client = started(cluster.zookeeper)
+        seen: list[list[str]] = []
+        client.ChildrenWatch("/brokers/ids", lambda ids: seen.append(sorted(ids)))
+        cluster.kill(2)
+        cluster.run_for(30)
+        cluster.zookeeper.settle(PATIENCE_S)
+        assert seen == [["1", "2"], ["1"]]
+
+
+def test_over_tls() -> None:
+    with simzk.ZooKeeperServer(tls=Tls(FILES / "server-and-key.pem", client_auth="none")) as server:
+        writer, watcher = (started(server, verify_certs=False) for _ in range(2))
+        for number in range(20):
+            watch_story(server, writer, watcher, number)
+
+
+def test_concurrent_writers_are_followed_to_the_end(server: TestServer) -> None:
+    watcher, writer = started(server), started(server)
+    seen: list[str] = []
+    watcher.ensure_path("/all")
+    watcher.ChildrenWatch("/all", lambda names: seen.extend(set(names) - set(seen)))
+
+    def write() -> None:
+        for number in range(100):
+            writer.create(f"/all/{number}")
+
+    writing = in_thread(write)
+    while not writing.done():
+        server.settle(PATIENCE_S)
+    writing.result(PATIENCE_S)
+    server.settle(PATIENCE_S)
+    assert len(seen) == 100
+
+
+def test_a_lost_reply_settles_with_an_error_of_the_request(server: TestServer) -> None:
+    client = started(server)
+    server.faults.drop_reply("create", path="/a")
+    result = client.create_async("/a")
+    server.settle(PATIENCE_S)
+    assert isinstance(result.exception, ConnectionLoss)
+    assert client.exists("/a")
