@@ -193,13 +193,18 @@ def _valid(path: str | None, asker: Asker) -> str:
     return path
 
 
+def _writable(path: str | None, asker: Asker) -> str | None:
+    """Return the path of a setData, setACL or check, validated if the release does so."""
+    return _valid(path, asker) if asker.rules.validates_all_paths else path
+
+
 def _at_valid(find: Find, path: str | None, asker: Asker) -> NodeView:
     """Return the node at a path; an invalid path is rejected before a missing node.
 
     The path of an existing node needs no validation, except "", the alias of the root, and paths of odd snapshots.
     """
     node = find(path) if path and _is_ordinary(path) else None
-    return _existing(find, _valid(path, asker)) if node is None else node
+    return _existing(find, _text(_writable(path, asker))) if node is None else node
 
 
 def _is_ordinary(path: str) -> bool:
@@ -228,6 +233,11 @@ def _check_flags(flags: int, ttl_ms: int, asker: Asker) -> Flags:
     return kind
 
 
+def _makes_ttl_node(kind: Flags, ttl_ms: int, rules: Rules) -> bool:
+    """Return whether a `CreateTTL` with valid flags is accepted; 3.5.3 accepts all flags, and ends over other times."""
+    return kind.ttl and ttl_ms != NO_TTL if rules.demands_ttls else 0 < ttl_ms <= MAX_TTL_MS
+
+
 def _check_quota(quotas: Quotas, path: str, nodes: int, size: int) -> None:
     try:
         exceeded = quotas.would_exceed(path, nodes, size)
@@ -241,8 +251,12 @@ def _prepare_create(request: req.CreateRequest, asker: Asker, find: Find) -> txn
     path, data, asked_acl, flags = request[:4]
     identities, config, rules, quotas = asker
     ttl_ms = request.ttl_ms if request.__class__ is req.CreateTTL else NO_TTL
-    kind = _check_flags(flags, ttl_ms, asker) if flags and rules.flags_come_first else _PLAIN
-    if request.__class__ is req.CreateTTL and (not kind.ttl or ttl_ms == NO_TTL):
+    kind = (
+        _check_flags(flags, ttl_ms if rules.demands_ttls else NO_TTL, asker)
+        if flags and rules.flags_come_first
+        else _PLAIN
+    )
+    if request.__class__ is req.CreateTTL and not _makes_ttl_node(kind, ttl_ms, rules):
         raise RefusedError(Code.BAD_ARGUMENTS)
     if path is None:
         raise RefusedError(Code.MARSHALLING_ERROR)
@@ -327,6 +341,9 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
     path, data, expected = request
     node = find(path) if path and _is_ordinary(path) else None
     if node is None or path is None:
+        if path == "":
+            # A server that does not validate it ends as it applies the write.
+            raise RefusedError(Code.BAD_ARGUMENTS)
         node, path = _at_valid(find, path, asker), _text(path)
     if node.acl is not OPEN_ACL:
         asker.need(node, _TO_SET_DATA)
@@ -339,8 +356,9 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
 
 
 def _prepare_set_acl(request: req.SetACL, asker: Asker, find: Find) -> txns.SetACLTxn:
-    path = _valid(request.path, asker)
+    asked_path = _writable(request.path, asker)
     acl = expand_acl(request.acl, asker.identities, asker.config.schemes, asker.rules)
+    path = _text(asked_path)
     node = _existing(find, path)
     asker.need(node, _TO_SET_ACL)
     return txns.SetACLTxn(path, acl, _next_version(node.aversion, request.version))

@@ -140,7 +140,8 @@ class Rules(NamedTuple):
         guards_config_node: whether clients can only read it (3.5.3).
         enables_reconfig: whether reconfiguration has to be enabled (3.5.3).
         last_flags: largest valid flags of a create; containers and TTL nodes came with 3.5.
-        demands_ttls: whether the flags of TTL nodes are valid only in `CreateTTL` (3.5.4); 3.5.3 makes a plain node.
+        demands_ttls: whether the flags of TTL nodes are valid only in `CreateTTL`, and demanded there (3.5.4). In 3.5.3
+            a create with them makes a plain node, and a `CreateTTL` with any flags a TTL node.
         flags_come_first: whether flags are checked before the parent (3.5).
         multi_keeps_opcodes: whether creates in a multi keep their opcodes, so that the result of a `Create2` has a
             Stat; invalid flags and null ACLs there make the multi malformed (3.7.2 and 3.8.2). Before, the flags alone
@@ -161,6 +162,8 @@ class Rules(NamedTuple):
             success is never answered.
         path_edges_are_valid: whether the first and last characters of the invalid ranges (U+001F, U+007F, U+009F,
             U+F8FF, U+FFF0, U+FFFF) are valid in paths (3.4).
+        validates_all_paths: whether setData, setACL and check validate their paths (3.4.7 and 3.5.1); before, there is
+            no node at an invalid path, and "" is the root.
         null_scheme_is_invalid: whether a null scheme is INVALID_ACL (3.5.0); before, the server fails on it.
         identities_are_hashed: whether the identities of a connection are a set, in an order of hash codes (3.6.0);
             before, a list.
@@ -172,6 +175,8 @@ class Rules(NamedTuple):
         decodes_before_zxid: whether a write with a malformed body takes no zxid (3.9.0).
         resumes_by_kind: whether the events of `SetWatches` depend on the kind of watch (3.4.6); before, a data watch
             gets a creation for a younger znode, and an exists watch a data change for an older one.
+        always_sends_read_only: whether a connect response has its last byte even if the request had none (3.9.0 to
+            3.9.2).
     """
 
     release: tuple[int, int, int]
@@ -197,6 +202,7 @@ class Rules(NamedTuple):
     checks_all_watches: bool
     refuses_check: bool
     path_edges_are_valid: bool
+    validates_all_paths: bool
     null_scheme_is_invalid: bool
     identities_are_hashed: bool
     expands_auth_last: bool
@@ -205,6 +211,16 @@ class Rules(NamedTuple):
     close_lists_ephemerals: bool
     decodes_before_zxid: bool
     resumes_by_kind: bool
+    always_sends_read_only: bool
+
+    def read_only_byte(self, requested: bool | None, *, is_read_only: bool) -> bool | None:
+        """Return the last byte of a connect response; None if it is not sent.
+
+        Args:
+            requested: the last byte of the request; None if it had none.
+            is_read_only: whether the server serves without a leader.
+        """
+        return None if requested is None and not self.always_sends_read_only else is_read_only
 
 
 @cache
@@ -247,6 +263,7 @@ def rules_of(version: str) -> Rules:
         checks_all_watches=(3, 6, 0) <= release < (3, 9, 0),
         refuses_check=release >= (3, 9, 3) or (3, 8, 5) <= release < (3, 9, 0),
         path_edges_are_valid=release < (3, 5, 0),
+        validates_all_paths=release >= (3, 5, 1) or (3, 4, 7) <= release < (3, 5, 0),
         null_scheme_is_invalid=release >= (3, 5, 0),
         identities_are_hashed=release >= (3, 6, 0),
         expands_auth_last=release < (3, 5, 0),
@@ -255,4 +272,5 @@ def rules_of(version: str) -> Rules:
         close_lists_ephemerals=release >= (3, 6, 0),
         decodes_before_zxid=release >= (3, 9, 0),
         resumes_by_kind=release >= (3, 4, 6),
+        always_sends_read_only=(3, 9, 0) <= release < (3, 9, 3),
     )

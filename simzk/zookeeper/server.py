@@ -200,6 +200,7 @@ class Server:
             # This server lags behind the client, which has to connect to another one.
             self._close(connection)
             return connection
+        connection.read_only = self.config.rules.read_only_byte(request.read_only, is_read_only=False)
         connection.timeout_ms = self.config.clamp_timeout(request.timeout_ms)
         session_id = request.session_id
         if session_id == 0:
@@ -208,15 +209,13 @@ class Server:
                 txns.Transaction(session_id, 0, self.next_zxid, now_ms, txns.CreateSessionTxn(connection.timeout_ms))
             )
         elif not self._reattach(session_id, request.password, connection.timeout_ms, now_ms):
-            read_only = None if request.read_only is None else False
-            self._send(connection, ConnectResponse(0, 0, 0, bytes(16), read_only))
+            self._send(connection, ConnectResponse(0, 0, 0, bytes(16), connection.read_only))
             self._close(connection)
             return connection
         connection.session_id = session_id
         connection.session = self.sessions.get(session_id)
         assert connection.session is not None
         self._connections[session_id] = connection
-        connection.read_only = None if request.read_only is None else False
         self._send_session(connection)
         return connection
 

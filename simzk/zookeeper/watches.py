@@ -369,11 +369,23 @@ class OldWatchManager(WatchManager[Watcher]):
     def contains(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
         """Return whether a watcher has a watch of a type on a path, or any watcher if `checks_all`."""
         if self._checks_all:
-            tables = [table for table, _ in self._tables_of(kind)]
-            if path is None and any(table.has_recursive and path not in table.by_path for table in tables):
-                raise RefusedError(Code.MARSHALLING_ERROR)  # the real server looks for its parent
-            return any(path in table.by_path for table in tables)
+            return any(self._is_watched(path, table) for table, _ in self._tables_of(kind))
         return super().contains(path, watcher, kind)
+
+    @staticmethod
+    def _is_watched(path: str | None, table: WatchTable[Watcher]) -> bool:
+        """Return whether anybody watches a path (WatchManager.containsWatcher, PathParentIterator).
+
+        The real server goes from the path to its parents, if there are recursive watches to be found, and fails on the
+        parent of a path without a slash. It has cut off the first parent before it looks for the path itself.
+        """
+        if path == "":
+            return False
+        if path is None or "/" not in path:
+            raise RefusedError(Code.MARSHALLING_ERROR)
+        if path not in table.by_path and table.has_recursive and not path.startswith("/"):
+            raise RefusedError(Code.MARSHALLING_ERROR)
+        return path in table.by_path
 
     def _tables_of(self, kind: WatcherType) -> tuple[tuple[WatchTable[Watcher], int], ...]:
         tables = {

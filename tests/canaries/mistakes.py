@@ -237,9 +237,9 @@ MISTAKES: dict[str, Mistake] = {
         _WIRE + "test_a_bad_length_is_told_before_the_body_comes",
     ),
     "an old client gets a byte that it does not know": Mistake(
-        "zookeeper/server.py",
-        "        connection.read_only = None if request.read_only is None else False\n",
-        "        connection.read_only = False\n",
+        "zookeeper/releases.py",
+        "return None if requested is None and not self.always_sends_read_only else is_read_only",
+        "return is_read_only",
         _STORE + "test_14_an_old_client_gets_no_read_only_byte",
     ),
     # The sockets

@@ -230,5 +230,10 @@ OF_OLD_RELEASES: dict[str, str] = {
     "the token)",
     "persistent watch on a null path": "from 3.6 to 3.8 the connection cannot be closed any more: the server answers "
     "closeSession, fails on the watch, and leaves the socket open (simzk closes it)",
+    "null path in a multi": "before 3.4.13, and from 3.5.0 to 3.5.3, the server ends, or answers nobody any more "
+    "(simzk answers -5)",
+    "setData of the empty path": "before 3.4.7 and in 3.5.0 the server ends as it applies the write (simzk answers -8)",
+    "time to live in 3.5.3": "a createTTL of 2^40 ms or more makes a TTL node, and one of 0 or less, or of 2^60 or "
+    "more, ends the server (simzk answers -8 to each)",
 }
 """Further differences from releases before 3.9; docs/reference/zookeeper.md §0 lists them."""

@@ -188,7 +188,9 @@ class Traffic:
         if make is req.CreateTTL:
             flags = self._random.choice((5, 6, 5, 6, flags))
             asked = req.CreateTTL(*fields[:3], flags, self._random.choice(TTLS_MS))
-            return asked._replace(flags=5) if kills(asked) else asked
+            if self._rules.demands_ttls:
+                return asked._replace(flags=5) if kills(asked, self._rules) else asked
+            return asked._replace(ttl_ms=10**9) if kills(asked, self._rules) else asked
         made: req.Request = make(*fields)
         return made
 
@@ -261,10 +263,16 @@ class Traffic:
     def _is_left_out(self, asked: req.Request) -> bool:
         """Whether the connection is deaf behind a request, or cannot be closed any more.
 
-        From 3.6 to 3.8 «persistent watch on a null path», before 3.5 «null in 3.4».
+        From 3.6 to 3.8 «persistent watch on a null path», before 3.5 «null in 3.4». Or whether the server ends: «null
+        path in a multi», «setData of the empty path».
         """
         if isinstance(asked, req.Sasl):
             return asked.token is None and self._rules.release < (3, 5, 0)
+        if isinstance(asked, req.Multi):
+            parts = any(self._is_left_out(part) for part in asked.operations)
+            return parts or (asked.has_null_path and ends_over_null(self._rules.release))
+        if isinstance(asked, req.SetData):
+            return asked.path == "" and not self._rules.validates_all_paths
         return self._rules.checks_all_watches and watches_null(asked)
 
     def batch(self, zxid: int) -> list[Step]:
@@ -441,7 +449,8 @@ class Traffic:
             MULTI_HEADER.write(body, MultiHeader(opcode, self.chance(0.02), self._random.choice((-1, -1, 0, 5))))
             body += operation.codec.encode(self.request(operation.request, zxid))
         MULTI_HEADER.write(body, MultiHeader(self._random.choice((-1, -1, 1, 99)), True, self._random.choice((-1, 0))))
-        return Raw(BY_REQUEST[self._random.choice((req.Multi, req.MultiRead))].opcode, bytes(body))
+        opcode = BY_REQUEST[self._random.choice((req.Multi, req.MultiRead))].opcode
+        return self._unless_deadly(Raw(opcode, bytes(body)))
 
     def _unless_deadly(self, asked: Raw) -> Raw:
         if asked.opcode == BY_REQUEST[req.CreateSession].opcode and len(asked.body) >= 4:
@@ -449,7 +458,7 @@ class Traffic:
             return Raw(asked.opcode, pack(">i", max(500_000, int.from_bytes(asked.body[:4], "big", signed=True))))
         with suppress(MalformedError):
             decoded = BY_OPCODE[asked.opcode].codec.decode(asked.body)
-            if (isinstance(decoded, req.CreateTTL) and kills(decoded)) or self._is_left_out(decoded):
+            if (isinstance(decoded, req.CreateTTL) and kills(decoded, self._rules)) or self._is_left_out(decoded):
                 return Raw(asked.opcode, b"")
         return asked
 
@@ -523,9 +532,16 @@ LONGEST_BATCH = 80
 _REMOVING = (req.Delete, req.DeleteContainer, req.Multi)
 
 
-def kills(asked: req.CreateTTL) -> bool:
-    """Whether the real server ends over it: «deadly requests»."""
-    return asked.flags not in (5, 6) and asked.ttl_ms < 0
+def kills(asked: req.CreateTTL, rules: Rules) -> bool:
+    """Whether the real server ends over it: «deadly requests», and «time to live in 3.5.3»."""
+    if rules.demands_ttls:
+        return asked.flags not in (5, 6) and asked.ttl_ms < 0
+    return not 0 < asked.ttl_ms < 2**40
+
+
+def ends_over_null(release: tuple[int, int, int]) -> bool:
+    """Whether the real server ends over a null path in a multi."""
+    return release < (3, 4, 13) or (3, 5, 0) <= release < (3, 5, 4)
 
 
 def watches_null(asked: req.Request) -> bool:

@@ -583,7 +583,7 @@ class Member(Server):
             self._close(connection)
             return connection
         connection.timeout_ms = self.config.clamp_timeout(request.timeout_ms)
-        connection.read_only = None if request.read_only is None else is_read_only
+        connection.read_only = self.config.rules.read_only_byte(request.read_only, is_read_only=is_read_only)
         if request.session_id != 0:
             self._reattach_session(connection, request, now_ms)
         else:
