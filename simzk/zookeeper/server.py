@@ -455,7 +455,7 @@ class Server:
         if record.__class__ in _SESSION_RECORDS:
             if isinstance(record, txns.CreateSessionTxn):
                 self.sessions.add(session_id, record.timeout_ms, time_ms)
-            else:
+            elif session_id in self.sessions:  # in an ensemble, a client's closeSession may follow the expiry's
                 self.sessions.remove(session_id)
         tree, watches = self.tree, self.watches
         body, changes = tree.apply(transaction)

@@ -51,6 +51,25 @@ def test_a_lag_by_transactions_is_kept_where_nobody_waits() -> None:
     assert len({member.position for member in ensemble.members.values()}) == 1
 
 
+@pytest.mark.parametrize("write", [create("/b"), req.SetData("/a", b"", -1), req.CloseSession()])
+def test_requests_behind_a_write_of_an_expired_session_are_not_answered(write: req.Request) -> None:
+    ensemble = Ensemble()
+    client = connected(ensemble, FOLLOWER)
+    answer(client, create("/a"))
+    ensemble.lag(FOLLOWER, 0, lag_ms=100)
+    assert client.session is not None
+    assert ensemble.expire(client.session.session_id, 10)
+    before = ensemble.members[LEADER].zxid
+    last = client.ask(write, 20)
+    assert client.reply_to(client.ask(GET, 20)) is None
+    assert ensemble.members[LEADER].zxid == before + 1
+    ensemble.tick(200)
+    deliver(ensemble)
+    assert not client.is_connected
+    assert client.reply_to(last) is None
+    ensemble.check()
+
+
 def test_sync_waits_and_what_is_asked_behind_it_waits_too() -> None:
     ensemble = Ensemble()
     writer, reader = connected(ensemble, LEADER), connected(ensemble, FOLLOWER)

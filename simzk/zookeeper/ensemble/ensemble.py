@@ -751,7 +751,12 @@ class Member(Server):
         leader, session_id = self._ensemble.leading, connection.session_id
         assert leader is not None, "a serving member has a leader"
         if session_id not in leader.sessions and session_id not in self.sessions.local:
-            return  # it has ended, and this server has yet to apply that
+            # The session has ended, and this server has not applied that yet. The write still takes a zxid
+            # (PrepRequestProcessor.pRequest2Txn, checkSession); requests behind it wait, and are closed before it.
+            is_close = isinstance(request, req.CloseSession)
+            record = txns.CloseSessionTxn(()) if is_close else txns.ErrorTxn(Code.SESSION_EXPIRED)
+            self._propose(connection, xid, record, now_ms, lambda transaction, body: self._close(connection))
+            return
         self._touch(connection, now_ms)
         if not self._owns_session_of(connection) and not is_accepted_anywhere(request):
             self._reject_moved(connection, xid, now_ms)
