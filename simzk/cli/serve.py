@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import os
 import resource
 import signal
 import sys
@@ -31,6 +32,10 @@ KAFKA_VERSION = "3.9"
 """Release of the znodes of a layout."""
 
 DEFAULT_PORT = 2181
+
+TOKEN_VARIABLE = "SIMZK_ADMIN_TOKEN"
+"""Environment variable of the token: arguments are visible to other users of the machine."""
+
 FAILED = 1
 
 DESCRIPTION = """\
@@ -161,7 +166,12 @@ def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
         settings = read_zoo_cfg(config)
     else:
         settings = Settings(port=DEFAULT_PORT)
-    given = {"address": asked.host, "port": asked.port, "admin_port": asked.admin_port}
+    given = {
+        "address": asked.host,
+        "port": asked.port,
+        "admin_port": asked.admin_port,
+        "admin_token": asked.admin_token,
+    }
     settings = settings._replace(**{key: value for key, value in given.items() if value is not None})
     if asked.data_dir is not None:
         settings = settings._replace(data_directory=asked.data_dir, log_directory=None)
@@ -251,6 +261,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--zookeeper-version", metavar="V", help="release to imitate, such as 3.4 or 3.9.1")
     parser.add_argument("--admin-port", metavar="N", type=_port, help="HTTP port of the AdminServer [default: none]")
+    parser.add_argument(
+        "--admin-token",
+        metavar="TOKEN",
+        default=os.environ.get(TOKEN_VARIABLE) or None,
+        help="token that clients need to change state by HTTP, on every machine if it is set; without one only clients "
+        f"on this machine may [default: the environment variable {TOKEN_VARIABLE}]",
+    )
     _add_tls_options(parser)
     return parser
 

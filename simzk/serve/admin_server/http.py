@@ -49,6 +49,7 @@ class Request(NamedTuple):
         headers: by their names in lower case.
         body: the complete body.
         address: the client's.
+        local_address: the one of this machine that the client connected to.
     """
 
     method: str
@@ -57,6 +58,7 @@ class Request(NamedTuple):
     headers: Mapping[str, str]
     body: bytes
     address: str
+    local_address: str
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -392,12 +394,17 @@ class _Connection(asyncio.Protocol):
         if colon and scheme.isalpha():
             target = "/" + rest.partition("/")[2]
         path, _, query = target.partition("?")
-        request = Request(head.method, path, query, head.headers, body, peer_of(self._transport)[0])
+        request = Request(head.method, path, query, head.headers, body, *self._addresses())
         if path == "*":
             self._send(error_page(request, HTTPStatus.BAD_REQUEST, servlet=""), head)
             return
         canonical_path(path)
         self._send(self._server.answer(request), head)
+
+    def _addresses(self) -> tuple[str, str]:
+        """Return the addresses of the client and of this end of its connection."""
+        assert self._transport is not None
+        return peer_of(self._transport)[0], self._transport.get_extra_info("sockname")[0]
 
     def _send(self, response: Response, head: _Head | None, reason: str = "") -> None:
         assert self._transport is not None

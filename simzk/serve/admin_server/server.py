@@ -4,7 +4,8 @@ Rules of this module:
   - `/commands/<name>` answers like the real server, status by status;
   - `/metrics` answers in Prometheus's text format, here and on a port of its own as with the real server's
     PrometheusMetricsProvider;
-  - POST `/faults/<verb>?...` and GET `/faults` are simzk's own (faults.py);
+  - POST `/faults/<verb>?...` and GET `/faults` are simzk's own (faults.py); what changes state there is a POST that
+    `Access` accepts. A GET never changes state, except by the commands that a real server has;
   - everything runs on the loop of the server;
   - a stopped server of an ensemble answers no command (a real one's AdminServer ends with it), but accepts faults,
     which can start it again.
@@ -23,6 +24,7 @@ from urllib.parse import parse_qs
 
 from simzk.errors import SimzkError
 from simzk.jvm.numbers import double_text
+from simzk.serve.admin_server.access import Access
 from simzk.serve.admin_server.commands import BY_NAME, COMMANDS, NEEDS_LEADER, RESTORE, SET_TRACE_MASK, SNAPSHOT
 from simzk.serve.admin_server.faults import FAULTS
 from simzk.serve.admin_server.http import (
@@ -41,6 +43,7 @@ from simzk.wire.four_letter_words import NOT_SERVING
 from simzk.wire.monitoring import families_of, text_of
 
 if TYPE_CHECKING:
+    from simzk.serve.admin_server.access import Rejection
     from simzk.serve.configuration.settings import Metrics
     from simzk.serve.tcp.server import TcpServer
 
@@ -85,11 +88,12 @@ class AdminServer(HttpServer):
         path: URL path of the commands.
 
     Raises:
-        ConfigError: it cannot listen.
+        ConfigError: it cannot listen, or the token is invalid.
     """
 
     def __init__(self, server: TcpServer, address: str, port: int, path: str = "/commands") -> None:
         self.use_server(server)
+        self._access = Access(server.settings.admin_token, address)
         super().__init__(address, port, self._answer, idle_ms=server.settings.admin_idle_ms)
         self._path = path
 
@@ -105,6 +109,9 @@ class AdminServer(HttpServer):
         if path.startswith("/faults/"):
             if request.method != "POST":
                 return _json({"error": "a fault needs POST"}, HTTPStatus.METHOD_NOT_ALLOWED)
+            rejection = self._access.rejection(request)
+            if rejection is not None:
+                return _rejected(rejection)
             return self._inject(path.removeprefix("/faults/"), request.parameters)
         if not self._server.driver.accepts_links:
             return _json({"error": "this server is stopped"}, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -212,6 +219,12 @@ def _null_pointer_page(request: Request) -> Response:
 
 def _refused(name: str, refusal: Refusal) -> Response:
     return _json({"command": name, "error": refusal.error}, refusal.status)
+
+
+def _rejected(rejection: Rejection) -> Response:
+    response = _json({"error": rejection.reason}, rejection.status)
+    asks = (("WWW-Authenticate", 'Bearer realm="simzk"'),) if rejection.status is HTTPStatus.UNAUTHORIZED else ()
+    return response._replace(headers=asks)
 
 
 def _without_leader(name: str) -> Response:

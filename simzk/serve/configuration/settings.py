@@ -129,6 +129,7 @@ class Settings(NamedTuple):
         admin_address: the interface of the AdminServer.
         admin_port: its port, 0 for any free one; None for no AdminServer.
         admin_path: URL path of its commands (admin.commandURL).
+        admin_token: the token that a client needs to change state by HTTP; None if none is set.
         admin_idle_ms: idle timeout of its connections (admin.idleTimeout).
         gives_snapshots: whether the command snapshot is enabled (admin.snapshot.enabled).
         takes_snapshots: whether the command restore is enabled (admin.restore.enabled).
@@ -164,6 +165,7 @@ class Settings(NamedTuple):
     admin_address: str = "127.0.0.1"
     admin_port: int | None = None
     admin_path: str = "/commands"
+    admin_token: str | None = None
     admin_idle_ms: int = 30_000
     gives_snapshots: bool = True
     takes_snapshots: bool = True
