@@ -541,7 +541,6 @@ class Server:
         """Return and remove all messages to send, by connection, in order."""
         output = []
         for connection in self._unsent:
-            assert connection.outgoing, f"{connection} has nothing to send"
             output.append((connection, connection.outgoing))
             connection.outgoing = []
         self._unsent.clear()

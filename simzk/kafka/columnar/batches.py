@@ -100,11 +100,14 @@ class ReadStates(Batch):
                 [ask(server, connection, xid + place, one, now_ms) for place, one in enumerate(self.requests())]
             )
         rows = topics.table.find_all(self._partitions)
-        states = topics.table.states(rows)
-        apart = np.flatnonzero(~topics.are_plain(rows))
-        states.version[apart] = -1
+        plain = topics.are_plain(rows)
+        if plain.all():
+            states = topics.table.states(rows)
+        else:  # a partition of a topic that is an object has no row
+            states = no_states(len(rows), topics.table.width)
+            states.put(np.flatnonzero(plain), topics.table.states(rows[plain]))
         replies = {}
-        for place in apart.tolist():
+        for place in np.flatnonzero(~plain).tolist():
             request = req.GetData(_path(self._partitions, place), False)
             reply = ask(server, connection, xid + place, request, now_ms)
             if not reply.error:
@@ -214,11 +217,12 @@ class WriteStates(Batch):
     def _singly(self, server: Server, topics: ColumnarTopics, rows: IntArray) -> BoolArray:
         """Return which rows need a request of their own: bool[k]."""
         states, width = self._states, topics.table.width
-        singly = ~topics.are_plain(rows)
+        plain = topics.are_plain(rows)
+        singly = ~plain
         singly |= any_of(states.isr[:, width:] != NONE) if states.isr.shape[1] > width else np.False_
         singly |= (states.leader != NONE) & ~contained(states.leader[:, None], states.isr)[:, 0]
         if ((states.version == MAX_INT32) | (states.version == -1)).any():  # else none of that version is written
-            singly |= topics.table.version[rows] == MAX_INT32
+            singly[plain] |= topics.table.version[rows[plain]] == MAX_INT32
         watched = self._watched(server, topics, rows)
         return singly | np.isin(rows, watched) if watched else singly
 

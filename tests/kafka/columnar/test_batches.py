@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,12 +15,13 @@ from simzk.kafka.columnar.batches import ReadStates, StatesRead, WriteStates
 from simzk.kafka.observation.observer import Observer
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas import partition_state
-from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition, named
 from simzk.partitions.arrays import broker_mask
-from simzk.partitions.layouts import brokers_in_racks, generate_layout
+from simzk.partitions.layouts import Layout, brokers_in_racks, generate_layout
 from simzk.partitions.states import states_of
 from simzk.simulation import History, Scheduler
 from simzk.zookeeper import requests as req
+from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.server import Server
 from tests.partitions.operations import fail_brokers
@@ -35,6 +37,18 @@ if TYPE_CHECKING:
 
 TOPICS, PARTITIONS = 2, 12
 LAYOUT = generate_layout(brokers_in_racks(4, 0), topics=TOPICS, partitions=PARTITIONS, replication_factor=3, seed=1)
+_NO_LISTS, _NONE = np.empty((0, 1), np.int32), np.empty(0, np.int32)
+EMPTY = Layout(
+    brokers=LAYOUT.brokers,
+    topics=(),
+    topic=_NONE,
+    partition=_NONE,
+    replicas=_NO_LISTS,
+    isr=_NO_LISTS,
+    leader=_NONE,
+    leader_epoch=_NONE,
+    min_insync_replicas=_NONE,
+)
 START_MS = 1_735_689_600_000
 ROWS = st.integers(0, PARTITIONS - 1)
 BROKERS = st.lists(st.integers(0, 3), min_size=1, max_size=4, unique=True)
@@ -51,9 +65,9 @@ class Writes(NamedTuple):
 class Arm:
     """A server with a cluster's topics, a controller that writes, and a client with watches."""
 
-    def __init__(self, *, listened: bool = False) -> None:
+    def __init__(self, *, listened: bool = False, layout: Layout = LAYOUT) -> None:
         self.server = Server(now_ms=START_MS)
-        self.topics: ColumnarTopics = load_layout(self.server, LAYOUT, kafka_version("3.9"), START_MS)
+        self.topics: ColumnarTopics = load_layout(self.server, layout, kafka_version("3.9"), START_MS)
         self.history: list[Transaction] = []
         self.reported = History(Scheduler(seed=1))
         observer = Observer(self.reported, self.server.tree, str, topics=self.topics)
@@ -279,3 +293,25 @@ def test_unwatched_rows_are_written_without_requests() -> None:
     assert len(handled) == 2
     assert isinstance(handled[0], WriteStates)
     assert isinstance(handled[1], req.Multi)
+
+
+@pytest.mark.parametrize("topic", ["unknown", "empty"])
+def test_partitions_without_a_row_are_read_and_written_one_by_one(topic: str) -> None:
+    """Read and write a partition of a topic that no column has, in a full and in an empty table."""
+    arm = Arm()
+    if topic == "empty":
+        arm.ask(req.Create(f"{paths.TOPICS}/empty", b"{}", OPEN_ACL, 0))
+    missing, row = TopicPartition(topic, 0), 0
+    there = TopicPartition(*arm.topics.table.name(row))
+    read = arm.ask(ReadStates(named([missing, there]))).body
+    assert read.states.version.tolist() == [-1, 0]
+    assert read.states.one(1) == arm.topics.table.leader_and_isr(row)
+    assert not read.replies
+    state = LeaderAndIsr(1, 0, (1,), 1, version=-1)
+    errors = arm.ask(WriteStates(named([missing, there]), states_of([state, state], 1), 0)).body
+    assert errors[:, 1].tolist() == [Code.NO_NODE, Code.OK]
+
+    arm = Arm(layout=EMPTY)
+    assert arm.ask(ReadStates(named([missing]))).body.states.version.tolist() == [-1]
+    errors = arm.ask(WriteStates(named([missing]), states_of([state], 1), 0)).body
+    assert errors[:, 1].tolist() == [Code.NO_NODE]
