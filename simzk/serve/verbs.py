@@ -18,7 +18,9 @@ from weakref import WeakSet
 
 from simzk.errors import SimzkError
 from simzk.serve.clock import BorrowedClock, Clock, WallClock
-from simzk.simulation.request_faults import PauseHandle
+from simzk.serve.request_recorder import RequestRecorder, public_form
+from simzk.simulation.request_faults import PauseHandle, check_requests
+from simzk.zookeeper.operations import VOCABULARY
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from simzk.serve.client_activity import Look, ObservedHandler
+    from simzk.serve.request_recorder import RecordedRequest
     from simzk.serve.wire_driver import WireDriver
     from simzk.simulation.fault_verbs import FaultVerbs
     from simzk.zookeeper.ensemble import Ensemble
@@ -49,6 +52,7 @@ class TestServer(ABC):
 
     Attributes:
         version: the ZooKeeper release that it behaves as.
+        recorder: recorder of the latest requests, watch events and session changes.
     """
 
     __test__ = False  # pytest: this is no test class
@@ -60,6 +64,9 @@ class TestServer(ABC):
         self._clients: list[KazooClient] = []
         self._handlers: WeakSet[ObservedHandler] = WeakSet()
         self._numbers = count(1)
+        self._sessions_of: dict[KazooClient, set[int]] = {}
+        self.recorder: RequestRecorder = RequestRecorder()
+        driver.record(self.recorder)
 
     @property
     def server(self) -> Server:
@@ -217,14 +224,19 @@ class TestServer(ABC):
             if session_id not in self.server.sessions:
                 raise SimzkError(f"there is no session 0x{client:x}", where="client", right="the id of a live session")
             return session_id
+        self._check_mine(client)
+        self.session_owners()  # noted now, because the session may expire
+        session_id = self._last_session_id(client)
+        self._sessions_of.setdefault(client, set()).add(session_id)
+        if session_id not in self.server.sessions:
+            raise SimzkError("this client has no session", where="client", right="a client that was started")
+        return session_id
+
+    def _check_mine(self, client: KazooClient) -> None:
         if not self._is_mine(client):
             kind = type(self).__name__
             right = f"a client of this {kind}'s client()"
             raise SimzkError("this client belongs to another server", where="client", right=right)
-        session_id = self._last_session_id(client)
-        if session_id not in self.server.sessions:
-            raise SimzkError("this client has no session", where="client", right="a client that was started")
-        return session_id
 
     @abstractmethod
     def _is_mine(self, client: KazooClient) -> bool:
@@ -328,11 +340,85 @@ class TestServer(ABC):
 
         return FaultVerbs(self._driver.rules, self._session_id, self._driver.servers)
 
+    # Recorded requests
+
+    def requests(
+        self, *, client: KazooClient | int | None = None, path: str | None = None, op: str | None = None
+    ) -> list[RecordedRequest]:
+        """Return the requests that clients sent, oldest first, with their results.
+
+        The latest 10,000 requests, watch events and session changes are stored; fewer if those of them with more than
+        1 kB of data have more than 16 MiB together. Older ones are forgotten.
+
+        Args:
+            client: the client, in all its sessions that a verb or this method has met, or the id of a session; None
+                for any.
+            path: the path, from the server's root without a client's chroot; a transaction has those of its
+                operations; None for any.
+            op: the operation, named like kazoo's method: "create", "transaction" (simzk.zookeeper.operations); None for
+                any that a client is asked to do, which leaves out pings and the begin and end of sessions.
+
+        Raises:
+            SimzkError: the client belongs to another server, or `op` or `path` is invalid.
+
+        >>> import simzk
+        >>> with simzk.ZooKeeper() as zookeeper:
+        ...     client = zookeeper.client()
+        ...     client.start()
+        ...     _ = client.ensure_path("/app/locks")
+        ...     [(sent.op, sent.path) for sent in zookeeper.requests(client=client)]
+        ...     zookeeper.requests(op="create", path="/app")[0].error is None
+        [('exists', '/app/locks'), ('create', '/app/locks'), ('create', '/app'), ('create', '/app/locks')]
+        True
+        """
+        check_requests(VOCABULARY, op, path)
+        with self.lock:
+            owners = self.session_owners()
+            if client is None or isinstance(client, int):
+                sessions = None if client is None else {client - (client >> 63 << 64)}
+            else:
+                self._check_mine(client)
+                sessions = {*self._sessions_of.get(client, ()), self._last_session_id(client)}
+            return [
+                found
+                for exchange in self.recorder.exchanges()
+                if sessions is None or exchange.session_id in sessions
+                for found in (public_form(exchange, owners.get(exchange.session_id)),)
+                if (found.op == op or (op is None and found.op not in VOCABULARY.implicit_operations))
+                and (path is None or path in found.paths)
+            ]
+
+    @property
+    def known_clients(self) -> tuple[KazooClient, ...]:
+        """Clients whose sessions `session_owners` returns, closed ones included."""
+        return tuple(self._sessions_of)
+
+    def is_connected(self, session_id: int) -> bool:
+        """Return whether a client is connected with a session."""
+        return self._driver.is_connected(session_id)
+
+    @property
+    def is_on_wall_time(self) -> bool:
+        """Whether the server's time is wall time."""
+        return isinstance(self._clock, WallClock)
+
+    @property
+    def now_ms(self) -> int:
+        """The server's time in ms: since its start, in a cluster or on wall time since 1970."""
+        return self._clock.now_ms()
+
+    def session_owners(self) -> dict[int, KazooClient]:
+        """Return the client of each session that a client of `client()` has or had, as far as verbs have met it."""
+        for client in self._clients:
+            self._sessions_of.setdefault(client, set()).add(self._last_session_id(client))
+        return {session: client for client, sessions in self._sessions_of.items() for session in sessions if session}
+
     # Close
 
     def close(self) -> None:
         """Stop the clients that `client` made, and refuse new connections; closing twice is allowed."""
         self._driver.end_faults()
+        self.session_owners()  # names of clients for a report about a failed test
         for client in self._clients:
             self._resume(self._last_session_id(client))
             client.stop()

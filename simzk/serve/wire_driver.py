@@ -17,13 +17,14 @@ from simzk.simulation.request_faults import FaultPoint, FaultRules
 from simzk.wire.connections import Incoming, ProtocolProblem, Received, ServerConnection
 from simzk.zookeeper.driver import Driver, Link
 from simzk.zookeeper.operations import VOCABULARY
-from simzk.zookeeper.replies import Outgoing, Reply
+from simzk.zookeeper.replies import Outgoing, Reply, WatchedEvent
 from simzk.zookeeper.requests import ConnectRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
+    from simzk.serve.request_recorder import Pending, RequestRecorder
     from simzk.zookeeper.server import Server
 
 
@@ -49,9 +50,10 @@ class WireLink(Link):
         wire: decodes requests and encodes messages.
         sent: number of messages sent, replies and events alike.
         last_zxid: of the last of them; -1 before the first.
+        unanswered: the recorded requests without a reply, by xid; empty if nothing is recorded.
     """
 
-    __slots__ = ("last_zxid", "sent", "transport", "wire")
+    __slots__ = ("last_zxid", "sent", "transport", "unanswered", "wire")
     driver: WireDriver
 
     def __init__(self, driver: WireDriver, transport: Transport, address: str) -> None:
@@ -62,6 +64,7 @@ class WireLink(Link):
         )
         self.sent: int = 0
         self.last_zxid: int = -1
+        self.unanswered: dict[int, Pending] = {}
 
     def receive(self, data: bytes) -> None:
         """Process bytes from the client, in its thread; send what comes of it. A closed link ignores them."""
@@ -82,8 +85,12 @@ class WireLink(Link):
                 if reply is not None:
                     self.sent += 1
                     self.last_zxid = reply[1]
+                    if driver.recorder is not None:
+                        driver.recorder.add(still_clock.at_ms, self.session_id, request, reply)
                     self.transport.deliver(wire.encode_one(reply, request))
                     return
+                if driver.recorder is not None:
+                    self.unanswered[xid] = driver.recorder.begin(still_clock.at_ms, self.session_id, request)
                 wire.expect(one)
             driver.send_output()
 
@@ -95,12 +102,24 @@ class WireLink(Link):
         """Encode messages and hand them to the transport."""
         count, last = len(outgoing), outgoing[-1]
         self.sent += count
+        if self.driver.recorder is not None:
+            self._record(self.driver.recorder, outgoing)
         if last.__class__ is Reply:
             self.last_zxid = last[1]
             self.transport.deliver(self.wire.encode_one(last) if count == 1 else self.wire.encode(*outgoing))
         else:
             self.last_zxid = getattr(last, "zxid", self.last_zxid)
             self.transport.deliver(self.wire.encode(*outgoing))
+
+    def _record(self, recorder: RequestRecorder, outgoing: list[Outgoing]) -> None:
+        """Record the results of requests, and watch events."""
+        for message in outgoing:
+            if isinstance(message, Reply):
+                exchange = self.unanswered.pop(message.xid, None)
+                if exchange is not None:
+                    exchange.answer(message)
+            elif isinstance(message, WatchedEvent):
+                recorder.note_event(self.driver.clock.now_ms(), self.session_id, message)
 
     def end(self) -> None:
         """Close the transport."""
@@ -120,6 +139,7 @@ class WireDriver(Driver):
 
     Attributes:
         rules: the table of fault rules.
+        recorder: records requests, their results and watch events; None for no recording.
         still_clock: the clock, if a reply may be sent at once: virtual time, no disk, nobody else drives the server.
     """
 
@@ -159,7 +179,17 @@ class WireDriver(Driver):
             group=group,
         )
         is_alone = send is None and persist is None
+        self.recorder: RequestRecorder | None = None if group is None else group.recorder
         self.still_clock: StillClock | None = clock if is_alone and isinstance(clock, StillClock) else None
+
+    def record(self, recorder: RequestRecorder) -> None:
+        """Record requests and watch events from now on, and the begin and end of sessions."""
+        self.recorder = recorder
+        self.server.on_transaction.add(recorder.note_transaction, lambda batch: None)
+
+    def is_connected(self, session_id: int) -> bool:
+        """Return whether a client is connected with a session."""
+        return self.server.connection_of(session_id) is not None
 
     def open(self, transport: Transport, *, address: str = "127.0.0.1") -> WireLink | None:
         """Return the link of a new connection; None once the driver is closed."""
@@ -174,6 +204,8 @@ class WireDriver(Driver):
         """Process what a link's wire has decoded; hold the lock, and call `send_output` afterwards."""
         if self._on_wall_time:
             self.tick()  # what is due comes first, whichever client's thread wakes first
+        if self.recorder is not None:
+            self._record(self.recorder, link, received)
         connection = link.connection
         if connection is None or link.paused or link.closed or self.faults.active:
             for one in received:
@@ -185,6 +217,13 @@ class WireDriver(Driver):
                 handle(connection, one[0], one[1], now_ms)
             else:
                 self._process_one(link, one)
+
+    def _record(self, recorder: RequestRecorder, link: WireLink, received: Sequence[Received]) -> None:
+        """Record the requests of a link that is connected."""
+        now_ms = self.clock.now_ms()
+        for one in received:
+            if isinstance(one, Incoming) and not link.closed:
+                link.unanswered[one.xid] = recorder.begin(now_ms, link.session_id, one.request)
 
     def _process_one(self, link: WireLink, received: Received) -> None:
         if link.closed:

@@ -404,6 +404,22 @@ class FaultRule:
         return f"<{self.action} {self.operation or 'any'}{session}{where}: fired {self.fired}{times}>"
 
 
+def check_requests(vocabulary: Vocabulary, operation: str | None, path: str | None) -> None:
+    """Check the operation and the path by which requests are chosen; None means any.
+
+    Raises:
+        ConfigError: the operation is unknown, or the path is not a znode's.
+    """
+    known = vocabulary.operations
+    if operation is not None and operation not in known:
+        hint = vocabulary.hints.get(operation.replace("_", "").lower())
+        meant = f"; did you mean {hint!r}?" if hint else closest(operation.lower(), known)
+        raise ConfigError(f"unknown operation {operation!r}{meant}", where="op", right=f"one of {', '.join(known)}")
+    if path is not None and (not path.startswith("/") or (len(path) > 1 and path.endswith("/"))):
+        right = "an absolute path without a slash at its end, such as '/a/b'"
+        raise ConfigError(f"{path!r} is not the path of a znode", where="path", right=right)
+
+
 class FaultRules:
     """The rules of one server.
 
@@ -451,11 +467,7 @@ class FaultRules:
             ConfigError: the operation is unknown, the path is not a znode's, `below` is given without a path, or
                 `times` is below 1.
         """
-        if operation is not None:
-            self._check_operation(operation)
-        if path is not None and (not path.startswith("/") or (len(path) > 1 and path.endswith("/"))):
-            right = "an absolute path without a slash at its end, such as '/a/b'"
-            raise ConfigError(f"{path!r} is not the path of a znode", where="path", right=right)
+        check_requests(self.vocabulary, operation, path)
         if below and path is None:
             raise ConfigError("below is given without a path", where="below", right="below with path")
         if times is not None and times < 1:
@@ -466,14 +478,6 @@ class FaultRules:
             self._rules.append(rule)
             self._note_active()
             return rule
-
-    def _check_operation(self, operation: str) -> None:
-        known = self.vocabulary.operations
-        if operation in known:
-            return
-        hint = self.vocabulary.hints.get(operation.replace("_", "").lower())
-        meant = f"; did you mean {hint!r}?" if hint else closest(operation.lower(), known)
-        raise ConfigError(f"unknown operation {operation!r}{meant}", where="op", right=f"one of {', '.join(known)}")
 
     def match(
         self,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from simzk.serve.clock import Clock
     from simzk.serve.configuration.ensemble_plan import EnsemblePlan
     from simzk.serve.configuration.settings import Settings
+    from simzk.serve.request_recorder import RequestRecorder
     from simzk.serve.storage.ensemble_directory import DynamicConfig, EnsembleDirectory
     from simzk.serve.verbs import EnsembleVerbs
     from simzk.wire.monitoring import Report
@@ -66,6 +67,16 @@ class EnsembleDriver(WireDriver):
         driver = WireDriver(server, self.clock, send=self.deliver_output, rules=self.rules, group=self)
         self.members[server.server_id] = driver
         return driver
+
+    def record(self, recorder: RequestRecorder) -> None:
+        """Record the requests to all servers; each session begins and ends once, in the history of the first."""
+        super().record(recorder)
+        for driver in self.members.values():
+            driver.recorder = recorder
+
+    def is_connected(self, session_id: int) -> bool:
+        """Return whether a client is connected with a session, to any server."""
+        return any(driver.is_connected(session_id) for driver in self.members.values())
 
     def deliver_output(self) -> None:
         """Send the output of all servers."""
