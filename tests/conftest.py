@@ -91,6 +91,7 @@ SLOW = (
     "tests/pipeline/test_timelines",
     "tests/pipeline/test_zookeeper_log",
     "tests/serve/test_settle.py::test_a_thousand",
+    "tests/testing/test_failure_report.py::test_with_workers",
 )
 SLOW_BUT_FOR_SOME_RELEASES = (
     "tests/kafka/test_imported_cluster",

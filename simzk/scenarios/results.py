@@ -14,6 +14,7 @@ from simzk.scenarios.player import EXPECTATION, FAULT, OPERATOR, Crash, Play
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.scenarios.player import Verdict
     from simzk.scenarios.reader import Scenario
 
@@ -107,7 +108,6 @@ def replay_command(scenario: Scenario, seed: int, version: str) -> str:
 
 def document_of(play: Play, replay: str) -> dict[str, object]:
     """Return a run as JSON values."""
-    tree = play.cluster.tree
     return {
         "file": str(play.scenario.path),
         "title": play.scenario.title,
@@ -128,11 +128,18 @@ def document_of(play: Play, replay: str) -> dict[str, object]:
             for verdict in play.verdicts
         ],
         "violations": [violation.to_json() for violation in play.violations],
-        "timeline": play.history.to_json(),
-        "controller": play.cluster.controller,
-        "controller_epoch": view.controller_epoch(tree),
-        "brokers": play.cluster.live_brokers,
-        "partitions": [_partition_document(seen) for seen in view.partitions(tree)],
+        **document_of_cluster(play.cluster),
+    }
+
+
+def document_of_cluster(cluster: KafkaCluster) -> dict[str, object]:
+    """Return the history of a cluster and its present state as JSON values."""
+    return {
+        "timeline": cluster.history.to_json(),
+        "controller": cluster.controller,
+        "controller_epoch": view.controller_epoch(cluster.tree),
+        "brokers": cluster.live_brokers,
+        "partitions": [_partition_document(seen) for seen in view.partitions(cluster.tree)],
     }
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     import simzk
 
+pytest_plugins = ("simzk.testing.failure_report",)
+"""The section "simzk" in the report of a failed test."""
+
 
 @pytest.fixture
 def zookeeper() -> Iterator[simzk.ZooKeeper]:
