@@ -12,6 +12,7 @@ from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.releases.versions import VERSIONS
 from simzk.kafka.requests import AdminResponse, Error
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.zookeeper.transactions import CreateSessionTxn
 from tests.kafka.clusters import QUICK, quiet, topic
 
 if TYPE_CHECKING:
@@ -380,3 +381,19 @@ def test_up_to_0_8_2_an_empty_list_is_written_and_remains(version: str) -> None:
         quiet(c)
         assert answer.result().error == Error.INVALID_REQUEST
         assert c.assignment("t")[0].replicas == (1, 2)
+
+
+@pytest.mark.parametrize("version", ["0.10.2", "1.1", "2.5"])
+def test_the_tool_in_zookeeper_writes_all_throttles_in_one_session(version: str) -> None:
+    with booted(version) as c:
+        opened: list[int] = []
+        c.server.on_transaction.append(
+            lambda transaction: (
+                opened.append(transaction.session_id) if isinstance(transaction.record, CreateSessionTxn) else None
+            )
+        )
+        c.reassign({("t", 0): [3, 4]}, throttle=1000)
+        quiet(c)
+        assert c.tree.get("/config/brokers/4") is not None
+        assert c.assignment("t")[0].replicas == (3, 4)
+        assert len(opened) == 1

@@ -127,21 +127,29 @@ class Operator:
         ):
             return self._in_session(lambda: self._delete_by_znode(what, request.name), what)
         if via == ZOOKEEPER or (via is None and is_by_tool(request, self._environment.version)):
-            return self._track(self.process.spawn(self._by_tool(what, request), what))
+            return self._track(self.process.spawn(self._by_tool([(what, request)]), what))
         return self._track(self.process.spawn(self._request(what, request, via), what))
 
     def in_turn(self, steps: Sequence[tuple[str, object]], via: int | str | None = None) -> Task[AdminResponse]:
         """Send requests one after another until one is rejected.
 
-        A broker's configuration is requested from that broker, unless a tool writes it to ZooKeeper.
+        A broker's configuration is requested from that broker, unless a tool writes it to ZooKeeper. A tool that works
+        in ZooKeeper has one session for all of them.
         """
+        version = self._environment.version
+        targets = [_target(request, via, version) for _, request in steps]
+        in_zookeeper = [
+            target == ZOOKEEPER or (target is None and is_by_tool(request, version))
+            for target, (_, request) in zip(targets, steps, strict=True)
+        ]
+        if all(in_zookeeper):
+            return self._track(self.process.spawn(self._by_tool(steps), steps[0][0]))
+        assert not any(in_zookeeper), "one command works in ZooKeeper or asks brokers"
 
         async def work() -> AdminResponse:
             response = _TIMED_OUT
-            for what, request in steps:
-                target = _target(request, via, self._environment.version)
-                by_tool = target == ZOOKEEPER or (target is None and is_by_tool(request, self._environment.version))
-                response = await (self._by_tool(what, request) if by_tool else self._request(what, request, target))
+            for target, (what, request) in zip(targets, steps, strict=True):
+                response = await self._request(what, request, target)
                 if response.error != Error.NONE:
                     break
             return response
@@ -235,14 +243,20 @@ class Operator:
         self._record(what, response)
         return response
 
-    async def _by_tool(self, what: str, request: object) -> AdminResponse:
-        return await self._run(what, partial(self._carry_out, request))
-
-    async def _carry_out(self, request: object) -> AdminResponse:
-        """Carry out a request in a session that is opened and closed for it."""
-        version, config = self._environment.version, self._environment.config
+    async def _by_tool(self, steps: Sequence[tuple[str, object]]) -> AdminResponse:
+        """Carry out requests with one command of a tool, in a session of its own, until one is rejected."""
         session = self._open_tool(SESSION_TIMEOUT_MS)
-        await session.start()
+        response = await self._run(steps[0][0], partial(_start, session))
+        for what, request in steps:
+            if response.error == Error.NONE:
+                response = await self._run(what, partial(self._carry_out, request, session))
+        if session.connected:
+            await self._run("close the tool's session", partial(_close, session))
+        return response
+
+    async def _carry_out(self, request: object, session: ZooKeeperSession) -> AdminResponse:
+        """Carry out a request in the session of a tool."""
+        version, config = self._environment.version, self._environment.config
         client = KafkaZooKeeperClient(session, version)
 
         async def racks() -> dict[int, str | None]:
@@ -250,33 +264,29 @@ class Operator:
 
         defaults = config.integer("num.partitions"), config.integer("default.replication.factor")
         handlers = AdminHandlers(client, racks, random=self._placement, new_topic_id=None, defaults=defaults)
-        try:
-            match request:
-                case CreateTopicRequest():
-                    return await handlers.create_topic(request)
-                case CreatePartitionsRequest():
-                    return await handlers.create_partitions(request)
-                case DeleteTopicRequest():
-                    if version.controller.topic_deletion == "by tool":
-                        await client.delete_recursive(paths.topic(request.name), ANY_VERSION)
-                        return OK
-                    return await handlers.delete_topic(request)
-                case AlterConfigRequest():
-                    return await handlers.alter_config(request)
-                case ElectLeadersRequest():
-                    if not version.tools.leaves_election_session:
-                        return await _elect(request, client)
-                    second = self._open_tool(SESSION_TIMEOUT_MS)
-                    await second.start()
-                    response = await _elect(request, KafkaZooKeeperClient(second, version))
-                    second.drop_connection()  # the process ends without closing it
-                    return response
-                case AlterReassignmentsRequest():
-                    return await _reassign(request, client)
-            raise AssertionError(f"no tool supports {request!r}")
-        finally:
-            if session.connected:
-                await session.close()
+        match request:
+            case CreateTopicRequest():
+                return await handlers.create_topic(request)
+            case CreatePartitionsRequest():
+                return await handlers.create_partitions(request)
+            case DeleteTopicRequest():
+                if version.controller.topic_deletion == "by tool":
+                    await client.delete_recursive(paths.topic(request.name), ANY_VERSION)
+                    return OK
+                return await handlers.delete_topic(request)
+            case AlterConfigRequest():
+                return await handlers.alter_config(request)
+            case ElectLeadersRequest():
+                if not version.tools.leaves_election_session:
+                    return await _elect(request, client)
+                second = self._open_tool(SESSION_TIMEOUT_MS)
+                await second.start()
+                response = await _elect(request, KafkaZooKeeperClient(second, version))
+                second.drop_connection()  # the process ends without closing it
+                return response
+            case AlterReassignmentsRequest():
+                return await _reassign(request, client)
+        raise AssertionError(f"no tool supports {request!r}")
 
     # -- requests to brokers
 
@@ -327,6 +337,16 @@ def _target(request: object, via: int | str | None, version: KafkaVersion) -> in
         return via
     in_zookeeper = AlterReassignmentsRequest in version.tools.requests_in_zookeeper
     return ZOOKEEPER if in_zookeeper else int(request.entity_path.removeprefix("brokers/"))
+
+
+async def _start(session: ZooKeeperSession) -> AdminResponse:
+    await session.start()
+    return OK
+
+
+async def _close(session: ZooKeeperSession) -> AdminResponse:
+    await session.close()
+    return OK
 
 
 def _reject_request(request: object, _respond: object) -> None:
