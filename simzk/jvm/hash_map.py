@@ -657,6 +657,11 @@ class ConcurrentHashSet(Generic[Key]):
             if len(self._bins[index]) <= _SMALL_TREE:
                 self._trees.discard(index)
 
+    def reserve(self, most: int) -> None:
+        """Enlarge the table as for a number of keys."""
+        while most >= len(self._bins) * 3 // 4:
+            self._double()
+
     def _grow_tree(self, index: int) -> None:
         """Make a crowded bin a tree, or enlarge a small table (treeifyBin, tryPresize)."""
         size = len(self._bins)
@@ -683,7 +688,7 @@ class ConcurrentHashSet(Generic[Key]):
         self._trees = trees
 
 
-def concurrent_order(keys: Iterable[Key], hash_of: Callable[[Key], int] = hash_code) -> list[Key]:
+def concurrent_order(keys: Iterable[Key], hash_of: Callable[[Key], int] = hash_code, *, most: int = 0) -> list[Key]:
     """Return keys, given in order of insertion, in the order in which a ConcurrentHashMap iterates.
 
     ZooKeeper keeps the identities of a connection in such a map (`ServerCnxn.authInfo`); Kafka's consumers keep the
@@ -692,13 +697,18 @@ def concurrent_order(keys: Iterable[Key], hash_of: Callable[[Key], int] = hash_c
     Args:
         keys: repeated ones count once.
         hash_of: the `hashCode` of a key.
+        most: number of keys that the map has had at once, if it had more before: it does not shrink. Keys of one bin
+            are in order of insertion then.
 
     >>> concurrent_order([2, 0, 1])
     [0, 1, 2]
     >>> concurrent_order([16, 15, 0])
     [16, 0, 15]
+    >>> concurrent_order([16, 15, 0], most=12)
+    [0, 15, 16]
     """
     made = ConcurrentHashSet(hash_of)
+    made.reserve(most)
     for key in keys:
         made.add(key)
     return list(made)

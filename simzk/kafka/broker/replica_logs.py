@@ -209,6 +209,7 @@ class ReplicaLogs:
     ) -> None:
         self.broker_id = broker_id
         self.replicas: dict[TopicPartition, Replica] = {}
+        self._most_replicas = 0
         self.on_watermark: Callable[[TopicPartition], None] = lambda _: None
         self.on_leadership: Callable[[TopicPartition], None] = lambda _: None
         self.on_logs_changed: Callable[[Sequence[TopicPartition]], None] = lambda _: None
@@ -294,6 +295,7 @@ class ReplicaLogs:
             log_end, watermark = self._logs_on_disk.pop(partition, LogOnDisk(0, 0))
             replica = Replica(partition, state, update.assignment.replicas, log_end, watermark, watermark)
             self.replicas[partition] = replica
+            self._most_replicas = max(self._most_replicas, len(self.replicas))
             self._configs.open(partition.topic)
         else:
             assert state.leader_epoch > replica.state.leader_epoch, f"{partition} accepted an old leader epoch"
@@ -508,7 +510,9 @@ class ReplicaLogs:
     def shrink_isrs(self, early_us: int = 0) -> None:
         """Propose to remove followers that have lagged for too long, or will have in some µs."""
         lagging = {p: members for p, replica in self.replicas.items() if (members := self._lagging(replica, early_us))}
-        ordered = list(lagging) if len(lagging) < 2 else order_checked(self.replicas, self.leads, self._version.orders)
+        ordered = list(lagging)
+        if len(lagging) > 1:
+            ordered = order_checked(self.replicas, self.leads, self._version.orders, self._most_replicas)
         ordered = [partition for partition in ordered if partition in lagging]
         if ordered:
             self._isrs.shrink(self._rows(ordered), pack([lagging[partition] for partition in ordered]))
@@ -639,12 +643,21 @@ class ReplicaLogs:
 
 
 def order_checked(
-    partitions: Iterable[TopicPartition], is_led: Callable[[TopicPartition], bool], orders: OrderRules
+    partitions: Iterable[TopicPartition],
+    is_led: Callable[[TopicPartition], bool],
+    orders: OrderRules,
+    most: int = 0,
 ) -> list[TopicPartition]:
-    """Return the led ones of a broker's partitions, in the order of the check for lagging followers."""
+    """Return the led ones of a broker's partitions, in the order of the check for lagging followers.
+
+    Args:
+        partitions: partitions of the broker.
+        is_led: whether the broker leads a partition.
+        orders: rules of the release.
+        most: number of partitions that the broker has had at once since its start: its map does not shrink.
+    """
     if orders.checks_set_of_led:
         return mutable_set_order(filter(is_led, partitions), orders.scala, cluster_partition_hash)
-    ordered = concurrent_order(
-        partitions, Collections(orders.scala, orders.brokers_have_case_class_keys).partition_hash
-    )
+    partition_hash = Collections(orders.scala, orders.brokers_have_case_class_keys).partition_hash
+    ordered = concurrent_order(partitions, partition_hash, most=most)
     return list(filter(is_led, ordered))
