@@ -5,60 +5,40 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import simzk
 from simzk import cli
+from simzk.kafka.replay.recorded_run import load
+from tests.kafka.two_racks import DATA, RELEASES, replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    from simzk import ReplayReport, StepReport
+    from simzk import StepReport
 
-DATA = Path(__file__).parent / "data" / "two_racks"
-KNOWN: dict[tuple[str, str], str] = {
-    ("1.1.1", "a4-boot-broker22"): "several brokers create /latest_producer_id_block, or the later one finds it",
-    ("1.1.1", "e1-pause-controller-11"): "a leader checks for lagging followers at another time",
-    ("1.1.1", "e2-resume-zombie-11"): "follows from e1",
-    ("1.1.1", "f1-fast-bounce-21"): "a session expires while its broker starts again",
-    ("1.1.1", "h1-reassign-to-paused-22"): "the tool writes all throttles in one session",
-    ("1.1.1", "k6-restart-11"): "order in which a restarted broker's followers rejoin",
-    ("1.1.1", "l3-resume-zombie-12"): "a woken leader's ISR changes",
-    ("1.1.1", "l5-restart-11"): "order in which a restarted broker's followers rejoin",
-    ("1.1.1", "m2-sigterm-12"): "order of the ISR changes during a controlled shutdown",
-    ("2.4.1", "c1-kill-two-12-21"): "a second session expires while the controller handles the first",
-    ("2.4.1", "d4-resume-12"): "a woken follower rejoins late, and its leader announces it late",
-    ("2.4.1", "e2-resume-zombie-11"): "follows from d4",
-    ("2.4.1", "h1-reassign-to-paused-12"): "the tool writes all throttles in one session",
-}
+KNOWN: dict[tuple[str, str], str] = {}
 """Steps that differ today, with the reason. Each must differ: a step that has become equal has no row."""
-
-
-@cache
-def replayed(release: str) -> ReplayReport:
-    return simzk.replay(DATA / release)
 
 
 def _steps() -> list[Any]:
     found = []
-    for folder in sorted(path for path in DATA.iterdir() if path.is_dir()):
-        meta = json.loads(gzip.decompress((folder / "meta.json.gz").read_bytes()))
+    for release in RELEASES:
+        meta = json.loads(gzip.decompress((DATA / release / "meta.json.gz").read_bytes()))
         for step in meta["steps"]:
-            why = KNOWN.get((folder.name, step["step"]))
-            marks = [pytest.mark.xdist_group(f"replay {folder.name}")]
+            why = KNOWN.get((release, step["step"]))
+            marks = [pytest.mark.xdist_group(f"replay {release}")]
             marks += [] if why is None else [pytest.mark.xfail(reason=why, strict=True)]
-            found.append(pytest.param(folder.name, step["step"], marks=marks))
+            found.append(pytest.param(release, step["step"], marks=marks))
     return found
 
 
 @pytest.mark.parametrize(("release", "step"), _steps())
 def test_a_replayed_step_is_equal_to_the_recorded_one(release: str, step: str) -> None:
-    (report,) = (one for one in replayed(release).steps if one.name == step)
-    assert report.lines() == []
+    assert replayed(release)[step].report().lines() == []
 
 
 def _edited(tmp_path: Path, edit: Callable[[dict[str, Any]], object], until: int = 3) -> Path:
@@ -157,6 +137,19 @@ def test_a_folder_without_a_recording_is_refused(tmp_path: Path) -> None:
         simzk.replay(tmp_path)
 
 
+def test_a_transaction_between_two_steps_belongs_to_the_one_whose_tree_shows_it(tmp_path: Path) -> None:
+    def drop_steps(files: dict[str, Any]) -> None:
+        places = [place for place, entry in enumerate(files["txns"]) if entry["step"] == "a2-boot-broker12"]
+        for place in (places[0], places[-1]):
+            files["txns"][place]["step"] = None
+
+    folder = _edited(tmp_path, drop_steps, until=4)
+    assert [len(step.transactions) for step in load(folder).steps] == [
+        len(step.transactions) for step in load(DATA / "2.4.1").steps[:4]
+    ]
+    assert simzk.replay(folder).equal
+
+
 def test_winners_of_elections_are_given_in_order() -> None:
     with simzk.KafkaCluster(brokers=4, seed=1) as c:
         first = c.controller
@@ -187,6 +180,18 @@ def test_a_later_expiry_of_a_session_that_ended_before_is_no_event() -> None:
         c.shutdown(3)
         c.advance(60)
         assert [event.what for event in c.history if event.what == "session expired by hand"] == []
+
+
+def test_one_session_of_a_broker_expires() -> None:
+    with simzk.KafkaCluster(brokers=2, seed=1) as c:
+        session_id = c.brokers[2].session_id
+        c.kill(2)
+        c.expire_session(2, session_id)
+        assert c.live_brokers == [1]
+        c.restart(2)
+        assert c.run_until_quiet()
+        c.expire_session(2, session_id)  # it does not exist any more
+        assert c.live_brokers == [1, 2]
 
 
 def test_a_broker_that_cannot_start_stays_down_if_nothing_restarts_it() -> None:

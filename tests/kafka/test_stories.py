@@ -15,6 +15,8 @@ from tests.kafka import lab_stories, recorded_story, second_story
 from tests.kafka.lab_stories import LabStory
 from tests.kafka.recorded_story import Story
 from tests.kafka.second_story import SecondStory
+from tests.kafka.two_racks import RELEASES as REPLAYED
+from tests.kafka.two_racks import replayed
 
 if TYPE_CHECKING:
     from simzk.kafka.observation.recording import Difference, RecordedZnode
@@ -102,6 +104,12 @@ def test_no_row_is_idle_and_none_is_wider_than_needed(row: Row) -> None:
         for (name, release), story in STORIES.items()
         for step in story.names
         if row.holds(number(release), step_context(step)) and unequal(name, release, step, rest)
+    }
+    concerned |= {
+        release
+        for release in REPLAYED
+        for step in replayed(release).values()
+        if row.holds(step.number, step.context) and not step.report(rest).equal
     }
     assert concerned, "no story needs it"
     line = allowed_differences.line

@@ -858,14 +858,22 @@ class KafkaCluster:
             self.server.sessions.touch(session, now_ms, after_us // 1000)
 
             def expire_later() -> None:
-                if session_id in self.server.sessions:
-                    self._expire_session(broker, session_id)
+                self.expire_session(broker, session_id)
 
             self.scheduler.call_later(after_us, f"broker {broker}", expire_later)
         else:
-            self._expire_session(broker, session_id)
+            self.expire_session(broker, session_id)
 
-    def _expire_session(self, broker: int, session_id: int) -> None:
+    @synchronized
+    def expire_session(self, broker: int, session_id: int) -> None:
+        """Expire one session of a broker now, if it still exists: also that of an earlier process.
+
+        Args:
+            broker: id of the broker, for the history.
+            session_id: id of the session, as in `ephemeralOwner` of the broker's registration.
+        """
+        if session_id not in self.server.sessions:
+            return
         self.history.record(f"broker {broker}", "session expired by hand")
         self.server.expire(session_id, self.zookeeper_host.now_ms())
         self.zookeeper_host.send_output()
@@ -1323,7 +1331,11 @@ class KafkaCluster:
 
     @synchronized
     def cancel_reassignment(
-        self, plan: str | Mapping[str, object], *, preserve_throttles: bool = False
+        self,
+        plan: str | Mapping[str, object],
+        *,
+        preserve_throttles: bool = False,
+        first_brokers: Sequence[int] = (),
     ) -> Future[AdminResponse] | None:
         """Cancel those reassignments of a plan that are in progress (`--cancel`, 2.6 and later).
 
@@ -1333,6 +1345,8 @@ class KafkaCluster:
         Args:
             plan: the JSON document that was executed.
             preserve_throttles: keep the throttles (`--preserve-throttles`).
+            first_brokers: brokers that remove their throttles before the others, in this order: the tool asks all
+                brokers at once [default: in the order of the requests].
 
         Returns:
             the last response; None if none of them is in progress and throttles are preserved.
@@ -1341,7 +1355,9 @@ class KafkaCluster:
             ZnodeError: the JSON document is invalid.
             ConfigError: the tool rejects the plan, or the release's tool cannot cancel.
         """
-        return self._reassignment_command().cancel(plan, preserve_throttles=preserve_throttles)
+        return self._reassignment_command().cancel(
+            plan, preserve_throttles=preserve_throttles, first_brokers=first_brokers
+        )
 
     # -- ACLs, users and delegation tokens
 

@@ -139,14 +139,17 @@ class ReassignmentCommand:
         self.operator.in_turn(steps)
         return "\n".join([text, "", *said])
 
-    def _clear_all(self, plan: Mapping[TopicPartition, tuple[int, ...]]) -> tuple[list[tuple[str, object]], list[str]]:
+    def _clear_all(
+        self, plan: Mapping[TopicPartition, tuple[int, ...]], first_brokers: Sequence[int] = ()
+    ) -> tuple[list[tuple[str, object]], list[str]]:
         """Return the requests that clear the throttles of brokers and topics, and the tool's lines (clearAllThrottles).
 
         Brokers come first, each with a request of its own; a dead broker of the plan times out, which ends the tool.
         """
         brokers, topics = reassign_tool.throttled(plan, self.live_brokers, self.tool)
         dead = [broker for broker in brokers if broker not in self.live_brokers]
-        answering = [broker for broker in brokers if broker not in dead]
+        quick = [broker for broker in first_brokers if broker in brokers]
+        answering = [broker for broker in dict.fromkeys([*quick, *brokers]) if broker not in dead]
         cleared: dict[str, Sequence[str]] = {}
         cleared |= {f"brokers/{broker}": reassign_tool.BROKER_THROTTLES for broker in (*answering, *dead)}
         cleared |= {f"topics/{name}": reassign_tool.TOPIC_THROTTLES for name in topics}
@@ -159,7 +162,9 @@ class ReassignmentCommand:
             ],
         )
 
-    def cancel(self, plan: str | Mapping[str, object], *, preserve_throttles: bool) -> Future[AdminResponse] | None:
+    def cancel(
+        self, plan: str | Mapping[str, object], *, preserve_throttles: bool, first_brokers: Sequence[int] = ()
+    ) -> Future[AdminResponse] | None:
         """Cancel those reassignments of a plan that are in progress (`--cancel`), then clear all throttles.
 
         Returns:
@@ -179,7 +184,7 @@ class ReassignmentCommand:
         if moving:
             steps.append(("cancel a reassignment", AlterReassignmentsRequest(moving)))
         if not preserve_throttles:
-            steps += self._clear_all(wanted)[0]
+            steps += self._clear_all(wanted, first_brokers)[0]
         return self.operator.in_turn(steps) if steps else None
 
     def _assignments_of(self, name: str) -> dict[TopicPartition, ReplicaAssignment]:

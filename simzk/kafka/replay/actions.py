@@ -56,7 +56,7 @@ _EMPTY_STEP = re.compile(r".*\bempty\b.*")
 _ENTITY = {"topics": "topics", "clients": "clients", "users": "users", "brokers": "brokers", "ips": "ips"}
 
 
-class ActionRecord(Struct):
+class ActionRecord(Struct, omit_defaults=True):
     """One entry of `acts` in meta.json."""
 
     do: str

@@ -20,7 +20,7 @@ from simzk.kafka import paths
 from simzk.kafka.replay.transactions import CLIENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
     from simzk.kafka.replay.transactions import Transaction
 
@@ -62,6 +62,7 @@ class Row:
         steps: pattern of the names of the steps.
         action: the row holds in steps with this action only; in all if empty.
         without: the row does not hold in steps with this action.
+        instead_of: name of a row that does not hold where this one does.
     """
 
     name: str
@@ -72,12 +73,20 @@ class Row:
     steps: str = ".*"
     action: str = ""
     without: str = ""
+    instead_of: str = ""
 
     def holds(self, number: Number, step: StepContext) -> bool:
         """Return whether the row holds in a step of a release."""
         is_selected = (not self.action or self.action in step.actions) and self.without not in step.actions
         is_release = line(self.since) <= line(number) <= line(self.until)
         return is_selected and is_release and re.fullmatch(self.steps, step.name) is not None
+
+
+def held(table: Iterable[Row], number: Number, step: StepContext) -> list[Row]:
+    """Return the rows of a table that hold in a step of a release."""
+    rows = [row for row in table if row.holds(number, step)]
+    replaced = {row.instead_of for row in rows}
+    return [row for row in rows if row.name not in replaced]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +139,7 @@ class Change:
 
 
 _ANNOUNCEMENT = re.compile(r"(/isr_change_notification/isr_change_)\d+")
+_REFUSED_CREATE = re.compile(r"error NodeExists \[None, 'P', 'create', '/(?!controller')")
 _PRODUCER_IDS = "/latest_producer_id_block"
 _ACL_KIND = re.compile(r"'?(/kafka-acl(?:-extended/prefixed)?/[A-Z]\w+)'?[ \]]")
 _TOPIC_REQUEST = re.compile(r"'?(/config/topics|/brokers/topics|/admin/delete_topics)/[^/' ]+[' ]")
@@ -192,6 +202,12 @@ def _topic_request(change: Change) -> tuple[Hashable, ...]:
 def _topic_deletion(change: Change) -> tuple[Hashable, ...]:
     deletes = _TOPIC_DELETION.search(change.transaction.text)
     return (("deleted topics", change.transaction.who),) if deletes and change.transaction.who != CLIENT else ()
+
+
+def _start_up(change: Change) -> tuple[Hashable, ...]:
+    transaction = change.transaction
+    is_refused = transaction.broker is not None and _REFUSED_CREATE.match(transaction.text) is not None
+    return (("start", transaction.who),) if is_refused else ()
 
 
 TABLE: tuple[Row, ...] = (
@@ -276,6 +292,17 @@ TABLE: tuple[Row, ...] = (
         lanes=_state_alone,
     ),
     Unordered(
+        name="ISRs after a fetch that came too early, 1.1",
+        why="the restarted leader was slow: its follower fetched before it led, backed off, and then listed its "
+        "partitions in the order of a mutable set",
+        compared="the order of changes of each state",
+        since=(1, 1, 1),
+        until=(1, 1, 1),
+        steps=r"k6-restart-.*",
+        instead_of="ISRs written by leaders",
+        lanes=_state_alone,
+    ),
+    Unordered(
         name="ISRs proposed to the controller",
         why="leaders propose ISRs concurrently, when followers fetch; the controller writes them",
         compared="the order in which a follower joins the ISRs of each leader, and the order of changes of each state",
@@ -331,6 +358,15 @@ TABLE: tuple[Row, ...] = (
         since=(0, 11, 0),
         until=(2, 8, 2),
         lanes=_producer_ids,
+    ),
+    Unordered(
+        name="start of a broker while its old session expires",
+        why="the starting broker finds the paths of all brokers while the controller handles its failure",
+        compared="which paths it tries to create, in order",
+        since=(1, 1, 1),
+        until=(1, 1, 1),
+        action="kill",
+        lanes=_start_up,
     ),
     Unordered(
         name="kinds of ACL resources",

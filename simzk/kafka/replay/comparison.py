@@ -15,7 +15,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka import paths
-from simzk.kafka.replay.allowed_differences import TABLE, Change, Ignored, Masked, Unordered
+from simzk.kafka.replay.allowed_differences import TABLE, Change, Ignored, Masked, Unordered, held
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ def transaction_differences(
         step: the step.
         table: what may differ.
     """
-    rows = [row for row in table if row.holds(number, step)]
+    rows = held(table, number, step)
     brokers = _brokers(before, (*simulated, *recorded))
     left, right = (_Split(_changes(_kept(of, rows), before, brokers), rows) for of in (simulated, recorded))
     found = _first_difference("transactions", left.ordered, right.ordered)
@@ -220,7 +220,7 @@ def tree_differences(
     found: Iterable[recording.Difference], number: Number, step: StepContext, table: Sequence[Row] = TABLE
 ) -> list[recording.Difference]:
     """Return the differences between the trees after a step, without those that the table allows."""
-    masked = [row for row in table if isinstance(row, Masked) and row.holds(number, step)]
+    masked = [row for row in held(table, number, step) if isinstance(row, Masked)]
     return [
         one
         for one in found

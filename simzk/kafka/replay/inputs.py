@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 LATE_FETCH_US = 100
 """Interval at which a late fetch is tried again, in µs."""
+EXPIRY_RACE_MS = 1_000
+"""An expiry races with a transaction that was made at most this long before it: it happens right after that one, since
+real brokers and tools need longer for their work than simulated ones."""
 EXPIRED_CXID = 0
 """The cxid of a closeSession that ZooKeeper writes itself when a session expires."""
 
@@ -100,6 +103,16 @@ def announcements(transactions: Iterable[RecordedTransaction]) -> list[tuple[int
     ]
 
 
+def config_writers(transactions: Iterable[RecordedTransaction]) -> dict[int, None]:
+    """Return the brokers that wrote their own configurations, in the order of the first write of each."""
+    return dict.fromkeys(
+        transaction.broker
+        for transaction in transactions
+        for part in transaction.parts()
+        if transaction.broker is not None and part.path == paths.config(f"brokers/{transaction.broker}")
+    )
+
+
 def late_joins(transactions: Iterable[RecordedTransaction], broker: int) -> list[str]:
     """Return the states whose leader added a broker again after its controlled shutdown had removed it."""
     removed: dict[str, None] = {}
@@ -110,6 +123,20 @@ def late_joins(transactions: Iterable[RecordedTransaction], broker: int) -> list
         elif write.path in removed:
             found[write.path] = None
     return list(found)
+
+
+def racing_predecessor(entries: Sequence[RecordedTransaction], place: int) -> RecordedTransaction | None:
+    """Return the transaction right before an expiry if both were a race: in one step, at most a second apart.
+
+    Args:
+        entries: all transactions of the recording.
+        place: place of the expiry among them.
+    """
+    expiry = entries[place]
+    for entry in reversed(entries[:place]):
+        is_near = entry.step == expiry.step and expiry.t - entry.t <= EXPIRY_RACE_MS
+        return entry if is_near else None
+    return None
 
 
 def moves_replicas(transactions: Iterable[RecordedTransaction]) -> bool:

@@ -1,4 +1,4 @@
-"""Player of a recorded run on a simulated cluster, and the report of all differences.
+"""Player of a recorded run on a simulated cluster, and the differences of each step.
 
 Rules of this module:
   - virtual time follows the clock of the recording: each action happens when it did, and a step ends when the next
@@ -13,9 +13,10 @@ Rules of this module:
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.kafka import paths
@@ -30,13 +31,17 @@ from simzk.kafka.replay import transactions as comparable
 from simzk.kafka.replay.allowed_differences import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.replay.actions import Action
-    from simzk.kafka.replay.allowed_differences import Row
+    from simzk.kafka.replay.allowed_differences import Number, Row, StepContext
     from simzk.kafka.replay.recorded_run import RecordedRun, RecordedStep
     from simzk.kafka.replay.transactions import RecordedTransaction
+    from simzk.kafka.replay.transactions import Transaction as ComparableTransaction
     from simzk.zookeeper.transactions import Transaction
+
+    TransactionKey = tuple[str, str, tuple[str, ...]]
 
 REQUEST_MS = 5
 """Time from a request of a client to its first transaction."""
@@ -75,6 +80,45 @@ class StepReport:
         return [*self.problems, *map(str, self.tree), *map(str, self.transactions)]
 
 
+@dataclass(frozen=True)
+class PlayedStep:
+    """A step that was played: everything that is compared.
+
+    Attributes:
+        name, context, number: the step, what selects its allowed differences, and the release.
+        before: the recorded tree before the step.
+        simulated, recorded: the transactions of the step.
+        tree: all differences between the trees after the step that were not there before it.
+        problems: actions that the simulated cluster refused, each with the reason.
+    """
+
+    name: str
+    context: StepContext
+    number: Number
+    before: Mapping[str, RecordedZnode]
+    simulated: tuple[ComparableTransaction, ...]
+    recorded: tuple[ComparableTransaction, ...]
+    tree: tuple[recording.Difference, ...]
+    problems: tuple[str, ...]
+
+    def report(self, table: Sequence[Row] = TABLE) -> StepReport:
+        """Return the differences without those that a table allows."""
+        tree = comparison.tree_differences(self.tree, self.number, self.context, table)
+        transactions = comparison.transaction_differences(
+            self.simulated, self.recorded, self.before, self.number, self.context, table
+        )
+        return StepReport(self.name, tuple(tree), tuple(transactions), self.problems)
+
+
+class _RacingExpiry(NamedTuple):
+    """Expiry of a session right after the n-th transaction of a kind in a step."""
+
+    step: str | None
+    key: TransactionKey
+    nth: int
+    expire: Callable[[], None]
+
+
 class Player:
     """Simulated cluster that repeats a recorded run.
 
@@ -82,14 +126,10 @@ class Player:
         run: the recorded run.
         version: Kafka release to simulate; that of the recording if None.
         seed: seed of the remaining random choices.
-        table: the allowed differences.
     """
 
-    def __init__(
-        self, run: RecordedRun, version: str | None = None, seed: int = 0, table: Sequence[Row] = TABLE
-    ) -> None:
+    def __init__(self, run: RecordedRun, version: str | None = None, seed: int = 0) -> None:
         self._run = run
-        self._table = table
         self._joins: inputs.JoinOrder | None = None
         self._carried = comparison.CarriedOver()
         self._reconnects_us: dict[int, int] = {}
@@ -123,22 +163,33 @@ class Player:
         self.cluster.delete_znode("/nothing")
         self.cluster.advance(_WARM_UP_S)
         self._zero_us = self.cluster.scheduler.now_us
+        self._step: str | None = None
+        self._made: Counter[TransactionKey] = Counter()
+        self._racing_expiries: list[_RacingExpiry] = []
         self._log = comparable.TransactionLog(self.cluster)
         self.cluster.server.on_transaction.append(self._note)
 
     def _note(self, transaction: Transaction) -> None:
         if self._joins is not None:
             self._joins.note(transaction)
+        key = self._log.comparable(transaction).key
+        self._made[key] += 1
+        for one in self._racing_expiries:
+            if one.step == self._step and one.key == key and one.nth == self._made[key]:
+                self.cluster.scheduler.call_later(0, "session expiry", one.expire)
 
-    def play(self) -> Iterator[StepReport]:
-        """Play the steps in order, and yield the differences of each."""
+    def play(self) -> Iterator[PlayedStep]:
+        """Play the steps in order, and yield the outcome of each."""
         for step in self._run.steps:
             yield self._play_step(step)
 
-    def _play_step(self, step: RecordedStep) -> StepReport:
+    def _play_step(self, step: RecordedStep) -> PlayedStep:
         cluster = self.cluster
         self._joins = inputs.JoinOrder(step.transactions, step.before)
         self._first_joins_us.clear()
+        self._first_fetches_us.clear()
+        self._step = step.name
+        self._made.clear()
         self._prefer_controllers(step)
         self._schedule_timers(step)
         problems = []
@@ -151,16 +202,14 @@ class Player:
             except SimzkError as refused:
                 problems.append(f"{action.kind}: {refused}")
         self._wait_until(step.ends_ms)
-        context = step.context
-        simulated = self._carried.shift(self._log.take())
-        recorded = comparable.recorded(step.transactions)
-        found = self._carried.new_differences(recording.differences(cluster.tree, dict(step.tree)))
-        return StepReport(
+        return PlayedStep(
             step.name,
-            tuple(comparison.tree_differences(found, self._number, context, self._table)),
-            tuple(
-                comparison.transaction_differences(simulated, recorded, step.before, self._number, context, self._table)
-            ),
+            step.context,
+            self._number,
+            step.before,
+            tuple(self._carried.shift(self._log.take())),
+            tuple(comparable.recorded(step.transactions)),
+            tuple(self._carried.new_differences(recording.differences(cluster.tree, dict(step.tree)))),
             tuple(problems),
         )
 
@@ -255,10 +304,23 @@ class Player:
         ]
         if not opened:
             return
-        session = opened[-1].session
-        for place, entry in enumerate(self._run.transactions):
+        session, entries = opened[-1].session, self._run.transactions
+        for place, entry in enumerate(entries):
             if entry.op == "closeSession" and entry.session == session and entry.cxid == inputs.EXPIRED_CXID:
-                self.cluster.expire(action.broker, self._seconds_until_expiry(place))
+                after_s = self._seconds_until_expiry(place)
+                before = inputs.racing_predecessor(entries, place)
+                if before is not None:
+                    self._expire_after(action.broker, before)
+                    after_s += inputs.EXPIRY_RACE_MS / 1000
+                self.cluster.expire(action.broker, after_s)
+
+    def _expire_after(self, broker: int, before: RecordedTransaction) -> None:
+        """Let the session of a broker expire right after a transaction, as soon as the simulation makes it."""
+        earlier = [entry for entry in self._run.transactions if entry.step == before.step]
+        keys = [one.key for one in comparable.recorded(earlier[: earlier.index(before) + 1])]
+        session_id = self.cluster.brokers[broker].session_id
+        expire = partial(self.cluster.expire_session, broker, session_id)
+        self._racing_expiries.append(_RacingExpiry(before.step, keys[-1], keys.count(keys[-1]), expire))
 
     def _seconds_until_expiry(self, place: int) -> float:
         """Return the time until an expiry. Sessions that expired together expire in one go, in the recorded order."""
@@ -293,10 +355,12 @@ class Player:
             case "write":
                 creates = any(entry.op == "create" and entry.path == action.path for entry in step.transactions)
                 cluster.write_znode(action.path, action.text, create=creates)
-            case "delete_znode" if action.path in step.before:
-                cluster.delete_znode(action.path)
             case "delete_znode":
-                return
+                was_requested = any(
+                    entry.broker is None and action.path in _paths(entry) for entry in step.transactions
+                )
+                if was_requested:
+                    cluster.delete_znode(action.path)
             case _:
                 self._request(step, action)
 
@@ -332,7 +396,8 @@ class Player:
                     {"topic": topic, "partition": partition, "replicas": list(ids)}
                     for topic, partition, ids in action.moves
                 ]
-                cluster.cancel_reassignment({"version": 1, "partitions": moves})
+                quick = list(inputs.config_writers(step.transactions))
+                cluster.cancel_reassignment({"version": 1, "partitions": moves}, first_brokers=quick)
             case "elect":
                 cluster.elect(action.election, action.partitions)
             case "alter_config":

@@ -153,6 +153,7 @@ def load(folder: Path) -> RecordedRun:
         entries = recorded_transactions.load(files["txns"])
     except SimzkError as error:
         raise RecordingError(error.what, where=error.where, right=error.right) from None
+    _assign_steps(entries, trees)
     steps = _steps(files["meta"], meta, trees)
     clock_ms = meta.clock_ms if meta.clock_ms is not None else _clock_ms(entries)
     by_step = recorded_transactions.by_step(entries)
@@ -210,6 +211,39 @@ def _steps(path: Path, meta: _Meta, trees: recording.Recording) -> list[_Step]:
     return [known.get(name, _Step(name)) for name in trees.steps]
 
 
+def _assign_steps(entries: Sequence[RecordedTransaction], trees: recording.Recording) -> None:
+    """Assign transactions between two steps: to the earlier one if its tree shows them, else to the later one."""
+    first = next((place for place, entry in enumerate(entries) if entry.step is not None), len(entries))
+    earlier = None if first == len(entries) else entries[first].step
+    between: list[RecordedTransaction] = []
+    for entry in entries[first:]:
+        if entry.step is None:
+            between.append(entry)
+            continue
+        if between and earlier is not None:
+            tree = trees.tree(earlier)
+            shown = max((place for place, one in enumerate(between) if _shows(tree, one)), default=-1)
+            for place, one in enumerate(between):
+                one.step = earlier if place <= shown else entry.step
+            between.clear()
+        earlier = entry.step
+    for one in between:
+        one.step = earlier
+
+
+def _shows(tree: Mapping[str, RecordedZnode], entry: RecordedTransaction) -> bool:
+    """Return whether a tree has the effect of a transaction; False if it has none that the tree can show."""
+    for part in entry.parts():
+        znode = tree.get(part.path)
+        if part.op == "create" and znode is not None:
+            return True
+        if part.op == "setData" and znode is not None and znode.version >= (part.new_version or 0):
+            return True
+        if part.op == "delete" and znode is None:
+            return True
+    return False
+
+
 def _clock_ms(entries: Sequence[RecordedTransaction]) -> float:
     """Return the wall time of the first transaction in ms, from the latest timestamp relative to its transaction."""
     starts = [
@@ -235,8 +269,9 @@ def _begins(
         begins = times[step.step].begins
         if begins is None and step.t0 is not None:
             begins = round(step.t0 * 1000 - clock_ms)
-        if begins is None and by_step.get(step.step):
-            begins = by_step[step.step][0].t - _FIRST_TRANSACTION_MS
+        if by_step.get(step.step):
+            first_ms = by_step[step.step][0].t
+            begins = first_ms - _FIRST_TRANSACTION_MS if begins is None else min(begins, first_ms)
         found.append(begins)
     known = [begins for begins in found if begins is not None]
     last = known[-1] if known else 0

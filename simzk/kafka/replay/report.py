@@ -89,6 +89,6 @@ def replay(
         steps: list[StepReport] = []
         on_progress(0, len(run.steps))
         for step in player.play():
-            steps.append(step)
+            steps.append(step.report())
             on_progress(len(steps), len(run.steps))
     return ReplayReport(str(folder), run.version, chosen, tuple(steps))

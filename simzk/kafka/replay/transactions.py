@@ -64,7 +64,7 @@ class Request(Struct, omit_defaults=True):
     mode: str | None = None
 
 
-class Operation(Struct, rename="camel"):
+class Operation(Struct, rename="camel", omit_defaults=True):
     """Operation of a transaction, or one part of a multi, as in a recording."""
 
     op: str
@@ -94,7 +94,7 @@ class Operation(Struct, rename="camel"):
         return _fields(self.data)
 
 
-class RecordedTransaction(Operation, rename="camel"):
+class RecordedTransaction(Operation, rename="camel", omit_defaults=True):
     """Transaction of a recording.
 
     Attributes:
@@ -136,6 +136,11 @@ class Transaction(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.who}: {self.text}"
+
+    @property
+    def key(self) -> tuple[str, str, tuple[str, ...]]:
+        """The writer, the operation and the znodes: what two runs share, whatever was written."""
+        return self.who, self.text.partition(" ")[0], self.paths
 
     @property
     def broker(self) -> int | None:
@@ -221,28 +226,38 @@ class TransactionLog:
         self._requests.clear()
         return taken
 
+    def comparable(self, transaction: txns.Transaction) -> Transaction:
+        """Return a transaction since the last `take` in comparable form, without the number of its session."""
+        return self._convert(transaction, 0)
+
     def _convert(self, transaction: txns.Transaction, session: int) -> Transaction:
         address = self._addresses.get(transaction.session_id, OPERATOR)
         broker = _BROKER_ADDRESS.fullmatch(address)
-        entry = _operation(transaction.record, self._requests.get((transaction.session_id, transaction.cxid)))
+        entry = operation_of(transaction.record, self._requests.get((transaction.session_id, transaction.cxid)))
         return Transaction(f"b{broker[1]}" if broker else CLIENT, session, tuple(_paths(entry)), _text(entry))
 
 
-def _operation(record: txns.Record, request: req.Request | None) -> Operation:
-    """Return a simulated transaction as in a recording."""
+def operation_of(record: txns.Record, request: req.Request | None) -> Operation:
+    """Return what a transaction does, as in a recording.
+
+    Args:
+        record: the record of ZooKeeper's log.
+        request: the request of a client behind it; None if there is none.
+    """
     match record:
         case txns.MultiTxn():
             assert isinstance(request, req.Multi)
             parts = zip(record.records, request.operations, strict=True)
-            return Operation("multi", ops=[_operation(part, of) for part, of in parts])
+            return Operation("multi", ops=[operation_of(part, of) for part, of in parts])
         case txns.CheckTxn():
             return Operation("check", record.path, version=record.version, if_version=record.version - _CHECK_OFFSET)
         case txns.ErrorTxn():
             return Operation("error", err=_ERRORS[Code(record.error)], asked=_request(request))
-        case txns.CreateTxn():
+        case txns.CreateTxn() | txns.Create2Txn():
             acl = [(entry.perms, entry.id.scheme or "", entry.id.id or "") for entry in record.acl]
             data, parent = _decoded(record.data), record.parent_cversion
-            return Operation("create", record.path, data, acl=acl, ephemeral=record.ephemeral, parent_cversion=parent)
+            other = None if acl == _OPEN_ACL else acl
+            return Operation("create", record.path, data, acl=other, ephemeral=record.ephemeral, parent_cversion=parent)
         case txns.SetDataTxn():
             assert isinstance(request, req.SetData)
             data = _decoded(record.data)
@@ -259,7 +274,7 @@ def _operation(record: txns.Record, request: req.Request | None) -> Operation:
 
 def _request(request: req.Request | None) -> Request:
     match request:
-        case req.Create():
+        case req.Create() | req.Create2():
             return Request("create", request.path, _decoded(request.data), mode=_MODES[request.flags])
         case req.SetData():
             return Request("setData", request.path, _decoded(request.data), request.version)
