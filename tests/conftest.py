@@ -38,6 +38,7 @@ SLOW = (
     "tests/cli/test_serve_tls",
     "tests/cli/test_sweep",
     "tests/conformance/real_kafka/test_real",
+    "tests/conformance/real_kafka/test_record.py::test_real_brokers",
     "tests/conformance/test_columnar",
     "tests/conformance/test_data_directory",
     "tests/conformance/test_differential",
@@ -99,6 +100,7 @@ SLOW_BUT_FOR_SOME_RELEASES = (
     "tests/kafka/test_reassign_tool",
     "tests/kafka/test_recorded_story",
     "tests/kafka/test_reference_controller",
+    "tests/kafka/test_replay.py::test_a_replayed_step",
     "tests/kafka/test_stories",
 )
 FAST_RELEASES = ("0.8.2", "3.9")

@@ -6,6 +6,7 @@ import subprocess
 import zipfile
 from typing import TYPE_CHECKING
 
+from simzk.kafka.replay.recorded_run import ToolCommand
 from tests.conformance.real_kafka.releases import java
 from tests.waiting import PATIENCE_S
 
@@ -49,15 +50,27 @@ class Tools:
         main = next(name for name in classes if name in self.classes)
         return self._run([*self._java(), main], arguments, given)
 
+    def attempt(self, *classes: str, arguments: tuple[object, ...]) -> ToolCommand:
+        """Run the first of these classes that the release has, in `folder`, to its end, whatever it returns."""
+        main = next(name for name in classes if name in self.classes)
+        done = self._done([*self._java(), main, *map(str, arguments)], "")
+        return ToolCommand(" ".join((main, *map(str, arguments))), done.returncode, done.stdout + done.stderr)
+
     def source(self, file: Path, *arguments: object) -> None:
         """Run a Java program of one file with the release's jars."""
         self._run([*self._java(), str(file)], arguments, "")
 
     def _run(self, command: list[str], arguments: tuple[object, ...], given: str) -> str:
         whole = [*command, *map(str, arguments)]
-        done = subprocess.run(whole, input=given, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
+        done = self._done(whole, given)
         assert done.returncode == 0, f"{' '.join(whole[len(self._java()) :])}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def _done(self, whole: list[str], given: str) -> subprocess.CompletedProcess[str]:
+        patience_s = 2 * PATIENCE_S
+        return subprocess.run(
+            whole, input=given, capture_output=True, text=True, timeout=patience_s, check=False, cwd=self.folder
+        )
 
     def _java(self) -> list[str]:
         opened = [word for name in _OPENED for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")]
