@@ -14,6 +14,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # type checkers treat this name as typing.TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from simzk import pytest
     from simzk.api import KafkaCluster, replay
     from simzk.errors import ConfigError, LayoutError, RecordingError, ScenarioError, SimzkError, ZnodeError
     from simzk.kafka.broker.timing import BrokerTiming
@@ -46,6 +47,7 @@ __all__ = [
     "ZooKeeper",
     "ZooKeeperServer",
     "linearizability",
+    "pytest",
     "replay",
 ]
 
@@ -68,9 +70,10 @@ _HOMES = {
     "ZooKeeper": "simzk.serve.memory",
     "ZooKeeperServer": "simzk.serve.zookeeper_server",
     "linearizability": "simzk.testing.linearizability",
+    "pytest": "simzk.pytest",
     "replay": "simzk.api",
 }
-_MODULES = {"linearizability"}
+_MODULES = {"linearizability", "pytest"}
 
 
 if not TYPE_CHECKING:  # a type checker reads the public names above, and would accept any name here

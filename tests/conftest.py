@@ -93,6 +93,11 @@ SLOW = (
     "tests/pipeline/test_zookeeper_log",
     "tests/serve/test_settle.py::test_a_thousand",
     "tests/testing/test_failure_report.py::test_with_workers",
+    "tests/conformance/test_same_user_tests",
+    "tests/testing/test_factories.py::test_a_wrong_mark",
+    "tests/testing/test_factories.py::test_an_address",
+    "tests/testing/test_factories.py::test_the_same_tests",
+    "tests/testing/test_factories.py::test_workers",
 )
 SLOW_BUT_FOR_SOME_RELEASES = (
     "tests/kafka/test_imported_cluster",

@@ -154,15 +154,18 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
 
     Args:
         number: of the client, for messages.
+
+    Attributes:
+        calls: number of callbacks queued and threads started.
     """
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
+        self.calls = 0
         self.queue_impl = partial(ObservedQueue, self)  # kazoo calls it without arguments
         self._local = threading.local()
         self._activities: dict[Activity, None] = {}
         self._lock = threading.Lock()
-        self._spawned = 0
         self._failures: deque[CallbackFailure] = deque()
         self._client: weakref.ref[KazooClient] | None = None
         super().__init__()
@@ -189,7 +192,7 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
             logger = owner.client.logger
         with self._lock:
             self._activities[activity] = None
-            self._spawned += 1
+            self.calls += 1
 
         def run() -> None:
             self._local.activity = activity
@@ -223,6 +226,8 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
 
     def observed(self, call: Callable[[], object]) -> Callable[[], object]:
         """Return a callback that records its error."""
+        with self._lock:
+            self.calls += 1
 
         def run() -> object:
             activity = self.activity()
@@ -256,7 +261,7 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
         """Return the counts that differ after any thread of the client has done something."""
         with self._lock:
             activities = list(self._activities)
-            return (self._spawned, *((id(activity), activity.steps) for activity in activities))
+            return (self.calls, *((id(activity), activity.steps) for activity in activities))
 
     def busy(self, connections: Connections) -> Activity | None:
         """Return a thread that is not idle; None if all are.

@@ -181,6 +181,11 @@ class RequestRecorder:
             while len(records) > 1 and self._large_bytes > self._large_bytes_max // 2:
                 self._large_bytes -= _large_bytes_of(records.popleft())
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._records.clear()
+        self._large_bytes = 0
+
     def mark(self) -> Notice:
         """Record a mark, and return it for `records`."""
         notice = Notice(0, 0, "")

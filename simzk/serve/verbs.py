@@ -21,10 +21,13 @@ from simzk.serve.clock import BorrowedClock, Clock, WallClock
 from simzk.serve.request_recorder import RequestRecorder, public_form
 from simzk.simulation.request_faults import PauseHandle, check_requests
 from simzk.zookeeper.operations import VOCABULARY
+from simzk.zookeeper.requests import OPEN_ACL
+from simzk.zookeeper.transactions import DeleteTxn, SetACLTxn, SetDataTxn, Transaction
+from simzk.zookeeper.tree import DataTree
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from contextlib import AbstractContextManager
 
     from kazoo.client import KazooClient
@@ -413,17 +416,63 @@ class TestServer(ABC):
             self._sessions_of.setdefault(client, set()).add(self._last_session_id(client))
         return {session: client for client, sessions in self._sessions_of.items() for session in sessions if session}
 
-    # Close
+    # Reset and close
 
-    def close(self) -> None:
-        """Stop the clients that `client` made, and refuse new connections; closing twice is allowed."""
+    def reset(self, *, keep: Collection[KazooClient] = ()) -> None:
+        """Return to the state of a new server: no client, session, znode, fault rule or recorded request is left.
+
+        Time and zxids go on, and so do the watches of the clients to keep.
+
+        Args:
+            keep: clients of this server that go on, with their sessions.
+
+        Raises:
+            SimzkError: the server belongs to a cluster, whose znodes it has.
+
+        >>> import simzk
+        >>> with simzk.ZooKeeper() as zookeeper:
+        ...     client = zookeeper.client()
+        ...     client.start()
+        ...     path = client.create("/a/b", makepath=True)
+        ...     zookeeper.reset()
+        ...     len(zookeeper.clients), zookeeper.server.tree.get("/a") is None
+        (0, True)
+        """
+        if isinstance(self._clock, BorrowedClock):
+            raise SimzkError("this server belongs to a cluster", right="a new cluster")
+        self._stop_clients(keep)
+        with self.lock:
+            server, now_ms = self.server, self._clock.now_ms()
+            kept = {self._last_session_id(client) for client in keep}
+            for session_id in server.sessions.ids():
+                if session_id not in kept:
+                    self._driver.expire_session(session_id)
+            root = server.tree.get("/")
+            assert root is not None, "every tree has a root"
+            records: list[DeleteTxn | SetDataTxn | SetACLTxn] = [DeleteTxn(path) for path in _created_paths(server)]
+            if root.data:
+                records.append(SetDataTxn("/", b"", root.version + 1))
+            if root.acl != OPEN_ACL:
+                records.append(SetACLTxn("/", OPEN_ACL, root.aversion + 1))
+            for record in records:
+                server.apply(Transaction(0, 0, server.next_zxid, now_ms, record))
+            self._driver.send_output()
+            self.recorder.clear()
+            self._sessions_of = {client: sessions for client, sessions in self._sessions_of.items() if client in keep}
+
+    def _stop_clients(self, keep: Collection[KazooClient] = ()) -> None:
+        """End all faults, and stop the clients that `client` made."""
         self._driver.end_faults()
         self.session_owners()  # names of clients for a report about a failed test
-        for client in self._clients:
+        for client in [one for one in self._clients if one not in keep]:
             self._resume(self._last_session_id(client))
             client.stop()
             client.close()
-        self._clients.clear()
+            self._clients.remove(client)
+
+    def close(self) -> None:
+        """Stop the clients that `client` made, and refuse new connections; closing twice is allowed."""
+        self._stop_clients()
         self._driver.close()
 
     def __repr__(self) -> str:
@@ -446,6 +495,12 @@ class TestServer(ABC):
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
+
+
+def _created_paths(server: Server) -> list[str]:
+    """Return the paths of all znodes that a new server does not have, children first."""
+    new = {path for path, _ in DataTree(server.config.rules).walk()}
+    return sorted((path for path, _ in server.tree.walk() if path not in new), key=lambda path: -path.count("/"))
 
 
 class RunningEnsemble(Protocol):

@@ -19,7 +19,7 @@ from simzk.serve.verbs import EAGER_RETRY, TestServer
 from simzk.zookeeper.releases import NEWEST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from kazoo.client import KazooClient
@@ -226,6 +226,18 @@ class ZooKeeperServer(TestServer):
         # The loop calls connection_lost of aborted connections in its next turn.
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
+
+    def reset(self, *, keep: Collection[KazooClient] = ()) -> None:
+        """Return to the state of a new server, for the next test; all servers of an ensemble run and follow again."""
+        if not isinstance(self._tcp, TcpServer):
+            verbs = self.ensemble
+            for server in self._tcp.stopped_servers:
+                verbs.start(server)
+            verbs.heal()
+            self._tcp.catch_up()
+            if verbs.leader is None:
+                verbs.elect()
+        super().reset(keep=keep)
 
     def close(self) -> None:
         """Stop the clients that `client` made, refuse new connections, and free the port; closing twice is allowed."""

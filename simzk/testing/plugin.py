@@ -1,20 +1,25 @@
-"""Pytest plugin: fixtures that are available once simzk is installed, without configuration.
+"""Pytest plugin: fixtures, marks and options that are available once simzk is installed, without configuration.
 
 Rules of this module:
-  - pytest loads it in every run where simzk is installed, so importing it imports nothing but pytest;
-  - every test gets a new object, and no thread is left after it.
+  - pytest loads it in every run where simzk is installed, so importing it imports nothing heavy;
+  - every test gets a new object, or a shared one in the state of a new one, and no thread is left after it;
+  - in workers of pytest-xdist nothing is shared: each has its own servers, on free ports.
 
-`zookeeper` is a `simzk.ZooKeeper`, `kazoo_client` a started kazoo client of it, `kafka_cluster` a simulated cluster.
+`zookeeper` is a `simzk.ZooKeeper`, `zookeeper_server` one on a TCP port, `kazoo_client` a started kazoo client of
+`zookeeper`, `kafka_cluster` a simulated cluster. `simzk.pytest` makes such fixtures with other options.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from simzk.testing.servers import SHARED, marked, new_cluster, new_zookeeper
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from kazoo.client import KazooClient
 
@@ -22,15 +27,85 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("simzk.testing.failure_report",)
 """The section "simzk" in the report of a failed test."""
+_MARKS = (
+    "zookeeper(version=..., servers=..., ...): options of zookeeper and zookeeper_server, as of simzk.ZooKeeperServer",
+    "kafka(version=..., brokers=..., racks=..., config=..., ...): options of kafka_cluster, as of simzk.KafkaCluster",
+)
+_SEED_OF_WORKERS = "simzk_seed"
+
+
+class XdistNode(Protocol):
+    """A worker of pytest-xdist, as its controller sees it."""
+
+    config: pytest.Config
+    workerinput: dict[str, object]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the command line."""
+    group = parser.getgroup("simzk", "fake ZooKeeper and simulated Kafka cluster")
+    group.addoption(
+        "--simzk-seed",
+        default=None,
+        metavar="N",
+        help="Seed of simulated clusters that have no seed of their own, or `random` [default: 0].",
+    )
+    group.addoption(
+        "--simzk-real",
+        default="",
+        metavar="HOSTS",
+        help="Run tests of the ZooKeeper fixtures against real servers, such as `127.0.0.1:2181`, each test in its own "
+        "chroot. A test that uses a verb of simzk's own servers is skipped.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marks, and choose the seed."""
+    for mark in _MARKS:
+        config.addinivalue_line("markers", mark)
+    config.stash[SHARED] = []
+    seed = getattr(config, "workerinput", {}).get(_SEED_OF_WORKERS, config.option.simzk_seed)
+    if seed == "random":
+        seed = int.from_bytes(os.urandom(4))
+    try:
+        config.option.simzk_seed = None if seed is None else int(seed)
+    except ValueError:
+        raise pytest.UsageError(f"--simzk-seed: {seed!r} is no number; expected a number or `random`") from None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: XdistNode) -> None:
+    """Hand the seed to a worker of pytest-xdist, which reads the command line again."""
+    node.workerinput[_SEED_OF_WORKERS] = node.config.option.simzk_seed
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Return the options that differ from the default, which a replay needs."""
+    seed, hosts = config.option.simzk_seed, config.option.simzk_real
+    return [f"simzk: --simzk-seed {seed}"] * (seed is not None) + [f"simzk: --simzk-real {hosts}"] * bool(hosts)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Bring shared servers into the state of new ones after each test."""
+    result = yield
+    for shared in item.config.stash[SHARED]:
+        shared.reset()
+    return result
 
 
 @pytest.fixture
-def zookeeper() -> Iterator[simzk.ZooKeeper]:
+def zookeeper(request: pytest.FixtureRequest) -> Iterator[simzk.ZooKeeper]:
     """An in-memory ZooKeeper; its time stands still except for `zookeeper.advance(seconds)`."""
-    import simzk
+    with new_zookeeper(request.config, marked(request, "zookeeper")) as server:
+        yield server  # type: ignore[misc]  # with options one on TCP, which has the same verbs
 
-    with simzk.ZooKeeper() as server:
-        yield server
+
+@pytest.fixture
+def zookeeper_server(request: pytest.FixtureRequest) -> Iterator[simzk.ZooKeeperServer]:
+    """A ZooKeeper on a TCP port, `zookeeper_server.hosts`, for clients of any kind."""
+    with new_zookeeper(request.config, marked(request, "zookeeper"), tcp=True) as server:
+        yield server  # type: ignore[misc]  # with --simzk-real a RemoteZooKeeper, which has some of its verbs
 
 
 @pytest.fixture
@@ -42,9 +117,7 @@ def kazoo_client(zookeeper: simzk.ZooKeeper) -> KazooClient:
 
 
 @pytest.fixture
-def kafka_cluster() -> Iterator[simzk.KafkaCluster]:
+def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[simzk.KafkaCluster]:
     """A simulated Kafka cluster of three brokers, in virtual time."""
-    import simzk
-
-    with simzk.KafkaCluster(brokers=3) as cluster:
+    with new_cluster(request.config, marked(request, "kafka")) as cluster:
         yield cluster

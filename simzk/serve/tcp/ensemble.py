@@ -371,6 +371,11 @@ class TcpEnsemble(EventLoopServer):
             tcp.stop()
         self.close_storage()
 
+    @property
+    def stopped_servers(self) -> list[int]:
+        """Numbers of the servers that are stopped."""
+        return [server_id for server_id in self.ensemble.members if server_id not in self._tcp]
+
     def traffic(self) -> dict[tuple[str, int], Traffic]:
         """Return what was received and sent on each connection, by the client's address; on the loop."""
         return {address: one for tcp in self._tcp.values() for address, one in tcp.traffic().items()}

@@ -1,0 +1,144 @@
+"""The servers and clusters of the pytest fixtures: options, chance and real servers as the command line says.
+
+Rules of this module:
+  - options come from a mark or a factory, and are checked before anything is made;
+  - a ZooKeeper is in memory unless an option needs TCP; with `--simzk-real` it is a chroot of real servers;
+  - nothing is left after a test: no thread, no port, and no znode of real servers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import simzk
+from simzk.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kazoo.client import KazooClient
+
+    from simzk.serve.verbs import TestServer
+    from simzk.testing.remote_zookeeper import RemoteZooKeeper
+
+REAL = "--simzk-real"
+SEED = "--simzk-seed"
+
+_IN_MEMORY = frozenset({"clock", "version", "sasl_users"})
+
+
+class SharedZooKeeper:
+    """A server that several tests use.
+
+    Args:
+        server: the server.
+
+    Attributes:
+        kept: clients that live as long as the server.
+    """
+
+    def __init__(self, server: TestServer | RemoteZooKeeper) -> None:
+        self._server = server
+        self.kept: list[KazooClient] = []
+
+    def is_of(self, server: object) -> bool:
+        """Return whether it is this server."""
+        return self._server is server
+
+    def reset(self) -> None:
+        """Bring the server into the state of a new one, between two tests."""
+        self._server.reset(keep=self.kept)
+
+
+SHARED = pytest.StashKey[list[SharedZooKeeper]]()
+"""The servers that several tests use, in pytest's configuration."""
+
+
+def marked(request: pytest.FixtureRequest, name: str) -> dict[str, object]:
+    """Return the options of all marks of one name on a test, its class and its module; the closest mark wins.
+
+    Raises:
+        ConfigError: a mark has a positional argument.
+    """
+    options: dict[str, object] = {}
+    for mark in reversed(list(request.node.iter_markers(name))):
+        if mark.args:
+            given = ", ".join(map(repr, mark.args))
+            raise ConfigError(
+                f"{given} has no name", where=f"pytest.mark.{name}", right="arguments such as version=..."
+            )
+        options.update(mark.kwargs)
+    return options
+
+
+def check_zookeeper_options(options: Mapping[str, object]) -> None:
+    """Check the names of options of a ZooKeeper.
+
+    Raises:
+        ConfigError: there is no such option.
+    """
+    if options:  # without any, the TCP server is not imported
+        _check(options, simzk.ZooKeeperServer)
+
+
+def check_cluster_options(options: Mapping[str, object]) -> None:
+    """Check the names of options of a Kafka cluster.
+
+    Raises:
+        ConfigError: there is no such option.
+    """
+    _check(options, simzk.KafkaCluster)
+
+
+def _check(options: Mapping[str, object], made: type) -> None:
+    accepted = inspect.signature(made).parameters
+    unknown = sorted(options.keys() - accepted.keys())
+    if unknown:
+        raise ConfigError("there is no such option", where=unknown[0], right=f"one of {', '.join(sorted(accepted))}")
+
+
+def new_zookeeper(
+    config: pytest.Config, options: Mapping[str, object], *, tcp: bool = False
+) -> TestServer | RemoteZooKeeper:
+    """Return a running ZooKeeper.
+
+    Args:
+        config: pytest's configuration, with the options of the command line.
+        options: of `simzk.ZooKeeperServer`, by name.
+        tcp: whether it listens on TCP even if its options do not need that.
+
+    Raises:
+        ConfigError: there is no such option, or it has an invalid value.
+    """
+    check_zookeeper_options(options)
+    hosts = config.getoption(REAL)
+    if hosts:
+        from simzk.testing.remote_zookeeper import RemoteZooKeeper
+
+        real = RemoteZooKeeper(hosts)
+        wanted = str(options.get("version", ""))
+        if wanted and not f"{real.version}.".startswith(f"{wanted}."):
+            real.close()
+            pytest.skip(f"the test is for ZooKeeper {wanted}, and {REAL} is {real.version}")
+        return real
+    if tcp or not options.keys() <= _IN_MEMORY:
+        return simzk.ZooKeeperServer(**options)  # type: ignore[arg-type]  # the names were checked
+    return simzk.ZooKeeper(**options)  # type: ignore[arg-type]  # the names were checked
+
+
+def new_cluster(config: pytest.Config, options: Mapping[str, object]) -> simzk.KafkaCluster:
+    """Return a booted cluster, with the seed of the command line unless the options have one.
+
+    Args:
+        config: pytest's configuration, with the options of the command line.
+        options: of `simzk.KafkaCluster`, by name.
+
+    Raises:
+        ConfigError: there is no such option, or it has an invalid value.
+    """
+    check_cluster_options(options)
+    given: dict[str, Any] = {"seed": config.getoption(SEED) or 0, **options}
+    return simzk.KafkaCluster(**given)

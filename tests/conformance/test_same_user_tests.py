@@ -1,0 +1,97 @@
+"""The same user tests, in memory, over TCP, and with `--simzk-real` against a real ZooKeeper and a real ensemble."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.conformance.real_ensemble import RealEnsemble
+from tests.testing.test_factories import QUIET, REAL_TESTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conformance.real_zookeeper import RealZooKeeper
+
+pytestmark = pytest.mark.java
+
+LOCK_TESTS = """
+from kazoo.recipe.election import Election
+
+def test_lock(zookeeper, kazoo_client):
+    holder = zookeeper.client()
+    holder.start()
+    assert holder.Lock("/lock").acquire()
+    mine = kazoo_client.Lock("/lock")
+    assert not mine.acquire(blocking=False)
+    zookeeper.expire(holder)
+    assert mine.acquire(timeout=30)
+
+def test_queue(zookeeper, kazoo_client):
+    queue = kazoo_client.Queue("/queue")
+    for number in range(5):
+        queue.put(b"%d" % number)
+    zookeeper.settle()
+    assert [queue.get() for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
+
+def test_party(zookeeper, kazoo_client):
+    other = zookeeper.client()
+    other.start()
+    kazoo_client.Party("/party", "mine").join()
+    other.Party("/party", "other").join()
+    zookeeper.settle()
+    assert sorted(kazoo_client.Party("/party")) == ["mine", "other"]
+"""
+
+OVER_TCP = """
+import pytest
+
+@pytest.fixture
+def zookeeper(zookeeper_server):
+    return zookeeper_server
+"""
+
+
+def run(folder: Path, *options: str) -> str:
+    (folder / "test_story.py").write_text(REAL_TESTS)
+    (folder / "test_recipes.py").write_text(LOCK_TESTS)
+    command = [sys.executable, "-m", "pytest", *QUIET, "-q", "-rs", *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=250)
+    return done.stdout.splitlines()[-1]
+
+
+def children(hosts: str) -> list[str]:
+    client = KazooClient(hosts)
+    client.start()
+    try:
+        return sorted(client.get_children("/"))
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_in_memory(tmp_path: Path) -> None:
+    assert run(tmp_path).startswith("10 passed in")
+
+
+def test_over_tcp(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(OVER_TCP)
+    assert run(tmp_path, "--deselect", "test_story.py::test_of_a_release").startswith("9 passed, 1 deselected in")
+
+
+def test_with_a_real_server(tmp_path: Path, real_zookeeper: RealZooKeeper) -> None:
+    hosts = f"127.0.0.1:{real_zookeeper.port}"
+    before = children(hosts)
+    assert run(tmp_path, "--simzk-real", hosts).startswith("8 passed, 2 skipped in")
+    assert children(hosts) == before, "nothing is left"
+
+
+def test_with_a_real_ensemble(tmp_path: Path) -> None:
+    with RealEnsemble() as ensemble:
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ensemble.ports.values())
+        assert run(tmp_path, "--simzk-real", hosts).startswith("8 passed, 2 skipped in")
+        assert children(hosts) == ["zookeeper"], "nothing is left"
