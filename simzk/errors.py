@@ -34,6 +34,33 @@ class SimzkError(Exception):
 class ScenarioError(SimzkError):
     """A scenario file that does not parse, violates its schema, or contains an impossible step."""
 
+    line = 0
+    """Line in the file, from 1; 0 if it is unknown."""
+
+
+class SeveralMistakesError(ScenarioError):
+    """Several mistakes of scenario files.
+
+    Args:
+        errors: the mistakes, at least two; each has its place in `where`.
+
+    >>> print(SeveralMistakesError([ScenarioError("unknown key", where="a:3: x"), ScenarioError("bad", where="a:9")]))
+    2 mistakes:
+      a:3: x: unknown key
+      a:9: bad
+    """
+
+    def __init__(self, errors: list[ScenarioError]) -> None:
+        assert len(errors) > 1, errors
+        self.errors = errors
+        super().__init__(f"{len(errors)} mistakes")
+
+    def __str__(self) -> str:
+        return "\n  ".join([f"{self.what}:", *map(str, self.errors)])
+
+    def __reduce__(self) -> tuple[type[SeveralMistakesError], tuple[list[ScenarioError]]]:
+        return SeveralMistakesError, (self.errors,)
+
 
 class LayoutError(SimzkError):
     """An invalid layout: unknown brokers, duplicate replicas, a truncated file."""

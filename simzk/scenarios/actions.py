@@ -116,12 +116,13 @@ class AddPartitions(Action, kw_only=True):
         model.check_topic(self.topic, (*at, "topic"))
         present = model.topics[self.topic]
         if self.total <= present:
-            model.source.fail((*at, "total"), f"{self.topic} has {present} partitions", f"more than {present}")
+            what = f"{self.topic} has {present} partitions"
+            model.source.fail_after_steps((*at, "total"), what, f"more than {present}")
         if self.assignment is not None:
             added = self.total - present
             if len(self.assignment) != added:
                 what = f"{len(self.assignment)} lists for {added} partitions"
-                model.source.fail((*at, "assignment"), what, f"{added}")
+                model.source.fail_after_steps((*at, "assignment"), what, f"{added}")
             model.check_assignment(self.assignment, (*at, "assignment"))
         model.topics[self.topic] = self.total
 
@@ -217,7 +218,8 @@ class Restart(Action, kw_only=True):
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
         if self.broker not in model.down:
-            model.source.fail((*at, "broker"), f"broker {self.broker} is running", "a broker that is down")
+            what = f"broker {self.broker} is running"
+            model.source.fail_after_steps((*at, "broker"), what, "a broker that is down")
         model.down.discard(self.broker)
         model.failed_dirs.pop(self.broker, None)
         if model.recording is not None and (self.version or self.inter_broker_protocol):
@@ -254,7 +256,8 @@ class FailLogDir(Action, kw_only=True):
         elif self.directory >= model.log_dirs or self.directory in failed:
             online = sorted(set(range(model.log_dirs)) - failed)
             what = f"broker {self.broker} has no online log directory {self.directory}"
-            model.source.fail((*at, "directory"), what, f"one of {online} (log_dirs in [cluster] sets their number)")
+            right = f"one of {online} (log_dirs in [cluster] sets their number)"
+            model.source.fail_after_steps((*at, "directory"), what, right)
         else:
             failed.add(self.directory)
         # Before KIP-112 (1.0) a broker halts when any directory fails, after it when the last one does.

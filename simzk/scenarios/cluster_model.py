@@ -102,12 +102,12 @@ class ClusterModel:
     def check_running(self, broker: int, at: KeyPath) -> None:
         """Check that a broker runs at this step."""
         if broker in self.down:
-            self.source.fail(at, f"broker {broker} is down at this step", "a broker that is running")
+            self.source.fail_after_steps(at, f"broker {broker} is down at this step", "a broker that is running")
 
     def check_new_topic(self, topic: str, at: KeyPath) -> None:
         """Check that a topic can be created under this name."""
         if topic in self.topics:
-            self.source.fail(at, f"topic {topic} already exists", "another name")
+            self.source.fail_after_steps(at, f"topic {topic} already exists", "another name")
         if not is_valid_path(f"/brokers/topics/{topic}") or "/" in topic:
             self.source.fail(at, f"{topic!r} is not a valid topic name", "letters, digits, dot, dash, _")
 
@@ -115,12 +115,13 @@ class ClusterModel:
         """Check that a topic exists at this step."""
         if topic not in self.topics:
             right = did_you_mean(topic, self.topics) if self.topics else "a topic that a step above creates"
-            self.source.fail(at, f"topic {topic} does not exist at this step", right)
+            self.source.fail_after_steps(at, f"topic {topic} does not exist at this step", right)
 
     def check_partition(self, topic: str, partition: int, at: KeyPath) -> None:
         """Check that a partition of an existing topic exists at this step."""
         if partition >= self.topics[topic]:
-            self.source.fail(at, f"{topic} has no partition {partition}", f"0 .. {self.topics[topic] - 1}")
+            right = f"0 .. {self.topics[topic] - 1}"
+            self.source.fail_after_steps(at, f"{topic} has no partition {partition}", right)
 
     def check_partition_name(self, name: str, at: KeyPath) -> None:
         """Check that a name such as `orders-0` names a partition that exists at this step."""

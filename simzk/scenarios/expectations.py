@@ -523,4 +523,4 @@ def _check_past_partition(model: ClusterModel, topic: str, partition: int | None
         return
     if partition >= model.topics.get(topic, model.deleted.get(topic, 0)):
         right = "a topic and partition that a step above creates"
-        model.source.fail((*at, "partition"), f"{topic}-{partition} does not exist at this step", right)
+        model.source.fail_after_steps((*at, "partition"), f"{topic}-{partition} does not exist at this step", right)

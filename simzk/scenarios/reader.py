@@ -10,25 +10,37 @@ Rules of this module:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import field
 
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, ScenarioError
 from simzk.kafka.releases.versions import kafka_version
 from simzk.scenarios.actions import ACTIONS, Action, Wait
 from simzk.scenarios.cluster_model import ClusterModel, ClusterTable, initial_model
 from simzk.scenarios.expectations import EXPECTATIONS, Expectation
-from simzk.scenarios.source import FORM, Source, Table, did_you_mean, format_duration, parse_duration
+from simzk.scenarios.source import (
+    FORM,
+    DependentError,
+    Mistakes,
+    Source,
+    Table,
+    did_you_mean,
+    format_duration,
+    parse_duration,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from simzk.kafka.observation.recording import Recording
     from simzk.scenarios.cluster_model import Step
     from simzk.scenarios.source import KeyPath
+
+T = TypeVar("T", bound=Table)
 
 SHOWN, MENDED = "shown", "mended"
 
@@ -206,17 +218,24 @@ def read_scenario(path: str | Path) -> Scenario:
 
     Raises:
         ScenarioError: the file is invalid; the error names file, line, key and what is accepted.
+        SeveralMistakesError: the file has several mistakes; all are in it, except those that may follow from another.
     """
     source = Source(Path(path))
-    table = source.convert(source.document, ScenarioTable, ())
-    model = initial_model(source, table.cluster)
-    steps = _read_steps(source, table.step, model)
-    faults = None
-    if table.faults is not None:
-        faults = FaultTimes(
-            _time(source, table.faults.safety, ("faults", "safety")),
-            _time(source, table.faults.liveness, ("faults", "liveness")),
-        )
+    mistakes = Mistakes()
+    table = None
+    with mistakes:
+        table = source.convert(source.document, ScenarioTable, ())
+    model = None
+    cluster = _table(source, "cluster", ClusterTable)
+    if cluster is not None:
+        with mistakes:
+            model = initial_model(source, cluster)
+    steps = _read_steps(source, _step_tables(source), model, mistakes)
+    faults = _read_faults(source, mistakes)
+    mistakes.found.sort(key=lambda error: error.line)
+    mistakes.report()
+    assert table is not None
+    assert model is not None
     if not steps and faults is None:
         source.fail((), "the scenario has no steps and no faults", "a [[step]] or [faults]")
     if faults is None and not any(isinstance(planned.step, Expectation) for planned in steps):
@@ -237,19 +256,77 @@ def read_scenario(path: str | Path) -> Scenario:
     )
 
 
-def _read_steps(source: Source, tables: list[dict[str, object]], model: ClusterModel) -> tuple[PlannedStep, ...]:
+def read_scenarios(paths: Iterable[str | Path]) -> list[Scenario]:
+    """Read and check several scenario files; raise the mistakes of all of them as `read_scenario` does."""
+    mistakes = Mistakes()
+    scenarios = []
+    for path in paths:
+        with mistakes:
+            scenarios.append(read_scenario(path))
+    mistakes.report()
+    return scenarios
+
+
+def _table(source: Source, name: str, to: type[T]) -> T | None:
+    """Return a table of the file; None if it has mistakes, which are among those of the whole file, or is missing."""
+    with suppress(ScenarioError):
+        return source.convert(source.document.get(name), to, (name,))
+    return None
+
+
+def _read_faults(source: Source, mistakes: Mistakes) -> FaultTimes | None:
+    table = _table(source, "faults", FaultsTable)
+    if table is None:
+        return None
+    safety_us = liveness_us = 0
+    with mistakes:
+        safety_us = _time(source, table.safety, ("faults", "safety"))
+    with mistakes:
+        liveness_us = _time(source, table.liveness, ("faults", "liveness"))
+    return FaultTimes(safety_us, liveness_us)
+
+
+def _step_tables(source: Source) -> list[dict[str, object]]:
+    steps = source.document.get("step")
+    return [table for table in steps if isinstance(table, dict)] if isinstance(steps, list) else []
+
+
+def _read_steps(
+    source: Source, tables: list[dict[str, object]], model: ClusterModel | None, mistakes: Mistakes
+) -> tuple[PlannedStep, ...]:
+    """Return the steps; collect their mistakes.
+
+    Args:
+        source: the file.
+        tables: its steps.
+        model: the cluster before the first step; None if it is unknown, then only the keys of the steps are checked.
+        mistakes: collects the mistakes. After a wrong action the state of the cluster is unknown, so that no step is
+            compared with those above it any more.
+    """
     steps: list[PlannedStep] = []
     earliest_us = latest_us = 0
+    is_known = True
     for index, table in enumerate(tables):
         at: KeyPath = ("step", index)
-        step = _read_step(source, table, at)
-        step.check(model, at)
-        planned = _plan(source, step, at, model.topics)
+        of_step = Mistakes()
+        planned = None
+        with of_step:
+            step = _read_step(source, table, at)
+            with of_step:
+                if model is not None:
+                    step.check(model, at)
+            planned = _plan(source, step, at, {} if model is None else model.topics)
+        mistakes.found += [error for error in of_step.found if is_known or not isinstance(error, DependentError)]
+        if of_step.found and "expect" not in table:
+            is_known = False
+        if planned is None:
+            continue
         if planned.at_us is not None:
-            if model.recording is not None:
-                source.fail((*at, "at"), "a recorded cluster has no start time", "after")
-            if planned.at_us < latest_us:
-                _fail_backwards(source, (*at, "at"), planned.at_us, earliest_us, latest_us)
+            with mistakes:
+                if model is not None and model.recording is not None:
+                    source.fail((*at, "at"), "a recorded cluster has no start time", "after")
+                if planned.at_us < latest_us:
+                    _fail_backwards(source, (*at, "at"), planned.at_us, earliest_us, latest_us)
             earliest_us = latest_us = planned.at_us
         else:
             earliest_us, latest_us = earliest_us + planned.after_us, latest_us + planned.after_us
@@ -276,13 +353,20 @@ def _plan(source: Source, step: Action | Expectation, at: KeyPath, topics: dict[
         source.fail((*at, "after"), "a step has either at or after", "one of them")
     duration = getattr(step, "duration", "")
     within = step.within if isinstance(step, Expectation) else ""
+    times_us: dict[str, int] = {}
+    mistakes = Mistakes()
+    for key, text in (("at", step.at), ("after", step.after), ("within", within), ("for", duration)):
+        if text:
+            with mistakes:
+                times_us[key] = _time(source, text, (*at, key))
+    mistakes.report()
     return PlannedStep(
         step=step,
         line=source.line(at),
-        at_us=_time(source, step.at, (*at, "at")) if step.at else None,
-        after_us=_time(source, step.after, (*at, "after")) if step.after else 0,
-        within_us=_time(source, within, (*at, "within")) if within else 0,
-        lasts_us=_time(source, duration, (*at, "for")) if duration else 0,
+        at_us=times_us.get("at"),
+        after_us=times_us.get("after", 0),
+        within_us=times_us.get("within", 0),
+        lasts_us=times_us.get("for", 0),
         topics=dict(topics),
     )
 

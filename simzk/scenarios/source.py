@@ -5,7 +5,9 @@ Rules of this module:
   - `tomllib` reports no line numbers, so they are found in the text, which is valid TOML by then: the scan follows
     table headers and keys and skips multi-line strings; a key in an inline table or a list has the line of the nearest
     key around it;
-  - an error names the file, the line and the key, says what is wrong, and what is accepted.
+  - an error names the file, the line and the key, says what is wrong, and what is accepted;
+  - all mistakes of a file are reported at once. A mistake that may follow from another one, such as a missing topic
+    that a wrong step was to create, is reported once the other one is corrected.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ import difflib
 import re
 import tomllib
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, NoReturn, Self, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
-from simzk.errors import ScenarioError
+from simzk.errors import ScenarioError, SeveralMistakesError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -161,6 +163,46 @@ _WRONG_TYPE = re.compile(r"Expected `(.*)`, got `(.*)`")
 _PATH_PART = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
+class DependentError(ScenarioError):
+    """A mistake with regard to the steps above, which may follow from a mistake in one of them."""
+
+
+class Mistakes:
+    """Mistakes that are collected and raised together; a mistake that ends a `with` block is collected.
+
+    >>> mistakes = Mistakes()
+    >>> with mistakes:
+    ...     raise ScenarioError("unknown key", where="a.toml:3")
+    >>> mistakes.report()
+    Traceback (most recent call last):
+    simzk.errors.ScenarioError: a.toml:3: unknown key
+    """
+
+    def __init__(self) -> None:
+        self.found: list[ScenarioError] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, ScenarioError):
+            return False
+        self.found += error.errors if isinstance(error, SeveralMistakesError) else [error]
+        return True
+
+    def report(self) -> None:
+        """Raise what was collected.
+
+        Raises:
+            ScenarioError: the only mistake.
+            SeveralMistakesError: several.
+        """
+        if len(self.found) == 1:
+            raise self.found[0]
+        if self.found:
+            raise SeveralMistakesError(self.found)
+
+
 class Source:
     """A scenario file and its parsed document.
 
@@ -199,20 +241,61 @@ class Source:
             what: the problem.
             right: the accepted values.
         """
+        raise self._error(ScenarioError, at, what, right)
+
+    def fail_after_steps(self, at: KeyPath, what: str, right: str = "") -> NoReturn:
+        """Raise a DependentError at a key: a step contradicts the steps above it; arguments as of `fail`."""
+        raise self._error(DependentError, at, what, right)
+
+    def _error(self, kind: type[ScenarioError], at: KeyPath, what: str, right: str) -> ScenarioError:
         key = next((str(part) for part in reversed(at) if isinstance(part, str)), "")
-        place = f"{self.path}:{self.line(at)}"
-        raise ScenarioError(what, where=f"{place}: {key}" if key else place, right=right)
+        line = self.line(at)
+        place = f"{self.path}:{line}"
+        error = kind(what, where=f"{place}: {key}" if key else place, right=right)
+        error.line = line
+        return error
 
     def convert(self, table: object, to: type[S], at: KeyPath) -> S:
         """Return a table as a struct.
 
         Raises:
             ScenarioError: a key is unknown or missing, or a value has the wrong type or size.
+            SeveralMistakesError: the table has several such mistakes.
         """
         try:
             return msgspec.convert(table, to)
         except msgspec.ValidationError as error:
+            mistakes = Mistakes()
+            if isinstance(table, dict):
+                self._collect(table, to, at, mistakes)
+            mistakes.report()
             self._explain(str(error), to, at)
+
+    def _collect(self, table: dict[str, object], to: type[msgspec.Struct], at: KeyPath, mistakes: Mistakes) -> None:
+        """Collect the mistakes of each key of a table, which msgspec would report one by one."""
+        fields = {info.encode_name: info for info in msgspec.structs.fields(to)}
+        meant = set()
+        for key in table:
+            if key not in fields:
+                meant.add(did_you_mean(key, fields))
+                with mistakes:
+                    self.fail((*at, key), "unknown key", did_you_mean(key, fields))
+        for key, info in fields.items():
+            if key not in table:
+                if info.required and key not in meant:
+                    with mistakes:
+                        self.fail(at, f"the key {key} is missing")
+                continue
+            try:
+                msgspec.convert(table[key], info.type)
+            except msgspec.ValidationError as error:
+                inner = _struct_at(to, (key,))
+                value = table[key]
+                if inner is not to and isinstance(value, dict):
+                    self._collect(value, inner, (*at, key), mistakes)
+                else:
+                    with mistakes:
+                        self._explain(_below(str(error), key), to, at)
 
     def _explain(self, message: str, to: type[msgspec.Struct], at: KeyPath) -> NoReturn:
         found = _AT.match(message)
@@ -227,6 +310,16 @@ class Source:
         if wrong := _WRONG_TYPE.match(what):
             self.fail(where, f"the value is {_in_words(wrong[2])}", _in_words(wrong[1]))
         self.fail(where, what[0].lower() + what[1:])
+
+
+def _below(message: str, key: str) -> str:
+    """Return the message of a value as msgspec words it for the table around it.
+
+    >>> _below("Expected `int`, got `str`", "seed"), _below("Expected `int` - at `$[1]`", "ids")
+    ('Expected `int`, got `str` - at `$.seed`', 'Expected `int` - at `$.ids[1]`')
+    """
+    what, at, place = message.rpartition(" - at `$")
+    return f"{what} - at `$.{key}{place}" if at else f"{message} - at `$.{key}`"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.scenarios.reader import read_scenario
+from simzk.scenarios.reader import read_scenario, read_scenarios
 from simzk.scenarios.results import play_scenario
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def plan_runs(files: Iterable[str], seed: int | None, seeds: int | None, version
         ScenarioError: a file is invalid.
     """
     runs: list[Run] = []
-    for file in files:
-        own = read_scenario(file).seed
-        first = seed if seed is not None else own if seeds is None else 1
+    files = list(files)
+    for file, scenario in zip(files, read_scenarios(files), strict=True):
+        first = seed if seed is not None else scenario.seed if seeds is None else 1
         path = os.path.abspath(file)
         runs += [Run(len(runs) + n, file, path, first + n, version) for n in range(seeds or 1)]
     return runs

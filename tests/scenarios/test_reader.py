@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from pathlib import Path
 
 import pytest
 
-from simzk.errors import ScenarioError
+from simzk.errors import ScenarioError, SeveralMistakesError
 from simzk.scenarios.actions import ACTIONS, Kill
 from simzk.scenarios.expectations import EXPECTATIONS, ExpectPartition
 from simzk.scenarios.player import Play
-from simzk.scenarios.reader import read_scenario
+from simzk.scenarios.reader import read_scenario, read_scenarios
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((ROOT / "scenarios").glob("*.toml"))
@@ -57,6 +58,95 @@ def error_of(folder: Path, text: str) -> str:
     with pytest.raises(ScenarioError) as caught:
         read_scenario(write(folder, text))
     return str(caught.value).replace(f"{folder}/", "")
+
+
+MANY = """\
+title = 3
+wyh = "Because."
+seed = "one"
+
+[cluster]
+brokers = 3
+log_dirs = "two"
+
+[cluster.config]
+retention = [1]
+
+[[step]]
+at = "5 minutes"
+action = "create_topic"
+topic = "orders"
+partitions = 2
+replication_factor = 4
+
+[[step]]
+action = "kill"
+broker = 2
+
+[[step]]
+action = "kill"
+brokr = 9
+within = "5s"
+
+[[step]]
+expect = "partition"
+within = "soon"
+topic = "orders"
+partition = 7
+leader = 9
+
+[[step]]
+expect = "controllr"
+
+[faults]
+safety = "long"
+liveness = "1m"
+"""
+
+
+def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
+    first, *lines = error_of(tmp_path, MANY).splitlines()
+    assert first == f"{len(lines)} mistakes:"
+    durations = "a duration such as 250ms, 12s, 1.5s, 2m or 1h30m"
+    assert [line.removeprefix("  scenario.toml:") for line in lines] == [
+        "1: title: the value is a whole number; expected text in quotes",
+        "2: wyh: unknown key; expected why",
+        "3: seed: the value is text in quotes; expected a whole number",
+        "7: log_dirs: the value is text in quotes; expected a whole number",
+        "9: config: the value is a list; expected true or false or a whole number or text in quotes",
+        f"13: at: '5 minutes' is not a duration; expected {durations}",
+        "25: brokr: unknown key; expected broker",
+        "26: within: unknown key; expected one of action, after, at, broker, next_controller",
+        f"30: within: 'soon' is not a duration; expected {durations}",
+        "36: expect: unknown expect 'controllr'; expected controller",
+        f"39: safety: 'long' is not a duration; expected {durations}",
+    ]
+
+
+def test_a_step_is_compared_with_those_above_it_up_to_the_first_wrong_action(tmp_path: Path) -> None:
+    twice = GOOD.replace("partition = 1", "partition = 7").replace("broker = 2", "broker = 9")
+    # Whether partition 7 exists depends on the steps, of which one is wrong; broker 9 never exists.
+    more = '\n[[step]]\naction = "restart"\nbroker = 8\n\n[[step]]\naction = "restart"\nbroker = 2\n'
+    assert error_of(tmp_path, twice + more).splitlines() == [
+        "2 mistakes:",
+        "  scenario.toml:17: broker: broker 9 does not exist; expected one of 1, 2, 3",
+        "  scenario.toml:28: broker: broker 8 does not exist; expected one of 1, 2, 3",
+    ]
+    assert error_of(tmp_path, GOOD.replace("partition = 1", "partition = 7")).startswith(
+        "scenario.toml:23: partition: "
+    )
+
+
+def test_the_mistakes_of_all_files_are_reported(tmp_path: Path) -> None:
+    paths = []
+    for name, bad in (("a", "x = 1\n"), ("b", ""), ("c", "y = 1\nz = 1\n")):
+        paths.append(tmp_path / f"{name}.toml")
+        paths[-1].write_text(bad + GOOD)
+    with pytest.raises(SeveralMistakesError) as caught:
+        read_scenarios(paths)
+    assert [Path(error.where).name for error in caught.value.errors] == ["a.toml:1: x", "c.toml:1: y", "c.toml:2: z"]
+    again = pickle.loads(pickle.dumps(caught.value))  # Spark and worker processes send it
+    assert str(again) == str(caught.value)
 
 
 def test_steps_have_their_times_and_lines(tmp_path: Path) -> None:
