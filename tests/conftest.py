@@ -28,6 +28,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "d
 SLOW = (
     "tests/canaries/test_canaries.py::test_the_mistake",
     "tests/canaries/test_canaries.py::test_without",
+    "tests/cli/test_interrupt",
     "tests/cli/test_layout_import",
     "tests/cli/test_run.py",
     "tests/cli/test_run_html",

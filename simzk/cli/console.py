@@ -14,7 +14,7 @@ import os
 import sys
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, NoReturn, Self
 
 import typer
 from rich.console import Console
@@ -27,6 +27,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from simzk.cli import INTERRUPTED
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -147,6 +148,16 @@ def fact_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
     for fact in facts:
         table.add_row(*fact)
     return table
+
+
+def exit_interrupted(done: str) -> NoReturn:
+    """Say on stderr what is done after Ctrl-C, and exit.
+
+    Raises:
+        typer.Exit: always, with the status of an interrupted command.
+    """
+    typer.echo(f"simzk: interrupted: {done}", err=True)
+    raise typer.Exit(INTERRUPTED)
 
 
 class _TimeLeft(TimeRemainingColumn):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from simzk.cli.console import JsonOut, Progress, console, number_table, text_output, write_json
+from simzk.cli.console import JsonOut, Progress, console, exit_interrupted, number_table, text_output, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,13 +144,19 @@ def risk(
         },
     )
     plan = plan_risk(layout, spec, out, compare or [], samples=samples, seed=seed)
-    with Progress() as progress:
-        found = _run(plan, master, progress.show)
+    of = len(plan.assignments)
+    try:
+        with Progress() as progress:
+            found = _run(plan, master, progress.show)
+    except KeyboardInterrupt:
+        exit_interrupted(f"none of {of} assignments is done")
     for name, why in plan.left_out:
         typer.echo(f"simzk: skipped: {name}: {why}", err=True)
     write_json(json_out, _document(plan, found))
     with text_output(json_out):
         show_risk(plan, found)
+    if len(found) < of:
+        exit_interrupted(f"{len(found)} of {of} assignments are done")
 
 
 def _run(plan: Plan, master: str | None, show_progress: Callable[..., None]) -> pa.Table:

@@ -1,12 +1,13 @@
 """`simzk run`: play scenario files and report whether their expectations held.
 
 Exit status: 0 if all expectations held; 1 if one failed (the command that replays the run is printed); 2 for invalid
-input: all files are read and checked before the first run.
+input: all files are read and checked before the first run; 130 after Ctrl-C, which keeps and prints the finished runs.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+import signal
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path  # noqa: TC003 (typer reads the annotation)
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from simzk.cli.console import JsonOut, Progress, show, text_output, write_json, write_text
+from simzk.cli.console import JsonOut, Progress, exit_interrupted, show, text_output, write_json, write_text
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -69,14 +70,17 @@ def run(
     write_json(json_out, {"runs": [result.document for result in played.results]})
     if html_out is not None:
         write_text(html_out, _page(played.results, played.comparisons))
+    if len(played.results) < played.planned:
+        exit_interrupted(f"{len(played.results):,} of {played.planned:,} runs are done")
     if not all(result.held for result in played.results):
         raise typer.Exit(1)
 
 
 class Played(NamedTuple):
-    """Finished runs, and comparisons of versions if several were played."""
+    """Finished runs, the number of planned ones, and comparisons of versions if several were played."""
 
     results: list[Result]
+    planned: int
     comparisons: list[Comparison]
 
 
@@ -97,8 +101,8 @@ def _play(runs: Runs, versions: list[str], out: Path | None) -> Played:
             raise ConfigError("several versions are compared for one seed", where="--kafka-version", right=right)
         return _play_side_by_side(runs.files, runs.seed, versions)
     if len(runs.files) == 1 and not many:
-        return Played([_play_one(runs.files[0], runs.seed, versions[0])], [])
-    return Played(_play_many(runs, out), [])
+        return Played([_play_one(runs.files[0], runs.seed, versions[0])], 1, [])
+    return _play_many(runs, out)
 
 
 def _play_one(file: str, seed: int | None, version: str) -> Result:
@@ -114,9 +118,13 @@ def _play_one(file: str, seed: int | None, version: str) -> Result:
         show(report_text.heading(play))
         with Progress() as progress:
             whole_us = max(scenario.longest_us, 1)
-            play.run(
-                lambda now_us: progress.show(f"{now_us // 1_000_000} s of virtual time", min(now_us / whole_us, 1.0))
-            )
+            try:
+                play.run(
+                    lambda now_us: progress.show(f"{now_us // 1_000_000} s of virtual time", min(now_us / whole_us, 1))
+                )
+            except KeyboardInterrupt:
+                show(report_text.timeline(list(play.history)))
+                exit_interrupted(f"{play.cluster.scheduler.now_us / 1e6:,.3f} s of virtual time are played")
         result = result_of(play, version, documented=True)
         show([*report_text.timeline(list(play.history)), *report_text.closing(play), *report_text.verdicts(play)])
         show(report_text.conclusion(play, result.replay))
@@ -127,14 +135,14 @@ def _play_side_by_side(files: list[str], seed: int | None, versions: list[str]) 
     """Play every file with every version, and print the histories side by side."""
     from simzk.scenarios import report_text
     from simzk.scenarios.player import Play
-    from simzk.scenarios.reader import read_scenario
+    from simzk.scenarios.reader import read_scenarios
     from simzk.scenarios.results import result_of
     from simzk.scenarios.side_by_side import comparison, side_by_side
 
     repeated = next((version for index, version in enumerate(versions) if version in versions[:index]), None)
     if repeated is not None:
         raise ConfigError(f"version {repeated} is given twice", where="--kafka-version", right="each version once")
-    scenarios = [read_scenario(file) for file in files]  # all are checked before the first is played
+    scenarios = read_scenarios(files)  # all are checked before the first is played
     results: list[Result] = []
     comparisons: list[Comparison] = []
     with ExitStack() as opened:
@@ -162,7 +170,7 @@ def _play_side_by_side(files: list[str], seed: int | None, versions: list[str]) 
                 show([[(f"Kafka {play.version}: ", "bold"), *first], *more])
             results.extend(of_file)
             comparisons.append(comparison(plays))
-    return Played(results, comparisons)
+    return Played(results, len(results), comparisons)
 
 
 class Runs(NamedTuple):
@@ -185,8 +193,8 @@ class Runs(NamedTuple):
     documented: bool
 
 
-def _play_many(runs: Runs, out: Path | None) -> list[Result]:
-    """Play every file with every seed, and print one line per file and per failed run."""
+def _play_many(runs: Runs, out: Path | None) -> Played:
+    """Play every file with every seed, and print one line per file and per failed run; Ctrl-C ends it early."""
     from simzk.scenarios.swarm import distribution, outcomes_of, plan_runs
 
     if out is not None:
@@ -196,7 +204,7 @@ def _play_many(runs: Runs, out: Path | None) -> list[Result]:
     planned = plan_runs(runs.files, runs.seed, runs.seeds, runs.version)  # all are checked before the first is played
     results: list[Result] = []
     failed = 0
-    with Progress() as progress:
+    with Progress() as progress, suppress(KeyboardInterrupt):
         for result in _results(runs, planned, progress):
             results.append(result)
             failed += not result.held
@@ -206,7 +214,7 @@ def _play_many(runs: Runs, out: Path | None) -> list[Result]:
         outcomes = outcomes_of(results)
         write_swarm(out, results, outcomes)
         show(distribution(outcomes))
-    return results
+    return Played(results, len(planned), [])
 
 
 def _results(runs: Runs, planned: list[Run], progress: Progress) -> Iterator[Result]:
@@ -234,14 +242,21 @@ def _results(runs: Runs, planned: list[Run], progress: Progress) -> Iterator[Res
         return
     from concurrent.futures import ProcessPoolExecutor
 
-    with ProcessPoolExecutor(max_workers=runs.jobs) as pool:
+    with ProcessPoolExecutor(max_workers=runs.jobs, initializer=_ignore_interrupts) as pool:
         yield from pool.map(play, planned)
+
+
+def _ignore_interrupts() -> None:
+    """Ignore Ctrl-C in a worker process: a terminal sends it to all processes, and the main one ends the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _summary(files: list[str], results: list[Result]) -> list[Line]:
     lines: list[Line] = []
     for file in dict.fromkeys(files):
         of_file = [result for result in results if result.file == file]
+        if not of_file:
+            continue  # interrupted before its first run was done
         failed = [result for result in of_file if not result.held]
         seeds = f"seed {of_file[0].seed}" if len(of_file) == 1 else f"{len(of_file)} seeds"
         if failed:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from simzk.cli.console import JsonOut, Progress, console, number_table, text_output, write_json
+from simzk.cli.console import JsonOut, Progress, console, exit_interrupted, number_table, text_output, write_json
 from simzk.partitions.failures.sets import NamedFailure
 
 if TYPE_CHECKING:
-    from simzk.pipeline.sweeps.sweep import Plan
+    from simzk.pipeline.sweeps.sweep import Plan, Swept
 
 COLUMNS = {
     "newly_offline": "newly\noffline",
@@ -28,14 +28,14 @@ MOST_IDS = 6
 """Number of broker ids of a set that are printed."""
 
 
-def show_worst(plan: Plan, worst: list[dict[str, object]]) -> None:
+def show_worst(plan: Plan, swept: Swept) -> None:
     """Print the worst failure sets and the place of the others."""
-    table = number_table(f"Worst {len(worst)} of {plan.sets:,} failure sets", "fails", COLUMNS.values())
+    table = number_table(f"Worst {len(swept.worst)} of {swept.sets:,} failure sets", "fails", COLUMNS.values())
     table.columns[0].no_wrap = True
     cluster = plan.what_if.brokers
     rack_of = dict(zip(cluster.ids.tolist(), cluster.racks, strict=True))
     named = {str(spec) for spec in plan.specs if isinstance(spec, NamedFailure)}
-    for row in worst:
+    for row in swept.worst:
         who = escape(str(row["fail"])) if row["fail"] in named else _who(row, rack_of)
         table.add_row(who, *(f"{row[name]:,}" for name in COLUMNS))
     screen = console()
@@ -71,16 +71,17 @@ def _estimates(plan: Plan) -> list[dict[str, Any]]:
     return rows
 
 
-def _document(plan: Plan, worst: list[dict[str, object]]) -> dict[str, object]:
+def _document(plan: Plan, swept: Swept) -> dict[str, object]:
     """Return the result of a sweep for `--json`."""
     return {
         "layout": str(plan.layout),
         "out": str(plan.out),
         "partitions": plan.partitions,
-        "failure_sets": plan.sets,
+        "failure_sets": swept.sets,
+        "planned_failure_sets": plan.sets,
         "skipped": [{"fail": fail, "why": why} for fail, why in plan.unfit],
         "without_failure": plan.what_if.baseline._asdict(),
-        "worst": worst,
+        "worst": swept.worst,
         "estimates": _estimates(plan),
     }
 
@@ -128,18 +129,23 @@ def sweep(
 
     specs = [spec for text in fail for spec in parse_failures(text, seed)]
     plan = plan_sweep(layout, specs, out, strict=strict)
-    with Progress() as progress:
-        progress.show("starting Spark")
-        with spark_session(master, is_python_busy=True) as spark:
-            progress.show(_progress_text(plan, 0.0))
-            worst = run_sweep(spark, plan, lambda share: progress.show(_progress_text(plan, share), share))
-            progress.show("stopping Spark")
+    try:
+        with Progress() as progress:
+            progress.show("starting Spark")
+            with spark_session(master, is_python_busy=True) as spark:
+                progress.show(_progress_text(plan, 0.0))
+                swept = run_sweep(spark, plan, lambda share: progress.show(_progress_text(plan, share), share))
+                progress.show("stopping Spark")
+    except KeyboardInterrupt:
+        exit_interrupted(f"none of {plan.sets:,} failure sets is done")
     for _, why in plan.unfit:
         typer.echo(f"simzk: skipped: {why}", err=True)
-    write_json(json_out, _document(plan, worst))
+    write_json(json_out, _document(plan, swept))
     with text_output(json_out):
-        show_worst(plan, worst)
+        show_worst(plan, swept)
         show_sampled(plan)
+    if swept.sets < plan.sets:
+        exit_interrupted(f"{swept.sets:,} of {plan.sets:,} failure sets are done")
 
 
 def _progress_text(plan: Plan, share: float) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simzk.cli.console import JsonOut, Progress, text_output, write_json
+from simzk.cli.console import JsonOut, Progress, exit_interrupted, text_output, write_json
 
 if TYPE_CHECKING:
     from simzk.pipeline.timelines.run import Findings
@@ -34,14 +34,20 @@ def timelines(
 ) -> None:
     """Extract the history of partitions, leaders, controllers and sessions from ZooKeeper's logs and snapshots."""
     from simzk.pipeline.spark_session import spark_session
-    from simzk.pipeline.timelines.run import plan_timelines, run_timelines
+    from simzk.pipeline.timelines.run import TABLES, keep_finished, plan_timelines, run_timelines
 
     plan = plan_timelines(directories, out, chroot=chroot.rstrip("/"), strict=strict)
-    with Progress() as progress:
-        progress.show("starting Spark")
-        with spark_session(master) as spark:
-            found = run_timelines(spark, plan, progress.show)
-            progress.show("stopping Spark")
+    try:
+        with Progress() as progress:
+            progress.show("starting Spark")
+            with spark_session(master) as spark:
+                found = run_timelines(spark, plan, progress.show)
+                progress.show("stopping Spark")
+    except KeyboardInterrupt:
+        finished = keep_finished(plan.out)
+        exit_interrupted(
+            f"{len(finished)} of {len(TABLES)} tables are written{': ' * bool(finished)}{', '.join(finished)}"
+        )
     for damage in found.damages[:DAMAGES_SHOWN]:
         typer.echo(f"simzk: lost: {damage['file']}: {damage['damage']}", err=True)
     write_json(json_out, {"out": str(plan.out), **found._asdict()})

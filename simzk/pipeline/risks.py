@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
@@ -341,9 +341,10 @@ def run_risk(
         progress: receives the finished share, 0 to 1.
 
     Returns:
-        the table `assignments`.
+        the table `assignments`; after Ctrl-C in this process it has only the assignments that were done by then.
 
     Raises:
+        KeyboardInterrupt: no assignment was done by then, or Spark was interrupted; nothing is written.
         SimzkError: Spark failed; the reason in one line.
     """
     layout = plan.layout
@@ -359,6 +360,9 @@ def run_risk(
         plan.seed,
     )
     found = _compute_here(job, progress) if spark is None else _compute_on_spark(spark, job, progress)
+    done = found["assignment"].combine_chunks()[-1].as_py() + 1 if spark is None else len(job.names)
+    plan = replace(plan, assignments=plan.assignments[:done])
+    job = job._replace(names=job.names[:done], replicas=job.replicas[:done])
     tables = {"assignments": _assignments_table(plan, job, found), "topics": _topics_table(job, found)}
     plan.out.mkdir(parents=True, exist_ok=True)
     for assignment in plan.assignments:
@@ -375,15 +379,24 @@ def run_risk(
 def _compute_here(job: _Job, progress: Callable[[float], None]) -> pa.Table:
     import pyarrow as pa
 
-    def rows() -> Iterator[tuple[object, ...]]:
-        tasks, prepared = job.tasks(), -1
-        for done, (assignment, start, stop) in enumerate(tasks):
-            progress(done / len(tasks))
-            if assignment != prepared:
-                assessor, prepared = job.assessor(assignment), assignment
+    tasks = job.tasks()
+    shares = iter(range(len(tasks)))
+
+    def rows(assignment: int) -> Iterator[tuple[object, ...]]:
+        assessor = job.assessor(assignment)
+        for _, start, stop in (task for task in tasks if task[0] == assignment):
+            progress(next(shares) / len(tasks))
             yield from job.rows(assessor, assignment, start, stop)
 
-    return pa.Table.from_batches(batches(rows(), risk_schema()), schema=risk_schema())
+    found: list[pa.Table] = []
+    try:
+        for assignment in range(len(job.names)):
+            table = pa.Table.from_batches(batches(rows(assignment), risk_schema()), schema=risk_schema())
+            found.append(table)
+    except KeyboardInterrupt:
+        if not found:
+            raise
+    return pa.concat_tables(found)
 
 
 def _compute_on_spark(spark: SparkSession, job: _Job, progress: Callable[[float], None]) -> pa.Table:

@@ -13,9 +13,11 @@ Rules of this module:
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,7 @@ import warnings
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, current_thread, main_thread
 from typing import IO, TYPE_CHECKING, TypeVar
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -203,7 +205,7 @@ def spark_session(master: str = LOCAL, *, is_python_busy: bool = False) -> Itera
         raise ConfigError("a Spark session is open in this process", right="use or stop that session")
     with tempfile.TemporaryDirectory(prefix="simzk-spark-") as scratch, tempfile.TemporaryFile() as log:
         settings = _settings(master, scratch, is_python_busy=is_python_busy)
-        with _environment(_variables(master, scratch)):
+        with _environment(_variables(master, scratch)), _quiet_interrupts() as ignore_interrupts:
             gateway = None
             try:
                 gateway = launch_gateway(settings, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
@@ -213,11 +215,46 @@ def spark_session(master: str = LOCAL, *, is_python_busy: bool = False) -> Itera
             except Exception as error:
                 _end(gateway)
                 raise ConfigError(f"Spark did not start: {_reason(log, error)}", where=f"--master {master}") from error
+            except KeyboardInterrupt:
+                _end(gateway)
+                raise
             try:
                 yield SparkSession(context)
             finally:
+                ignore_interrupts()
                 context.stop()
                 _end(gateway)
+
+
+class _WithoutTrace(logging.Filter):
+    """Filter of the traceback that py4j logs for Ctrl-C; the exception itself goes on."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith("KeyboardInterrupt while sending command")
+
+
+@contextmanager
+def _quiet_interrupts() -> Iterator[Callable[[], None]]:
+    """Let Ctrl-C raise KeyboardInterrupt without a trace of py4j; restore its handler, which PySpark replaces.
+
+    Returns:
+        a function that ignores Ctrl-C for the rest of the block.
+    """
+    owns_signals = current_thread() is main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    without_trace = _WithoutTrace()
+    logging.getLogger().addFilter(without_trace)
+
+    def ignore() -> None:
+        if owns_signals:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    try:
+        yield ignore
+    finally:
+        logging.getLogger().removeFilter(without_trace)
+        if owns_signals:
+            signal.signal(signal.SIGINT, before)
 
 
 def _settings(master: str, scratch: str, *, is_python_busy: bool) -> SparkConf:
@@ -386,14 +423,28 @@ def _polled(spark: SparkSession, show: Callable[[int, int], None]) -> Iterator[N
 
 
 def in_words(act: Callable[[], T]) -> T:
-    """Call a function; raise a Spark failure as an error with its innermost reason in one line."""
+    """Call a function; raise a Spark failure as an error with its innermost reason in one line.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C ended the function, also if PySpark raised the failure of the cancelled job after it.
+        SimzkError: Spark failed.
+    """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         return act()
     except (PySparkException, Py4JError) as error:
+        if _was_interrupted(error):
+            raise KeyboardInterrupt from None
         raise SimzkError(f"Spark could not do it: {_innermost_reason(_text(error))}") from error
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Return whether an error was raised while KeyboardInterrupt was handled."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _text(error: Exception) -> str:

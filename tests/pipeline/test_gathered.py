@@ -31,9 +31,9 @@ def test_however_it_comes_in_it_comes_out_worst_first(
     whole, pieces = Gathered(tmp_path_factory.mktemp("whole")), Gathered(tmp_path_factory.mktemp("pieces"))
     slices = [slice_batches(what_if, specs, start, stop) for start, stop in pairwise(bounds)]
     reported = [pa.Table.from_batches(batches, schema=slice_schema()) for batches in slices]
-    whole.add(pa.concat_tables(reported))
+    whole.add(pa.concat_tables(reported), 1)
     for piece in data.draw(st.permutations(reported)):
-        pieces.add(piece)
+        pieces.add(piece, 1)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "ROWS_PER_PART", data.draw(st.integers(1, sets)))

@@ -55,7 +55,7 @@ def test_sets_that_have_a_name_are_told_by_it_and_only_the_worst_with_their_load
     write_layout(layout, tmp_path / "layout.parquet")
     feeds = [NamedFailure(f"feed {number}", (number, number + 1)) for number in range(MOST_NAMED_LOADS + 2)]
     specs = [*parse_specs("racks:1"), *feeds]
-    worst = run_sweep(spark, plan_sweep(tmp_path / "layout.parquet", specs, tmp_path / "out"))
+    worst, _ = run_sweep(spark, plan_sweep(tmp_path / "layout.parquet", specs, tmp_path / "out"))
     tables = sweep_tables(find_saved(tmp_path / "out")[0])
     of_feeds = [row["fail"] for row in worst if row["fail"] != "racks:1"]
     assert [who for who in tables.worst["fails"] if str(who).startswith("feed ")][: len(of_feeds)] == of_feeds
@@ -67,7 +67,9 @@ def test_a_page_of_a_sweep_says_what_the_tables_say(spark: SparkSession, tmp_pat
     layout = generate_layout(brokers_in_racks(9, 3), topics=3, partitions=90, replication_factor=2, seed=1)
     write_layout(layout, tmp_path / "layout.parquet")
     out = tmp_path / "out"
-    worst = run_sweep(spark, plan_sweep(tmp_path / "layout.parquet", parse_specs("brokers:2~10,racks:1,racks:4"), out))
+    worst, _ = run_sweep(
+        spark, plan_sweep(tmp_path / "layout.parquet", parse_specs("brokers:2~10,racks:1,racks:4"), out)
+    )
     tables = sweep_tables(find_saved(out)[0])
     assert list(tables.worst[OFFLINE])[:10] == [row["newly_offline"] for row in worst]
     assert any("rack1: brokers 0, 3, 6" in str(who) for who in tables.worst["fails"])

@@ -63,7 +63,7 @@ def test_a_sweep_writes_the_local_tables_and_finds_the_worst(
     (out / ".failures" / "part-09999.parquet").write_text("left by a sweep that was ended")
     plan = plan_sweep(layout, specs, out)
     shares: list[float] = []
-    worst = run_sweep(spark, plan, shares.append)
+    worst, _ = run_sweep(spark, plan, shares.append)
 
     expected = failures_table(read_layout(layout), specs).to_pylist()
     order = sorted(expected, key=lambda row: ([-row[name] for name in WORST_FIRST], row["failure_set"]))

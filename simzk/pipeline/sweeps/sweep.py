@@ -19,9 +19,9 @@ import shutil
 import tempfile
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -68,21 +68,24 @@ class Gathered:
     """
 
     def __init__(self, scratch: Path) -> None:
-        self._scratch = scratch
+        self.scratch = scratch
+        self.sets = 0
+        """Number of failure sets that are done; they are the first ones."""
         self._runs: list[pa.Table] = []
         self.shares: Shares = added_up([])
         """Figures per topic, broker and rack over all failure sets."""
 
-    def add(self, slices: pa.Table) -> None:
-        """Add rows of `outcomes.slice_schema` that fit into memory."""
+    def add(self, slices: pa.Table, sets: int) -> None:
+        """Add rows of `outcomes.slice_schema` that fit into memory; with them the first `sets` sets are done."""
         import pyarrow as pa
 
         failures, shares = parts_of_slices(slices)
         self.shares = added_up(shares.to_batches(), self.shares)
-        file = self._scratch / f"run-{len(self._runs)}.arrow"
+        file = self.scratch / f"run-{len(self._runs)}.arrow"
         with pa.ipc.new_file(file, failures_schema()) as writer:
             writer.write_table(failures.sort_by(list(_ORDER)).combine_chunks())
         self._runs.append(pa.ipc.open_file(pa.memory_map(str(file))).read_all())
+        self.sets = sets
 
     def failures(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of `failures`, unordered."""
@@ -113,6 +116,8 @@ class Gathered:
 WORST_SHOWN = 10
 TASKS_PER_CORE = 4
 MOST_SETS_PER_TASK = 1024
+MOST_TASKS_PER_JOB = 64
+"""Maximum number of tasks of one job per core: Ctrl-C loses the unfinished job."""
 MOST_ROWS_PER_JOB = 1 << 22
 """Maximum number of rows, of 50 to 150 bytes each, that the driver receives from one job."""
 
@@ -187,9 +192,19 @@ def plan_sweep(layout: Path, specs: Sequence[AnyFailure], out: Path, *, strict: 
     )
 
 
-def run_sweep(
-    spark: SparkSession, plan: Plan, progress: Callable[[float], None] | None = None
-) -> list[dict[str, object]]:
+class Swept(NamedTuple):
+    """Result of a sweep.
+
+    Args:
+        worst: the worst failure sets, as rows of `failures`.
+        sets: number of evaluated failure sets; fewer than planned after Ctrl-C.
+    """
+
+    worst: list[dict[str, object]]
+    sets: int
+
+
+def run_sweep(spark: SparkSession, plan: Plan, progress: Callable[[float], None] | None = None) -> Swept:
     """Compute and write all failure sets of a plan.
 
     Args:
@@ -198,28 +213,45 @@ def run_sweep(
         progress: receives the finished share of the failure sets, 0 to 1.
 
     Returns:
-        the ten worst failure sets as rows of `failures`.
+        the ten worst failure sets as rows of `failures`, and the number of sets that were evaluated: after Ctrl-C the
+        sets of the finished jobs, with estimates of the specifications that are complete.
 
     Raises:
+        KeyboardInterrupt: no job was finished by then; nothing is written.
         SimzkError: Spark failed; the reason in one line.
     """
     with tempfile.TemporaryDirectory(prefix="simzk-sweep-") as scratch:
-        gathered = _gather(spark, plan, Path(scratch), progress)
+        gathered = Gathered(Path(scratch))
+        try:
+            _gather(spark, plan, gathered, progress)
+        except KeyboardInterrupt:
+            if not gathered.sets:
+                raise
+        done = gathered.sets
         tables = things_tables(plan.what_if, [str(spec) for spec in plan.specs], gathered.shares)
-        tables["estimates"] = estimates_table(gathered.failures(), plan.populations)
-        _write(plan, tables, gathered.parts())
-    return _worst(plan)
+        tables["estimates"] = estimates_table(gathered.failures(), _complete(plan, done))
+        _write(plan, done, tables, gathered.parts())
+    return Swept(_worst(plan), done)
 
 
-def _gather(spark: SparkSession, plan: Plan, scratch: Path, progress: Callable[[float], None] | None) -> Gathered:
+def _complete(plan: Plan, done: int) -> dict[str, int]:
+    """Return the populations of the specifications whose sets are among the first `done`."""
+    sizes = [spec.size(plan.what_if.brokers) for spec in plan.specs]
+    return {
+        str(spec): plan.populations[str(spec)]
+        for spec, end in zip(plan.specs, accumulate(sizes), strict=True)
+        if end <= done
+    }
+
+
+def _gather(spark: SparkSession, plan: Plan, gathered: Gathered, progress: Callable[[float], None] | None) -> None:
     """Compute all failure sets in jobs whose results fit into the driver's memory."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     prefix = f"simzk-{uuid4().hex}-"
-    for file in plan.what_if.save(scratch, prefix):
+    for file in plan.what_if.save(gathered.scratch, prefix):
         spark.sparkContext.addFile(str(file))
     schema = from_arrow_schema(slice_schema())
-    gathered = Gathered(scratch)
     brokers = plan.what_if.brokers
     things = len(plan.what_if.topics) + len(brokers.ids) + len(brokers.rack_names)
     for first, end, tasks in jobs_of(plan.sets, len(plan.specs), things, spark.sparkContext.defaultParallelism):
@@ -227,8 +259,7 @@ def _gather(spark: SparkSession, plan: Plan, scratch: Path, progress: Callable[[
         slices = spark.range(first, end, 1, end - first).mapInArrow(compute, schema)
         so_far = None if progress is None else partial(_report_share, progress, first / tasks, (end - first) / tasks)
         with watched(spark, end - first, so_far):
-            gathered.add(in_words(slices.toArrow))
-    return gathered
+            gathered.add(in_words(slices.toArrow), plan.sets * end // tasks)
 
 
 def _report_share(progress: Callable[[float], None], before: float, of: float, share: float) -> None:
@@ -250,7 +281,7 @@ def jobs_of(sets: int, specs: int, things: int, cores: int) -> Iterator[tuple[in
     tasks = min(max(cores * TASKS_PER_CORE, -(-sets // MOST_SETS_PER_TASK)), sets)
     of_task = -(-sets // tasks)
     rows = of_task + len(FIGURES) * things * min(specs, of_task)
-    jobs = -(-tasks // max(cores, MOST_ROWS_PER_JOB // rows))
+    jobs = -(-tasks // min(cores * MOST_TASKS_PER_JOB, max(cores, MOST_ROWS_PER_JOB // rows)))
     for first, end in pairwise(tasks * job // jobs for job in range(jobs + 1)):
         yield first, end, tasks
 
@@ -276,7 +307,7 @@ def _compute(
             yield from slice_batches(_cached[prefix], specs, sets * task // tasks, sets * (task + 1) // tasks)
 
 
-def _write(plan: Plan, tables: Mapping[str, pa.Table], failures: Iterable[pa.Table]) -> None:
+def _write(plan: Plan, done: int, tables: Mapping[str, pa.Table], failures: Iterable[pa.Table]) -> None:
     """Write all tables, `failures` last and atomically, as the mark of a complete sweep.
 
     Raises:
@@ -290,7 +321,7 @@ def _write(plan: Plan, tables: Mapping[str, pa.Table], failures: Iterable[pa.Tab
         unfinished.mkdir(parents=True)
         for name, table in tables.items():
             pq.write_table(table, plan.out / f"{name}.parquet")
-        (plan.out / "sweep.json").write_text(_summary(plan), encoding="utf-8")
+        (plan.out / "sweep.json").write_text(_summary(plan, done), encoding="utf-8")
         for number, part in enumerate(failures):
             pq.write_table(part, unfinished / f"part-{number:05}.parquet")
         (unfinished / "_SUCCESS").touch()  # Spark's mark of a complete table
@@ -308,7 +339,7 @@ def _worst(plan: Plan) -> list[dict[str, object]]:
     return worst
 
 
-def _summary(plan: Plan) -> str:
+def _summary(plan: Plan, done: int) -> str:
     summary = {
         "layout": plan.layout.name,
         "brokers": len(plan.what_if.brokers.ids),
@@ -317,7 +348,8 @@ def _summary(plan: Plan) -> str:
         "named": [spec.name for spec in plan.specs if isinstance(spec, NamedFailure)],
         "seed": plan.seed,
         "unfit": [{"fail": fail, "why": why} for fail, why in plan.unfit],
-        "failure_sets": plan.sets,
+        "failure_sets": done,
+        "planned_failure_sets": plan.sets,
         "settled": plan.what_if.baseline._asdict(),
     }
     return json.dumps(summary, indent=2) + "\n"

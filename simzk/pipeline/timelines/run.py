@@ -14,6 +14,7 @@ Rules of this module:
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import PurePath
@@ -186,6 +187,8 @@ def _names(written: set[tuple[int, str]]) -> set[str]:
 
 WORST_SHOWN = 10
 _WORST_FIRST = ("offline_s", "under_min_isr_s", "under_replicated_s", "leader_moves")
+TABLES = ("partitions", "totals", "leadership", "controllers", "brokers", "sessions", "writers")
+"""Names of the tables, in the order in which they are written."""
 _BY_DAY = ("partitions", "leadership")
 """Tables that are partitioned by the day of the event."""
 
@@ -294,7 +297,9 @@ def _run(spark: SparkSession, plan: Plan, tell: Callable[[str], None]) -> Findin
     transactions = log.count()
     changes = changes_of(log, snapshots, plan.chroot).cache()
     rows = {}
-    for name, table in _tables(log, snapshots, changes).items():
+    tables = _tables(log, snapshots, changes)
+    assert tuple(tables) == TABLES
+    for name, table in tables.items():
         tell(f"writing {name}")
         place = f"file:{plan.out / name}"
         if name in _BY_DAY:
@@ -306,6 +311,20 @@ def _run(spark: SparkSession, plan: Plan, tell: Callable[[str], None]) -> Findin
     findings = Findings(transactions, damages, rows, _worst(plan.out / "totals"))
     (plan.out / "timelines.json").write_text(json.dumps(findings._asdict(), indent=2) + "\n", encoding="utf-8")
     return findings
+
+
+def keep_finished(out: Path) -> list[str]:
+    """Remove the unfinished tables of an interrupted computation; return the names of those that are finished.
+
+    Call it when Spark has stopped, because until then it may write.
+    """
+    finished = []
+    for table in sorted(out.iterdir()) if out.is_dir() else []:
+        if (table / "_SUCCESS").exists():
+            finished.append(table.name)
+        elif table.name in TABLES:
+            shutil.rmtree(table)
+    return finished
 
 
 def _written(table: Path) -> ds.Dataset:
