@@ -70,6 +70,7 @@ SLOW = (
     "tests/kafka/columnar/test_table_story",
     "tests/kafka/columnar/test_text_sizes",
     "tests/kafka/columnar/test_odd_requests",
+    "tests/kafka/protocol/test_peers",
     "tests/kafka/test_auto_rebalance",
     "tests/kafka/test_deletion_during",
     "tests/kafka/test_failed_elections",
