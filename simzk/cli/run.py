@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 def run(
-    files: Annotated[list[str], typer.Argument(help="Scenario files (TOML).", metavar="FILE...")],
+    files: Annotated[
+        list[str],
+        typer.Argument(help="Scenario files (TOML), or names that simzk examples lists.", metavar="FILE..."),
+    ],
     seed: Annotated[int | None, typer.Option(help="Seed of the run.", show_default="the seed of the file")] = None,
     seeds: Annotated[
         int | None,
@@ -66,7 +69,10 @@ def run(
     versions = kafka_version or [""]
     documented = json_out is not None or html_out is not None
     with text_output(json_out, html_out):
-        played = _play(Runs(files, seed, seeds, versions[0], jobs, master, documented), versions, out)
+        from simzk.scenarios.examples import find_scenario
+
+        paths = [find_scenario(file) for file in files]
+        played = _play(Runs(paths, seed, seeds, versions[0], jobs, master, documented), versions, out)
     write_json(json_out, {"runs": [result.document for result in played.results]})
     if html_out is not None:
         write_text(html_out, _page(played.results, played.comparisons))

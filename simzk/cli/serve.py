@@ -125,11 +125,12 @@ def _serve_kafka(settings: Settings, asked: argparse.Namespace) -> TcpServer:
     _reject_options(given, "it cannot be combined with --kafka: simulated brokers use one server in memory")
     if Path(asked.kafka).suffix in LAYOUTS:
         return _serve_layout(settings, asked.kafka)
+    from simzk.scenarios.examples import find_scenario
     from simzk.scenarios.player import LiveScenario
     from simzk.scenarios.reader import read_scenario
     from simzk.serve.tcp.simulated_cluster import ClusterTcpServer
 
-    scenario = read_scenario(asked.kafka)
+    scenario = read_scenario(find_scenario(asked.kafka))
     return ClusterTcpServer(settings, LiveScenario(scenario, start_ms=WallClock().now_ms(), tell=_show, warn=_warn))
 
 

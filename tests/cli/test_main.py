@@ -71,7 +71,7 @@ def test_a_bare_install_shows_version_and_help() -> None:
         for name, command in COMMANDS.items():
             assert f"  {name} " in done.stdout
             assert command.summary in done.stdout
-        assert done.stdout.count("needs: pip install 'simzk[cli,kafka]'") == 2  # run and replay
+        assert done.stdout.count("needs: pip install 'simzk[cli,kafka]'") == 2, "run and replay"
         assert done.stdout.endswith(f"{COMMANDS['serve'].summary}\n"), "serve needs nothing"
     wrong = simzk("--versoin", without=OPTIONAL)
     assert (wrong.returncode, wrong.stdout) == (2, "")
