@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "simzk"
-PUBLIC = {"__init__", "errors", "testing"}
+PUBLIC = {"__init__", "errors", "pytest", "testing"}
 """Public modules and packages, besides what `simzk` itself exports."""
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from simzk.serve.zookeeper_server import ZooKeeperServer
     from simzk.simulation.history import Event, History
     from simzk.testing import linearizability
+    from simzk.testing.kazoo_patch import patch
 
 __version__ = "0.1.0"
 
@@ -47,6 +48,7 @@ __all__ = [
     "ZooKeeper",
     "ZooKeeperServer",
     "linearizability",
+    "patch",
     "pytest",
     "replay",
 ]
@@ -70,6 +72,7 @@ _HOMES = {
     "ZooKeeper": "simzk.serve.memory",
     "ZooKeeperServer": "simzk.serve.zookeeper_server",
     "linearizability": "simzk.testing.linearizability",
+    "patch": "simzk.testing.kazoo_patch",
     "pytest": "simzk.pytest",
     "replay": "simzk.api",
 }

@@ -96,6 +96,7 @@ SLOW = (
     "tests/serve/test_settle.py::test_a_thousand",
     "tests/testing/test_failure_report.py::test_with_workers",
     "tests/conformance/test_same_user_tests",
+    "tests/test_documentation.py::test_the_shown_tests",
     "tests/testing/test_factories.py::test_a_wrong_mark",
     "tests/testing/test_factories.py::test_an_address",
     "tests/testing/test_factories.py::test_the_same_tests",

@@ -87,9 +87,9 @@ class Activity:
     __slots__ = ("call", "failure", "steps", "thread_id", "waits_for")
 
     def __init__(self, call: Callable[..., object]) -> None:
-        self.call = call
+        self.call: Callable[..., object] = call
         self.waits_for: Wait | None = None
-        self.steps = 0
+        self.steps: int = 0
         self.thread_id: int | None = None
         self.failure: BaseException | None = None
 
@@ -160,8 +160,8 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
     """
 
     def __init__(self, number: int = 0) -> None:
-        self.number = number
-        self.calls = 0
+        self.number: int = number
+        self.calls: int = 0
         self.queue_impl = partial(ObservedQueue, self)  # kazoo calls it without arguments
         self._local = threading.local()
         self._activities: dict[Activity, None] = {}

@@ -37,6 +37,8 @@ from simzk.zookeeper.server import Server
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from kazoo.handlers.threading import SequentialThreadingHandler
+
     from simzk.simulation.request_faults import FaultRules
 
 
@@ -369,12 +371,16 @@ class ZooKeeper(TestServer):
         self._clients.append(client)
         return client
 
-    def handler(self) -> ObservedHandler:
+    def handler(self) -> SequentialThreadingHandler:
         """Return a handler for one client that other code creates: `KazooClient(handler=zookeeper.handler())`.
 
         That code stops the client. kazoo resolves `hosts`, so leave the default.
         """
         return self._observe(MemoryHandler(self, next(self._numbers)))
+
+    def redirect(self, hosts: str | list[str]) -> dict[str, object]:
+        """Return the options that lead a kazoo client of other code to this server; it uses no TLS."""
+        return {"hosts": _ADDRESS + (collect_hosts(hosts)[1] or ""), "handler": self.handler(), "use_ssl": False}
 
     def _look(self) -> Look:
         self._driver.flush()  # a test that drives the server by hand has left output

@@ -90,11 +90,11 @@ class Pending:
     __slots__ = ("at_ms", "error", "request", "session_id", "zxid")
 
     def __init__(self, at_ms: int, session_id: int, request: Request) -> None:
-        self.at_ms = at_ms
-        self.session_id = session_id
-        self.request = request
+        self.at_ms: int = at_ms
+        self.session_id: int = session_id
+        self.request: Request = request
         self.error: int | None = None
-        self.zxid = 0
+        self.zxid: int = 0
 
     def answer(self, reply: Reply) -> None:
         """Set the result. A failed transaction has the error of the operation that failed, as kazoo reports it."""

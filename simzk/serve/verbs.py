@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kazoo.client import KazooClient
+    from kazoo.handlers.threading import SequentialThreadingHandler
 
     from simzk.serve.client_activity import Look, ObservedHandler
     from simzk.serve.request_recorder import RecordedRequest
@@ -89,6 +90,18 @@ class TestServer(ABC):
     @abstractmethod
     def client(self, **options: object) -> KazooClient:
         """Return an unmodified kazoo client, not yet started; `close` stops it."""
+
+    @abstractmethod
+    def handler(self) -> SequentialThreadingHandler:
+        """Return a handler for one kazoo client that other code creates; `settle` waits for it."""
+
+    @abstractmethod
+    def redirect(self, hosts: str | list[str]) -> dict[str, object]:
+        """Return the options that lead a kazoo client of other code to this server, whatever its hosts are.
+
+        Args:
+            hosts: those of the client; only the chroot is used.
+        """
 
     # Waiting
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kazoo.client import KazooClient
+    from kazoo.handlers.threading import SequentialThreadingHandler
 
     from simzk.serve.client_activity import Look
     from simzk.serve.tcp.ensemble import TcpEnsemble
@@ -170,16 +171,37 @@ class ZooKeeperServer(TestServer):
         chroot = hosts[hosts.index("/") :] if "/" in hosts else ""
         options.setdefault("connection_retry", EAGER_RETRY)
         options.setdefault("use_ssl", self._tcp.settings.tls is not None and not self.secure_hosts)
+        if options.get("handler") is None:
+            options["handler"] = self.handler()
         # Imported late: a server may have no kazoo clients.
         from kazoo.client import KazooClient
 
-        from simzk.serve.client_activity import ObservedTcpHandler
-
-        if options.get("handler") is None:
-            options["handler"] = self._observe(ObservedTcpHandler(next(self._numbers)))
         client = KazooClient(hosts=self._addresses(hosts, secure=bool(options["use_ssl"])) + chroot, **options)
         self._clients.append(client)
         return client
+
+    def handler(self) -> SequentialThreadingHandler:
+        """Return a handler for one client that other code creates, which `settle` waits for; that code stops it.
+
+        >>> from kazoo.client import KazooClient
+        >>> with ZooKeeperServer() as server:
+        ...     client = KazooClient(hosts=server.hosts, handler=server.handler())
+        ...     client.start()
+        ...     server.settle()
+        ...     client.stop()
+        ...     client.close()
+        """
+        from simzk.serve.client_activity import ObservedTcpHandler
+
+        return self._observe(ObservedTcpHandler(next(self._numbers)))
+
+    def redirect(self, hosts: str | list[str]) -> dict[str, object]:
+        """Return the options that lead a kazoo client of other code to this server; with TLS if all its ports do."""
+        from kazoo.hosts import collect_hosts
+
+        use_ssl = self._tcp.settings.tls is not None and not self.secure_hosts
+        chroot = collect_hosts(hosts)[1] or ""
+        return {"hosts": self._addresses("", secure=use_ssl) + chroot, "handler": self.handler(), "use_ssl": use_ssl}
 
     def _addresses(self, hosts: str, *, secure: bool) -> str:
         """Return the addresses of the servers in `hosts`; of all servers if none is."""

@@ -1,4 +1,4 @@
-"""Tools for tests: the pytest plugin, waiting, Hypothesis strategies and state machines.
+"""Tools for tests: the pytest plugin, base classes for unittest, waiting, Hypothesis strategies and state machines.
 
 >>> from simzk.testing import KafkaClusterMachine, cluster_shapes, fault_schedules
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from simzk.testing.cases import KafkaClusterTestCase, ZooKeeperTestCase
     from simzk.testing.strategies import (
         ClusterShape,
         Fault,
@@ -26,7 +27,9 @@ __all__ = [
     "ClusterShape",
     "Fault",
     "KafkaClusterMachine",
+    "KafkaClusterTestCase",
     "TopicShape",
+    "ZooKeeperTestCase",
     "cluster_shapes",
     "fault_schedules",
     "faults",
@@ -36,7 +39,11 @@ __all__ = [
     "wait_until",
 ]
 
-_HOMES = {"wait_until": "simzk.testing.waiting"}
+_HOMES = {
+    "KafkaClusterTestCase": "simzk.testing.cases",
+    "ZooKeeperTestCase": "simzk.testing.cases",
+    "wait_until": "simzk.testing.waiting",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -7,7 +7,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -21,7 +21,7 @@ from simzk.testing.servers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kazoo.client import KazooClient
 
@@ -35,7 +35,7 @@ Scope = Literal["session", "package", "module", "class", "function"]
 
 def zookeeper(
     *, servers: int = 1, version: str | None = None, scope: Scope = "function", tcp: bool = False, **options: object
-) -> Callable[..., Any]:
+) -> object:
     """Return a fixture: a ZooKeeper with options.
 
     With a wider scope than "function", one server serves several tests. After each test its clients are stopped, and
@@ -82,7 +82,7 @@ def zookeeper(
     return pytest.fixture(scope=scope)(fixture)
 
 
-def kazoo_client(zookeeper: str = "zookeeper", *, scope: Scope = "function", **options: object) -> Callable[..., Any]:
+def kazoo_client(zookeeper: str = "zookeeper", *, scope: Scope = "function", **options: object) -> object:
     """Return a fixture: a started kazoo client.
 
     Args:
@@ -122,7 +122,7 @@ def kafka_cluster(
     config: Mapping[str, str | int | bool] | None = None,
     scope: Scope = "function",
     **options: object,
-) -> Callable[..., Any]:
+) -> object:
     """Return a fixture: a simulated Kafka cluster with options.
 
     Args:

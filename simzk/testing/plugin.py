@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     import simzk
+    from simzk.testing.asyncio_clients import AiozkClients
 
-pytest_plugins = ("simzk.testing.failure_report",)
+pytest_plugins: tuple[str, ...] = ("simzk.testing.failure_report",)
 """The section "simzk" in the report of a failed test."""
 _MARKS = (
     "zookeeper(version=..., servers=..., ...): options of zookeeper and zookeeper_server, as of simzk.ZooKeeperServer",
@@ -114,6 +115,23 @@ def kazoo_client(zookeeper: simzk.ZooKeeper) -> KazooClient:
     client = zookeeper.client()
     client.start()
     return client
+
+
+@pytest.fixture
+def patched_kazoo(zookeeper: simzk.ZooKeeper) -> Iterator[simzk.ZooKeeper]:
+    """The test's `zookeeper`, to which every `KazooClient` that the tested code creates connects."""
+    import simzk
+
+    with simzk.patch(zookeeper):
+        yield zookeeper
+
+
+@pytest.fixture
+def aiozk_client(zookeeper_server: simzk.ZooKeeperServer) -> AiozkClients:
+    """Opens asyncio clients of the test's `zookeeper_server`: `async with aiozk_client() as client`."""
+    from simzk.testing.asyncio_clients import AiozkClients
+
+    return AiozkClients(zookeeper_server.hosts)
 
 
 @pytest.fixture

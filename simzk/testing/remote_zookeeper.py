@@ -19,7 +19,7 @@ from weakref import WeakSet
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.hosts import collect_hosts
 
 import simzk
@@ -56,7 +56,7 @@ class RemoteZooKeeper:
         addresses, chroot = collect_hosts(hosts)
         self._chroot = f"{chroot or ''}/simzk-{uuid.uuid4().hex}"
         self._servers = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
-        self.hosts = self._servers + self._chroot
+        self.hosts: str = self._servers + self._chroot
         self._clients: list[KazooClient] = []
         self._handlers: WeakSet[ObservedHandler] = WeakSet()
         self._made = 0
@@ -66,7 +66,7 @@ class RemoteZooKeeper:
         except KazooTimeoutError:
             raise ConfigError("no ZooKeeper answers", where=hosts, right="hosts of a running ensemble") from None
         self._operator.create(self._chroot, makepath=True)
-        self.version = ".".join(map(str, self._operator.server_version()))
+        self.version: str = ".".join(map(str, self._operator.server_version()))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.version} at {self.hosts}>"
@@ -96,12 +96,16 @@ class RemoteZooKeeper:
         self._clients.append(client)
         return client
 
-    def handler(self) -> ObservedHandler:
+    def handler(self) -> SequentialThreadingHandler:
         """Return a handler for one client that other code creates, which `settle` waits for."""
         self._made += 1
         handler = ObservedTcpHandler(self._made)
         self._handlers.add(handler)
         return handler
+
+    def redirect(self, hosts: str | list[str]) -> dict[str, object]:
+        """Return the options that lead a kazoo client of other code to the test's chroot."""
+        return {"hosts": self.hosts + (collect_hosts(hosts)[1] or ""), "handler": self.handler()}
 
     def settle(self, timeout_s: float = 10.0) -> None:
         """Wait until all clients have seen every change, and every callback has returned; then raise their errors.

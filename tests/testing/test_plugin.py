@@ -72,7 +72,9 @@ def test_a_cluster_of_three_brokers(pytester: pytest.Pytester) -> None:
 
 def test_fixtures_say_what_they_are(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--fixtures", "-p", "no:randomly")
-    result.stdout.fnmatch_lines(["zookeeper -- *", "kazoo_client -- *", "kafka_cluster -- *"])
+    result.stdout.fnmatch_lines_random(
+        ["zookeeper -- *", "zookeeper_server -- *", "patched_kazoo -- *", "kazoo_client -- *", "kafka_cluster -- *"]
+    )
 
 
 def test_a_cluster_without_numpy_says_what_to_type(pytester: pytest.Pytester) -> None:
