@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -37,6 +37,8 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "produce": ("topic", "partition"),
 }
 """Kinds of actions, with the fields that each needs."""
+_BY_TOOLS = frozenset(_FIELDS) - {"start", "pause", "resume", "kill", "shutdown", "write", "delete_znode", "produce"}
+_TIMEOUT = "TimeoutException"
 _NOTES = ("exited", "signalled", "gone", "up")
 """Notes of the recorder about the end of an action."""
 _BROKER_STEPS = {
@@ -54,6 +56,19 @@ _BROKER_STEPS = {
 _BROKER_STEP = re.compile(rf"(?:[a-z]\w*-)?({'|'.join(_BROKER_STEPS)})\b[\w-]*?-(?:broker)?(\d+)")
 _EMPTY_STEP = re.compile(r".*\bempty\b.*")
 _ENTITY = {"topics": "topics", "clients": "clients", "users": "users", "brokers": "brokers", "ips": "ips"}
+
+
+class ToolCommand(Struct):
+    """Command of Kafka's tools that the recorder ran."""
+
+    cmd: str
+    rc: int | str = 0
+    out: str = ""
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the tool gave up because nobody answered it."""
+        return self.rc != 0 and _TIMEOUT in self.out
 
 
 class ActionRecord(Struct, omit_defaults=True):
@@ -94,6 +109,7 @@ class Action:
         election, partitions: kind of election; the partitions as (topic, partition), None for all.
         entity, changes: path below /config, and new values by key, None to remove a key.
         records: number of records to produce.
+        timed_out: whether the tool gave up after a timeout: nobody answered some of its requests.
     """
 
     kind: str
@@ -113,13 +129,14 @@ class Action:
     entity: str = ""
     changes: Mapping[str, str | None] = field(default_factory=dict)
     records: int = 1
+    timed_out: bool = False
 
 
 def actions_of_step(
     where: str,
     name: str,
     records: Sequence[ActionRecord] | None,
-    commands: Sequence[str],
+    tools: Sequence[ToolCommand],
     begins_ms: int,
     clock_ms: float,
 ) -> tuple[Action, ...]:
@@ -129,7 +146,7 @@ def actions_of_step(
         where: file and step, for errors.
         name: the name of the step.
         records: the entries of `acts`; None if there are none.
-        commands: commands of Kafka's tools that the recorder ran.
+        tools: commands of Kafka's tools that the recorder ran.
         begins_ms: when the step began, in ms since the first transaction.
         clock_ms: wall time of the first transaction, in ms.
 
@@ -137,12 +154,17 @@ def actions_of_step(
         RecordingError: an action is unknown or lacks a field, or neither name nor commands say what was done.
     """
     if records is None:
-        return tuple(_guess(where, name, commands, begins_ms))
-    return tuple(
+        return tuple(_guess(where, name, tools, begins_ms))
+    actions = [
         _action(f"{where}: acts[{index}]", record, begins_ms, clock_ms)
         for index, record in enumerate(records)
         if record.do not in _NOTES
-    )
+    ]
+    by_tools = [action for action in actions if action.kind in _BY_TOOLS]
+    if len(by_tools) != len(tools):  # some actions were not done with Kafka's tools
+        return tuple(actions)
+    late = [action for action, tool in zip(by_tools, tools, strict=True) if tool.timed_out]
+    return tuple(replace(action, timed_out=action in late) for action in actions)
 
 
 def step_context(name: str) -> StepContext:
@@ -182,12 +204,12 @@ def _action(where: str, record: ActionRecord, begins_ms: int, clock_ms: float) -
     )
 
 
-def _guess(where: str, name: str, commands: Sequence[str], begins_ms: int) -> list[Action]:
+def _guess(where: str, name: str, tools: Sequence[ToolCommand], begins_ms: int) -> list[Action]:
     """Return the actions that the name of a step and the commands of tools say."""
     found = _BROKER_STEP.fullmatch(name)
     if found is not None:
         return [Action(_BROKER_STEPS[found[1]], begins_ms, broker=int(found[2]))]
-    actions = [_of_command(where, command, begins_ms) for command in commands]
+    actions = [replace(_of_command(where, tool.cmd, begins_ms), timed_out=tool.timed_out) for tool in tools]
     if not actions and _EMPTY_STEP.fullmatch(name) is None:
         raise RecordingError(
             "no action says what was done",

@@ -139,6 +139,7 @@ class Change:
 
 
 _ANNOUNCEMENT = re.compile(r"(/isr_change_notification/isr_change_)\d+")
+_CREATED_CONFIG = re.compile(r"create (/config/(?:brokers|changes))/")
 _REFUSED_CREATE = re.compile(r"error NodeExists \[None, 'P', 'create', '/(?!controller')")
 _PRODUCER_IDS = "/latest_producer_id_block"
 _ACL_KIND = re.compile(r"'?(/kafka-acl(?:-extended/prefixed)?/[A-Z]\w+)'?[ \]]")
@@ -202,6 +203,13 @@ def _topic_request(change: Change) -> tuple[Hashable, ...]:
 def _topic_deletion(change: Change) -> tuple[Hashable, ...]:
     deletes = _TOPIC_DELETION.search(change.transaction.text)
     return (("deleted topics", change.transaction.who),) if deletes and change.transaction.who != CLIENT else ()
+
+
+def _own_configuration(change: Change) -> tuple[Hashable, ...]:
+    if change.transaction.broker is None or "/config/" not in change.transaction.text:
+        return ()
+    created = _CREATED_CONFIG.match(change.transaction.text)
+    return (("configuration", change.transaction.who), *(() if created is None else (("created", created[1]),)))
 
 
 def _start_up(change: Change) -> tuple[Hashable, ...]:
@@ -367,6 +375,15 @@ TABLE: tuple[Row, ...] = (
         until=(1, 1, 1),
         action="kill",
         lanes=_start_up,
+    ),
+    Unordered(
+        name="configurations of brokers",
+        why="the tool asks all brokers at once, and each writes its own configuration",
+        compared="what each broker writes, in order, and the order in which the znodes are created",
+        since=(2, 8, 2),
+        until=(2, 8, 2),
+        action="cancel_reassignment",
+        lanes=_own_configuration,
     ),
     Unordered(
         name="kinds of ACL resources",

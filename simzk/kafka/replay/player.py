@@ -361,6 +361,8 @@ class Player:
                 )
                 if was_requested:
                     cluster.delete_znode(action.path)
+            case _ if action.timed_out and not any(_belongs(entry, action) for entry in step.transactions):
+                return  # the tool asked a paused broker, and gave up before anything was done
             case _:
                 self._request(step, action)
 
@@ -449,11 +451,15 @@ def _belongs(entry: RecordedTransaction, action: Action) -> bool:
     if entry.broker is None and entry.op == "createSession":
         return True
     names = {action.topic, *(topic for topic, _, _ in action.moves)} - {""}
-    wanted = tuple(
-        [paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, "/config/brokers", f"/config/{action.entity or '?'}"]
-        + [f"{parent}/{name}" for parent in (paths.TOPICS, "/config/topics", paths.DELETE_TOPICS) for name in names]
+    below = ("/config/brokers", f"/config/{action.entity or '?'}")
+    exact = {
+        paths.REASSIGN_PARTITIONS,
+        paths.PREFERRED_ELECTION,
+        *(f"{parent}/{name}" for parent in (paths.TOPICS, "/config/topics", paths.DELETE_TOPICS) for name in names),
+    }
+    return any(
+        path in exact or path in below or path.startswith(tuple(f"{one}/" for one in below)) for path in _paths(entry)
     )
-    return any(path == prefix or path.startswith(f"{prefix}/") for path in _paths(entry) for prefix in wanted)
 
 
 def _registration(entry: RecordedTransaction, broker: int) -> dict[str, object] | None:

@@ -26,7 +26,7 @@ from simzk.errors import RecordingError, SimzkError
 from simzk.kafka import paths
 from simzk.kafka.observation import recording
 from simzk.kafka.replay import transactions as recorded_transactions
-from simzk.kafka.replay.actions import Action, ActionRecord, actions_of_step
+from simzk.kafka.replay.actions import Action, ActionRecord, ToolCommand, actions_of_step
 from simzk.kafka.replay.allowed_differences import StepContext
 
 if TYPE_CHECKING:
@@ -49,14 +49,6 @@ _TIMESTAMP = re.compile(r'"timestamp" ?: ?"(\d+)"')
 _LAST_STEP_MS = 10_000
 _FIRST_TRANSACTION_MS = 200
 """Time from the beginning of a step to its first transaction, where the recording does not say when it began."""
-
-
-class ToolCommand(Struct):
-    """Command of Kafka's tools that the recorder ran."""
-
-    cmd: str
-    rc: int | str = 0
-    out: str = ""
 
 
 class _Step(Struct):
@@ -166,9 +158,8 @@ def load(folder: Path) -> RecordedRun:
     for step, begins_ms, ends_ms in zip(steps, begins, ends, strict=True):
         tree, own = trees.tree(step.step), by_step.get(step.step, [])
         where = f"{files['meta']}: step {step.step}"
-        commands = [command.cmd for command in step.tools]
         acts = step.acts if step.acts is not None or not has_acts else []
-        actions = actions_of_step(where, step.step, acts, commands, begins_ms, clock_ms)
+        actions = actions_of_step(where, step.step, acts, step.tools, begins_ms, clock_ms)
         found.append(RecordedStep(step.step, begins_ms, ends_ms, actions, tuple(own), before, tree))
         before = tree
     registrations = _registrations(entries)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.observation.recording import RecordedZnode
-    from simzk.kafka.replay.recorded_run import ToolCommand
+    from simzk.kafka.replay.actions import ToolCommand
 
 TICK_MS = 500
 MAX_SESSION_TIMEOUT_MS = 60_000
