@@ -108,6 +108,7 @@ SLOW_BUT_FOR_SOME_RELEASES = (
     "tests/kafka/test_reassign_tool",
     "tests/kafka/test_recorded_story",
     "tests/kafka/test_reference_controller",
+    "tests/kafka/test_replay.py::test_a_recording_without_actions",
     "tests/kafka/test_replay.py::test_a_replayed_step",
     "tests/kafka/test_stories",
 )

@@ -11,7 +11,7 @@ from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.versions import VERSIONS, kafka_version
 from simzk.kafka.replay import comparison
-from simzk.kafka.replay.actions import step_context
+from simzk.kafka.replay.commands import step_context
 from tests.kafka.recorded_story import RELEASES, Story, play
 
 STORIES = {release: Story(release) for release in RELEASES}

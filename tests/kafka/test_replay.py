@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,6 @@ from tests.kafka.two_racks import DATA, RELEASES, replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from simzk import StepReport
 
@@ -39,6 +39,40 @@ def _steps() -> list[Any]:
 @pytest.mark.parametrize(("release", "step"), _steps())
 def test_a_replayed_step_is_equal_to_the_recorded_one(release: str, step: str) -> None:
     assert replayed(release)[step].report().lines() == []
+
+
+LAYOUTS = Path(__file__).resolve().parents[2] / "scenarios" / "layouts"
+COMMANDS: dict[str, dict[str, Any]] = json.loads(gzip.decompress((DATA.parent / "tool_commands.json.gz").read_bytes()))
+"""What meta.json says about the first story of each release: names of steps, and commands of Kafka's tools."""
+
+
+def _without_actions(folder: Path, release: str) -> Path:
+    """Return the first story as a recording whose steps have no `acts`."""
+    shutil.copytree(LAYOUTS / f"kafka-{release}", folder)
+    (folder / "meta.json").write_text(json.dumps(COMMANDS[release]))
+    return folder
+
+
+@pytest.mark.parametrize("release", [release for release in COMMANDS if not release.startswith("0.8")])
+def test_a_recording_without_actions_is_replayed_by_its_names_and_commands(release: str, tmp_path: Path) -> None:
+    report = simzk.replay(_without_actions(tmp_path / "recording", release))
+    assert len(report.steps) == len(COMMANDS[release]["steps"])
+    assert report.equal, report.to_text()
+
+
+def test_a_command_that_does_not_say_enough_is_rejected_with_its_step(tmp_path: Path) -> None:
+    folder = _without_actions(tmp_path / "recording", "0.8.2.2")
+    with pytest.raises(simzk.RecordingError, match=r"step h2-consume-group: the command kafka\.tools\.ConsoleConsumer"):
+        simzk.replay(folder)
+
+
+def test_a_step_without_a_known_name_or_a_command_is_rejected(tmp_path: Path) -> None:
+    folder = _without_actions(tmp_path / "recording", "3.9.1")
+    meta = json.loads(json.dumps(COMMANDS["3.9.1"]))
+    meta["steps"][4].pop("tools")
+    (folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(simzk.RecordingError, match=r"step b1-create-t1: no action says what was done"):
+        simzk.replay(folder)
 
 
 def _edited(tmp_path: Path, edit: Callable[[dict[str, Any]], object], until: int = 3) -> Path:

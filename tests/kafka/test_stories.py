@@ -10,7 +10,7 @@ import pytest
 from simzk.kafka.observation import recording
 from simzk.kafka.replay import allowed_differences, comparison
 from simzk.kafka.replay import transactions as comparable
-from simzk.kafka.replay.actions import step_context
+from simzk.kafka.replay.commands import step_context
 from tests.kafka import lab_stories, recorded_story, second_story
 from tests.kafka.lab_stories import LabStory
 from tests.kafka.recorded_story import Story

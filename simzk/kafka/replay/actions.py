@@ -1,23 +1,23 @@
 """Actions of a recorded step: what was done to the real cluster, and when.
 
-`meta.json` lists the actions of a step in `acts`; `do` is the kind, and `at` the wall time in s. Without `acts` the
-name of the step says what was done to a broker, and the commands of Kafka's tools say the rest.
+`meta.json` lists the actions of a step in `acts`; `do` is the kind, and `at` the wall time in s. `commands` understands
+recordings without `acts`.
 """
 
 from __future__ import annotations
 
-import re
-import shlex
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from simzk.errors import RecordingError
-from simzk.kafka.replay.allowed_differences import StepContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from simzk.kafka.schemas.acl import AclEntry
 
 _FIELDS: dict[str, tuple[str, ...]] = {
     "start": ("broker",),
@@ -38,24 +38,9 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 }
 """Kinds of actions, with the fields that each needs."""
 _BY_TOOLS = frozenset(_FIELDS) - {"start", "pause", "resume", "kill", "shutdown", "write", "delete_znode", "produce"}
-_TIMEOUT = "TimeoutException"
+_GAVE_UP = ("TimeoutException", "is not a recognized option")
 _NOTES = ("exited", "signalled", "gone", "up")
 """Notes of the recorder about the end of an action."""
-_BROKER_STEPS = {
-    "boot": "start",
-    "restart": "start",
-    "start": "start",
-    "stop": "pause",
-    "pause": "pause",
-    "continue": "resume",
-    "resume": "resume",
-    "kill9": "kill",
-    "kill": "kill",
-    "sigterm": "shutdown",
-}
-_BROKER_STEP = re.compile(rf"(?:[a-z]\w*-)?({'|'.join(_BROKER_STEPS)})\b[\w-]*?-(?:broker)?(\d+)")
-_EMPTY_STEP = re.compile(r".*\bempty\b.*")
-_ENTITY = {"topics": "topics", "clients": "clients", "users": "users", "brokers": "brokers", "ips": "ips"}
 
 
 class ToolCommand(Struct):
@@ -66,9 +51,9 @@ class ToolCommand(Struct):
     out: str = ""
 
     @property
-    def timed_out(self) -> bool:
-        """Whether the tool gave up because nobody answered it."""
-        return self.rc != 0 and _TIMEOUT in self.out
+    def gave_up(self) -> bool:
+        """Whether the tool failed because nobody answered it, or because it does not have an option."""
+        return self.rc != 0 and any(reason in self.out for reason in _GAVE_UP)
 
 
 class ActionRecord(Struct, omit_defaults=True):
@@ -109,7 +94,9 @@ class Action:
         election, partitions: kind of election; the partitions as (topic, partition), None for all.
         entity, changes: path below /config, and new values by key, None to remove a key.
         records: number of records to produce.
-        timed_out: whether the tool gave up after a timeout: nobody answered some of its requests.
+        entries, prefixed: ACLs that are added or removed, None for all; whether `text` is a prefix of resources.
+        password: of a user whose credential is added.
+        gave_up: whether the tool failed because nobody answered some of its requests, or it does not have an option.
     """
 
     kind: str
@@ -129,32 +116,31 @@ class Action:
     entity: str = ""
     changes: Mapping[str, str | None] = field(default_factory=dict)
     records: int = 1
-    timed_out: bool = False
+    entries: tuple[AclEntry, ...] | None = None
+    prefixed: bool = False
+    password: str = ""
+    gave_up: bool = False
 
 
 def actions_of_step(
     where: str,
-    name: str,
-    records: Sequence[ActionRecord] | None,
+    records: Sequence[ActionRecord],
     tools: Sequence[ToolCommand],
     begins_ms: int,
     clock_ms: float,
 ) -> tuple[Action, ...]:
-    """Return the actions of a step.
+    """Return the actions of a step with `acts`.
 
     Args:
         where: file and step, for errors.
-        name: the name of the step.
-        records: the entries of `acts`; None if there are none.
+        records: the entries of `acts`.
         tools: commands of Kafka's tools that the recorder ran.
         begins_ms: when the step began, in ms since the first transaction.
         clock_ms: wall time of the first transaction, in ms.
 
     Raises:
-        RecordingError: an action is unknown or lacks a field, or neither name nor commands say what was done.
+        RecordingError: an action is unknown or lacks a field.
     """
-    if records is None:
-        return tuple(_guess(where, name, tools, begins_ms))
     actions = [
         _action(f"{where}: acts[{index}]", record, begins_ms, clock_ms)
         for index, record in enumerate(records)
@@ -163,14 +149,8 @@ def actions_of_step(
     by_tools = [action for action in actions if action.kind in _BY_TOOLS]
     if len(by_tools) != len(tools):  # some actions were not done with Kafka's tools
         return tuple(actions)
-    late = [action for action, tool in zip(by_tools, tools, strict=True) if tool.timed_out]
-    return tuple(replace(action, timed_out=action in late) for action in actions)
-
-
-def step_context(name: str) -> StepContext:
-    """Return the context of a step with a name that says what was done to a broker."""
-    found = _BROKER_STEP.match(name)
-    return StepContext(name, frozenset() if found is None else frozenset((_BROKER_STEPS[found[1]],)))
+    idle = [action for action, tool in zip(by_tools, tools, strict=True) if tool.gave_up]
+    return tuple(replace(action, gave_up=action in idle) for action in actions)
 
 
 def _action(where: str, record: ActionRecord, begins_ms: int, clock_ms: float) -> Action:
@@ -182,7 +162,7 @@ def _action(where: str, record: ActionRecord, begins_ms: int, clock_ms: float) -
             right = f"the fields {', '.join(needed)}"
             raise RecordingError(f"the action {record.do} has no {name}", where=where, right=right)
     at_ms = begins_ms if record.at is None else round(record.at * 1000 - clock_ms)
-    throttle = _option(record.options, "--throttle")
+    throttle = option(record.options, "--throttle")
     return Action(
         record.do,
         at_ms,
@@ -204,64 +184,14 @@ def _action(where: str, record: ActionRecord, begins_ms: int, clock_ms: float) -
     )
 
 
-def _guess(where: str, name: str, tools: Sequence[ToolCommand], begins_ms: int) -> list[Action]:
-    """Return the actions that the name of a step and the commands of tools say."""
-    found = _BROKER_STEP.fullmatch(name)
-    if found is not None:
-        return [Action(_BROKER_STEPS[found[1]], begins_ms, broker=int(found[2]))]
-    actions = [replace(_of_command(where, tool.cmd, begins_ms), timed_out=tool.timed_out) for tool in tools]
-    if not actions and _EMPTY_STEP.fullmatch(name) is None:
-        raise RecordingError(
-            "no action says what was done",
-            where=where,
-            right="acts, a name such as boot-broker1, or commands of Kafka's tools",
-        )
-    return actions
+def option(words: Sequence[str], name: str) -> str | None:
+    """Return the value of an option, or None; a name with spaces is written in several words.
 
-
-def _of_command(where: str, command: str, begins_ms: int) -> Action:
-    """Return the action of one command of Kafka's tools."""
-    words = shlex.split(command)
-    tool = words[0].rpartition(".")[2]
-    topic = _option(words, "--topic") or ""
-    match tool:
-        case "TopicCommand" | "CreateTopicCommand" if "--create" in words or tool == "CreateTopicCommand":
-            given = _option(words, "--replica-assignment") or _option(words, "--replica-assignment-list")
-            assignment = None if given is None else tuple(tuple(map(int, ids.split(":"))) for ids in given.split(","))
-            return Action("create_topic", begins_ms, topic=topic, assignment=assignment, config=_configs(words))
-        case "TopicCommand" | "DeleteTopicCommand" if "--delete" in words or tool == "DeleteTopicCommand":
-            return Action("delete_topic", begins_ms, topic=topic)
-        case "TopicCommand" if "--partitions" in words:
-            return Action("add_partitions", begins_ms, topic=topic, total=int(_option(words, "--partitions") or 0))
-        case "ConfigCommand" if (entity := _entity(words)) is not None:
-            changes: dict[str, str | None] = dict.fromkeys((_option(words, "--delete-config") or "").split(","))
-            changes |= dict(pair.split("=", 1) for pair in (_option(words, "--add-config") or "").split(",") if pair)
-            changes.pop("", None)
-            return Action("alter_config", begins_ms, entity=entity, changes=changes)
-        case "PreferredReplicaLeaderElectionCommand":
-            return Action("elect", begins_ms)
-        case "LeaderElectionCommand" if "--all-topic-partitions" in words:
-            return Action("elect", begins_ms, election=_option(words, "--election-type") or "preferred")
-    raise RecordingError(
-        f"the command {command} is not enough to know what was done",
-        where=where,
-        right="acts in meta.json",
-    )
-
-
-def _option(words: Sequence[str], name: str) -> str | None:
-    """Return the value of an option, or None."""
+    >>> option(["--entity-name", "c", "1", "--alter"], "--entity-name")
+    'c 1'
+    """
     places = [place for place, word in enumerate(words[:-1]) if word == name]
-    return words[places[0] + 1] if places else None
-
-
-def _configs(words: Sequence[str]) -> dict[str, str]:
-    pairs = [words[place + 1] for place, word in enumerate(words[:-1]) if word == "--config"]
-    return dict(pair.split("=", 1) for pair in pairs)
-
-
-def _entity(words: Sequence[str]) -> str | None:
-    kind, name = _option(words, "--entity-type"), _option(words, "--entity-name")
-    if kind not in _ENTITY or words.count("--entity-type") > 1:
+    if not places:
         return None
-    return f"{kind}/{'<default>' if name is None else name}"
+    value = list(takewhile(lambda word: not word.startswith("--"), words[places[0] + 1 :]))
+    return " ".join(value) or None

@@ -113,6 +113,16 @@ def config_writers(transactions: Iterable[RecordedTransaction]) -> dict[int, Non
     )
 
 
+def producer_id_allocations(transactions: Iterable[RecordedTransaction]) -> list[int]:
+    """Return the brokers for which blocks of producer ids were allocated, in order."""
+    return [
+        json.loads(part.data)["broker"]
+        for transaction in transactions
+        for part in transaction.parts()
+        if part.path == paths.PRODUCER_IDS and part.op == "setData" and isinstance(part.data, str)
+    ]
+
+
 def late_joins(transactions: Iterable[RecordedTransaction], broker: int) -> list[str]:
     """Return the states whose leader added a broker again after its controlled shutdown had removed it."""
     removed: dict[str, None] = {}

@@ -29,6 +29,9 @@ from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.replay import comparison, inputs
 from simzk.kafka.replay import transactions as comparable
 from simzk.kafka.replay.allowed_differences import TABLE
+from simzk.kafka.schemas import config, scram
+from simzk.kafka.tools import reassign_partitions as reassign_tool
+from simzk.kafka.tools.operator import ZOOKEEPER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -158,7 +161,7 @@ class Player:
                 restarts_brokers=False,
             ),
         )
-        self._number = kafka_version(version or run.version).number
+        self._version = kafka_version(version or run.version)
         # The recorder's session exists from the start; it is the first in the log.
         self.cluster.delete_znode("/nothing")
         self.cluster.advance(_WARM_UP_S)
@@ -205,7 +208,7 @@ class Player:
         return PlayedStep(
             step.name,
             step.context,
-            self._number,
+            self._version.number,
             step.before,
             tuple(self._carried.shift(self._log.take())),
             tuple(comparable.recorded(step.transactions)),
@@ -361,8 +364,8 @@ class Player:
                 )
                 if was_requested:
                     cluster.delete_znode(action.path)
-            case _ if action.timed_out and not any(_belongs(entry, action) for entry in step.transactions):
-                return  # the tool asked a paused broker, and gave up before anything was done
+            case _ if action.gave_up and not any(_belongs(entry, action) for entry in step.transactions):
+                return  # the tool gave up before anything was done
             case _:
                 self._request(step, action)
 
@@ -392,7 +395,8 @@ class Player:
                 cluster.delete_topic(action.topic)
             case "reassign":
                 targets = {(topic, partition): ids for topic, partition, ids in action.moves}
-                cluster.reassign(targets, throttle=action.throttle)
+                via = None if reassign_tool.asks_brokers(self._version) else self._served_by(step, action)
+                cluster.reassign(targets, throttle=action.throttle, via=via)
             case "cancel_reassignment":
                 moves = [
                     {"topic": topic, "partition": partition, "replicas": list(ids)}
@@ -401,11 +405,18 @@ class Player:
                 quick = list(inputs.config_writers(step.transactions))
                 cluster.cancel_reassignment({"version": 1, "partitions": moves}, first_brokers=quick)
             case "elect":
-                cluster.elect(action.election, action.partitions)
+                via = self._served_by(step, action)
+                cluster.elect(action.election, action.partitions, via=ZOOKEEPER if via == ZOOKEEPER else None)
             case "alter_config":
-                cluster.alter_config(action.entity, action.changes, via=_writer(step, action))
+                cluster.alter_config(action.entity, _as_recorded(step, action), via=_writer(step, action))
+            case "add_acls":
+                cluster.add_acls(action.entity, action.text, action.entries or (), prefixed=action.prefixed)
+            case "remove_acls":
+                cluster.remove_acls(action.entity, action.text, action.entries, prefixed=action.prefixed)
+            case "add_user":
+                self._add_user(step, action)
             case "produce":
-                cluster.produce(action.topic, action.partition, action.records)
+                self._produce(step, action)
             case _:
                 raise ConfigError(f"the action {action.kind} cannot be replayed")
 
@@ -418,7 +429,30 @@ class Player:
         assignment = dict(enumerate(action.assignment or ()))
         if not assignment:
             assignment = {int(number): tuple(ids) for number, ids in sorted(fields.get("partitions", {}).items())}
-        self.cluster.create_topic(action.topic, assignment=assignment, config=dict(action.config))
+        via = self._served_by(step, action)
+        self.cluster.create_topic(action.topic, assignment=assignment, config=dict(action.config), via=via)
+
+    def _served_by(self, step: RecordedStep, action: Action) -> int | str | None:
+        """Return who wrote for a request first: a broker, or ZOOKEEPER for a tool; None if nothing was written."""
+        for entry in step.transactions:
+            if entry.op != "createSession" and _belongs(entry, action):
+                return ZOOKEEPER if entry.broker is None else entry.broker
+        return None
+
+    def _add_user(self, step: RecordedStep, action: Action) -> None:
+        znode = step.tree.get(paths.config(action.entity))
+        values = config.decode("", (znode.data or "").encode()) if znode is not None else {}
+        value = values.get(action.text)
+        salt = None if value is None else scram.decode(action.entity, action.text, value).salt
+        name = action.entity.partition("/")[2]
+        self.cluster.add_user(name, action.password, mechanism=action.text, salt=salt, via=_writer(step, action))
+
+    def _produce(self, step: RecordedStep, action: Action) -> None:
+        """Produce records. Brokers of 3.0 and later ask the controller for producer ids, in the recorded order."""
+        if self._version.controller.allocates_producer_ids:
+            for broker in inputs.producer_id_allocations(step.transactions):
+                self.cluster.allocate_producer_ids(broker)
+        self.cluster.produce(action.topic, action.partition, action.records)
 
     def _add_partitions(self, step: RecordedStep, action: Action) -> None:
         znodes = [tree.get(paths.topic(action.topic)) for tree in (step.before, step.tree)]
@@ -439,6 +473,16 @@ def _run(work: Callable[[], object]) -> None:
         work()
     except ConfigError:
         return
+
+
+def _as_recorded(step: RecordedStep, action: Action) -> dict[str, str | None]:
+    """Return the changes of a configuration with numbers as the client wrote them, such as 50.0 for 50."""
+    znode = step.tree.get(paths.config(action.entity))
+    written = json.loads(znode.data)["config"] if znode is not None and znode.data else {}
+    return {
+        key: written[key] if value is not None and written.get(key) == f"{value}.0" else value
+        for key, value in action.changes.items()
+    }
 
 
 def _paths(entry: RecordedTransaction) -> set[str]:

@@ -28,6 +28,7 @@ from simzk.kafka.observation import recording
 from simzk.kafka.replay import transactions as recorded_transactions
 from simzk.kafka.replay.actions import Action, ActionRecord, ToolCommand, actions_of_step
 from simzk.kafka.replay.allowed_differences import StepContext
+from simzk.kafka.replay.commands import Evidence, actions_of_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -159,7 +160,11 @@ def load(folder: Path) -> RecordedRun:
         tree, own = trees.tree(step.step), by_step.get(step.step, [])
         where = f"{files['meta']}: step {step.step}"
         acts = step.acts if step.acts is not None or not has_acts else []
-        actions = actions_of_step(where, step.step, acts, step.tools, begins_ms, clock_ms)
+        if acts is None:
+            evidence = Evidence(before, tree, own)
+            actions = actions_of_commands(where, step.step, step.tools, begins_ms, evidence)
+        else:
+            actions = actions_of_step(where, acts, step.tools, begins_ms, clock_ms)
         found.append(RecordedStep(step.step, begins_ms, ends_ms, actions, tuple(own), before, tree))
         before = tree
     registrations = _registrations(entries)

@@ -30,7 +30,7 @@ def test_the_story_has_one_step_of_a_name_and_actions_that_can_be_replayed(relea
     assert len(names) == len(set(names))
     for step in steps:
         records = step.actions(21)
-        actions = actions_of_step(step.name, step.name, records, [], 0, 0.0)
+        actions = actions_of_step(step.name, records, [], 0, 0.0)
         assert len(actions) == len(records)
         assert all(action.broker in {None, *RACKS} for action in actions)
 

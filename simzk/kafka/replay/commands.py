@@ -1,0 +1,257 @@
+"""Actions of a recorded step without `acts`: the name of the step and the commands of Kafka's tools say what was done.
+
+What a command does not say is read from the recording: the file of a reassignment, the znode of a configuration, the
+offsets topic that a consumer makes a broker create.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from simzk.errors import RecordingError
+from simzk.kafka import paths
+from simzk.kafka.replay.actions import Action, option
+from simzk.kafka.replay.allowed_differences import StepContext
+from simzk.kafka.schemas import config
+from simzk.kafka.schemas.acl import AclEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from simzk.kafka.observation.recording import RecordedZnode
+    from simzk.kafka.replay.actions import ToolCommand
+    from simzk.kafka.replay.transactions import RecordedTransaction
+
+_BROKER_STEPS = {
+    "boot": "start",
+    "restart": "start",
+    "start": "start",
+    "stop": "pause",
+    "pause": "pause",
+    "continue": "resume",
+    "resume": "resume",
+    "kill9": "kill",
+    "kill": "kill",
+    "sigterm": "shutdown",
+}
+_BROKER_STEP = re.compile(rf"(?:[a-z]\w*-)?({'|'.join(_BROKER_STEPS)})\b[\w-]*?-(?:broker)?(\d+)")
+_EMPTY_STEP = re.compile(r".*\bempty\b.*")
+_OFFSETS_TOPIC = "__consumer_offsets"
+_SCRAM = re.compile(r"(SCRAM-SHA-\d+)=\[(?:iterations=(\d+),)?password=(.*)\]")
+_ADMIN_API = re.compile(r"\S+ Admin\.alterPartitionReassignments\b.*")
+_RESOURCES = ("topic", "group", "cluster", "transactional-id", "delegation-token", "user-principal")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a recording shows of a step.
+
+    Attributes:
+        before, tree: the znodes before and after the step.
+        transactions: its transactions.
+    """
+
+    before: Mapping[str, RecordedZnode]
+    tree: Mapping[str, RecordedZnode]
+    transactions: Sequence[RecordedTransaction]
+
+
+def step_context(name: str) -> StepContext:
+    """Return the context of a step with a name that says what was done to a broker."""
+    found = _BROKER_STEP.match(name)
+    return StepContext(name, frozenset() if found is None else frozenset((_BROKER_STEPS[found[1]],)))
+
+
+def actions_of_commands(
+    where: str, name: str, tools: Sequence[ToolCommand], begins_ms: int, evidence: Evidence
+) -> tuple[Action, ...]:
+    """Return the actions that the name of a step and the commands of Kafka's tools say.
+
+    Args:
+        where: file and step, for errors.
+        name: the name of the step.
+        tools: commands of Kafka's tools that the recorder ran.
+        begins_ms: when the step began, in ms since the first transaction.
+        evidence: what the recording shows of the step.
+
+    Raises:
+        RecordingError: neither name nor commands say what was done.
+    """
+    found = _BROKER_STEP.fullmatch(name)
+    if found is not None:
+        return (Action(_BROKER_STEPS[found[1]], begins_ms, broker=int(found[2])),)
+    if not tools and _EMPTY_STEP.fullmatch(name) is None:
+        raise RecordingError(
+            "no action says what was done",
+            where=where,
+            right="acts, a name such as boot-broker1, or commands of Kafka's tools",
+        )
+    found_actions = ((tool, _of_command(where, tool.cmd, evidence)) for tool in tools)
+    return tuple(
+        replace(action, at_ms=begins_ms, gave_up=tool.gave_up) for tool, action in found_actions if action is not None
+    )
+
+
+def _of_command(where: str, command: str, evidence: Evidence) -> Action | None:
+    """Return the action of one command of Kafka's tools; None if it changes nothing in ZooKeeper."""
+    if _ADMIN_API.fullmatch(command):
+        return _reassignment(["--execute"], evidence)
+    words = shlex.split(command)
+    tool = words[0].rpartition(".")[2]
+    parse = _TOOLS.get(tool)
+    is_old_consumer = tool == "ConsoleConsumer" and option(words, "--bootstrap-server") is None
+    action = None if parse is None or is_old_consumer else parse(words, evidence)
+    if action is None and (is_old_consumer or tool not in _READERS):
+        raise _unknown(where, command)
+    return action
+
+
+def _unknown(where: str, command: str) -> RecordingError:
+    return RecordingError(
+        f"the command {command} is not enough to know what was done", where=where, right="acts in meta.json"
+    )
+
+
+def _topic(words: Sequence[str], evidence: Evidence) -> Action | None:
+    name = option(words, "--topic") or ""
+    given = _configs(words, "--config")
+    if "--create" in words or words[0].endswith("CreateTopicCommand"):
+        listed = option(words, "--replica-assignment") or option(words, "--replica-assignment-list")
+        assignment = None if listed is None else tuple(tuple(map(int, ids.split(":"))) for ids in listed.split(","))
+        return Action("create_topic", 0, topic=name, assignment=assignment, config=given)
+    if "--delete" in words or words[0].endswith("DeleteTopicCommand"):
+        return Action("delete_topic", 0, topic=name)
+    if words[0].endswith("AddPartitionsCommand"):
+        total = len(json.loads(evidence.tree[paths.topic(name)].data or "{}")["partitions"])
+        return Action("add_partitions", 0, topic=name, total=total)
+    if (total_text := option(words, "--partitions")) is not None:
+        return Action("add_partitions", 0, topic=name, total=int(total_text))
+    removed = dict.fromkeys(words[place + 1] for place, word in enumerate(words[:-1]) if word == "--delete-config")
+    changes: dict[str, str | None] = {**given, **removed}
+    return Action("alter_config", 0, entity=f"topics/{name}", changes=changes) if changes else None
+
+
+def _configs(words: Sequence[str], name: str) -> dict[str, str]:
+    pairs = [words[place + 1] for place, word in enumerate(words[:-1]) if word == name]
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def _configuration(words: Sequence[str], evidence: Evidence) -> Action | None:
+    added = option(words, "--add-config") or ""
+    credential = _SCRAM.fullmatch(added)
+    if credential is not None:
+        user = option(words, "--entity-name") or ""
+        return Action("add_user", 0, entity=f"users/{user}", text=credential[1], password=credential[3])
+    changes: dict[str, str | None] = dict.fromkeys((option(words, "--delete-config") or "").split(","))
+    changes |= dict(pair.split("=", 1) for pair in added.split(",") if pair)
+    changes.pop("", None)
+    entity = _entity(words, evidence)
+    return None if entity is None else Action("alter_config", 0, entity=entity, changes=changes)
+
+
+def _entity(words: Sequence[str], evidence: Evidence) -> str | None:
+    """Return the path of an entity below /config: names of clients and users are quoted since 1.0."""
+    parts: list[tuple[str, str]] = []
+    for place, word in enumerate(words):
+        if word == "--entity-type":
+            parts.append((words[place + 1], "<default>"))
+        elif word == "--entity-name" and parts:
+            parts[-1] = (parts[-1][0], option(words[place:], "--entity-name") or "")
+    if not parts:
+        return None
+    plain = "/".join(f"{kind}/{name}" for kind, name in parts)
+    quoted = "/".join(f"{kind}/{name if name == '<default>' else config.sanitize(name)}" for kind, name in parts)
+    return plain if paths.config(plain) in evidence.tree else quoted
+
+
+def _reassignment(words: Sequence[str], evidence: Evidence) -> Action | None:
+    if "--execute" not in words:
+        return None
+    throttle = option(words, "--throttle")
+    moves = tuple(_requested_moves(evidence))
+    return Action("reassign", 0, moves=moves, throttle=None if throttle is None else int(throttle)) if moves else None
+
+
+def _requested_moves(evidence: Evidence) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+    """Yield the moves that the recording shows: in the znode of the tool, or in the topics' znodes."""
+    for transaction in evidence.transactions:
+        if transaction.path == paths.REASSIGN_PARTITIONS and isinstance(transaction.data, str):
+            for move in json.loads(transaction.data)["partitions"]:
+                yield move["topic"], move["partition"], tuple(move["replicas"])
+            return
+    found = set()
+    for transaction in evidence.transactions:
+        for part in transaction.parts():
+            parent, _, topic = part.path.rpartition("/")
+            if parent != paths.TOPICS or part.op != "setData" or not isinstance(part.data, str):
+                continue
+            fields = json.loads(part.data)
+            for number in {**fields.get("adding_replicas", {}), **fields.get("removing_replicas", {})}:
+                if (topic, number) not in found:
+                    found.add((topic, number))
+                    removed = fields.get("removing_replicas", {}).get(number, [])
+                    replicas = (broker for broker in fields["partitions"][number] if broker not in removed)
+                    yield topic, int(number), tuple(replicas)
+
+
+def _election(words: Sequence[str], _evidence: Evidence) -> Action | None:
+    if words[0].endswith("PreferredReplicaLeaderElectionCommand"):
+        return Action("elect", 0)
+    kind = option(words, "--election-type") or "preferred"
+    return Action("elect", 0, election=kind) if "--all-topic-partitions" in words else None
+
+
+def _acls(words: Sequence[str], _evidence: Evidence) -> Action | None:
+    kinds = [kind for kind in _RESOURCES if option(words, f"--{kind}") is not None]
+    if len(kinds) != 1:
+        return None
+    entries = tuple(
+        AclEntry(principal, option(words, "--operation") or "All", permission, option(words, host) or "*")
+        for permission, who, host in (
+            ("Allow", "--allow-principal", "--allow-host"),
+            ("Deny", "--deny-principal", "--deny-host"),
+        )
+        if (principal := option(words, who)) is not None
+    )
+    return Action(
+        "add_acls" if "--add" in words else "remove_acls",
+        0,
+        entity=kinds[0],
+        text=option(words, f"--{kinds[0]}") or "",
+        entries=entries or None,
+        prefixed=option(words, "--resource-pattern-type") == "prefixed",
+    )
+
+
+def _producer(words: Sequence[str], _evidence: Evidence) -> Action | None:
+    return Action("produce", 0, topic=option(words, "--topic") or "")
+
+
+def _consumer(_words: Sequence[str], evidence: Evidence) -> Action | None:
+    """Return the creation of the offsets topic, which a broker creates for the first group."""
+    path = paths.topic(_OFFSETS_TOPIC)
+    if path not in evidence.tree or path in evidence.before:
+        return None
+    configured = json.loads(evidence.tree[paths.config(f"topics/{_OFFSETS_TOPIC}")].data or "{}")["config"]
+    return Action("create_topic", 0, topic=_OFFSETS_TOPIC, config=configured)
+
+
+_READERS = ("ConsoleConsumer",)
+"""Tools that change nothing in ZooKeeper, or only let a broker do so."""
+_TOOLS: dict[str, Callable[[Sequence[str], Evidence], Action | None]] = {
+    "TopicCommand": _topic,
+    "CreateTopicCommand": _topic,
+    "DeleteTopicCommand": _topic,
+    "AddPartitionsCommand": _topic,
+    "ConfigCommand": _configuration,
+    "ReassignPartitionsCommand": _reassignment,
+    "PreferredReplicaLeaderElectionCommand": _election,
+    "LeaderElectionCommand": _election,
+    "AclCommand": _acls,
+    "ConsoleProducer": _producer,
+    "ConsoleConsumer": _consumer,
+}
