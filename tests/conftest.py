@@ -101,6 +101,7 @@ SLOW = (
     "tests/testing/test_factories.py::test_an_address",
     "tests/testing/test_factories.py::test_the_same_tests",
     "tests/testing/test_factories.py::test_workers",
+    "tests/report/test_browser",
 )
 SLOW_BUT_FOR_SOME_RELEASES = (
     "tests/kafka/test_imported_cluster",

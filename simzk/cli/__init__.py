@@ -131,7 +131,6 @@ EXTRAS = {
     "pyarrow": "layout",
     "pyspark": "spark",
     "pandas": "spark",
-    "plotly": "report",
 }
 """Extra of simzk that installs each optional package."""
 

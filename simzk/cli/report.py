@@ -13,7 +13,6 @@ from simzk.cli.risk import probability
 from simzk.cli.sweep import brokers_text
 from simzk.pipeline.saved import find_saved
 from simzk.pipeline.timelines.bins import BINS, STATES, bins_of
-from simzk.report.charts import to_date
 from simzk.report.pages import (
     OFFLINE,
     OK,
@@ -25,6 +24,7 @@ from simzk.report.pages import (
     TimelinesTables,
     results_page,
 )
+from simzk.report.svg import to_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -179,8 +179,10 @@ def _intervals(saved: Saved, name: str, bins: Bins) -> list[tuple[int, float, fl
 
 def _controllers(saved: Saved, bins: Bins) -> Columns:
     ruled = _intervals(saved, "controllers", bins)
-    spans = [("controller", start, end, f"broker {broker}", f"broker {broker}") for broker, start, end in ruled]
-    return _columns(SPAN, spans)
+    spans = [
+        ("controller", start, end, f"broker {broker}", f"broker {broker}", str(broker)) for broker, start, end in ruled
+    ]
+    return _columns((*SPAN, "text"), spans)
 
 
 def _brokers(saved: Saved, bins: Bins) -> tuple[Columns, int]:

@@ -21,7 +21,7 @@ from simzk.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simzk.report.pages import Comparison
+    from simzk.report.run_page import Comparison
     from simzk.scenarios.report_text import Line
     from simzk.scenarios.results import Result
     from simzk.scenarios.swarm import Run
@@ -73,7 +73,9 @@ def run(
 
         paths = [find_scenario(file) for file in files]
         played = _play(Runs(paths, seed, seeds, versions[0], jobs, master, documented), versions, out)
-    write_json(json_out, {"runs": [result.document for result in played.results]})
+    logged = [result.znodes for result in played.results if result.znodes is not None]  # of a single run
+    document = {"runs": [result.document for result in played.results]}
+    write_json(json_out, {**document, "znodes": logged[0]} if logged else document)
     if html_out is not None:
         write_text(html_out, _page(played.results, played.comparisons))
     if len(played.results) < played.planned:
@@ -107,11 +109,11 @@ def _play(runs: Runs, versions: list[str], out: Path | None) -> Played:
             raise ConfigError("several versions are compared for one seed", where="--kafka-version", right=right)
         return _play_side_by_side(runs.files, runs.seed, versions)
     if len(runs.files) == 1 and not many:
-        return Played([_play_one(runs.files[0], runs.seed, versions[0])], 1, [])
+        return Played([_play_one(runs.files[0], runs.seed, versions[0], logs_znodes=runs.documented)], 1, [])
     return _play_many(runs, out)
 
 
-def _play_one(file: str, seed: int | None, version: str) -> Result:
+def _play_one(file: str, seed: int | None, version: str, *, logs_znodes: bool) -> Result:
     """Play one run, and print its heading with the plan of its faults before it."""
     from simzk.scenarios import report_text
     from simzk.scenarios.player import Play
@@ -119,7 +121,7 @@ def _play_one(file: str, seed: int | None, version: str) -> Result:
     from simzk.scenarios.results import result_of
 
     scenario = read_scenario(file)
-    play = Play(scenario, seed=scenario.seed if seed is None else seed, version=version)
+    play = Play(scenario, seed=scenario.seed if seed is None else seed, version=version, logs_znodes=logs_znodes)
     with closing(play):
         show(report_text.heading(play))
         with Progress() as progress:
@@ -277,10 +279,10 @@ def _summary(files: list[str], results: list[Result]) -> list[Line]:
 
 
 def _page(results: list[Result], comparisons: list[Comparison]) -> str:
-    from simzk.report.pages import runs_page
+    from simzk.report.run_page import runs_page
     from simzk.scenarios.run_tables import tables_of
 
-    tables = [tables_of(result.document) for result in results if result.document is not None]
+    tables = [tables_of(result.document, result.znodes) for result in results if result.document is not None]
     if comparisons:
         tables = [
             replace(run, title=f"{run.title}, Kafka {result.version}")

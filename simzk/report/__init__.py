@@ -5,5 +5,5 @@ Rules of this package:
     returns them); this package does not depend on clusters, files or clocks;
   - equal tables give equal bytes;
   - table cells are text, and are escaped where they are written;
-  - plots are plotly's, with its script in the page once.
+  - charts are SVG; style and script are page.css and page.js, without other libraries.
 """

@@ -1,134 +1,343 @@
-"""Charts of a page: heat maps of states over time, bars and areas.
+"""Charts of a page: states over time, bars, and areas, as SVG.
 
-A table of spans has the columns `row`, `from_s`, `until_s` (of virtual time, or since 1970), `state` (what decides the
-colour) and `label` (the text shown for the span under the pointer). Spans of one row do not overlap; where a
-row has none, there is nothing.
+Rules of this module:
+  - a chart is rows: a name, and beside it an SVG as wide as the page permits;
+  - a state or series has a style, a class of page.css with one colour and one meaning on the whole page (`STYLES`);
+  - a bad state is visible however short it was.
 
-Bars and areas: numbers beside each other, and numbers over time; plotly's, to be shown in a page with its script.
+A table of spans has the columns `row`, `from_s`, `until_s` (of virtual time, or since 1970), `state`, `label` (the text
+shown for the span under the pointer) and optionally `text` (the short text in it). Spans of one row do not overlap;
+where a row has none, there is nothing.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from html import escape
+from itertools import pairwise
+from math import log10
+from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.report.svg import (
+    number,
+    percent,
+    rect,
+    scale_top,
+    seconds,
+    stretched,
+    text,
+    ticks,
+    to_date,
+)
 from simzk.report.table import length
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from simzk.report.table import Columns
 
-PALETTE = ("#4c78a8", "#72b7b2", "#54a24b", "#b279a2", "#eeca3b", "#9d755d", "#f58518", "#79706e", "#ff9da6", "#d67195")
-"""Colours for states without a colour of their own, in turn."""
+STYLES = ("ok", "lead", "other", "warn", "low", "bad", "dead", "stuck", "act", "fault", "after", "most")
+"""Classes of page.css with a colour."""
 
-ROW_PX, AROUND_PX, LEGEND_PX = 22, 110, 60
-
-
-def to_date(at_s: float) -> str:
-    """Return seconds since 1970 as a date for plotly.
-
-    >>> to_date(1.5)
-    '1970-01-01 00:00:01.500'
-    """
-    return datetime.fromtimestamp(at_s, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
+STRIP_PX, NARROW_PX, GAP_PX, MARK_PX = 16, 8, 3, 20
+CHARACTER_SHARE = 0.011
+"""Width of a character in a bar, as a share of a chart of about 700 px."""
+ROOM_MIN = 12
+"""Minimum number of characters of a mark's label that is cut."""
+TITLED_BYTES = 125_000
 
 
-def to_html(spans: Columns, *, name: str, colours: Mapping[str, str], dated: bool = False) -> str:
-    """Return spans as a heat map, for a page with plotly's script.
+class Span(NamedTuple):
+    """A state of a row from `begin` to `end`, with its style, label and short text."""
+
+    begin: float
+    end: float
+    state: str
+    label: str
+    text: str = ""
+
+
+class Strip(NamedTuple):
+    """States of one kind beside each other.
 
     Args:
-        spans: the table.
-        name: of the plot, unique in its page.
-        colours: of states; others take the next of `PALETTE`, in the order in which they come.
-        dated: whether the times are since 1970.
+        spans: the states, in order.
+        styles: style by state.
+        narrow: whether it is half as high, without text in it.
     """
-    from plotly import graph_objects
 
+    spans: Sequence[Span]
+    styles: Mapping[str, str]
+    narrow: bool = False
+
+    @property
+    def height(self) -> int:
+        """Its height in pixels."""
+        return NARROW_PX if self.narrow else STRIP_PX
+
+
+class Mark(NamedTuple):
+    """An instant with a style and a label; marks of one row are drawn as signs."""
+
+    at_s: float
+    style: str
+    label: str
+
+
+class Row(NamedTuple):
+    """A row of a timeline.
+
+    Args:
+        name: its name.
+        strips: one or more strips, below each other.
+        marks: instants; instead of strips.
+        topic: the topic that the row belongs to; empty for none.
+        broker: the broker that the row belongs to; empty for none.
+    """
+
+    name: str
+    strips: Sequence[Strip] = ()
+    marks: Sequence[Mark] = ()
+    topic: str = ""
+    broker: str = ""
+
+
+class Group(NamedTuple):
+    """Rows under a heading."""
+
+    title: str
+    rows: Sequence[Row]
+    note: str = ""
+
+
+def spans_by_row(spans: Columns) -> dict[str, list[Span]]:
+    """Return the spans of a table by row, in the order of the rows' first spans."""
+    found: dict[str, list[Span]] = {}
     if not length(spans):
-        return ""
-    rows = list(dict.fromkeys(map(str, spans["row"])))
-    states = _colours([str(state) for state in spans["state"]], colours)
-    edges = sorted({float(str(at)) for column in ("from_s", "until_s") for at in spans[column]})
-    z, labels = _bricks(spans, rows, list(states), edges, to_date if dated else _virtual)
-    count = len(states)
-    # One step a state, from edge to edge, so that no two colours mix.
-    scale = [(edge / count, colour) for at, colour in enumerate(states.values()) for edge in (at, at + 1)]
-    heatmap = graph_objects.Heatmap(
-        x=[to_date(edge) for edge in edges] if dated else edges,
-        y=rows,
-        z=z,
-        text=labels,
-        hovertemplate="%{y}<br>%{text}<extra></extra>",
-        hoverongaps=False,
-        colorscale=scale,
-        zmin=-0.5,
-        zmax=count - 0.5,
-        colorbar={
-            "tickvals": list(range(count)),
-            "ticktext": list(states),
-            "lenmode": "pixels",
-            "len": 60 + 22 * count,
-        },
-        ygap=2,
-    )
-    figure = graph_objects.Figure(heatmap)
-    figure.update_layout(
-        height=AROUND_PX + max(ROW_PX * len(rows), LEGEND_PX + ROW_PX * count),
-        margin={"l": 10, "r": 10, "t": 10, "b": 40},
-        xaxis_title="time, UTC" if dated else "virtual time, s",
-        yaxis={"type": "category", "autorange": "reversed", "automargin": True},
-        template="none",
-    )
-    return _html(figure, name)
-
-
-def _colours(states: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    found = dict.fromkeys(states)
-    free = [state for state in found if state not in given]
-    own = {state: PALETTE[at % len(PALETTE)] for at, state in enumerate(sorted(free))}
-    return {state: given.get(state) or own[state] for state in sorted(found)}
-
-
-def _virtual(at_s: float) -> str:
-    return f"{at_s:.3f} s"
-
-
-def _bricks(
-    spans: Columns, rows: list[str], states: list[str], edges: list[float], instant: Callable[[float], str]
-) -> tuple[list[list[int | None]], list[list[str]]]:
-    """Return the number of the state and its text, by row and by interval between two edges."""
-    wide = max(len(edges) - 1, 0)
-    z: list[list[int | None]] = [[None] * wide for _ in rows]
-    labels = [[""] * wide for _ in rows]
-    at_row = {row: at for at, row in enumerate(rows)}
-    at_state = {state: at for at, state in enumerate(states)}
+        return found
+    texts = spans.get("text", [""] * length(spans))
     columns = (spans[name] for name in ("row", "from_s", "until_s", "state", "label"))
-    for row, from_s, until_s, state, said in zip(*columns, strict=True):
-        begin, end = float(str(from_s)), float(str(until_s))
-        first, last = bisect_left(edges, begin), bisect_left(edges, end)
-        when = f"{instant(begin)} to {instant(end)}: {said}"
-        for at in range(first, last):
-            z[at_row[str(row)]][at] = at_state[str(state)]
-            labels[at_row[str(row)]][at] = when
-    return z, labels
+    for row, begin, end, state, label, shown in zip(*columns, texts, strict=True):
+        span = Span(float(str(begin)), float(str(end)), str(state), str(label), str(shown))
+        found.setdefault(str(row), []).append(span)
+    return found
 
 
-BAR_PX, UPRIGHT_PX = 24, 340
+class Timeline(NamedTuple):
+    """States over time, all rows on one time axis.
 
+    Args:
+        name: unique in its page.
+        title: what it shows, for screen readers.
+        groups: rows under headings.
+        begin, end: the ends of the axis.
+        legend: styles with their meanings.
+        lines: instants that are lines through all rows.
+        dated: whether the times are since 1970.
+        titled_bytes: maximum size of rows whose spans show a text under the pointer; in larger ones, equal states are
+            one path.
+    """
+
+    name: str
+    title: str
+    groups: Sequence[Group]
+    begin: float
+    end: float
+    legend: Sequence[tuple[str, str]]
+    lines: Sequence[Mark] = ()
+    dated: bool = False
+    titled_bytes: int = TITLED_BYTES
+
+    def to_html(self) -> str:
+        """Return the HTML; empty without rows."""
+        rows = [row for group in self.groups for row in group.rows]
+        if not rows or self.end <= self.begin:
+            return ""
+        parts = self._rows(titled=True)
+        if sum(map(len, parts)) > self.titled_bytes:
+            parts = self._rows(titled=False)
+        scale = f'data-begin="{self.begin:.6f}" data-end="{self.end:.6f}"'
+        return _figure(self.name, self.title, [self._axis(), self._lines(), *parts], self.legend, f" {scale}")
+
+    def _rows(self, *, titled: bool) -> list[str]:
+        """Return all rows; with or without a text for each span under the pointer."""
+        parts = []
+        for group in self.groups:
+            if group.rows:
+                note = f" <small>{escape(group.note)}</small>" if group.note else ""
+                parts.append(f'<h4 class="group">{escape(group.title)}{note}</h4>')
+                parts += [self._row(row, titled=titled) for row in group.rows]
+        return parts
+
+    def _at(self, at: float) -> float:
+        return min(max((at - self.begin) / (self.end - self.begin), 0.0), 1.0)
+
+    def _instant(self, at: float) -> str:
+        return to_date(at) if self.dated else f"{seconds(at)} s"
+
+    def _axis(self) -> str:
+        found = ticks(self.begin, self.end, dated=self.dated)
+        labels = []
+        for place, (at, label) in enumerate(found):
+            share = self._at(at)
+            anchor = "start" if share < 0.02 else "end" if share > 0.97 else "middle"
+            labels.append(text(label, share, 12, "odd" if place % 2 else "", anchor))
+            labels.append(f'<line class="tick" x1="{percent(share)}" x2="{percent(share)}" y1="15" y2="20"/>')
+        what = "time, UTC" if self.dated else "time, s"
+        return _lane(what, "".join(labels), 20, "axis", hidden=True)
+
+    def _lines(self) -> str:
+        drawn = "".join(
+            f'<line class="{line.style}" x1="{percent(self._at(line.at_s))}" x2="{percent(self._at(line.at_s))}"'
+            ' y1="0" y2="100%"/>'
+            for line in self.lines
+        )
+        return f'<svg class="lines" aria-hidden="true">{drawn}</svg>'
+
+    def _row(self, row: Row, *, titled: bool) -> str:
+        about = ""
+        if row.topic:
+            about += f' data-topic="{escape(row.topic)}"'
+        if row.broker:
+            about += f' data-broker="{escape(row.broker)}"'
+        if not row.strips:
+            said = f"{row.name}: {len(row.marks)}"
+            drawn = [*map(self._mark, row.marks), *self._texts(row.marks)]
+            return _lane(row.name, "".join(drawn), MARK_PX, "marks", said=said, about=about)
+        drawn, y = [], 0
+        for strip in row.strips:
+            drawn.append(self._strip(strip, y) if titled else self._paths(strip, y))
+            y += strip.height + GAP_PX
+        said = f"{row.name}: " + "; ".join(self._summary(strip) for strip in row.strips)
+        return _lane(row.name, "".join(drawn), y - GAP_PX, said=said, about=about)
+
+    def _mark(self, mark: Mark) -> str:
+        x, label = percent(self._at(mark.at_s)), f"{self._instant(mark.at_s)}: {mark.label}"
+        shape = _SIGNS[mark.style]
+        return f'<svg class="sign {mark.style}" x="{x}"><title>{escape(label, quote=False)}</title>{shape}</svg>'
+
+    def _texts(self, marks: Sequence[Mark]) -> Iterator[str]:
+        """Yield the labels of the marks at each instant, on the side with more room, as far as there is room."""
+        by_place: dict[float, list[Mark]] = {}
+        for mark in marks:
+            by_place.setdefault(self._at(mark.at_s), []).append(mark)
+        begin = 0.0
+        for at, until in pairwise([*sorted(by_place), 1.0]):
+            label = "; ".join(mark.label for mark in by_place[at])
+            before, after = (int((room - 0.02) / CHARACTER_SHARE) for room in (at - begin, until - at))
+            style = f"said {by_place[at][0].style}"
+            if after >= min(len(label), ROOM_MIN):
+                yield text(_cut(label, after), at + 0.009, 14, style)
+                begin = at + CHARACTER_SHARE * min(len(label), after)
+            elif before >= min(len(label), ROOM_MIN):
+                yield text(_cut(label, before), at - 0.009, 14, style, "end")
+                begin = at
+            else:
+                begin = at
+
+    def _summary(self, strip: Strip) -> str:
+        """Return the share of time in each state, the bad ones first."""
+        lasted: dict[str, float] = {}
+        for span in strip.spans:
+            lasted[span.state] = lasted.get(span.state, 0.0) + span.end - span.begin
+        order = sorted(lasted, key=lambda state: (strip.styles[state] not in _ALWAYS_VISIBLE, -lasted[state]))
+        return ", ".join(f"{state} {lasted[state] / (self.end - self.begin):.0%}" for state in order) or "none"
+
+    def _strip(self, strip: Strip, y: int) -> str:
+        drawn = []
+        for span in strip.spans:
+            begin, end = self._at(span.begin), self._at(span.end)
+            label = f"{self._instant(span.begin)} to {self._instant(span.end)}: {span.label}"
+            drawn.append(rect(strip.styles[span.state], begin, end - begin, strip.height, label, y))
+            if not strip.narrow and span.text and end - begin > CHARACTER_SHARE * (len(span.text) + 1):
+                drawn.append(text(span.text, begin + 0.004, y + 12, "on"))
+        return "".join(drawn)
+
+    def _paths(self, strip: Strip, y: int) -> str:
+        """Return one path per style; neighbours of one style are one rectangle."""
+        boxes: dict[str, list[tuple[int, int]]] = {}
+        for span in strip.spans:
+            begin, end = round(10000 * self._at(span.begin)), round(10000 * self._at(span.end))
+            of_style = boxes.setdefault(strip.styles[span.state], [])
+            if of_style and of_style[-1][1] >= begin:
+                of_style[-1] = (of_style[-1][0], max(end, of_style[-1][1]))
+            elif end > begin or strip.styles[span.state] in _ALWAYS_VISIBLE:
+                of_style.append((begin, max(end, begin + 5)))
+        height = strip.height
+        order = sorted(boxes, key=lambda style: (style in _ALWAYS_VISIBLE, style))  # the bad ones above the others
+        paths = (
+            f'<path class="{style}" d="{"".join(f"M{a} 0h{b - a}v{height}h{a - b}z" for a, b in boxes[style])}"/>'
+            for style in order
+        )
+        return stretched("".join(paths), height, y)
+
+
+def _cut(label: str, room: int) -> str:
+    return label if len(label) <= room else f"{label[: max(room - 1, 1)]}…"
+
+
+_ALWAYS_VISIBLE = ("bad", "dead")
+_SIGNS = {
+    "act": '<path d="M0 1l5 8h-10z"/><path class="stem" d="M0 9v11"/>',
+    "fault": '<path d="M-1 1h4l-2 6h3l-6 11 2-8h-3z"/>',
+    "ok": '<circle cy="9" r="4"/>',
+    "bad": '<path class="cross" d="M-5 4l10 10m0-10l-10 10"/>',
+}
+"""Shape of a mark by its style, around x = 0; shapes differ too, so that no information is in the colours alone."""
+
+
+def _lane(
+    name: str, drawn: str, height: int, kind: str = "", said: str = "", about: str = "", *, hidden: bool = False
+) -> str:
+    """Return a row of a chart: its name and its SVG."""
+    role = ' aria-hidden="true"' if hidden else f' role="img" aria-label="{escape(said)}"'
+    classes = f"lane {kind}".rstrip()
+    return (
+        f'<div class="{classes}"{about}><span class="name" title="{escape(name)}">{escape(name)}</span>'
+        f'<svg height="{height}"{role}>{drawn}</svg></div>'
+    )
+
+
+def _figure(
+    name: str, title: str, parts: Iterable[str], legend: Sequence[tuple[str, str]], attributes: str = ""
+) -> str:
+    keys = "".join(
+        f'<li><svg class="key" width="14" height="14" aria-hidden="true">{_key(style)}</svg>{escape(means)}</li>'
+        for style, means in legend
+    )
+    caption = f'<figcaption><ul class="legend">{keys}</ul></figcaption>' if keys else ""
+    return (
+        f'<figure class="chart" id="{name}"{attributes}>{caption}'
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(title)}"><div class="wide">'
+        f"{''.join(parts)}</div></div></figure>"
+    )
+
+
+def _key(style: str) -> str:
+    sign, _, kind = style.partition(" ")
+    if sign == "sign":
+        return f'<g class="sign {kind}" transform="translate(7 -2)">{_SIGNS[kind]}</g>'
+    return f'<rect class="{style}" y="1" width="14" height="12"/>'
+
+
+LABEL_SHARE = 0.86
+"""Share of the width that the longest bar has; its number is beside it."""
+COLUMNS_PX = 160
 MOST_UPRIGHT = 60
 """Maximum number of rows shown as vertical bars; more are lines."""
 
 
+LINE_POINTS_MAX = 1000
+"""Maximum number of points of a line; of more rows, each point is the maximum of several."""
+
+
 class Bars(NamedTuple):
-    """Bar chart: one bar or several side by side for each row of a table.
+    """Bar chart: one bar or several for each row of a table.
 
     Args:
         columns: the table.
-        name: of the plot, unique in its page.
+        name: unique in its page.
         label: the column that says what each row is.
-        series: columns of numbers, in order, with their colours; `X_low` and `X_high` beside `X` are its interval.
+        series: columns of numbers, in order, with their styles; `X_low` and `X_high` beside `X` are its interval.
         axis: what the numbers are, with their unit.
         upright: whether the bars stand, which many rows fit in; else they lie, and labels can be long.
         log: whether the axis is logarithmic; what is not above zero has no bar then.
@@ -146,72 +355,96 @@ class Bars(NamedTuple):
 
     def to_html(self) -> str:
         """Return the HTML; empty for a table without rows."""
-        from plotly import graph_objects
-
-        rows = length(self.columns)
-        if not rows:
+        if not length(self.columns):
             return ""
+        values = {name: _floats(self.columns[name]) for name in self.series}
         labels = [str(label) for label in self.columns[self.label]]
-        as_lines = self.upright and rows > MOST_UPRIGHT
-        draw = self._line if as_lines else self._bar
-        figure = graph_objects.Figure([draw(graph_objects, name, labels) for name in self.series])
-        numbers: dict[str, Any] = {
-            "title": self.axis,
-            "type": "log" if self.log else "linear",
-            "rangemode": "normal" if as_lines else "tozero",
-        }
-        if self.log:
-            numbers |= {"exponentformat": "power", "dtick": 1}
-        names: dict[str, Any] = {"type": "category", "automargin": True}
-        if self.upright:
-            names |= {"title": self.label, "nticks": 30}
+        legend = [(style, name) for name, style in self.series.items()]
+        title = f"{self.axis} by {self.label}"
+        parts = self._upright(labels, values) if self.upright else self._lying(labels, values)
+        return _figure(self.name, title, parts, legend)
+
+    def _totals(self, values: Mapping[str, list[float]]) -> list[float]:
+        rows = zip(*values.values(), strict=True)
+        return [sum(row) if self.stacked else max(row) for row in rows]
+
+    def _lying(self, labels: Sequence[str], values: Mapping[str, list[float]]) -> list[str]:
+        scale = self._scale(values)
+        parts = []
+        for at, label in enumerate(labels):
+            drawn, y, x = [], 0, 0.0
+            for name, style in self.series.items():
+                value = values[name][at]
+                width = scale(value)
+                drawn.append(rect(style, x, width, 12, f"{label}: {number(value)} {name}", y))
+                if self.stacked:
+                    x += width
+                    continue
+                drawn.append(self._interval(name, at, y, scale))
+                end = max(width, scale(self._high(name, at, value)))
+                drawn.append(text(number(value), end + 0.008, y + 10))
+                y += 15
+            said = ", ".join(f"{number(values[name][at])} {name}" for name in self.series)
+            if self.stacked:
+                drawn.append(
+                    text(" + ".join(number(values[n][at]) for n in self.series if values[n][at]), x + 0.008, 10)
+                )
+            parts.append(_lane(label, "".join(drawn), max(y - 3, 12), "bar", said=f"{label}: {said}"))
+        return parts
+
+    def _high(self, name: str, at: int, value: float) -> float:
+        return float(str(self.columns[f"{name}_high"][at])) if f"{name}_high" in self.columns else value
+
+    def _scale(self, values: Mapping[str, list[float]]) -> Callable[[float], float]:
+        """Return the function from a number to the length of its bar."""
+        found = [value for name in self.series for value in values[name]]
+        for name in self.series:
+            found += _floats([*self.columns.get(f"{name}_low", ()), *self.columns.get(f"{name}_high", ())])
+        if not self.log:
+            most = max([*self._totals(values), *found], default=0.0) or 1.0
+            return lambda value: LABEL_SHARE * value / most
+        above = [value for value in found if value > 0]
+        least, most = min(above, default=1.0) / 10, max(above, default=1.0)
+        return lambda value: LABEL_SHARE * log10(value / least) / log10(most / least) if value > least else 0.0
+
+    def _interval(self, name: str, at: int, y: int, scale: Callable[[float], float]) -> str:
+        if f"{name}_low" not in self.columns:
+            return ""
+        low, high = (scale(float(str(self.columns[f"{name}_{end}"][at]))) for end in ("low", "high"))
+        return f'<line class="interval" x1="{percent(low)}" x2="{percent(high)}" y1="{y + 6}" y2="{y + 6}"/>' * (
+            high > low
+        )
+
+    def _upright(self, labels: Sequence[str], values: Mapping[str, list[float]]) -> list[str]:
+        top, count = scale_top(max(self._totals(values))), len(labels)
+        drawn = [_grid(top)]
+        each = -(-count // LINE_POINTS_MAX)
+        if count > MOST_UPRIGHT:
+            for name, style in self.series.items():
+                greatest = [max(values[name][at : at + each]) for at in range(0, count, each)]
+                drawn.append(stretched(_step_line(greatest, top, style), COLUMNS_PX))
         else:
-            names["autorange"] = "reversed"
-        lying_px = AROUND_PX + BAR_PX * rows * (1 if self.stacked else len(self.series))
-        figure.update_layout(
-            height=UPRIGHT_PX if self.upright else lying_px,
-            xaxis=names if self.upright else numbers,
-            yaxis=numbers if self.upright else names,
-            barmode="stack" if self.stacked else "group",
-            bargap=0.25,
-            **_LOOKS,
-        )
-        return _html(figure, self.name)
+            drawn += [self._column(at, label, values, top, count) for at, label in enumerate(labels)]
+        every = -(-count // 12)
+        for at in range(0, count, every):
+            drawn.append(
+                text(labels[at], (at + 0.5) / count, COLUMNS_PX + 14, "odd" if at // every % 2 else "", "middle")
+            )
+        said = ", ".join(f"{name} up to {number(max(values[name]))}" for name in self.series)
+        name = f"{self.axis} by {self.label}" + (f", the most of {each} at each point" if each > 1 else "")
+        return [_lane(name, "".join(drawn), COLUMNS_PX + 20, "upright", said=said)]
 
-    def _bar(self, graph_objects: Any, name: str, labels: Sequence[str]) -> Any:
-        values = [value if value or not self.log else None for value in self.columns[name]]
-        lying = {} if self.upright else {"orientation": "h"}
-        x, y = (labels, values) if self.upright else (values, labels)
-        hover = "%{x}: %{y:,.4~g}" if self.upright else "%{y}: %{x:,.4~g}"
-        bar = graph_objects.Bar(
-            x=x,
-            y=y,
-            name=name,
-            marker={"color": self.series[name]},
-            hovertemplate=f"{hover} {name}<extra></extra>",
-            **lying,
-        )
-        if f"{name}_low" in self.columns:
-            low, high = (_floats(self.columns[f"{name}_{end}"]) for end in ("low", "high"))
-            at = _floats(self.columns[name])
-            interval = {
-                "type": "data",
-                "symmetric": False,
-                "array": [most - value for value, most in zip(at, high, strict=True)],
-                "arrayminus": [value - least for value, least in zip(at, low, strict=True)],
-            }
-            bar.update({"error_y" if self.upright else "error_x": interval})
-        return bar
-
-    def _line(self, graph_objects: Any, name: str, labels: Sequence[str]) -> Any:
-        return graph_objects.Scatter(
-            x=labels,
-            y=list(self.columns[name]),
-            name=name,
-            mode="lines",
-            line={"shape": "hvh", "width": 1.5, "color": self.series[name]},
-            hovertemplate=f"%{{x}}: %{{y:,.4~g}} {name}<extra></extra>",
-        )
+    def _column(self, at: int, label: str, values: Mapping[str, list[float]], top: float, count: int) -> str:
+        drawn, base = [], 0.0
+        side = 1 if self.stacked else len(self.series)
+        for place, (name, style) in enumerate(self.series.items()):
+            value = values[name][at]
+            height = round(COLUMNS_PX * value / top)
+            x = (at + 0.12 + (0 if self.stacked else 0.76 * place / side)) / count
+            y = COLUMNS_PX - height - round(COLUMNS_PX * base / top)
+            drawn.append(rect(style, x, 0.76 / side / count, height, f"{label}: {number(value)} {name}", y))
+            base += value if self.stacked else 0
+        return "".join(drawn)
 
 
 class Areas(NamedTuple):
@@ -219,8 +452,8 @@ class Areas(NamedTuple):
 
     Args:
         columns: the table; `at_s` are seconds since 1970.
-        name: of the plot, unique in its page.
-        series: columns of numbers, the lowest first, with their colours.
+        name: unique in its page.
+        series: columns of numbers, the lowest first, with their styles.
         axis: what the numbers are, with their unit.
     """
 
@@ -231,46 +464,63 @@ class Areas(NamedTuple):
 
     def to_html(self) -> str:
         """Return the HTML; empty for a table without rows."""
-        from plotly import graph_objects
-
         if not length(self.columns):
             return ""
-        times = [to_date(at_s) for at_s in _floats(self.columns["at_s"])]
-        areas = [
-            graph_objects.Scatter(
-                x=times,
-                y=list(self.columns[name]),
-                name=name,
-                stackgroup="one",
-                line={"shape": "hv", "width": 1, "color": colour},
-                fillcolor=colour,
-                hovertemplate=f"%{{y:,.4~g}} {name}<extra></extra>",
-            )
-            for name, colour in self.series.items()
-        ]
-        figure = graph_objects.Figure(areas)
-        figure.update_layout(
-            height=UPRIGHT_PX,
-            xaxis={"title": "time, UTC", "type": "date"},
-            yaxis={"title": self.axis, "rangemode": "tozero"},
-            hovermode="x unified",
-            **_LOOKS,
+        times = _floats(self.columns["at_s"])
+        begin, end = times[0], max(times[-1], times[0] + 1e-9)
+        layers = [[0.0] * len(times)]
+        for name in self.series:
+            layers.append([below + value for below, value in zip(layers[-1], _floats(self.columns[name]), strict=True)])
+        top = scale_top(max(layers[-1]))
+        xs = [round(10000 * (at - begin) / (end - begin)) for at in times]
+        paths = "".join(
+            f'<path class="{style}" d="{_area(xs, lower, upper, top)}"/>'
+            for style, lower, upper in zip(self.series.values(), layers, layers[1:], strict=False)
         )
-        return _html(figure, self.name)
+        labels = []
+        for place, (at, label) in enumerate(ticks(begin, end, dated=True)):
+            share = (at - begin) / (end - begin)
+            anchor = "start" if share < 0.02 else "end" if share > 0.97 else "middle"
+            labels.append(text(label, share, COLUMNS_PX + 14, "odd" if place % 2 else "", anchor))
+        drawn = stretched(paths, COLUMNS_PX) + _grid(top) + "".join(labels)
+        said = ", ".join(f"{name} up to {number(max(_floats(self.columns[name])))}" for name in self.series)
+        legend = [(style, name) for name, style in self.series.items()]
+        lane = _lane(f"{self.axis} over time, UTC", drawn, COLUMNS_PX + 20, "upright", said=said)
+        return _figure(self.name, f"{self.axis} over time", [lane], legend)
 
 
-_LOOKS: Mapping[str, Any] = {
-    "margin": {"l": 60, "r": 10, "t": 30, "b": 50},
-    "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
-    "showlegend": True,
-    "template": "none",
-}
+def _grid(top: float) -> str:
+    """Return horizontal lines at round numbers, with their labels."""
+    drawn = []
+    for part in range(5):
+        y = COLUMNS_PX - COLUMNS_PX * part // 4
+        drawn.append(f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/>')
+        if part:
+            drawn.append(text(number(top * part / 4), 0.0, y + 11, "scale"))
+    return "".join(drawn)
+
+
+def _step_line(values: Sequence[float], top: float, style: str) -> str:
+    """Return a line that is constant for the width of each row."""
+    count, before = len(values), _height(values[0], top)
+    points = []
+    for at, value in enumerate(values):
+        height = _height(value, top)
+        if height != before:
+            points.append(f"H{round(10000 * at / count)}V{height}")
+            before = height
+    return f'<path class="line {style}" d="M0 {_height(values[0], top)}{"".join(points)}H10000"/>'
+
+
+def _area(xs: Sequence[int], lower: Sequence[float], upper: Sequence[float], top: float) -> str:
+    there = "".join(f"H{x}V{_height(value, top)}" for x, value in zip(xs, upper, strict=True))
+    back = "".join(f"V{_height(value, top)}H{x}" for x, value in zip(reversed(xs), reversed(lower), strict=True))
+    return f"M{xs[0]} {_height(upper[0], top)}{there}{back}z"
+
+
+def _height(value: float, top: float) -> int:
+    return round(COLUMNS_PX * (1 - value / top))
 
 
 def _floats(column: Sequence[object]) -> list[float]:
     return [float(str(value)) for value in column]
-
-
-def _html(figure: Any, name: str) -> str:
-    html: str = figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config={"displaylogo": False})
-    return html

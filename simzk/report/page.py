@@ -1,111 +1,145 @@
-"""HTML page in one file: a title and sections with text, tables and plots."""
+"""HTML page in one file: a title and sections with text, tables and charts.
+
+Rules of this module:
+  - a page fetches nothing: its Content Security Policy permits only its own style and its own script, by their hashes;
+  - it is complete without the script, which adds sorting, saving, filters and the znode tree;
+  - `page.css` and `page.js` are in the page as they are in this package.
+"""
 
 from __future__ import annotations
 
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from simzk.report import charts as timeline
 from simzk.report import table
-from simzk.report.charts import Areas, Bars
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from simzk.report.table import Columns
 
-STYLE = """
-:root { color-scheme: light; font: 15px/1.45 system-ui, sans-serif; color: #1b1f24; background: #fff; }
-body { margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
-h1 { font-size: 1.6rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .4rem; }
-h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; }
-p { margin: .3rem 0; max-width: 60rem; } code { background: #f2f4f6; padding: .1rem .3rem; border-radius: 3px; }
-.plotly-graph-div { margin-bottom: 1.2rem; }
-.scroll { overflow: auto; max-height: 34rem; border: 1px solid #d8dee4; border-radius: 4px; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid #eaeef2; vertical-align: top; }
-th { position: sticky; top: 0; background: #f6f8fa; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-tr.bad td { background: #ffebe9; } tr.good td:first-child { box-shadow: inset 4px 0 #2da44e; }
-tr.bad td:first-child { box-shadow: inset 4px 0 #cf222e; }
-""".strip()
+PAGE_BYTES = 300_000
+"""Maximum size of a page; parts of it that could be larger say what they leave out."""
+TABLE_BYTES = 40_000
+"""Maximum size of the rows of a table, unless another is given."""
+
+
+class Part(Protocol):
+    """An element of a section."""
+
+    def to_html(self) -> str:
+        """Return the HTML."""
 
 
 class Text(NamedTuple):
-    """A paragraph; with `code`, a command."""
+    """A paragraph; with `code`, a command; with `style`, of a class of page.css."""
 
     text: str
     code: bool = False
+    style: str = ""
 
     def to_html(self) -> str:
         """Return the HTML."""
-        return f"<p><code>{escape(self.text)}</code></p>" if self.code else f"<p>{escape(self.text)}</p>"
+        kind = f' class="{self.style}"' if self.style else ""
+        return f"<p{kind}><code>{escape(self.text)}</code></p>" if self.code else f"<p{kind}>{escape(self.text)}</p>"
 
 
 class Table(NamedTuple):
-    """A table; `marked_by` as in `table.to_html`."""
+    """A table.
+
+    Args:
+        columns: as in `table.to_html`.
+        marked_by: as in `table.to_html`.
+        bytes_max: maximum size of its rows; a sentence says how many rows are left out.
+        rest: where the rows that are left out are, such as `the file brokers.parquet`.
+    """
 
     columns: Columns
     marked_by: str = ""
+    bytes_max: int = TABLE_BYTES
+    rest: str = ""
 
     def to_html(self) -> str:
         """Return the HTML."""
-        return f'<div class="scroll">{table.to_html(self.columns, marked_by=self.marked_by)}</div>'
+        html, left = table.to_html_within(self.columns, self.bytes_max, marked_by=self.marked_by)
+        box = f'<div class="scroll" tabindex="0" role="group" aria-label="Table">{html}</div>'
+        if not left:
+            return box
+        count = table.length(self.columns)
+        rest = f" All rows: {self.rest}." if self.rest else ""
+        return box + Text(f"The first {count - left:,} of {count:,} rows are shown.{rest}", style="cut").to_html()
 
 
-class Timeline(NamedTuple):
-    """A heat map of spans; arguments as in `charts.to_html`."""
+class Figures(NamedTuple):
+    """Numbers that matter most, the most important first: what, its number as text, and whether it is good or bad."""
 
-    spans: Columns
-    name: str
-    colours: Mapping[str, str]
-    dated: bool = False
+    figures: Sequence[tuple[str, str, bool | None]]
 
     def to_html(self) -> str:
         """Return the HTML."""
-        return timeline.to_html(self.spans, name=self.name, colours=self.colours, dated=self.dated)
-
-
-Part: TypeAlias = Text | Table | Timeline | Bars | Areas
-"""An element of a section."""
-
-PLOTS = (Timeline, Bars, Areas)
-"""Elements that need plotly's script."""
+        cells = "".join(
+            f"<div{'' if good is None else f' class={table.MARKS[good]!r}'}><dt>{escape(what)}</dt>"
+            f"<dd>{escape(value)}</dd></div>"
+            for what, value, good in self.figures
+        )
+        return f'<dl class="figures">{cells}</dl>'
 
 
 class Section(NamedTuple):
-    """A section of a page, with a title of level 2 or 3."""
+    """A section of a page, with a title of level 2 or 3, and an id that links lead to."""
 
     title: str
     parts: Sequence[Part]
     level: int = 2
+    id: str = ""
 
     def to_html(self) -> str:
         """Return the HTML."""
         parts = "\n".join(part.to_html() for part in self.parts)
-        return f"<h{self.level}>{escape(self.title)}</h{self.level}>\n{parts}"
+        place = f' id="{escape(self.id)}"' if self.id else ""
+        return f"<h{self.level}{place}>{escape(self.title)}</h{self.level}>\n{parts}"
 
 
-def to_html(title: str, introduction: Sequence[Text], sections: Sequence[Section]) -> str:
+def to_html(title: str, introduction: Sequence[Part], sections: Sequence[Section]) -> str:
     """Return a page.
 
     Args:
         title: the title.
-        introduction: paragraphs below the title.
+        introduction: parts below the title.
         sections: the sections in order.
 
     Returns:
         a self-contained HTML document.
     """
-    script = ""
-    if any(isinstance(part, PLOTS) for section in sections for part in section.parts):
-        from plotly.offline import get_plotlyjs
-
-        script = f"<script>{get_plotlyjs()}</script>\n"
-    body = "\n".join([*(text.to_html() for text in introduction), *(section.to_html() for section in sections)])
+    style, script = asset("page.css"), asset("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    body = "\n".join([*(part.to_html() for part in introduction), *(section.to_html() for section in sections)])
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{STYLE}\n</style>\n{script}</head>\n<body>\n"
-        f"<h1>{escape(title)}</h1>\n{body}\n</body>\n</html>\n"
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        '<svg class="shared" aria-hidden="true"><defs><pattern id="hatch" width="6" height="6" '
+        'patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch-back" width="6" height="6"/>'
+        '<rect class="hatch-line" width="3" height="6"/></pattern></defs></svg>\n'
+        f"<main>\n<h1>{escape(title)}</h1>\n{body}\n</main>\n<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the text of a file of this package."""
+    return files("simzk.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return the source expression of an inline element in a Content Security Policy (CSP level 3, section 2.3.1)."""
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

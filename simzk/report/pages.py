@@ -1,4 +1,4 @@
-"""Pages of layouts, of runs, and of saved results: timelines, sweeps, risks and swarms.
+"""Pages of layouts and of saved results: timelines, sweeps, risks and swarms.
 
 The classes below list the tables of each page; docs/pipeline.md, docs/layout.md and docs/risk.md explain the columns of
 saved results. A section without rows has a sentence instead.
@@ -10,140 +10,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from simzk.report import page
-from simzk.report.charts import MOST_UPRIGHT, Areas, Bars
-from simzk.report.page import Section, Table, Text, Timeline
+from simzk.report.charts import MOST_UPRIGHT, Areas, Bars, Group, Row, Strip, Timeline, spans_by_row
+from simzk.report.page import Section, Table, Text
 from simzk.report.table import length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from simzk.report.charts import Span
     from simzk.report.page import Part
     from simzk.report.table import Columns
 
-SHOWN_MAX = 12
-"""Maximum number of runs that are shown in full; failed runs come first."""
-ROWS_MAX = 200
-"""Maximum number of rows of a heat map; those with the most changes are kept."""
-
-BROKER_COLOURS = {"controller": "#f58518", "registered": "#54a24b", "away": "#e4e7eb"}
-LEADER_COLOURS = {"no leader": "#cf222e"}
-IN_SYNC_COLOURS = {
-    "all": "#54a24b",
-    "1 missing": "#eeca3b",
-    "2 missing": "#f58518",
-    "no leader": "#cf222e",
-}
-
-
-@dataclass(frozen=True)
-class RunTables:
-    """A run as tables, all times in seconds of virtual time.
-
-    Args:
-        title: the title of the scenario.
-        heading: file, seed and version.
-        held: whether all expectations and invariants held.
-        outcome: the outcome, in a sentence.
-        replay: the command that replays the run.
-        expectations: `held`, `at_s`, `line`, `name`, `failures`.
-        violations: `at_s`, `invariant`, `event`, `detail`.
-        brokers, leaders, in_sync: spans (`charts`).
-        events: `at_s`, `who`, `what`, `subject`, `before`, `after`.
-    """
-
-    title: str
-    heading: str
-    held: bool
-    outcome: str
-    replay: str
-    expectations: Columns
-    violations: Columns
-    brokers: Columns
-    leaders: Columns
-    in_sync: Columns
-    events: Columns
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One scenario under several versions: events side by side, and the znodes that differ at the end.
-
-    Args:
-        title: the title of the comparison.
-        events: one row per event or step, one column per version; `mark` marks differences.
-        znodes: one row per znode that differs, one column per version.
-    """
-
-    title: str
-    events: Columns
-    znodes: Columns
-
-
-def runs_page(runs: Sequence[RunTables], comparisons: Sequence[Comparison] = ()) -> str:
-    """Return the page of one run, or of several runs with an overview.
-
-    Args:
-        runs: the runs as tables.
-        comparisons: comparisons between runs of one scenario.
-    """
-    assert runs, "a page has one run or more"
-    if len(runs) == 1:
-        (run,) = runs
-        introduction = [Text(run.heading), Text(run.outcome), Text(run.replay, code=True)]
-        return page.to_html(run.title, introduction, _run_sections(run, "run", level=2))
-    failed = [run for run in runs if not run.held]
-    shown = [*failed, *(run for run in runs if run.held)][:SHOWN_MAX]
-    overview: dict[str, Sequence[object]] = {
-        "held": [run.held for run in runs],
-        "scenario": [run.title for run in runs],
-        "run": [run.heading for run in runs],
-        "outcome": [run.outcome for run in runs],
-        "replay command": [run.replay for run in runs],
-    }
-    sections = [Section("All runs", [Table(overview, marked_by="held")])]
-    for compared in comparisons:
-        sections.append(Section(compared.title, [Table(compared.events)]))
-        differing = Table(compared.znodes) if length(compared.znodes) else Text("The znodes are equal.")
-        sections.append(Section("Znodes that differ at the end", [differing], 3))
-    for number, run in enumerate(shown):
-        introduction = [Text(run.heading), Text(run.outcome), Text(run.replay, code=True)]
-        sections += [Section(run.title, introduction), *_run_sections(run, f"run-{number}", level=3)]
-    title = f"{len(runs)} runs, {len(failed)} failed"
-    left = len(runs) - len(shown)
-    return page.to_html(title, [Text(f"{left} are in the overview only.")] if left else [], sections)
-
-
-def _run_sections(run: RunTables, name: str, *, level: int) -> list[Section]:
-    found = [Section("Expectations", [Table(run.expectations, marked_by="held")], level)]
-    if length(run.violations):
-        found.append(Section("Violated invariants", [Table(run.violations)], level))
-    for title, spans, kind, colours in (
-        ("Brokers", run.brokers, "brokers", BROKER_COLOURS),
-        ("Leaders", run.leaders, "leaders", LEADER_COLOURS),
-        ("Replicas in sync", run.in_sync, "in-sync", IN_SYNC_COLOURS),
-    ):
-        kept, left = _most_changed(spans)
-        if length(kept):
-            notes = [Text(f"{left} more with fewer changes are not shown.")] if left else []
-            found.append(Section(title, [*notes, Timeline(kept, f"{name}-{kind}", colours)], level))
-    return [*found, Section("Events", [Table(run.events)], level)]
-
-
-def _most_changed(spans: Columns) -> tuple[Columns, int]:
-    """Return the spans of the rows with the most spans, in the order of the table, and the number of other rows."""
-    counts: dict[object, int] = {}
-    for row in spans["row"]:
-        counts[row] = counts.get(row, 0) + 1
-    if len(counts) <= ROWS_MAX:
-        return spans, 0
-    kept = set(sorted(counts, key=lambda row: -counts[row])[:ROWS_MAX])
-    chosen = [at for at, row in enumerate(spans["row"]) if row in kept]
-    return {name: [column[at] for at in chosen] for name, column in spans.items()}, len(counts) - ROWS_MAX
-
-
-LOAD_COLOURS = {"leads": "#4c78a8", "follows": "#9ecae9", "out of sync": "#cf222e"}
-HELD = {"leads": LOAD_COLOURS["leads"], "holds": "#9ecae9", "out of sync": LOAD_COLOURS["out of sync"]}
-SPREAD_COLOUR = {"brokers": "#4c78a8"}
+LOADS = {"leads": "lead", "follows": "other", "out of sync": "warn"}
+LOADS_OF_MANY = {"leads": "lead", "holds": "other", "out of sync": "warn"}
+"""Styles of loads; those of many brokers are lines instead of parts of a bar."""
+SPREAD = {"brokers": "lead"}
 
 
 @dataclass(frozen=True)
@@ -173,7 +54,7 @@ def layout_page(tables: LayoutTables) -> str:
         sections.append(Section(f"Loads of {what}s", _loads(columns, what)))
     for what, columns in tables.spread.items():
         title = f"Live brokers by number of partitions that they {what}"
-        bars = Bars(columns, f"spread-{what}", "partitions", SPREAD_COLOUR, "brokers", upright=True)
+        bars = Bars(columns, f"spread-{what}", "partitions", SPREAD, "brokers", upright=True)
         sections.append(Section(title, [bars] if length(columns) else [Text("No broker is live.")]))
     return page.to_html(tables.title, [], sections)
 
@@ -182,16 +63,28 @@ def _loads(columns: Columns, what: str) -> list[Part]:
     if not length(columns):
         return [Text(f"No {what}s.")]
     if length(columns) > MOST_UPRIGHT:  # lines instead of stacked bars
-        return [Bars(columns, f"{what}s", what, HELD, "partitions", upright=True), Table(columns)]
-    return [Bars(columns, f"{what}s", what, LOAD_COLOURS, "partitions", upright=True, stacked=True), Table(columns)]
+        bars = Bars(columns, f"{what}s", what, LOADS_OF_MANY, "partitions", upright=True)
+        return [bars, Table(_worst_first(columns), bytes_max=LOADS_BYTES)]
+    return [Bars(columns, f"{what}s", what, LOADS, "partitions", upright=True, stacked=True), Table(columns)]
+
+
+LOADS_BYTES = 80_000
+"""Maximum size of a table of loads."""
+
+
+def _worst_first(columns: Columns) -> Columns:
+    """Return loads in the order of the replicas out of sync, then of the partitions led, most first."""
+    keys = list(zip(*(columns[name] for name in ("out of sync", "leads")), strict=True))
+    order = sorted(range(len(keys)), key=lambda at: tuple(-int(str(key)) for key in keys[at]))
+    return {name: [column[at] for at in order] for name, column in columns.items()}
 
 
 OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED, OK = "offline", "under min ISR", "under-replicated", "all in sync"
-STATE_COLOURS = {OFFLINE: "#cf222e", UNDER_MIN_ISR: "#f58518", UNDER_REPLICATED: "#eeca3b", OK: "#54a24b"}
-REGISTERED_COLOURS = {"registered": "#54a24b"}
-BEFORE, AFTER = "#4c78a8", "#f58518"
-MOVED_COLOURS = {"gained": "#54a24b", "lost": "#cf222e"}
-RISK_COLOURS = {"an outage": "#f58518", "data lost": "#cf222e"}
+STATE_STYLES = {OFFLINE: "bad", UNDER_MIN_ISR: "low", UNDER_REPLICATED: "warn", OK: "ok"}
+REGISTERED = {"registered": "ok"}
+LOADS_OF_SWEEP = {"before": "lead", "after, at most": "after"}
+MOVED = {"gained": "lead", "lost": "other"}
+RISKS = {"an outage": "low", "data lost": "bad"}
 
 
 @dataclass(frozen=True)
@@ -315,18 +208,14 @@ def _result_sections(tables: SavedTables, name: str, level: int) -> list[Section
 
 
 def _timelines(tables: TimelinesTables, name: str) -> dict[str, list[Part]]:
-    left_out = [Text(tables.left_out)] if tables.left_out else []
+    left_out = [Text(tables.left_out, style="cut")] if tables.left_out else []
     # Two charts: the few offline partitions would not be visible beside the many under-replicated ones.
     counted = [
-        Areas(tables.counts, f"{name}-counts-{number}", {state: STATE_COLOURS[state] for state in states}, "partitions")
+        Areas(tables.counts, f"{name}-counts-{number}", {state: STATE_STYLES[state] for state in states}, "partitions")
         for number, states in enumerate(((OFFLINE, UNDER_MIN_ISR), (UNDER_REPLICATED,)))
     ]
     return {
-        "Partition states": _or_none(
-            tables.states,
-            [*left_out, Timeline(tables.states, f"{name}-states", STATE_COLOURS, dated=True)],
-            "No partition was seen.",
-        ),
+        "What happened": [*left_out, *_history(tables, name)],
         "Partitions in a bad state over time": _or_none(
             tables.counts,
             [*counted],
@@ -335,27 +224,59 @@ def _timelines(tables: TimelinesTables, name: str) -> dict[str, list[Part]]:
         "Partitions longest in a bad state": _table(tables.worst, "No partition was in a bad state."),
         "Leader changes by broker": _or_none(
             tables.moves,
-            [Bars(tables.moves, f"{name}-moves", "broker", MOVED_COLOURS, "leaderships", upright=True)],
+            [Bars(tables.moves, f"{name}-moves", "broker", MOVED, "leaderships", upright=True)],
             "No leader changed.",
-        ),
-        "Controllers": _or_none(
-            tables.controllers,
-            [Timeline(tables.controllers, f"{name}-controllers", {}, dated=True)],
-            "No controller was seen.",
-        ),
-        "Brokers": _or_none(
-            tables.brokers,
-            [Timeline(tables.brokers, f"{name}-brokers", REGISTERED_COLOURS, dated=True)],
-            "No broker registered or left.",
         ),
         "Expired sessions": _table(tables.expired, "No session expired."),
         "Sessions with the most writes": _table(tables.writers, "No session wrote."),
     }
 
 
+def _history(tables: TimelinesTables, name: str) -> list[Part]:
+    """Return one chart of partitions, controllers and brokers, and a sentence for each of these without rows."""
+    found: list[Part] = []
+    groups = []
+    for title, spans, styles, nothing in (
+        ("Partitions, the worst first", tables.states, STATE_STYLES, "No partition was seen."),
+        ("Controller", tables.controllers, {}, "No controller was seen."),
+        ("Brokers", tables.brokers, REGISTERED, "No broker registered or left."),
+    ):
+        rows = spans_by_row(spans)
+        if not rows:
+            found.append(Text(nothing))
+        groups.append(
+            Group(title, [Row(row, [Strip(of_row, styles or _all_lead(of_row))]) for row, of_row in rows.items()])
+        )
+    spans_of_all = [span for group in groups for row in group.rows for strip in row.strips for span in strip.spans]
+    if spans_of_all:
+        begin, end = min(span.begin for span in spans_of_all), max(span.end for span in spans_of_all)
+        used = {style for group in groups for row in group.rows for strip in row.strips for style in _used(strip)}
+        legend = [(style, means) for style, means in HISTORY_LEGEND if style in used]
+        found.insert(0, Timeline(f"{name}-history", "States over time", groups, begin, end, legend, dated=True))
+    return found
+
+
+HISTORY_LEGEND = (
+    ("bad", OFFLINE),
+    ("low", UNDER_MIN_ISR),
+    ("warn", UNDER_REPLICATED),
+    ("ok", f"{OK}; registered"),
+    ("lead", "controller"),
+)
+
+
+def _used(strip: Strip) -> set[str]:
+    return {strip.styles[span.state] for span in strip.spans}
+
+
+def _all_lead(spans: Sequence[Span]) -> dict[str, str]:
+    """Return the style of controllers, whose states are their names."""
+    return dict.fromkeys((span.state for span in spans), "lead")
+
+
 def _sweep(tables: SweepTables, name: str) -> dict[str, list[Part]]:
-    hit = {OFFLINE: STATE_COLOURS[OFFLINE], UNDER_MIN_ISR: STATE_COLOURS[UNDER_MIN_ISR]}
-    moved = {"leaders moved": BEFORE}
+    hit = {OFFLINE: "bad", UNDER_MIN_ISR: "low"}
+    moved = {"leaders moved": "lead"}
     found: dict[str, list[Part]] = {
         "Worst failure sets": [
             Bars(tables.worst, f"{name}-worst", "fails", hit | moved, "partitions"),
@@ -365,7 +286,7 @@ def _sweep(tables: SweepTables, name: str) -> dict[str, list[Part]]:
     if length(tables.estimates):
         found["Estimates for all sets from samples"] = [Table(tables.estimates)]
     found["Most affected topics"] = _table(tables.topics, "No set takes a partition offline or under min ISR.")
-    series = {"before": BEFORE, "after, at most": AFTER}
+    series = LOADS_OF_SWEEP
     for number, (fail, (brokers, racks)) in enumerate(tables.loads.items()):
         found[f"Load before and after: {fail}"] = [
             Text("Partitions led before, and the maximum led after any of the sets."),
@@ -382,7 +303,7 @@ def _risk(tables: RiskTables, name: str) -> dict[str, list[Part]]:
                 tables.probabilities,
                 f"{name}-assignments",
                 "assignment",
-                RISK_COLOURS,
+                RISKS,
                 "probability per year, of any partition",
                 log=True,
             ),
@@ -393,7 +314,7 @@ def _risk(tables: RiskTables, name: str) -> dict[str, list[Part]]:
 
 
 def _swarm(tables: SwarmTables, name: str) -> dict[str, list[Part]]:
-    series = {"held": STATE_COLOURS[OK], "failed": STATE_COLOURS[OFFLINE]}
+    series = {"held": "ok", "failed": "bad"}
     return {
         "Runs": [Bars(tables.outcomes, f"{name}-runs", "scenario", series, "runs", stacked=True)],
         "Failed runs": _table(tables.failed, "No run failed."),

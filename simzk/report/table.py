@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Columns: TypeAlias = Mapping[str, Sequence[object]]
 """A table: columns of equal length, by name."""
 
 MARKS = {True: "good", False: "bad"}
 """CSS class of a row, by the value in its marking column."""
+
+
+class Link(NamedTuple):
+    """A cell that leads to another place of its page: its text, and the id of the place."""
+
+    text: str
+    target: str
 
 
 def length(columns: Columns) -> int:
@@ -30,21 +37,48 @@ def to_html(columns: Columns, *, marked_by: str = "") -> str:
     >>> to_html({"name": ["a<b"], "held": [False]}, marked_by="held")
     '<table><thead><tr><th>name</th></tr></thead><tbody><tr class="bad"><td>a&lt;b</td></tr></tbody></table>'
     """
+    return _whole(head(columns, marked_by=marked_by), rows(columns, marked_by=marked_by))
+
+
+def _whole(heading: str, body: Sequence[str]) -> str:
+    return f"<table>{heading}<tbody>{''.join(body)}</tbody></table>"
+
+
+def to_html_within(columns: Columns, bytes_max: int, *, marked_by: str = "") -> tuple[str, int]:
+    """Return the first rows of a table that fit into a number of bytes, as HTML, and the number of the other rows.
+
+    >>> to_html_within({"n": [1, 2, 3]}, 100)[1]
+    1
+    """
+    body, size = rows(columns, marked_by=marked_by), 0
+    for count, row in enumerate(body):
+        size += len(row.encode())
+        if size > bytes_max:
+            return _whole(head(columns, marked_by=marked_by), body[:count]), len(body) - count
+    return _whole(head(columns, marked_by=marked_by), body), 0
+
+
+def head(columns: Columns, *, marked_by: str = "") -> str:
+    """Return the row of headings as HTML."""
+    cells = "".join(f"<th>{escape(name)}</th>" for name in columns if name != marked_by)
+    return f"<thead><tr>{cells}</tr></thead>"
+
+
+def rows(columns: Columns, *, marked_by: str = "") -> list[str]:
+    """Return each row as HTML."""
     shown = [name for name in columns if name != marked_by]
-    head = "".join(f"<th>{escape(name)}</th>" for name in shown)
     marks = [""] * length(columns)
     if marked_by:
         marks = ["" if value is None else f' class="{MARKS[bool(value)]}"' for value in columns[marked_by]]
-    rows = zip(*(columns[name] for name in shown), strict=True)
-    body = "".join(
-        f"<tr{mark}>{''.join(_cell(value) for value in row)}</tr>" for mark, row in zip(marks, rows, strict=True)
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    values = zip(*(columns[name] for name in shown), strict=True)
+    return [f"<tr{mark}>{''.join(map(_cell, row))}</tr>" for mark, row in zip(marks, values, strict=True)]
 
 
 def _cell(value: object) -> str:
     if value is None:
         return "<td></td>"
+    if isinstance(value, Link):
+        return f'<td><a href="#{escape(value.target)}">{escape(value.text)}</a></td>'
     if isinstance(value, float):
         return f'<td class="number">{value:.3f}</td>'
     if isinstance(value, int) and not isinstance(value, bool):

@@ -25,6 +25,7 @@ from simzk.scenarios import actions
 from simzk.scenarios.actions import Restart
 from simzk.scenarios.cluster_model import by_broker
 from simzk.scenarios.expectations import Expectation, ExpectWhole, Observed
+from simzk.scenarios.znode_log import ZnodeLog
 from simzk.simulation import FaultPlan, Monitor
 from simzk.simulation.fault_plan import FAULT_KINDS
 from simzk.simulation.history import format_time
@@ -91,12 +92,21 @@ class Play:
         seed: seed of everything random that the scenario does not fix.
         version: the Kafka version of all brokers for the whole run; empty for the versions of the scenario.
         start_ms: wall-clock time of the cluster at its start, in milliseconds since the epoch.
+        logs_znodes: whether the changes of znodes are logged (`znodes`); they cost memory.
 
     Raises:
         ConfigError: the version is unknown.
     """
 
-    def __init__(self, scenario: Scenario, *, seed: int, version: str = "", start_ms: int = START_MS) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        seed: int,
+        version: str = "",
+        start_ms: int = START_MS,
+        logs_znodes: bool = False,
+    ) -> None:
         self.scenario = scenario
         self.seed = seed
         self.verdicts: list[Verdict] = []
@@ -106,6 +116,7 @@ class Play:
         self.cluster = _make_cluster(scenario, seed, version, start_ms)
         self._scheduler = self.cluster.scheduler
         self.history = self.cluster.history
+        self.znodes = ZnodeLog(self.cluster.server, self._scheduler) if logs_znodes else None
         self._monitor = Monitor(self.history, self.cluster.invariants, seed=seed)
         self.plan = self._draw_plan(scenario.faults)
         self.crash: Crash | None = None

@@ -35,6 +35,7 @@ class Result:
         events: number of events by kind, without those of the operator, faults and expectations.
         settled_us: virtual time in microseconds at which each expectation held.
         document: the whole run as JSON values; None if not requested.
+        znodes: the changes of znodes as JSON values; None if the play did not log them.
     """
 
     file: str
@@ -46,6 +47,7 @@ class Result:
     events: dict[str, int]
     settled_us: dict[str, int]
     document: dict[str, object] | None
+    znodes: dict[str, object] | None = None
 
     @property
     def held(self) -> bool:
@@ -89,6 +91,7 @@ def result_of(play: Play, version: str, *, documented: bool) -> Result:
         events=dict(sorted(counted.items())),
         settled_us={name: verdict.at_us for name, verdict in named if verdict.held},
         document=document_of(play, replay) if documented else None,
+        znodes=None if play.znodes is None else play.znodes.to_json(),
     )
 
 
@@ -111,6 +114,7 @@ def document_of(play: Play, replay: str) -> dict[str, object]:
     return {
         "file": str(play.scenario.path),
         "title": play.scenario.title,
+        "why": play.scenario.why,
         "seed": play.seed,
         "kafka_version": play.version,
         "faults": None if play.plan is None else str(play.plan),
@@ -128,6 +132,7 @@ def document_of(play: Play, replay: str) -> dict[str, object]:
             for verdict in play.verdicts
         ],
         "violations": [violation.to_json() for violation in play.violations],
+        "racks": {str(broker): rack for broker, rack in play.scenario.racks.items()},
         **document_of_cluster(play.cluster),
     }
 

@@ -19,7 +19,7 @@ from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from simzk.report.pages import Comparison
+from simzk.report.run_page import Comparison
 from simzk.scenarios.player import BROKEN, EXPECTATION, OPERATOR
 from simzk.scenarios.report_text import verdict_piece
 from simzk.simulation.history import format_time

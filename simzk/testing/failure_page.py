@@ -38,7 +38,7 @@ def page_of(nodeid: str, command: str, starts: Sequence[Start]) -> str:
 
 def _page_of_cluster(nodeid: str, command: str, cluster: KafkaCluster) -> str:
     """Return the page of a run, which `simzk run --html` writes too."""
-    from simzk.report.pages import runs_page
+    from simzk.report.run_page import runs_page
     from simzk.scenarios.results import document_of_cluster
     from simzk.scenarios.run_tables import tables_of
 
@@ -53,6 +53,7 @@ def _page_of_cluster(nodeid: str, command: str, cluster: KafkaCluster) -> str:
         "replay": command,
         "expectations": [],
         "violations": [],
+        "rest": "the history of the cluster in the test",
         **document_of_cluster(cluster),
     }
     return runs_page([tables_of(document)])

@@ -1,19 +1,23 @@
-"""`simzk run --html`: the page says what the run said."""
+"""`simzk run --html`: the page shows what happened in the run."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.scenarios.run_tables import tables_of
+from simzk.report.page import PAGE_BYTES
+from simzk.report.znode_tree import differences
+from simzk.scenarios.run_tables import Document, tables_of
 from tests.cli.commands import ROOT
-from tests.report.test_pages import Reader, plots
+from tests.report.reading import Reader, titles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from simzk.report.table import Columns
     from tests.cli.commands import Simzk
 
 SCENARIOS = ROOT / "scenarios"
@@ -33,38 +37,88 @@ def test_the_page_of_a_run(simzk: Simzk, tmp_path: Path) -> None:
     cells = read.texts["td"]
     assert all(verdict["name"] in cells for verdict in document["expectations"])
     assert all(event["what"] in cells for event in document["timeline"])
-    assert set(plots(html)) == {"run-brokers", "run-leaders", "run-in-sync"}
+    assert document["why"].split()[:4] == read.texts["p"][1].split()[:4]
+    rows = titles(html, "run-time")
+    assert list(rows) == [
+        *("time, s", "steps", "expectations", "controller", "broker 1", "broker 2", "broker 3"),
+        *("orders-0", "orders-1", "orders-2"),
+    ]
+    assert ("sign act", "20.000 s: kill broker 2") in rows["steps"]
+    assert ("dead", "20.000 s to 60.000 s: dead") in rows["broker 2"]
+    assert ("bad", "") not in rows["orders-1"]
+    assert len(rows["expectations"]) == len(document["expectations"])
+    (data,) = read.data
+    assert set(data["paths"]) >= {"/controller", "/brokers/ids/2"}
+
+
+def test_the_tree_at_the_last_moment_is_the_tree_of_the_cluster(simzk: Simzk, tmp_path: Path) -> None:
+    simzk("run", SMALLEST, "--json", tmp_path / "run.json")
+    written = json.loads((tmp_path / "run.json").read_text())
+    (document,) = written["runs"]
+    tables = tables_of(document, written["znodes"])
+    found = differences(tables.znodes_at_start, tables.znode_changes, [], 1_000_000)
+    tree = found.tree_at(len(found.moments_ms) - 1)
+    registered = {int(path.rpartition("/")[2]) for path in tree if path.startswith("/brokers/ids/")}
+    assert registered == set(document["brokers"])
+    assert json.loads(tree["/controller"])["brokerid"] == document["controller"]
+    for partition in document["partitions"]:
+        path = f"/brokers/topics/{partition['topic']}/partitions/{partition['partition']}/state"
+        state = json.loads(tree[path])
+        assert (state["leader"], state["isr"]) == (partition["leader"], partition["isr"])
+    killed_ms = 36_100
+    tree = found.tree_at(max(at for at, ms in enumerate(found.moments_ms) if ms < killed_ms))
+    assert "/brokers/ids/2" not in tree
+
+
+def assert_processes_follow_the_faults(document: Document, brokers: Columns) -> None:
+    """Assert that a broker is dead, paused or cut off right after the fault or step that does so."""
+    spans = list(zip(*(brokers[name] for name in ("row", "from_s", "until_s", "state")), strict=True))
+    for event in document["timeline"]:
+        at_s = event["at_us"] / 1e6
+        found = re.match(r"(kill|pause|cut|cuts off)s? broker (\d+)", event["what"])
+        if event["who"] in ("fault", "operator") and found is not None:
+            state = "dead" if found[1] == "kill" else "paused or cut off"
+            seen = [
+                one
+                for row, begin, end, one in spans
+                if f"{row} ".startswith(f"broker {found[2]} ") and begin <= at_s < end
+            ]
+            assert seen == [state], event
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_what_stands_at_the_end_of_the_heat_maps_is_what_stands_in_zookeeper(
-    simzk: Simzk, tmp_path: Path, path: Path
-) -> None:
-    simzk("run", path, "--json", tmp_path / "run.json")
+def test_the_end_of_the_chart_is_what_zookeeper_has(simzk: Simzk, tmp_path: Path, path: Path) -> None:
+    simzk("run", path, "--html", tmp_path / "page.html", "--json", tmp_path / "run.json")
     (document,) = json.loads((tmp_path / "run.json").read_text())["runs"]
     tables = tables_of(document)
+    html, last_event = (tmp_path / "page.html").read_text(), document["timeline"][-1]
+    assert len(html.encode()) <= PAGE_BYTES
+    assert f"<td>{last_event['at_us'] / 1e6:.3f}</td><td>{last_event['who']}</td>" in html
 
-    def last(spans: object) -> dict[str, str]:
-        assert isinstance(spans, dict)
-        ends = max(tables.brokers["until_s"], key=lambda at: float(str(at)))
-        rows = zip(spans["row"], spans["until_s"], spans["state"], strict=True)
-        return {row: state for row, until_s, state in rows if until_s == ends}
+    def last(spans: Columns, column: str) -> dict[str, str]:
+        rows = zip(spans["row"], spans["until_s"], spans[column], strict=True)
+        return {str(row): str(value) for row, until_s, value in rows if until_s == tables.end_s}
 
-    leaders, in_sync = {}, {}
+    leaders, missing = {}, set()
     for partition in document["partitions"]:
         if "leader" in partition:
             name = f"{partition['topic']}-{partition['partition']}"
-            led = partition["leader"] >= 0
-            leaders[name] = f"broker {partition['leader']}" if led else "no leader"
-            missing = len(set(partition["replicas"]) - set(partition["isr"]))
-            in_sync[name] = ("all" if missing == 0 else f"{missing} missing") if led else "no leader"
-    assert last(tables.leaders) == leaders
-    moving = {name for name, state in in_sync.items() if last(tables.in_sync)[name] != state}
-    assert not moving
-    brokers = {row for row, state in last(tables.brokers).items() if state != "away"}
-    assert brokers == {f"broker {broker}" for broker in document["brokers"]}
-    ruling = [row for row, state in last(tables.brokers).items() if state == "controller"]
-    assert ruling == ([] if document["controller"] is None else [f"broker {document['controller']}"])
+            leaders[name] = str(partition["leader"]) if partition["leader"] >= 0 else ""
+            if partition["leader"] >= 0 and set(partition["replicas"]) - set(partition["isr"]):
+                missing.add(name)
+    assert last(tables.leaders, "text") == leaders
+    assert {row for row, state in last(tables.leaders, "state").items() if state == "no leader"} == {
+        name for name, leader in leaders.items() if not leader
+    }
+    assert {row for row, state in last(tables.in_sync, "state").items() if state == "replicas missing"} == missing
+    registered = {int(row.split()[1]) for row in last(tables.sessions, "state")}
+    assert registered == set(document["brokers"])
+    ruling = [] if document["controller"] is None else [str(document["controller"])]
+    assert list(last(tables.controllers, "text").values()) == ruling
+    processes = last(tables.brokers, "state")
+    assert set(processes.values()) <= {"up", "dead", "paused or cut off"}
+    assert all(processes[row] != "dead" for row in last(tables.sessions, "state")), "the dead have no session for long"
+    assert_processes_follow_the_faults(document, tables.brokers)
 
 
 def test_the_page_of_many_runs_and_of_versions_side_by_side(simzk: Simzk, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from simzk.scenarios.reader import read_scenario
 from simzk.scenarios.side_by_side import align, histories
 from simzk.simulation import Event
 from tests.cli.commands import ROOT, altered, run_in_new_process
-from tests.report.test_pages import Reader
+from tests.report.reading import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simzk.report.page import PAGE_BYTES
 from simzk.report.pages import LayoutTables, layout_page
+from tests.report.reading import Reader
 
 if TYPE_CHECKING:
     from simzk.report.table import Columns
@@ -26,11 +28,13 @@ def tables(brokers: int, rack: str = "east") -> LayoutTables:
     )
 
 
-@pytest.mark.parametrize(("brokers", "kind"), [(3, '"type":"bar"'), (300, '"mode":"lines"')])
-def test_brokers_are_bars_or_lines(brokers: int, kind: str) -> None:
+@pytest.mark.parametrize(("brokers", "tag"), [(3, "rect"), (300, "path"), (5000, "path")])
+def test_brokers_are_bars_or_lines(brokers: int, tag: str) -> None:
     html = layout_page(tables(brokers))
-    _, _, plot = html.partition('id="brokers"')
-    assert kind in plot.partition("</script>")[0]
+    assert len(html.encode()) <= PAGE_BYTES
+    (shapes,) = Reader(html).charts["brokers"].values()
+    series = [shape for shape in shapes if shape.tag == tag]
+    assert len(series) == (9 if brokers == 3 else 3), "three series of loads"
     assert ("Live brokers by number of partitions that they lead" in html) == (brokers > 40)
     assert '<tr class="bad"><td>offline</td><td>3 of 9</td></tr><tr><td>topics</td><td>2</td></tr>' in html
     assert html == layout_page(tables(brokers)), "the same tables make the same bytes"
@@ -40,10 +44,19 @@ def test_a_layout_of_nothing_has_a_page() -> None:
     html = layout_page(tables(0))
     assert "No racks." in html
     assert "No brokers." in html
-    assert "<script" not in html
+    assert "<figure" not in html
 
 
 def test_names_are_text() -> None:
     html = layout_page(tables(3, rack="<b>east</b>"))
     assert "<td>&lt;b&gt;east&lt;/b&gt;</td>" in html
-    assert "<td><b>east" not in html
+    assert "<b>" not in html
+
+
+def test_of_too_many_brokers_those_out_of_sync_and_with_the_most_leaders_are_listed() -> None:
+    many = tables(5000)
+    brokers = {**many.brokers, "out of sync": [int(at == 4999) for at in range(5000)]}
+    read = Reader(layout_page(LayoutTables(many.title, many.facts, many.racks, brokers, many.spread)))
+    listed = [int(text) for text in read.texts["td"] if text.isdigit()]
+    assert 4999 in listed
+    assert any(text.startswith("The first ") and " of 5,000 rows are shown." in text for text in read.texts["p"])

@@ -1,83 +1,77 @@
-"""Pages are self-contained, deterministic, and show the contents of their tables."""
+"""Pages are self-contained, deterministic, bounded, and show the contents of their tables."""
 
 from __future__ import annotations
 
-import json
+import base64
+import hashlib
 import re
-from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from simzk.report import charts as timeline
 from simzk.report import page, table
-from simzk.report.page import Section, Table, Text, Timeline
-from simzk.report.pages import ROWS_MAX, SHOWN_MAX, RunTables, runs_page
+from simzk.report.charts import TITLED_BYTES, Group, Row, Strip, Timeline, spans_by_row
+from simzk.report.page import PAGE_BYTES, Section, Table, Text
+from simzk.report.run_page import RunTables, runs_page
+from simzk.report.znode_tree import differences
+from tests.report.reading import Reader, titles
 
 if TYPE_CHECKING:
     from simzk.report.table import Columns
 
-VOID = {"meta", "br", "img", "link", "input"}
-
-
-class Reader(HTMLParser):
-    """Parser of a page: its text by tag and its tables; asserts that every tag is closed."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.texts: dict[str, list[str]] = {}
-        self.rows = 0
-        self.marks: list[str | None] = []
-        self.fetched: list[str] = []
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "tr":
-            self.rows += 1
-            self.marks.append(dict(attrs).get("class"))
-        self.fetched += [value or "" for name, value in attrs if name in ("src", "href")]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open:
-            self.texts.setdefault(self.open[-1], []).append(data)
-
-
-def plots(html: str) -> dict[str, dict[str, Any]]:
-    """The data of the plots in a page, by name."""
-    calls = re.findall(r'Plotly\.newPlot\(\s*"([^"]+)",\s*(\[.*?\]),\s*\{', html, flags=re.DOTALL)
-    return {name: json.loads(data)[0] for name, data in calls}
-
-
 SPANS: Columns = {
-    "row": ["a", "a", "b"],
+    "row": ["t-0", "t-0", "t-1"],
     "from_s": [0.0, 2.0, 1.0],
     "until_s": [2.0, 4.0, 4.0],
-    "state": ["up", "down", "up"],
-    "label": ["first", "second", "third"],
+    "state": ["preferred leader", "no leader", "preferred leader"],
+    "label": ["first", "second <b>", "third"],
+    "text": ["1", "", "2"],
+}
+HOSTILE = "</script><script>alert(1)</script> & \" ' more"
+EVENTS: Columns = {
+    "at, s": [1.5, 2.0],
+    "who": ["operator", "controller 1"],
+    "what": [f"write /a {HOSTILE}", "leader lost"],
+    "subject": ["", "t-0"],
+    "before": ["", "leader 1 epoch 0 isr [1]"],
+    "after": ["", "leader none epoch 1 isr [1]"],
+    "kind": ["step", "leader"],
 }
 
 
-def run_tables(title: str = "A story", *, held: bool = True, spans: Columns = SPANS) -> RunTables:
+def run_tables(title: str = "A story", *, held: bool = True) -> RunTables:
     return RunTables(
         title=title,
         heading="story.toml, seed 1",
         held=held,
         outcome="it went so",
         replay="simzk run story.toml --seed 1",
-        expectations={"held": [True, held], "name": ["one", "two"]},
+        expectations={
+            "held": [True, held],
+            "at, s": [1.0, 4.0],
+            "line": [7, 9],
+            "expectation": ["one", "two"],
+            "failures": ["", "" if held else "leader is 2"],
+        },
         violations={},
-        brokers=spans,
-        leaders=spans,
+        brokers={
+            "row": ["broker 1", "broker 1"],
+            "from_s": [0.0, 2.0],
+            "until_s": [2.0, 4.0],
+            "state": ["up", "dead"],
+            "label": ["up", "dead"],
+        },
+        leaders=SPANS,
         in_sync={name: [] for name in SPANS},
-        events={"at, s": [1.5], "what": ["<script>alert(1)</script> & more"]},
+        marks={"at_s": [1.5, 4.0], "kind": ["step", "held" if held else "failed"], "label": [HOSTILE, "two"]},
+        events=EVENTS,
+        why="Because.\n\nAnd so on.",
+        topics=["t"],
+        znodes_at_start={"/": ""},
+        znode_changes={"at, s": [1.5], "path": ["/a"], "data": [HOSTILE]},
     )
 
 
@@ -85,22 +79,62 @@ def test_a_page_is_whole_and_fetches_nothing() -> None:
     html = runs_page([run_tables()])
     read = Reader(html)
     assert read.fetched == []
-    assert html.count("plotly.js v") == 1
+    assert "url(" not in html.replace("url(#hatch)", "")
     assert read.texts["h1"] == ["A story"]
-    assert read.texts["h2"] == ["Expectations", "Brokers", "Leaders", "Events"]
-    assert "<script>alert(1)</script> & more" in read.texts["td"]
+    assert read.texts["h2"] == ["What happened", "Expectations", "Events"]
     assert read.texts["code"] == ["simzk run story.toml --seed 1"]
+    assert [text for text in read.texts["p"] if text in ("it went so", "Because.", "And so on.")] == [
+        "it went so",
+        "Because.",
+        "And so on.",
+    ]
+    assert len(read.ids) == len(set(read.ids))
+
+
+def test_the_policy_permits_the_pages_own_style_and_script_only() -> None:
+    html = runs_page([run_tables()])
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy.startswith("default-src 'none'; ")
+    for directive, tag in (("style-src", "style"), ("script-src", "script")):
+        (text,) = re.findall(f"<{tag}>(.*?)</{tag}>", html, flags=re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in policy
+    assert " style=" not in html, "a style attribute would be blocked"
+    assert not re.search(r" on[a-z]+=", html), "so would a handler"
+
+
+def test_texts_of_a_run_are_never_markup() -> None:
+    html = runs_page([run_tables(title=HOSTILE)])
+    read = Reader(html)
+    assert read.texts["h1"] == [HOSTILE]
+    assert f"write /a {HOSTILE}" in read.texts["td"]
+    assert any(HOSTILE in text for text in read.texts["title"])
+    assert "<script>alert" not in html
+    assert html.count("<script") == 2, "the data of the znodes and the page's own"
+    (data,) = read.data
+    assert data["changes"] == [[0, 1, 0, 0, HOSTILE]]
 
 
 def test_the_same_tables_make_the_same_bytes() -> None:
     assert runs_page([run_tables()]) == runs_page([run_tables()])
 
 
-def test_a_page_without_plots_has_no_script() -> None:
-    html = page.to_html("t", [Text("x < y")], [Section("s", [Table({"n": [1, 2]})])])
-    assert "<script" not in html
-    assert len(html) < 5000
-    assert Reader(html).texts["p"] == ["x < y"]
+def test_a_failure_stands_out() -> None:
+    read = Reader(runs_page([run_tables(held=False)]))
+    assert "4.000 s, line 9: two: leader is 2" in read.texts["p"]
+    assert (read.texts["dd"][0], read.texts["dt"][0]) == ("1 of 2", "failed expectations")
+    assert "bad" in read.marks
+    chart = read.charts["run-time"]
+    assert [shape.style for shape in chart["failed"] if shape.title] == ["sign bad"]
+    assert [text for text in read.texts["dd"] if "t-0" in text] == ["1 of 2, t-0 for 2.000 s"]
+
+
+def test_partitions_without_a_leader_come_before_moved_leaders() -> None:
+    read = Reader(runs_page([run_tables()]))
+    order = read.texts["dt"]
+    assert order.index("partitions without a leader at some time") < order.index("leaders moved")
+    rows = [row for row in read.charts["run-time"] if row.startswith("t-")]
+    assert rows == ["t-0", "t-1"]
 
 
 def test_rows_are_marked_by_what_held() -> None:
@@ -115,40 +149,146 @@ def test_columns_of_different_lengths_are_no_table() -> None:
         table.to_html({"a": [1], "b": []})
 
 
-def test_a_timeline_has_a_brick_for_each_time_between_two_changes() -> None:
-    html = page.to_html("t", [], [Section("s", [Timeline(SPANS, "plot", {"down": "#ff0000"})])])
-    plot = plots(html)["plot"]
-    assert plot["x"] == [0.0, 1.0, 2.0, 4.0]
-    assert plot["y"] == ["a", "b"]
-    assert plot["z"] == [[1, 1, 0], [None, 1, 1]]  # states in the order of their names: down, up
-    assert plot["text"] == [
-        ["0.000 s to 2.000 s: first", "0.000 s to 2.000 s: first", "2.000 s to 4.000 s: second"],
-        ["", "1.000 s to 4.000 s: third", "1.000 s to 4.000 s: third"],
-    ]
-    colours = [colour for _, colour in plot["colorscale"]]
-    assert colours[:2] == ["#ff0000", "#ff0000"]
-    assert plot["colorbar"]["ticktext"] == ["down", "up"]
+def test_a_table_that_is_too_long_says_what_is_left_out() -> None:
+    html = page.to_html("t", [], [Section("s", [Table({"n": list(range(9000))}, rest="the file")])])
+    read = Reader(html)
+    shown = len(read.texts["td"])
+    assert 100 < shown < 9000
+    assert f"The first {shown:,} of 9,000 rows are shown. All rows: the file." in read.texts["p"]
 
 
-def test_no_spans_are_no_plot() -> None:
-    assert timeline.to_html({name: [] for name in SPANS}, name="p", colours={}) == ""
+STYLES = {"preferred leader": "lead", "no leader": "bad"}
+
+
+def timeline(spans: Columns, *, dated: bool = False) -> str:
+    rows = [Row(name, [Strip(of_row, STYLES)]) for name, of_row in spans_by_row(spans).items()]
+    return Timeline("plot", "states", [Group("g", rows)], 0.0, 4.0, [("lead", "leads")], dated=dated).to_html()
+
+
+def test_a_timeline_has_a_rectangle_for_each_span() -> None:
+    html = timeline(SPANS)
+    assert titles(html, "plot") == {
+        "time, s": [],
+        "t-0": [("lead", "0.000 s to 2.000 s: first"), ("bad", "2.000 s to 4.000 s: second <b>")],
+        "t-1": [("lead", "1.000 s to 4.000 s: third")],
+    }
+    rect = next(shape for shape in Reader(html).charts["plot"]["t-1"] if shape.tag == "rect")
+    assert (rect.attributes["x"], rect.attributes["width"]) == ("25%", "75%")
+    assert 'aria-label="t-0: no leader 50%, preferred leader 50%"' in html
+    assert "1970-01-01 00:00:02.000 to 1970-01-01 00:00:04.000: second" in timeline(SPANS, dated=True)
+
+
+def test_of_very_many_spans_those_of_one_state_are_one_path_and_short_bad_ones_are_kept() -> None:
+    count = TITLED_BYTES // 50
+    step = 4.0 / count
+    spans: Columns = {
+        "row": ["t-0"] * count,
+        "from_s": [step * at for at in range(count)],
+        "until_s": [step * (at + (1e-6 if at == 5 else 1)) for at in range(count)],
+        "state": ["no leader" if at == 5 else "preferred leader" for at in range(count)],
+        "label": [""] * count,
+    }
+    shapes = Reader(timeline(spans)).charts["plot"]["t-0"]
+    paths = [(shape.style, shape.attributes["d"].count("M")) for shape in shapes if shape.tag == "path"]
+    assert paths == [("lead", 2), ("bad", 1)]
+
+
+def test_no_spans_are_no_chart() -> None:
+    assert timeline({name: [] for name in SPANS}) == ""
 
 
 def test_of_several_runs_the_failed_ones_come_first() -> None:
-    runs = [run_tables(f"run {n}", held=n != 20) for n in range(30)]
-    read = Reader(runs_page(runs))
-    assert read.texts["h1"] == ["30 runs, 1 failed"]
-    assert read.texts["h2"] == ["All runs", "run 20", *(f"run {n}" for n in range(SHOWN_MAX - 1))]
-    assert f"{30 - SHOWN_MAX} are in the overview only." in read.texts["p"]
-    assert read.marks[1:31] == ["good"] * 20 + ["bad"] + ["good"] * 9
+    runs = [run_tables(f"run {n}", held=n != 20) for n in range(60)]
+    html = runs_page(runs)
+    read = Reader(html)
+    assert len(html.encode()) <= PAGE_BYTES
+    assert read.texts["h1"] == ["60 runs, 1 failed"]
+    shown = len(read.texts["h2"]) - 1
+    assert read.texts["h2"] == ["All runs", "run 20", *(f"run {n}" for n in range(60) if n != 20)][: shown + 1]
+    assert any(text.startswith(f"{shown} of 60 runs are shown in full, failed ones first.") for text in read.texts["p"])
+    assert read.marks[1:61] == ["bad"] + ["good"] * 59
+    assert len(read.ids) == len(set(read.ids))
 
 
-def test_of_many_rows_those_that_changed_most_are_shown() -> None:
-    quiet = [(f"quiet-{n}", 0.0, 9.0, "up", "") for n in range(ROWS_MAX + 50)]
-    busy = [("busy", float(n), float(n + 1), "up", "") for n in range(9)]
-    rows = [*quiet, *busy]
-    spans: Columns = {name: [row[at] for row in rows] for at, name in enumerate(SPANS)}
-    html = runs_page([run_tables(spans=spans)])
-    assert len(plots(html)["run-brokers"]["y"]) == ROWS_MAX
-    assert "busy" in plots(html)["run-brokers"]["y"]
-    assert "51 more with fewer changes are not shown." in Reader(html).texts["p"]
+def test_a_page_of_ten_thousand_events_stays_small_and_says_what_is_cut() -> None:
+    count, partitions = 10_000, 500
+    state = "leader {} epoch {} isr [1, 2, 3]"
+    subjects = [f"orders-{at % partitions}" for at in range(count)]
+    texts = [state.format(at % 3 + 1, at) for at in range(count)]
+    events: Columns = {
+        "at, s": [at / 10 for at in range(count)],
+        "who": ["controller 1"] * count,
+        "what": ["leader lost" if at == 9000 else "ISR shrunk" for at in range(count)],
+        "subject": subjects,
+        "before": texts,
+        "after": texts,
+        "kind": ["leader" if at == 9000 else "ISR" for at in range(count)],
+    }
+    rows = sorted(range(count), key=lambda at: at % partitions)
+    spans: Columns = {
+        "row": [subjects[at] for at in rows],
+        "from_s": [at / 10 for at in rows],
+        "until_s": [at / 10 + 50 for at in rows],
+        "state": ["preferred leader" if at % 7 else "no leader" for at in rows],
+        "label": [texts[at] for at in rows],
+    }
+    changes: Columns = {
+        "at, s": [at / 10 for at in range(count)],
+        "path": [f"/brokers/topics/orders/partitions/{at % partitions}/state" for at in range(count)],
+        "data": [f'{{"leader":{at % 3},"leader_epoch":{at},"isr":[1,2,3]}}' for at in range(count)],
+    }
+    marks: Columns = {
+        "at_s": [float(at) for at in range(900)],
+        "kind": ["step"] * 900,
+        "label": ["kill broker 1"] * 900,
+    }
+    in_sync = {**spans, "state": ["all in sync" if state == "preferred leader" else state for state in spans["state"]]}
+    run = replace(run_tables(), events=events, leaders=spans, in_sync=in_sync, znode_changes=changes, marks=marks)
+    html = runs_page([run])
+    assert len(html.encode()) <= PAGE_BYTES
+    read = Reader(html)
+    cut = [text for text in read.texts["p"] if "simzk run story.toml --seed 1 --json OUT" in text]
+    assert any(re.search(r"^[\d,]+ of 10,000 events are shown", text) for text in cut)
+    assert any("later changes of znodes are left out" in text for text in cut)
+    assert any(re.search(r"the first \d+ of 500; all: simzk run", text) for text in read.texts["small"])
+    assert {"900.000", "999.900"} <= set(read.texts["td"]), "the lost leader and the last event are never cut"
+
+
+PATHS = st.sampled_from(["/", "/a", "/a/b", "/a/\u00e9", "/c"])
+DATA = st.none() | st.text(st.sampled_from("ab<&\u00e9\U0001f600"), max_size=6)
+
+
+@given(
+    start=st.dictionaries(PATHS, st.text(st.sampled_from("ab\U0001f600"), max_size=6), max_size=4),
+    changes=st.lists(st.tuples(st.integers(0, 5), PATHS, DATA), max_size=20),
+)
+def test_differences_give_the_tree_at_each_moment(
+    start: dict[str, str], changes: list[tuple[int, str, str | None]]
+) -> None:
+    changes.sort(key=lambda change: change[0])
+    columns: Columns = {name: [change[at] for change in changes] for at, name in enumerate(("at, s", "path", "data"))}
+    found = differences(start, columns, [2.5], 100_000)
+    assert found.left == 0
+    for moment, at_ms in enumerate(found.moments_ms):
+        tree = dict(start)
+        for at_s, path, data in changes:
+            if 1000 * at_s > at_ms:
+                break
+            tree.pop(path, None)
+            if data is not None:
+                tree[path] = data
+        assert found.tree_at(moment) == tree
+    assert "<" not in found.to_json()
+
+
+def test_differences_that_are_too_large_end_early() -> None:
+    changes: Columns = {"at, s": [1.0, 2.0, 3.0], "path": ["/a"] * 3, "data": ["x" * 50, "y" * 50, "z" * 50]}
+    found = differences({}, changes, [], 150)
+    assert (len(found.changes), found.left) == (2, 1)
+    assert found.tree_at(2) == {"/a": "y" * 50}
+
+
+def test_a_page_without_charts_has_no_chart() -> None:
+    html = page.to_html("t", [Text("x < y")], [Section("s", [Table({"n": [1, 2]})])])
+    assert "<figure" not in html
+    assert Reader(html).texts["p"] == ["x < y"]

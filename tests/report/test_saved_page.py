@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from simzk.report import page
-from simzk.report.charts import MOST_UPRIGHT, Areas, Bars
+from simzk.report.charts import LINE_POINTS_MAX, MOST_UPRIGHT, Areas, Bars
 from simzk.report.page import Section
 from simzk.report.pages import RiskTables, SwarmTables, SweepTables, TimelinesTables, results_page
-from tests.report.test_pages import Reader, plots
+from tests.report.reading import Reader, titles
 
 SPANS: dict[str, list[object]] = {
     "row": ["orders-0", "orders-0"],
@@ -25,8 +25,8 @@ TIMELINES = TimelinesTables(
     states=SPANS,
     left_out="7 topics are not shown.",
     counts={"at_s": [0.0, 60.0], "offline": [1.0, 0.0], "under min ISR": [0.0, 0.0], "under-replicated": [2.0, 2.0]},
-    controllers={name: column[:1] for name, column in SPANS.items()},
-    brokers={name: column[:1] for name, column in SPANS.items()},
+    controllers={name: column[:1] for name, column in SPANS.items()} | {"row": ["controller"], "state": ["broker 1"]},
+    brokers={name: column[:1] for name, column in SPANS.items()} | {"row": ["broker 1"], "state": ["registered"]},
     moves={"broker": [1, 2], "gained": [3, 4], "lost": [5, 6]},
     worst={"partition": ["orders-0"], "offline, s": [60.0]},
     expired={"session": ["0x1"], "took with it": ["/controller"]},
@@ -69,22 +69,29 @@ def test_a_page_of_timelines_tells_everything() -> None:
     read = Reader(html)
     assert (read.texts["h1"], read.fetched) == (["Timelines: week"], [])
     assert read.texts["h2"] == [
-        "Partition states",
+        "What happened",
         "Partitions in a bad state over time",
         "Partitions longest in a bad state",
         "Leader changes by broker",
-        "Controllers",
-        "Brokers",
         "Expired sessions",
         "Sessions with the most writes",
     ]
     assert "7 topics are not shown." in read.texts["p"]
-    states = plots(html)["p0-states"]
-    assert states["x"] == ["1970-01-01 00:00:00.000", "1970-01-01 00:01:00.000", "1970-01-01 00:02:00.000"]
-    assert states["text"][0][0].startswith("1970-01-01 00:00:00.000 to 1970-01-01 00:01:00.000: ")
-    assert plots(html)["p0-moves"]["y"] == [3, 4]
-    assert plots(html)["p0-counts-0"]["y"] == [1.0, 0.0]
-    assert plots(html)["p0-counts-1"]["y"] == [2.0, 2.0]
+    history = titles(html, "p0-history")
+    assert history["orders-0"] == [
+        ("bad", "1970-01-01 00:00:00.000 to 1970-01-01 00:01:00.000: <b>offline</b> 3 s"),
+        ("ok", "1970-01-01 00:01:00.000 to 1970-01-01 00:02:00.000: all in sync"),
+    ]
+    assert titles(html, "p0-moves")["leaderships by broker"] == [
+        *[("lead", "1: 3 gained"), ("other", "1: 5 lost"), ("lead", "2: 4 gained"), ("other", "2: 6 lost")]
+    ]
+    paths = {
+        chart: [shape.style for shape in read.charts[chart]["partitions over time, UTC"] if shape.tag == "path"]
+        for chart in ("p0-counts-0", "p0-counts-1")
+    }
+    assert paths == {"p0-counts-0": ["bad", "low"], "p0-counts-1": ["warn"]}
+    (area,) = [shape for shape in read.charts["p0-counts-1"]["partitions over time, UTC"] if shape.tag == "path"]
+    assert area.attributes["d"] == "M0 0H0V0H10000V0V160H10000V160H0z", "two partitions all the time, of two"
 
 
 def test_where_nothing_happened_that_is_said() -> None:
@@ -101,7 +108,7 @@ def test_where_nothing_happened_that_is_said() -> None:
         writers={},
     )
     html = results_page([empty])
-    assert plots(html) == {}
+    assert Reader(html).charts == {}
     for said in ("No partition was seen.", "All partitions were in sync all the time.", "No session expired."):
         assert said in Reader(html).texts["p"]
     html = results_page([replace(SWEEP, topics={})])
@@ -116,18 +123,27 @@ def test_a_page_of_a_sweep_has_the_worst_sets_and_loads_before_and_after() -> No
         "Most affected topics",
         "Load before and after: brokers:1",
     ]
-    worst = plots(html)["p0-worst"]
-    assert (worst["x"], worst["y"], worst["orientation"]) == ([8], ["brokers 1, 2"], "h")
-    assert plots(html)["p0-brokers-0"]["y"] == [10, 11]
-    assert plots(html)["p0-racks-0"]["x"] == ["a", "b"]
+    assert titles(html, "p0-worst")["brokers 1, 2"] == [
+        ("bad", "brokers 1, 2: 8 offline"),
+        ("low", "brokers 1, 2: 48 under min ISR"),
+        ("lead", "brokers 1, 2: 51 leaders moved"),
+    ]
+    assert ("lead", "2: 11 before") in titles(html, "p0-brokers-0")["partitions led by broker"]
+    assert ("after", "b: 13 after, at most") in titles(html, "p0-racks-0")["partitions led by rack"]
     drawn = Reader(results_page([replace(SWEEP, estimates={"fails": ["brokers:3~9"]})]))
     assert "Estimates for all sets from samples" in drawn.texts["h2"]
 
 
 def test_probabilities_have_their_intervals_and_never_has_no_bar() -> None:
-    bar = plots(results_page([RISK]))["p0-assignments"]
-    assert bar["x"] == [None, 0.5]
-    assert (bar["error_x"]["array"], bar["error_x"]["arrayminus"]) == ([0.0, 0.0], [0.0, 0.0])
+    html = results_page([RISK])
+    never, half = Reader(html).charts["p0-assignments"].values()
+    assert [shape.attributes["width"] for shape in never if shape.tag == "rect"] == ["0%", "0%"]
+    assert [shape.attributes["width"] for shape in half if shape.tag == "rect"] == ["86%", "86%"]
+    assert [shape for shape in half if shape.style == "interval"] == [], "the ends are equal"
+    wide = {**RISK.probabilities, "an outage_low": [0.0, 0.05]}
+    half = Reader(results_page([replace(RISK, probabilities=wide)])).charts["p0-assignments"]["random"]
+    (interval,) = [shape for shape in half if shape.style == "interval"]
+    assert (interval.attributes["x1"], interval.attributes["x2"]) == ("43%", "86%"), "a tenth, of two decades"
 
 
 def test_several_make_one_page_with_names_that_differ() -> None:
@@ -136,17 +152,32 @@ def test_several_make_one_page_with_names_that_differ() -> None:
     assert read.texts["h1"] == ["simzk report"]
     titles = [tables.title for tables in (TIMELINES, SWEEP, RISK, SWARM, SWEEP)]
     assert read.texts["h2"] == titles
-    assert html.count("plotly.js v") == 1
-    assert {"p1-worst", "p4-worst", "p2-assignments", "p3-runs"} <= set(plots(html))
+    assert {"p1-worst", "p4-worst", "p2-assignments", "p3-runs"} <= set(read.charts)
+    assert len(read.ids) == len(set(read.ids))
     assert results_page([TIMELINES, SWEEP, RISK, SWARM, SWEEP]) == html
 
 
-@pytest.mark.parametrize(("rows", "kind"), [(MOST_UPRIGHT, "bar"), (MOST_UPRIGHT + 1, "scatter")])
-def test_more_rows_than_can_be_told_apart_are_lines(rows: int, kind: str) -> None:
+@pytest.mark.parametrize(("rows", "tag"), [(MOST_UPRIGHT, "rect"), (MOST_UPRIGHT + 1, "path")])
+def test_more_rows_than_can_be_told_apart_are_lines(rows: int, tag: str) -> None:
     columns = {"broker": list(range(rows)), "before": list(range(rows))}
-    bars = Bars(columns, "loads", "broker", {"before": "#000000"}, "partitions", upright=True)
-    plot = plots(page.to_html("t", [], [Section("s", [bars])]))["loads"]
-    assert (plot["type"], plot["y"]) == (kind, list(range(rows)))
+    bars = Bars(columns, "loads", "broker", {"before": "lead"}, "partitions", upright=True)
+    (shapes,) = Reader(page.to_html("t", [], [Section("s", [bars])])).charts["loads"].values()
+    drawn = [shape for shape in shapes if shape.tag == tag]
+    if tag == "rect":
+        assert [shape.title for shape in drawn] == [f"{at}: {at} before" for at in range(rows)]
+    else:
+        assert len(drawn) == 1
+        assert drawn[0].attributes["d"].count("V") == rows - 1
+
+
+def test_a_line_of_very_many_rows_shows_the_most_of_each_few() -> None:
+    rows = 3 * LINE_POINTS_MAX
+    values = [9 if at == 1000 else 1 for at in range(rows)]
+    columns = {"broker": list(range(rows)), "before": values}
+    bars = Bars(columns, "loads", "broker", {"before": "lead"}, "partitions", upright=True)
+    charts = Reader(page.to_html("t", [], [Section("s", [bars])])).charts["loads"]
+    (line,) = [shape for shape in charts["partitions by broker, the most of 3 at each point"] if shape.tag == "path"]
+    assert line.attributes["d"] == "M0 144H3330V16H3340V144H10000"
 
 
 def test_no_rows_are_no_picture() -> None:

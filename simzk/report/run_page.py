@@ -1,0 +1,453 @@
+"""Page of a run: its expectations, one time axis for everything that happened, its znodes, its events.
+
+Rules of this module:
+  - what matters most comes first: failed expectations, then partitions without a leader, then missing replicas, then
+    moved leaders;
+  - every part has a maximum size, so that the page of any run stays below `page.PAGE_BYTES`; what is left out is
+    counted on the page, with the command that writes everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from simzk.report import page
+from simzk.report.charts import Group, Mark, Row, Span, Strip, Timeline, spans_by_row
+from simzk.report.page import PAGE_BYTES, Figures, Section, Table, Text
+from simzk.report.svg import seconds
+from simzk.report.table import length
+from simzk.report.znode_tree import differences
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simzk.report.page import Part
+    from simzk.report.table import Columns
+
+RUN_BYTES = PAGE_BYTES - 42_000
+"""Size of a page without its style, its script and its introduction."""
+TITLED_SHARE, LANES_SHARE, ZNODES_SHARE, TABLE_SHARE, EVENTS_SHARE = 0.47, 0.25, 0.17, 0.04, 0.25
+"""Maximum shares of a run's parts; the events have what the others leave, and this share at least."""
+MARKS_MAX = 120
+"""Maximum number of marks of each row on the time axis, and of lines through all rows, the failed ones first."""
+SHARE_OF_SEVERAL = 0.4
+"""Maximum size of a run on a page of several runs, as a share of the size on a page of one."""
+OVERVIEW_BYTES, COMPARISON_BYTES = 50_000, 60_000
+
+PROCESS = {"up": "ok", "paused or cut off": "stuck", "dead": "dead"}
+SESSION = {"registered": "ok"}
+CONTROLLER = {"controller": "lead"}
+LEADER = {"preferred leader": "lead", "other leader": "other", "no leader": "bad"}
+IN_SYNC = {"all in sync": "ok", "replicas missing": "warn", "no leader": "bad"}
+LEGEND: Final = (
+    ("ok", "up, registered, in sync"),
+    ("lead", "controller or preferred leader"),
+    ("other", "other leader"),
+    ("warn", "replicas missing in ISR"),
+    ("bad", "no leader; failed"),
+    ("dead", "dead"),
+    ("stuck", "paused or cut off"),
+    ("sign act", "step"),
+    ("sign fault", "fault"),
+    ("sign ok", "holds"),
+    ("sign bad", "failed"),
+)
+"""Styles of a run's page with their meanings."""
+MARKS = {"step": "act", "fault": "fault", "held": "ok", "failed": "bad", "violation": "bad"}
+MARK_ROWS = (
+    ("failed", ("failed", "violation")),
+    ("steps", ("step",)),
+    ("faults", ("fault",)),
+    ("expectations", ("held",)),
+)
+
+FIRST_KINDS: Final = (("step", "fault", "expectation"), ("broker", "controller"), ("leader",))
+"""Kinds of events that are kept first if a run has too many, after the leaders that were lost; then all others."""
+
+
+EVENT_COLUMNS: Final = ("at, s", "who", "what", "subject", "before", "after", "kind")
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """A run as tables, all times in seconds of virtual time.
+
+    Args:
+        title: the title of the scenario.
+        heading: file, seed and version.
+        held: whether all expectations and invariants held.
+        outcome: the outcome, in a sentence.
+        replay: the command that replays the run.
+        expectations: `held`, `at, s`, `line`, `expectation`, `failures`.
+        violations: `at, s`, `invariant`, `detail`, `event`; empty for none.
+        brokers, sessions: spans (`charts`) of processes and registrations; rows are brokers.
+        controllers: spans of one row, the controller.
+        leaders, in_sync: spans; rows are partitions.
+        marks: `at_s`, `kind` (of `MARKS`), `label`.
+        events: `at, s`, `who`, `what`, `subject`, `before`, `after`, `kind`.
+        end_s: the end of the time axis; 0 for the end of the last span.
+        why: the purpose of the scenario, as paragraphs.
+        faults: the plan of random faults; empty for none.
+        rest: where everything is that the page leaves out; empty for the replay command with `--json OUT`.
+        topics: the topics, by which events and partitions are filtered.
+        znodes_at_start: the data of the znodes at the start, by path.
+        znode_changes: `at, s`, `path`, `data` (None for a deleted znode), in order; empty if they were not logged.
+    """
+
+    title: str
+    heading: str
+    held: bool
+    outcome: str
+    replay: str
+    expectations: Columns
+    violations: Columns
+    brokers: Columns
+    leaders: Columns
+    in_sync: Columns
+    events: Columns
+    sessions: Columns = field(default_factory=dict)
+    controllers: Columns = field(default_factory=dict)
+    marks: Columns = field(default_factory=dict)
+    end_s: float = 0.0
+    why: str = ""
+    faults: str = ""
+    rest: str = ""
+    topics: Sequence[str] = ()
+    znodes_at_start: Mapping[str, str] = field(default_factory=dict)
+    znode_changes: Columns = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One scenario under several versions: events side by side, and the znodes that differ at the end.
+
+    Args:
+        title: the title of the comparison.
+        events: one row per event or step, one column per version; `mark` marks differences.
+        znodes: one row per znode that differs, one column per version.
+    """
+
+    title: str
+    events: Columns
+    znodes: Columns
+
+
+def runs_page(runs: Sequence[RunTables], comparisons: Sequence[Comparison] = ()) -> str:
+    """Return the page of one run, or of several runs with an overview.
+
+    Args:
+        runs: the runs as tables.
+        comparisons: comparisons between runs of one scenario.
+    """
+    assert runs, "a page has one run or more"
+    if len(runs) == 1:
+        (run,) = runs
+        return page.to_html(run.title, _introduction(run), _run_sections(run, "run", level=2, share=1.0))
+    failed = [run for run in runs if not run.held]
+    ordered = [*failed, *(run for run in runs if run.held)]
+    sections = [Section("All runs", [_overview(ordered)])]
+    for compared in comparisons:
+        rest = "the text that the command prints"
+        sections.append(Section(compared.title, [Table(compared.events, bytes_max=COMPARISON_BYTES, rest=rest)]))
+        differing = Table(compared.znodes) if length(compared.znodes) else Text("The znodes are equal.")
+        sections.append(Section("Znodes that differ at the end", [differing], 3))
+    title = f"{len(runs)} runs, {len(failed)} failed"
+    room = PAGE_BYTES - len(page.to_html(title, [], sections).encode()) - 1000
+    shown: list[Section] = []
+    count = 0
+    for run in ordered:
+        of_run = [
+            Section(run.title, _introduction(run), id=f"run-{count}"),
+            *_run_sections(run, f"run-{count}", level=3, share=SHARE_OF_SEVERAL),
+        ]
+        room -= sum(len(section.to_html().encode()) + 1 for section in of_run)
+        if room < 0:
+            break
+        shown += of_run
+        count += 1
+    left = len(runs) - count
+    said = (
+        f"{count} of {len(runs)} runs are shown in full, failed ones first. The replay command of a run writes its "
+        "page with --html OUT."
+    )
+    return page.to_html(title, [Text(said, style="cut")] if left else [], [*sections, *shown])
+
+
+def _overview(runs: Sequence[RunTables]) -> Table:
+    columns: dict[str, Sequence[object]] = {
+        "held": [run.held for run in runs],
+        "scenario": [run.title for run in runs],
+        "run": [run.heading for run in runs],
+        "outcome": [run.outcome for run in runs],
+        "replay command": [run.replay for run in runs],
+    }
+    return Table(columns, marked_by="held", bytes_max=OVERVIEW_BYTES, rest="simzk run FILE --seeds N --json OUT")
+
+
+def _introduction(run: RunTables) -> list[Part]:
+    why = [Text(" ".join(paragraph.split()), style="why") for paragraph in run.why.split("\n\n") if paragraph.strip()]
+    faults = [Text(f"Random faults: {run.faults}", style="heading")] if run.faults else []
+    verdict = Text(run.outcome, style="verdict good" if run.held else "verdict bad")
+    return [
+        verdict,
+        *_failed(run),
+        *why,
+        Text(run.heading, style="heading"),
+        Text(run.replay, code=True),
+        *faults,
+        _figures(run),
+    ]
+
+
+FAILED_SHOWN_MAX = 5
+
+
+def _failed(run: RunTables) -> list[Part]:
+    """Return the first failed expectations, and what failed in each."""
+    names = ("held", "at, s", "line", "expectation", "failures")
+    rows = zip(*(run.expectations.get(name, ()) for name in names), strict=True)
+    failed = [
+        f"{seconds(float(str(at)))} s, line {line}: {expectation}: {failures}"
+        for held, at, line, expectation, failures in rows
+        if not held
+    ]
+    return [Text(text, style="failure") for text in failed[:FAILED_SHOWN_MAX]]
+
+
+def _figures(run: RunTables) -> Figures:
+    """Return the numbers that matter most, the most important first."""
+    leaders = spans_by_row(run.leaders)
+    offline = {row: _lasted(spans, "no leader") for row, spans in leaders.items()}
+    missing = {row: _lasted(spans, "replicas missing") for row, spans in spans_by_row(run.in_sync).items()}
+    failed = sum(not held for held in run.expectations.get("held", ()))
+    moved = sum(what == "leader moved" for what in run.events.get("what", ()))
+    steps = sum(kind in ("step", "fault") for kind in run.events.get("kind", ()))
+    judged = [("failed expectations", f"{failed} of {length(run.expectations)}", not failed)]
+    return Figures(
+        [
+            *(judged if length(run.expectations) else ()),
+            ("invariant violations", str(length(run.violations)), not length(run.violations)),
+            ("partitions without a leader at some time", *_longest(offline)),
+            ("partitions with replicas missing in the ISR", _longest(missing)[0], None),
+            ("leaders moved", str(moved), None),
+            ("steps and faults", str(steps), None),
+        ]
+    )
+
+
+def _lasted(spans: Sequence[Span], state: str) -> float:
+    return sum(span.end - span.begin for span in spans if span.state == state)
+
+
+def _longest(lasted: Mapping[str, float]) -> tuple[str, bool]:
+    """Return how many rows were in a state and which one the longest, and whether there is none."""
+    count = sum(value > 0 for value in lasted.values())
+    if not count:
+        return "0", True
+    longest = max(lasted, key=lambda row: lasted[row])
+    return f"{count} of {len(lasted)}, {longest} for {seconds(lasted[longest])} s", False
+
+
+def _run_sections(run: RunTables, name: str, *, level: int, share: float) -> list[Section]:
+    room = round(RUN_BYTES * share)
+    size = round(TABLE_SHARE * room)
+    violated = Section("Violated invariants", [Table(_bad(run.violations), "held", size, _rest(run))], level)
+    expected = Section("Expectations", [Table(run.expectations, "held", size, _rest(run))], level)
+    before = [violated] if length(run.violations) else []
+    after = [expected] if length(run.expectations) else []
+    chart = _timeline(run, name, room)
+    znodes = _znodes(run, name, (), round(ZNODES_SHARE * room))
+    used = sum(len(part.encode()) for part in (chart.to_html(), znodes, *(table.to_html() for table in before + after)))
+    events = _Events(run, max(room - used, round(EVENTS_SHARE * room)))
+    happened = []
+    if chart.to_html():
+        znodes = _znodes(run, name, events.times(), round(ZNODES_SHARE * room))
+        happened = [Section("What happened", [chart, _Raw(znodes)], level)]
+    return [*before, *happened, *after, Section("Events", [events], level)]
+
+
+def _bad(columns: Columns) -> Columns:
+    return {"held": [False] * length(columns), **columns}
+
+
+def _rest(run: RunTables) -> str:
+    return run.rest or f"{run.replay} --json OUT"
+
+
+class _Raw(NamedTuple):
+    """HTML of this module."""
+
+    html: str
+
+    def to_html(self) -> str:
+        """Return the HTML."""
+        return self.html
+
+
+def _timeline(run: RunTables, name: str, room: int) -> Timeline:
+    """Return the chart of everything that happened."""
+    rows, left = _partitions(run, round(LANES_SHARE * room))
+    ends = [span.end for spans in spans_by_row(run.brokers).values() for span in spans]
+    end_s = run.end_s or max([*ends, *(strip.spans[-1].end for row in rows for strip in row.strips)], default=0.0)
+    note = f"the first {len(rows)} of {len(rows) + left}; all: {_rest(run)}" if left else ""
+    groups = [
+        Group("Steps, faults and expectations", _mark_rows(run)),
+        Group("Brokers", _brokers(run), "above: process, below: session in ZooKeeper"),
+        Group("Partitions", rows, note or "above: leader, below: ISR; the longest without a leader first"),
+    ]
+    lines = [Mark(float(str(at)), MARKS[str(kind)], "") for at, kind, _ in _marks(run) if kind != "held"]
+    lines = sorted(lines, key=lambda line: line.style != "bad")[:MARKS_MAX]
+    titled_bytes, legend = round(TITLED_SHARE * room), _legend(groups)
+    return Timeline(f"{name}-time", "States over time", groups, 0.0, end_s, legend, lines, titled_bytes=titled_bytes)
+
+
+def _legend(groups: Sequence[Group]) -> list[tuple[str, str]]:
+    """Return the part of the legend that a chart uses."""
+    rows = [row for group in groups for row in group.rows]
+    used = {strip.styles[span.state] for row in rows for strip in row.strips for span in strip.spans}
+    used |= {f"sign {mark.style}" for row in rows for mark in row.marks}
+    return [(style, means) for style, means in LEGEND if style in used]
+
+
+def _marks(run: RunTables) -> list[tuple[object, ...]]:
+    return list(zip(*(run.marks.get(name, ()) for name in ("at_s", "kind", "label")), strict=True))
+
+
+def _mark_rows(run: RunTables) -> list[Row]:
+    rows = []
+    for title, kinds in MARK_ROWS:
+        of_row = [Mark(float(str(at)), MARKS[str(kind)], str(said)) for at, kind, said in _marks(run) if kind in kinds]
+        if of_row:
+            kept = of_row[:MARKS_MAX]
+            name = title if len(kept) == len(of_row) else f"{title}, {len(kept)} of {len(of_row)}"
+            rows.append(Row(name, marks=kept))
+    return rows
+
+
+def _brokers(run: RunTables) -> list[Row]:
+    processes, sessions = spans_by_row(run.brokers), spans_by_row(run.sessions)
+    rows = [Row(row, [Strip(spans, CONTROLLER)]) for row, spans in spans_by_row(run.controllers).items()]
+    for broker in dict.fromkeys([*processes, *sessions]):
+        strips = [Strip(processes.get(broker, []), PROCESS)]
+        if run.sessions:
+            strips.append(Strip(sessions.get(broker, []), SESSION, narrow=True))
+        rows.append(Row(broker, strips, broker=broker.split()[1] if " " in broker else ""))
+    return rows
+
+
+def _partitions(run: RunTables, bytes_max: int) -> tuple[list[Row], int]:
+    """Return rows of partitions, those longest without a leader first, and the number of rows that are left out."""
+    leaders, in_sync = spans_by_row(run.leaders), spans_by_row(run.in_sync)
+    names = list(dict.fromkeys([*leaders, *in_sync]))
+    bad = {name: _lasted(leaders.get(name, []), "no leader") for name in names}
+    warn = {name: _lasted(in_sync.get(name, []), "replicas missing") for name in names}
+    many = len(names) > MANY_PARTITIONS
+    order = sorted(names, key=lambda name: (-bad[name], -warn[name] if many else 0.0))
+    rows: list[Row] = []
+    size = 0
+    for name in order:
+        strips = [Strip(leaders.get(name, []), LEADER), Strip(in_sync.get(name, []), IN_SYNC, narrow=True)]
+        strips = [strip for strip in strips if strip.spans]
+        size += BYTES_OF_ROW + BYTES_OF_SPAN * sum(len(strip.spans) for strip in strips)
+        if size > bytes_max and rows:
+            break
+        rows.append(Row(name, strips, topic=name.rpartition("-")[0]))
+    return rows, len(order) - len(rows)
+
+
+MANY_PARTITIONS = 24
+"""Number of partitions above which they are ordered by the time with missing replicas too."""
+BYTES_OF_ROW, BYTES_OF_SPAN = 260, 19
+"""Sizes in the HTML of a chart with many spans, about."""
+
+
+def _znodes(run: RunTables, name: str, times_s: Sequence[float], bytes_max: int) -> str:
+    """Return the slider of the chart, whose moments are those of the events shown, and the znode tree."""
+    found = differences(run.znodes_at_start, run.znode_changes, times_s, bytes_max)
+    if not found.moments_ms:
+        return ""
+    last = len(found.moments_ms) - 1
+    tree = ""
+    if run.znodes_at_start:
+        left = ""
+        if found.left:
+            left = Text(
+                f"{found.left:,} later changes of znodes are left out. All: {_rest(run)}.", style="cut"
+            ).to_html()
+        tree = (
+            f'<details class="znodes" open><summary>Znodes at this moment</summary>{left}'
+            f'<div class="scroll" tabindex="0" role="group" aria-label="Znodes"><ul class="tree"></ul></div></details>'
+        )
+    return (
+        f'<div class="moment" data-chart="{escape(name)}-time" hidden><label for="{escape(name)}-moment">Moment</label>'
+        f'<input type="range" id="{escape(name)}-moment" min="0" max="{last}" value="{last}" step="1">'
+        f'<output for="{escape(name)}-moment"></output>{tree}'
+        f'<script type="application/json">{found.to_json()}</script></div>'
+        "<noscript><p>The slider and the znode tree need JavaScript.</p></noscript>"
+    )
+
+
+class _Events(NamedTuple):
+    """Events of a run as a table with filters."""
+
+    run: RunTables
+    bytes_max: int
+
+    def to_html(self) -> str:
+        """Return the HTML."""
+        rows = self._rows()
+        kept, count = self._kept(rows), len(rows)
+        topics = "\n".join(self.run.topics)
+        said = ""
+        if len(kept) < count:
+            what = "steps, faults, expectations, lost leaders, then brokers, controller and leaders come first"
+            said = f"{len(kept):,} of {count:,} events are shown ({what}). All events: {_rest(self.run)}."
+            said = Text(said, style="cut").to_html()
+        heads = "".join(f"<th>{name}</th>" for name in ("at, s", "who", "what", "subject", "change"))
+        return (
+            f'{said}<div class="events" data-topics="{escape(topics)}"><div class="scroll" tabindex="0" role="group" '
+            f'aria-label="Events"><table><thead><tr>{heads}</tr></thead><tbody>'
+            f"{''.join(rows[place] for place in kept)}</tbody></table></div></div>"
+        )
+
+    def times(self) -> list[float]:
+        """Return the times of the events that are shown, in seconds."""
+        times = self.run.events.get("at, s", ())
+        return [float(str(times[place])) for place in self._kept(self._rows())]
+
+    def _rows(self) -> list[str]:
+        columns = self.run.events
+        count = length(columns)
+        texts = [[str(v) for v in columns.get(name, [""] * count)] for name in EVENT_COLUMNS[1:]]
+        times = [seconds(float(str(at))) for at in columns.get(EVENT_COLUMNS[0], ())]
+        return [_event(*row) for row in zip(times, *texts, strict=True)]
+
+    def _kept(self, rows: Sequence[str]) -> list[int]:
+        """Return the places of the events that are shown."""
+        kinds = [str(kind) for kind in self.run.events.get("kind", [""] * len(rows))]
+        whats = [str(what) for what in self.run.events.get("what", [""] * len(rows))]
+
+        def rank(place: int) -> int:
+            if place == len(rows) - 1 or whats[place] == "leader lost":
+                return 0
+            ranks = (number for number, group in enumerate(FIRST_KINDS) if kinds[place] in group)
+            return next(ranks, len(FIRST_KINDS))
+
+        size, kept = 0, []
+        for place in sorted(range(len(rows)), key=lambda place: (place < len(rows) - 1, rank(place), place)):
+            size += len(rows[place].encode())
+            if size > self.bytes_max:
+                break
+            kept.append(place)
+        return sorted(kept)
+
+
+def _event(at: str, who: str, what: str, subject: str, before: str, after: str, kind: str) -> str:
+    """Return a row of the table of events."""
+    is_bad = what in ("leader lost", "BROKEN")
+    change = " → ".join(part for part in (before, after) if part)
+    cells = "".join(f"<td>{escape(cell, quote=False)}</td>" for cell in (at, who, what, subject, change))
+    kinds = f"{kind} bad" if is_bad else kind
+    return f'<tr class="{escape(kinds)}">{cells}</tr>'
