@@ -21,6 +21,7 @@ class Mistake(NamedTuple):
 _STORE = "zookeeper/test_reference_assertions.py::"
 _RULES = "zookeeper/test_small_rules.py::"
 _WIRE = "wire/test_connections.py::"
+_MESSAGES = "kafka/protocol/"
 _TCP = "serve/test_tcp.py::"
 _SCHEDULER = "simulation/test_scheduler.py::"
 _STREAMS = "simulation/test_streams.py::"
@@ -241,6 +242,61 @@ MISTAKES: dict[str, Mistake] = {
         "return None if requested is None and not self.always_sends_read_only else is_read_only",
         "return is_read_only",
         _STORE + "test_14_an_old_client_gets_no_read_only_byte",
+    ),
+    # Kafka's messages
+    "a length is not compared with the bytes that are left": Mistake(
+        "kafka/protocol/decoding.py",
+        'f"if {count} < 0 or {end} > size:"',
+        'f"if {count} < 0:"',
+        _MESSAGES + "test_codec.py::test_bytes_that_are_no_message",
+    ),
+    "the response header of ApiVersions is flexible": Mistake(
+        "kafka/protocol/codec.py",
+        "    return int(version in schema.flexible and schema.api_key != API_VERSIONS)\n",
+        "    return int(version in schema.flexible)\n",
+        _MESSAGES + "test_codec.py::test_api_versions_is_answered_with_the_oldest_header",
+    ),
+    "the first request header has a client id": Mistake(
+        "kafka/protocol/codec.py",
+        "    if schema.api_key == CONTROLLED_SHUTDOWN and version == 0:\n        return 0\n",
+        "",
+        _MESSAGES + "test_codec.py::test_the_version_of_a_request_decides_its_header",
+    ),
+    "unknown tags are written after the known ones": Mistake(
+        "kafka/protocol/encoding.py",
+        "        tags = sorted([*tags, *unknown.items()])\n",
+        "        tags = [*tags, *unknown.items()]\n",
+        _MESSAGES + "test_codec.py::test_unknown_tags_survive",
+    ),
+    "a value is dropped with the field that the version lacks": Mistake(
+        "kafka/protocol/encoding.py",
+        "            if self.version not in field.versions and not field.ignorable:\n",
+        "            if False:\n",
+        _MESSAGES + "test_codec.py::test_values_that_do_not_fit",
+    ),
+    "a varint may have six bytes": Mistake(
+        "kafka/protocol/decoding.py",
+        "_VARINT_BITS = 28\n",
+        "_VARINT_BITS = 35\n",
+        _MESSAGES + "test_codec.py::test_bytes_that_are_no_message",
+    ),
+    "a tagged struct is written though it has its defaults": Mistake(
+        "kafka/protocol/encoding.py",
+        '            self.source.indent(f"if {self.differs(field, value)}:", inner)\n',
+        '            self.source.indent("if True:", inner)\n',
+        _MESSAGES + "test_interpreter.py::test_messages_encode_to_the_bytes_of_the_interpreter",
+    ),
+    "rows are sliced as if all had the size of the first": Mistake(
+        "kafka/protocol/columns.py",
+        "        sizes[short] -= (width - lengths) * item\n",
+        "",
+        _MESSAGES + "test_columns.py::test_metadata_from_columns_is_metadata_from_objects",
+    ),
+    "a column is cut to the width of its last row": Mistake(
+        "kafka/protocol/columns.py",
+        "        width = int(lengths.max())\n",
+        "        width = int(lengths[-1])\n",
+        _MESSAGES + "test_columns.py::test_metadata_from_columns_is_metadata_from_objects",
     ),
     # The sockets
     "who does not read its replies is read on": Mistake(
