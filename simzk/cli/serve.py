@@ -284,7 +284,7 @@ def _http_servers(server: TcpServer | TcpEnsemble) -> tuple[list[AdminServer], l
 
     port, path = settings.admin_port, settings.admin_path
     return (
-        [] if port is None else [AdminServer(server, settings.admin_address, port, path)],
+        [] if port is None else [AdminServer(server, settings.admin_address, port, path, brokers=server.brokers)],
         [] if settings.metrics is None else [MetricsServer(server, settings.metrics)],
     )
 

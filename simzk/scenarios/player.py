@@ -23,6 +23,7 @@ from simzk.kafka.cluster.cluster import START_MS, KafkaCluster
 from simzk.kafka.cluster.cost_model import MEASURED
 from simzk.scenarios import actions
 from simzk.scenarios.actions import Restart
+from simzk.scenarios.broker_control import BrokerControl
 from simzk.scenarios.cluster_model import by_broker
 from simzk.scenarios.expectations import Expectation, ExpectWhole, Observed
 from simzk.scenarios.znode_log import ZnodeLog
@@ -386,6 +387,7 @@ class LiveScenario:
     Attributes:
         server: the ZooKeeper that the brokers use.
         rules: the fault rules of the brokers' sessions.
+        brokers: state and verbs of the brokers.
 
     >>> from simzk.scenarios.reader import read_scenario
     >>> scenario = read_scenario("scenarios/broker_failure.toml")
@@ -408,6 +410,7 @@ class LiveScenario:
         self._host = self.play.cluster.zookeeper_host
         self.server: Server = self._host.server
         self.rules: FaultRules = self._host.rules
+        self.brokers: BrokerControl = BrokerControl(self.play.cluster)
         self._tell = tell
         self._warn = warn
         self._new: list[Event] = []

@@ -2,7 +2,7 @@
 
 Rules of this module:
   - `now_ms()` returns integer milliseconds that never go back; the state machine reads no clock itself;
-  - only a `StillClock` is moved by hand; only a `WallClock` moves by itself.
+  - only a `StillClock` is moved by hand; only a `WallClock` moves by itself, and can be set ahead.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ class WallClock:
 
     def now_ms(self) -> int:
         return (time.monotonic_ns() + self._offset_ns) // 1_000_000
+
+    def skip(self, duration_ms: int) -> None:
+        """Set the clock ahead for good."""
+        assert duration_ms >= 0, "time never goes back"
+        self._offset_ns += duration_ms * 1_000_000
 
 
 class BorrowedClock:

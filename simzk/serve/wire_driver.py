@@ -261,6 +261,28 @@ class WireDriver(Driver):
             clock.move_to(end_ms)
             self.send_output()  # a test that drives the server by hand has left output
 
+    def skip(self, duration_ms: int) -> None:
+        """Let time pass at once, on wall time too; a client that is connected and not paused stays alive."""
+        if isinstance(self.clock, StillClock):
+            self.advance(self.clock, duration_ms)
+            return
+        assert isinstance(self.clock, WallClock), "only its own clock is set ahead"
+        with self.lock:
+            heard = [link for link in self.open_links() if link.connection is not None and not link.paused]
+            for link in heard:
+                assert link.connection is not None
+                link.connection.attended = True
+            self.clock.skip(duration_ms)
+            self.tick()
+            for link in heard:
+                if link.connection is not None:
+                    link.driver._stop_keepalive(link.connection)
+            self.on_deadline(self.clock.now_ms())
+
+    def open_links(self) -> list[Link]:
+        """Return the links of all clients."""
+        return list(self._links)
+
     def seconds_to_deadline(self) -> float | None:
         """Return how long a client may sleep before `tick` has something to do; None on virtual time, or if never."""
         if not self._on_wall_time:

@@ -352,6 +352,10 @@ class Driver:
                 self.drop(link)
             self.send_output()
 
+    def is_paused(self, session_id: int) -> bool:
+        """Return whether a session is paused."""
+        return session_id in self._paused_sessions
+
     def pause_session(self, session_id: int) -> None:
         """Stop reading and answering a session, also on connections that it will open."""
         with self.lock:

@@ -172,6 +172,10 @@ class WatchTable(Generic[Watcher]):
             for watcher, modes in watchers.items():
                 yield path, watcher, Mode(modes)
 
+    def modes_of(self, watcher: Watcher) -> dict[str | None, Mode]:
+        """Return the modes of a watcher's watches by path, in order of their first watch."""
+        return {path: Mode(modes) for path, modes in self._by_watcher.get(watcher, {}).items()}
+
     def ordered_paths(self) -> list[str | None]:
         """Return the watched paths in the order of the real server's HashMap."""
         return _in_map_order(self.by_path, self._peak)

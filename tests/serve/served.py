@@ -80,12 +80,21 @@ class Served(_Running):
 
 
 class ServedCluster(_Running):
-    """A running server of a simulated cluster."""
+    """A running server of a simulated cluster, and its AdminServer if configured."""
 
     def __init__(self, settings: Settings, cluster: Cluster) -> None:
         self.tcp = ClusterTcpServer(settings, cluster)
         self.port = self.tcp.port
-        super().__init__(self.tcp, [])
+        self.admin = None
+        if settings.admin_port is not None:
+            address, port, path = settings.admin_address, settings.admin_port, settings.admin_path
+            self.admin = AdminServer(self.tcp, address, port, path, brokers=self.tcp.brokers)
+        super().__init__(self.tcp, [] if self.admin is None else [self.admin])
+
+    @property
+    def admin_port(self) -> int:
+        assert self.admin is not None
+        return port_of(self.admin)
 
 
 class ServedEnsemble(_Running):

@@ -206,7 +206,7 @@ def test_the_trace_mask_is_kept(server: Served) -> None:
 @pytest.mark.parametrize(
     ("method", "target", "status"),
     [
-        ("GET", "/", 404),
+        ("GET", "/x", 404),
         ("POST", "/commands/ruok", 500),
         ("POST", "/commands/nonsense", 200),
         ("POST", "/commands", 200),
@@ -215,7 +215,7 @@ def test_the_trace_mask_is_kept(server: Served) -> None:
         ("OPTIONS", "/commands/ruok", 200),
         ("POST", "/", 405),
         ("GET", "/faults/expire?session=1", 405),
-        ("HEAD", "/", 404),
+        ("HEAD", "/x", 404),
     ],
 )
 def test_what_is_not_there_is_said(server: Served, method: str, target: str, status: int) -> None:

@@ -6,6 +6,7 @@ Rules of this module:
     PrometheusMetricsProvider;
   - POST `/faults/<verb>?...` and GET `/faults` are simzk's own (faults.py); what changes state there is a POST that
     `Access` accepts. A GET never changes state, except by the commands that a real server has;
+  - `/` is the live page with its requests (live.py), where a real server has nothing;
   - everything runs on the loop of the server;
   - a stopped server of an ensemble answers no command (a real one's AdminServer ends with it), but accepts faults,
     which can start it again.
@@ -38,6 +39,7 @@ from simzk.serve.admin_server.http import (
     no_servlet,
     nothing,
 )
+from simzk.serve.admin_server.live import LiveView, page_response
 from simzk.serve.admin_server.snapshots import Refusal, Snapshots
 from simzk.wire.four_letter_words import NOT_SERVING
 from simzk.wire.monitoring import families_of, text_of
@@ -45,9 +47,12 @@ from simzk.wire.monitoring import families_of, text_of
 if TYPE_CHECKING:
     from simzk.serve.admin_server.access import Rejection
     from simzk.serve.configuration.settings import Metrics
+    from simzk.serve.simulated_brokers import SimulatedBrokers
     from simzk.serve.tcp.server import TcpServer
 
 _SERVLET = "org.apache.zookeeper.server.admin.JettyAdminServer$CommandServlet"
+# Methods of the live page's requests, and of POST /brokers/N/VERB below.
+_LIVE = {"/live/state": "GET", "/live/node": "GET", "/brokers": "GET", "/advance": "POST"}
 _BAD_QUERY = "Unable to parse URI query"
 _NULL_POINTER = (
     'java.lang.NullPointerException: Cannot invoke "org.apache.zookeeper.server.admin.CommandResponse.getStatusCode()" '
@@ -86,12 +91,22 @@ class AdminServer(HttpServer):
         address: the interface to listen on; empty for all.
         port: the port; 0 for any free one.
         path: URL path of the commands.
+        brokers: the brokers of the simulated cluster that the server belongs to; None for none.
 
     Raises:
         ConfigError: it cannot listen, or the token is invalid.
     """
 
-    def __init__(self, server: TcpServer, address: str, port: int, path: str = "/commands") -> None:
+    def __init__(
+        self,
+        server: TcpServer,
+        address: str,
+        port: int,
+        path: str = "/commands",
+        *,
+        brokers: SimulatedBrokers | None = None,
+    ) -> None:
+        self._brokers = brokers
         self.use_server(server)
         self._access = Access(server.settings.admin_token, address)
         super().__init__(address, port, self._answer, idle_ms=server.settings.admin_idle_ms)
@@ -101,9 +116,14 @@ class AdminServer(HttpServer):
         """Use another server from now on: the one before was stopped, and this one is its new start."""
         self._server = server
         self._snapshots = Snapshots(server, server.settings.snapshot_interval_ms)
+        self._live = LiveView(server, self._brokers)
 
     def _answer(self, request: Request) -> Response:
         path = request.plain_path
+        if request.path == "/" and request.method in ("GET", "HEAD"):
+            return page_response()
+        if path in _LIVE or path.startswith("/brokers/"):
+            return self._answer_live(request, path)
         if path == "/faults" and request.method in ("GET", "HEAD"):
             return _json({"command": "faults", "rules": self._rules(), "error": None})
         if path.startswith("/faults/"):
@@ -124,6 +144,30 @@ class AdminServer(HttpServer):
         if request.method not in ("GET", "HEAD", "POST"):
             return nothing(HTTPStatus.METHOD_NOT_ALLOWED)
         return self._command(request, path.removeprefix(self._path).removeprefix("/"))
+
+    def _answer_live(self, request: Request, path: str) -> Response:
+        """Answer the live page: what it shows is guarded like what it does, because it shows data without ACLs."""
+        method = "GET" if _LIVE.get(path) == "GET" else "POST"
+        if request.method not in (method, "HEAD" if method == "GET" else method):
+            return _json({"error": f"{path} needs {method}"}, HTTPStatus.METHOD_NOT_ALLOWED)
+        rejection = self._access.rejection(request)
+        if rejection is not None:
+            return _rejected(rejection)
+        live, query = self._live, request.parameters
+        try:
+            if path == "/live/state":
+                fields = live.state()
+            elif path == "/live/node":
+                fields = live.node(query.get("path", "/"))
+            elif path == "/brokers":
+                fields = live.brokers()
+            else:
+                live.advance(query) if path == "/advance" else live.act(path, query)
+                fields = {}
+        except SimzkError as error:
+            status = HTTPStatus.BAD_REQUEST if method == "GET" or path == "/advance" else HTTPStatus.CONFLICT
+            return _json({"error": str(error)}, status)
+        return Response(HTTPStatus.OK, JSON, json.dumps({**fields, "error": None}), (("Cache-Control", "no-store"),))
 
     def _command(self, request: Request, name: str) -> Response:
         if not name:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from simzk.serve.storage.ensemble_directory import DynamicConfig, EnsembleDirectory
     from simzk.serve.verbs import EnsembleVerbs
     from simzk.wire.monitoring import Report
+    from simzk.zookeeper.driver import Link
     from simzk.zookeeper.ensemble import Member
     from simzk.zookeeper.server import Server
 
@@ -85,6 +86,10 @@ class EnsembleDriver(WireDriver):
         for driver in self.members.values():
             driver.deliver_output()
         self.on_sent()
+
+    def open_links(self) -> list[Link]:
+        """Return the links of the clients of all servers."""
+        return [link for driver in self.members.values() for link in driver.open_links()]
 
     def has_session(self, session_id: int) -> bool:
         """Return whether a session is alive on any server."""

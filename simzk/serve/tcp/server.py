@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from simzk.serve.client_activity import Traffic
     from simzk.serve.configuration.settings import Settings, Throttle
+    from simzk.serve.simulated_brokers import SimulatedBrokers
     from simzk.serve.storage.data_directory import DataDirectory
     from simzk.serve.verbs import EnsembleVerbs
     from simzk.serve.wire_driver import WireLink
@@ -98,6 +99,11 @@ class TcpServer(EventLoopServer):
     @property
     def ensemble_verbs(self) -> EnsembleVerbs | None:
         """Verbs for the servers of its ensemble; None for a single server."""
+        return None
+
+    @property
+    def brokers(self) -> SimulatedBrokers | None:
+        """The simulated brokers that use it; None if there are none."""
         return None
 
     def _listen(self, settings: Settings) -> None:

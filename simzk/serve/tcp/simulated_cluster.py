@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.serve.configuration.settings import Settings
+    from simzk.serve.simulated_brokers import SimulatedBrokers
     from simzk.simulation.request_faults import FaultRules
     from simzk.zookeeper.server import Server
 
@@ -33,6 +34,10 @@ class Cluster(Protocol):
 
     server: Server
     rules: FaultRules
+
+    @property
+    def brokers(self) -> SimulatedBrokers:
+        """Return its brokers, as the live page shows and controls them."""
 
     def now_ms(self) -> int:
         """Return its time, as ZooKeeper counts it."""
@@ -126,6 +131,11 @@ class ClusterTcpServer(TcpServer):
         self._cluster = cluster
         self._cluster_clock = ClusterClock(cluster)
         super().__init__(settings, self._cluster_clock)
+
+    @property
+    def brokers(self) -> SimulatedBrokers:
+        """The brokers of the cluster."""
+        return self._cluster.brokers
 
     def _load(self, settings: Settings) -> Server:
         return self._cluster.server

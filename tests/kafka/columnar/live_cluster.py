@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from simzk.scenarios.broker_control import BrokerControl
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,6 +29,7 @@ class LiveCluster:
         self._host = cluster.zookeeper_host
         self.server: Server = self._host.server
         self.rules: FaultRules = self._host.rules
+        self.brokers: BrokerControl = BrokerControl(cluster)
 
     def now_ms(self) -> int:
         return self._host.now_ms()

@@ -1,0 +1,159 @@
+"""State and verbs of a running cluster's brokers, for control over HTTP (simzk/serve/admin_server/live.py).
+
+Rules of this module:
+  - the state is JSON values, and bounded; partitions that need attention come first;
+  - a verb is recorded in the history as an action of the operator, like a step of a scenario.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError, SimzkError
+from simzk.kafka import paths
+from simzk.scenarios.actions import cut, heal
+from simzk.simulation.history import format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from simzk.kafka.cluster.cluster import KafkaCluster
+    from simzk.simulation import Event
+
+Json = dict[str, object]
+
+OPERATOR = "operator"
+EVENTS_MAX = 60
+"""Number of events in a state."""
+PARTITIONS_MAX = 200
+"""Number of partitions in a state."""
+PARTITIONS_READ_MAX = 2000
+"""Number of partitions that are read for a state, by topic and partition."""
+OFFLINE, STOPPED, SHORT, IN_SYNC = STATES = ("offline", "leader stopped", "under-replicated", "in sync")
+"""States of a partition: no leader, a leader that does not run, fewer replicas in the ISR than assigned, others."""
+
+
+class BrokerControl:
+    """State and verbs of the brokers of one cluster.
+
+    Args:
+        cluster: the cluster.
+
+    >>> import simzk
+    >>> with simzk.KafkaCluster(brokers=2) as cluster:
+    ...     control = BrokerControl(cluster)
+    ...     control.act(2, "kill", None)
+    ...     [(one["id"], one["state"]) for one in control.state()["brokers"]]
+    [(1, 'running'), (2, 'stopped')]
+    """
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self._verbs: dict[str, Callable[[int], object]] = {
+            "kill": cluster.kill,
+            "stop": cluster.shutdown,
+            "start": cluster.restart,
+            "pause": cluster.pause,
+            "resume": cluster.resume,
+            "expire": cluster.expire,
+            "disconnect": cluster.disconnect,
+        }
+        self._links: dict[str, Callable[[KafkaCluster, int, int | str], None]] = {"cut": cut, "heal": heal}
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """Names of what `act` does."""
+        return *self._verbs, *self._links
+
+    def act(self, broker: int, verb: str, peer: int | None) -> None:
+        """Do something to a broker now.
+
+        Args:
+            broker: its id.
+            verb: one of `verbs`.
+            peer: another broker, for `cut` and `heal`; None for ZooKeeper and all other brokers.
+
+        Raises:
+            ConfigError: the broker, the peer or the verb does not exist, or the broker's state does not fit.
+        """
+        known = self._cluster.brokers
+        if verb not in self.verbs:
+            raise ConfigError(f"unknown verb {verb!r}", where="verb", right=f"one of {', '.join(self.verbs)}")
+        for name, number in (("broker", broker), ("peer", peer)):
+            if number is not None and number not in known:
+                right = f"one of {', '.join(map(str, known))}"
+                raise ConfigError(f"broker {number} does not exist", where=name, right=right)
+        if peer is not None and (peer == broker or verb not in self._links):
+            raise ConfigError(f"{verb} has no peer {peer}", where="peer", right="another broker, of cut or heal")
+        if verb in self._links:
+            self._links[verb](self._cluster, broker, "" if peer is None else peer)
+        else:
+            self._verbs[verb](broker)
+        self._cluster.history.record(OPERATOR, f"{verb} broker {broker}", "" if peer is None else f"broker {peer}")
+
+    def state(self) -> Json:
+        """Return brokers, partitions and the latest events."""
+        cluster, history = self._cluster, self._cluster.history
+        read = list(islice(self._partitions(), PARTITIONS_READ_MAX))
+        ordered = sorted(read, key=lambda one: STATES.index(str(one["state"])))
+        return {
+            "version": cluster.version,
+            "seconds": cluster.scheduler.now_us / 1_000_000,
+            "controller": cluster.controller,
+            "brokers": [self._broker(number) for number in cluster.brokers],
+            "partitions": ordered[:PARTITIONS_MAX],
+            "partitions_read": len(read),
+            "counts": {state: sum(one["state"] == state for one in read) for state in STATES},
+            "events": [_event(history[place]) for place in range(max(0, len(history) - EVENTS_MAX), len(history))],
+        }
+
+    def _broker(self, number: int) -> Json:
+        cluster = self._cluster
+        broker = cluster.brokers[number]
+        ends = ["zookeeper", *(f"broker {other}" for other in cluster.brokers if other != number)]
+        return {
+            "id": number,
+            "state": "stopped" if not broker.alive else "paused" if broker.paused else "running",
+            "registered": number in cluster.live_brokers,
+            "controller": number == cluster.controller,
+            "version": broker.version.name,
+            "rack": broker.rack,
+            "cut_off": [end for end in ends if cluster.network.is_cut(f"broker {number}", end)],
+        }
+
+    def _partitions(self) -> Iterator[Json]:
+        cluster = self._cluster
+        root = cluster.tree.get(paths.TOPICS)
+        for topic in sorted([] if root is None else root.child_names()):
+            try:
+                assigned = cluster.assignment(topic)
+            except SimzkError as error:
+                yield {"name": topic, "state": OFFLINE, "problem": str(error)}
+                continue
+            for number, replicas in sorted(assigned.items()):
+                yield self._partition(topic, number, list(replicas.replicas))
+
+    def _partition(self, topic: str, number: int, replicas: list[int]) -> Json:
+        name = f"{topic}-{number}"
+        try:
+            state = self._cluster.state(topic, number)
+        except SimzkError as error:
+            return {"name": name, "state": OFFLINE, "replicas": replicas, "problem": str(error)}
+        leader = self._cluster.brokers.get(state.leader)
+        runs = leader is None or leader.alive
+        short = len(state.isr) < len(replicas)
+        return {
+            "name": name,
+            "state": OFFLINE if state.leader < 0 else SHORT if runs and short else IN_SYNC if runs else STOPPED,
+            "leader": state.leader,
+            "epoch": state.leader_epoch,
+            "isr": list(state.isr),
+            "replicas": replicas,
+        }
+
+
+def _event(event: Event) -> Json:
+    change = " → ".join(part for part in (event.before, event.after) if part)
+    at = format_time(event.at_us).strip()
+    return {"at": at, "who": event.who, "what": event.what, "of": event.subject, "change": change}
