@@ -58,7 +58,6 @@ class ACLCache:
         if acl is OPEN_ACL:
             return
         assert self._uses[acl] > 0, "an ACL was released more often than kept"
-        assert self._one[acl] is acl, "an ACL is released as the object that `keep` returned"
         self._uses[acl] -= 1
         if not self._uses[acl]:
             del self._uses[acl], self._one[acl]
