@@ -284,7 +284,7 @@ class DataTree:
         """
         assert self._backed is None, "a tree has at most one backing"
         assert backing.prefix.endswith("/")
-        assert backing.prefix[:-1] in self._nodes, "the node above a backing is in the tree"
+        assert not len(backing) or backing.prefix[:-1] in self._nodes, "the node above stored nodes is in the tree"
         self._nodes = self._backed = BackedNodes(self._nodes, backing)
         self.find = self.quotas.find = self._backed.get
         self._backed.settle_all()
