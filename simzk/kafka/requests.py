@@ -365,6 +365,8 @@ class PartitionUpdates(_PartitionColumns[PartitionUpdate]):
         is_new: BoolArray | bool,
         source: tuple[PartitionTable, int],
     ) -> None:
+        assert partitions.size == len(states.leader) == len(replicas)
+        assert isinstance(is_new, bool) or len(is_new) == partitions.size
         self.source = source
         self.partitions = partitions
         self.states = states
@@ -409,6 +411,7 @@ class ReplicaStops(_PartitionColumns[ReplicaStop]):
     """
 
     def __init__(self, partitions: Partitions, delete: BoolArray, leader_epoch: IntArray) -> None:
+        assert partitions.size == len(delete) == len(leader_epoch)
         self.partitions = partitions
         self.delete = delete
         self.leader_epoch = leader_epoch
@@ -467,6 +470,7 @@ class Proposals(NamedTuple):
     def of_one(cls, broker: int, broker_epoch: int, proposals: Sequence[IsrProposal]) -> Proposals:
         """Return the proposals of one broker as columns."""
         count = len(proposals)
+        assert len({proposal.partition for proposal in proposals}) == count, "a partition has one proposed ISR"
         numbers = np.array([(p.leader_epoch, p.version) for p in proposals], dtype=np.int32).reshape(count, 2)
         return cls(
             named([proposal.partition for proposal in proposals]),

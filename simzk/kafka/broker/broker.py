@@ -152,11 +152,13 @@ class Broker:
 
     def kill(self) -> None:
         """End the process at once; the session remains until it expires."""
+        assert self.alive, f"{self._name} is dead"
         self._environment.history.record(self._name, "killed")
         self._end_process()
 
     def shut_down(self) -> None:
         """Start a clean shutdown."""
+        assert self.alive, f"{self._name} is dead"
         self._environment.history.record(self._name, "shutting down")
         if not self.stopping:
             self.stopping = True
@@ -420,6 +422,8 @@ class Broker:
 
     def _set_epoch(self, epoch: int) -> None:
         """Set the broker epoch; the process runs."""
+        assert self.alive
+        assert epoch >= self.epoch or epoch == NO_EPOCH, f"{self._name}: epoch {epoch} is below {self.epoch}"
         self.epoch = epoch
         self._environment.manager.epochs.set(self.id, alive=True, epoch=epoch)
 
@@ -435,6 +439,8 @@ class Broker:
         self._environment.manager.epochs.set(self.id, alive=False, epoch=self.epoch)
         self._environment.manager.forget(self.id)
         self._environment.connections.break_all(self._name)
+        assert not self.alive
+        assert not self.session.connected
 
     def _note_unusable(self, problem: ZnodeError) -> None:
         """Record an invalid znode that the broker ignores."""
@@ -545,4 +551,6 @@ class Broker:
 
     def serve(self, request: Any, respond: Callable[[Any], None]) -> None:
         """Serve a request of another process; `respond` is called with the response, now or later."""
+        assert self.alive
+        assert not self.paused
         self._services.serve(request, respond)

@@ -233,6 +233,7 @@ class EmptyReplicas:
             )
             again = np.arange(len(rows), dtype=np.int32)
             if altered is not None and altered.error == Error.NONE:
+                assert len(altered.errors) == len(rows), "each proposal has a result"
                 self._record_refusals(proposals, altered)
                 again = self._isrs.handle_results(rows, proposals, altered)
             rows, proposals = rows[again], proposals.at(again)
@@ -283,6 +284,7 @@ class EmptyReplicasOfBroker:
 
 def _by_follower(rows: IntArray, followers: IntArray) -> Iterator[tuple[int, IntArray]]:
     """Yield each follower with its rows, by ascending id."""
+    assert len(rows) == len(followers)
     if not len(rows) or (followers == followers[0]).all():
         yield from [(int(broker), rows) for broker in followers[:1]]
         return

@@ -78,6 +78,7 @@ class Fetcher:
 
     def follow(self, partition: TopicPartition, leader_epoch: int) -> None:
         """Add a partition, or set its leader epoch."""
+        assert leader_epoch >= self.following.get(partition, leader_epoch), f"{partition}: an old leader epoch"
         self.following[partition] = leader_epoch
         self._changed[partition] = None
         self._forgotten.pop(partition, None)

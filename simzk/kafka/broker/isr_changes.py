@@ -146,6 +146,7 @@ class LeaderIsrs:
             follower: the broker that fetched.
             is_accepted: bool[k], whether the leader accepts the fetch.
         """
+        assert len(rows) == len(is_accepted)
         replicas = self._replicas
         states = replicas.states(rows)
         outside = ~any_of(states.isr == follower) & replicas.have_reached_watermark(rows, follower)
@@ -161,10 +162,13 @@ class LeaderIsrs:
         """Propose to remove followers, int32[k, w], that are out of sync."""
         assert not self._replicas.are_waiting(rows).any(), "a leader waits for the result of another proposal"
         states = self._replicas.states(rows)
+        assert len(rows) == len(leaving) == len(states.leader)
+        assert not (leaving == states.leader[:, None]).any(), "a leader does not remove itself"
         self._replicas.propose(rows, states, shrink_isr(states.isr, leaving, self._scala))
 
     def handle_results(self, rows: IntArray, proposals: Proposals, altered: AlteredPartitions) -> IntArray:
         """Handle the result of each proposal; return the places of those to be retried."""
+        assert len(rows) == len(proposals.leader) == len(altered.errors) == len(altered.states.leader)
         replicas, pending = self._replicas, self._replicas.are_pending(rows, proposals)
         outcomes, written = _OUTCOME_CODES[altered.errors], altered.states
         committed = pending & (outcomes == Outcome.COMMITTED)

@@ -154,6 +154,7 @@ class LogDirs:
 
     def _least_loaded(self) -> int:
         loads = dict.fromkeys(self.live, 0)
+        assert loads, "a broker without a live log directory halts"
         for directory in self._directory_of.values():
             loads[directory] += 1
         return min(loads, key=lambda directory: loads[directory])
@@ -291,6 +292,7 @@ class ReplicaLogs:
         partition, state = update.partition, update.state
         replica = self.replicas.get(partition)
         previous_leader = None
+        assert self._log_dirs.directory_of(partition) is not None, f"the log of {partition} is not open"
         if replica is None:
             log_end, watermark = self._logs_on_disk.pop(partition, LogOnDisk(0, 0))
             replica = Replica(partition, state, update.assignment.replicas, log_end, watermark, watermark)
@@ -475,6 +477,7 @@ class ReplicaLogs:
         return open_logs | self._logs_on_disk
 
     def _set_watermark(self, replica: Replica, watermark: int) -> None:
+        assert watermark <= replica.log_end, f"{replica.partition}: the high watermark is beyond the log"
         if watermark != replica.high_watermark:
             replica.high_watermark = watermark
             self._unsaved[replica.partition] = None
@@ -573,6 +576,7 @@ class ReplicaLogs:
         altered = AlteredPartitions(Error.NONE, np.array(codes, dtype=np.int8), states_of(states, width))
         columns = Proposals.of_one(self.broker_id, -1, proposals)
         rows = self._manager.table.find_all(columns.partitions)
+        assert (rows >= 0).all(), "a proposed ISR is of a partition that this broker was sent"
         return [proposals[place] for place in self._isrs.handle_results(rows, columns, altered).tolist()]
 
     def _expand_any(self, replica: Replica) -> None:
@@ -592,7 +596,9 @@ class ReplicaLogs:
         return [self.replicas.get(TopicPartition(*name)) for name in self._manager.table.partitions(rows).names()]
 
     def _leaders(self, rows: IntArray) -> list[Replica]:
-        return [replica for replica in self._at(rows) if replica is not None]
+        found = [replica for replica in self._at(rows) if replica is not None]
+        assert len(found) == len(rows), "a result must not be handled for a replica that is gone"
+        return found
 
     def states(self, rows: IntArray) -> States:
         """Return the present states of replicas."""
@@ -616,6 +622,8 @@ class ReplicaLogs:
     def propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
         """Send proposals in the order of the rows."""
         for replica, proposed in zip(self._leaders(rows), unpack(isr), strict=True):
+            assert replica.state.leader == self.broker_id, f"broker {self.broker_id} does not lead {replica.partition}"
+            assert replica.proposed is None, "a leader has one proposed ISR at a time"
             replica.proposed = proposed
             self._propose(IsrProposal(replica.partition, replica.state.leader_epoch, proposed, replica.state.version))
 
@@ -628,6 +636,8 @@ class ReplicaLogs:
         """Apply ISRs that were written; then the high watermark may rise, and other followers may join."""
         for place, replica in enumerate(self._leaders(rows)):
             written = states.one(place)
+            assert replica.proposed is not None, "nobody proposed this ISR"
+            assert written.version >= replica.state.version, "the version of a znode never falls"
             replica.state = replica.state._replace(
                 isr=written.isr, version=written.version, recovering=written.recovering
             )

@@ -61,6 +61,7 @@ class BrokerEpochs:
 
     def set(self, broker: int, *, alive: bool, epoch: int) -> None:
         """Set the liveness and epoch of a broker; a dead one forgets the controller epoch."""
+        assert 0 <= broker < len(self.alive) - 1, f"broker {broker} does not exist"
         self.alive[broker] = alive
         self._epoch[broker] = epoch
         if not alive:
@@ -87,6 +88,8 @@ class BrokerEpochs:
         Returns:
             An error code of each by `CODE_OF`, int8[k]; 0 where the request is accepted.
         """
+        assert len(brokers) == len(broker_epochs)
+        assert self.alive.take(brokers, mode="clip").all(), "a dead broker handles no request"
         codes = np.zeros(len(brokers), dtype=np.int8)
         codes[controller_epoch < self._controller_epoch.take(brokers, mode="clip")] = _STALE_CONTROLLER
         codes[broker_epochs < self._epoch.take(brokers, mode="clip")] = _STALE_BROKER
@@ -149,6 +152,7 @@ class AcceptedLeaders(NamedTuple):
         Returns:
             Leader and leader epoch, int32[k] each.
         """
+        assert len(brokers) == len(replicas) == len(self.leader)
         leader, epoch = (np.full(len(brokers), NONE, dtype=np.int32) for _ in range(2))
         for place in range(replicas.shape[1]):
             mine = replicas[:, place] == brokers
@@ -189,6 +193,7 @@ class _LeaderRecords:
 
     def put(self, rows: NDArray[np.integer], leaders: AcceptedLeaders) -> None:
         """Overwrite some rows."""
+        assert len(rows) == len(leaders.epoch)
         records = np.empty((len(rows), self._records.shape[1]), dtype=np.int32)
         records[:, -1] = 0
         for column, values in zip(_columns(records), leaders, strict=True):
@@ -259,6 +264,7 @@ class ReplicaManager:
 
     def forget(self, broker: int) -> None:
         """Clear what the replicas of a broker have accepted: its process has ended."""
+        assert not self.epochs.alive[broker], f"the process of broker {broker} has not ended"
         rows = self.table.rows_with_replica(broker)
         leaders, mine = self._leaders.at(rows), self.table.replicas_at(rows) == broker
         for column in (leaders.epoch, leaders.leader):
@@ -318,6 +324,7 @@ class ReplicaManager:
         Returns:
             Whether the replica accepted, bool[k].
         """
+        assert len(allowed) == len(updates)
         mine = updates.replicas == broker
         result = np.zeros(len(updates), dtype=np.bool_)
         changed = self.accept(updates, mine & allowed[:, None])
@@ -346,6 +353,7 @@ class ReplicaManager:
             numbers, topic = np.unique(names.topic, return_inverse=True)
             topics = [names.topics[number] for number in numbers.tolist()]
             rows[new] = self.table.extend(topics, topic.astype(np.int32), names.partition, updates.replicas[new])
+        assert (rows >= 0).all(), "each partition of a request has a row"
         self._leaders.grow(len(self.table.topic), self.table.width)
         assigned = widen(updates.replicas, self.table.width)  # wider if one has more replicas than any had here
         if self._agreed == (updates.source, self.table.assignments):

@@ -90,6 +90,7 @@ class ReadStates(Batch):
             yield req.GetData(_path(self._partitions, place), False)
 
     def assemble(self, replies: Sequence[Reply]) -> StatesRead:
+        assert len(replies) == len(self)
         there = {place: reply for place, reply in enumerate(replies) if not reply.error}
         return StatesRead(no_states(len(replies), 1), there)
 
@@ -179,6 +180,7 @@ class WriteStates(Batch):
         if self._epoch_version is None:
             return 0, reply.error
         assert isinstance(reply.body, (list, tuple)), "a multi of well-formed requests is answered one by one"
+        assert len(reply.body) == 2
         checked, changed = reply.body
         return checked.error, changed.error
 
@@ -251,6 +253,8 @@ class WriteStates(Batch):
     ) -> None:
         """Write rows as columns, and report the writes to observers as one batch."""
         table, states = topics.table, self._states.map(lambda column: column[places])
+        assert len(rows) == len(errors) == len(states.leader)
+        assert rows.min() >= 0, "a partition without a row is written by a single request"
         zxids = server.zxid + 1 + np.arange(len(rows), dtype=np.int64)
         server.zxid += len(rows)
         epoch = server.tree.find(paths.CONTROLLER_EPOCH)

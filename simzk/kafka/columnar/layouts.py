@@ -138,6 +138,7 @@ class _CreationZxids:
         changed = (layout.leader_epoch > 0) & (layout.isr[:, 0] != NONE)
         self.mzxid = np.where(changed, last + np.cumsum(changed), self.state_zxid)
         self.last_zxid = last + int(changed.sum())
+        assert self.mzxid[layout.isr[:, 0] != NONE].max(initial=before) <= self.last_zxid
 
 
 def _fill_rows(topics: ColumnarTopics, layout: Layout, zxids: _CreationZxids, now_ms: int) -> None:

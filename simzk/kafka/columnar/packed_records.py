@@ -55,6 +55,7 @@ class PackedRecords(Generic[Form]):
 
     def get(self, row: int) -> tuple[list[int], Form] | None:
         """Return the numbers and the form of a row's record, None if it has no record."""
+        assert row >= 0
         code = self._code.item(row) if row < len(self._code) else _NO_RECORD
         if code == _BESIDE:
             numbers, form = self._beside[row]
@@ -68,6 +69,7 @@ class PackedRecords(Generic[Form]):
 
     def form(self, row: int) -> Form | None:
         """Return the form of a row's record, None if it has no record."""
+        assert row >= 0
         code = self._code.item(row) if row < len(self._code) else _NO_RECORD
         if code == _BESIDE:
             return self._beside[row][1]
@@ -88,6 +90,7 @@ class PackedRecords(Generic[Form]):
 
     def put(self, row: int, numbers: Sequence[int], form: Form) -> None:
         """Write a row's record."""
+        assert row >= 0
         assert len(numbers) == self.width
         self.reserve(row + 1)
         code = self._code_of(tuple([number >> _LOW_BITS for number in numbers]), form)
@@ -104,6 +107,7 @@ class PackedRecords(Generic[Form]):
 
         Few upper halves may differ, as in zxids and times of one batch.
         """
+        assert numbers.shape[1] == self.width
         self.reserve(first + len(numbers))
         highs, kinds = _distinct(numbers >> _LOW_BITS)
         codes = np.array([self._code_of(tuple(high), form) for high in highs.tolist()], dtype=np.uint16)
@@ -118,6 +122,7 @@ class PackedRecords(Generic[Form]):
             rows: int[k], distinct.
             columns: by index of the number, the new values, int64[k] each.
         """
+        assert all(len(numbers) == len(rows) for numbers in columns.values())
         codes, fields = self._codes_of(rows), list(columns)
         highs = [column >> _LOW_BITS for column in columns.values()]
         assert (codes != _NO_RECORD).all(), "a row without a record"
@@ -191,6 +196,7 @@ class PackedRecords(Generic[Form]):
         return found
 
     def _codes_of(self, rows: NDArray[np.integer]) -> NDArray[np.uint16]:
+        assert rows.min(initial=0) >= 0, "numpy would read a negative row from the end"
         if rows.max(initial=0) < len(self._code):
             return self._code.take(rows)
         codes = np.zeros(len(rows), dtype=np.uint16)

@@ -108,6 +108,7 @@ class PartitionColumns:
         self._seen = None
         self.records.put(row, numbers, after)
         self.held += after.nodes - before.nodes
+        assert self.held >= 0
 
     def fill(self, first: int, numbers: NDArray[np.int64], started: NDArray[np.bool_], form: RowForm) -> None:
         """Store both znodes of consecutive rows, whose states are in the table.
@@ -225,6 +226,7 @@ class PartitionColumns:
             zxids: int64[k], the zxids of the writes.
             now_ms: time of the writes.
         """
+        assert len(rows) == len(zxids)
         self._seen = None
         times = np.full(len(rows), now_ms, dtype=np.int64)
         self.records.update(rows, {STATE_MZXID: zxids, STATE_MTIME: times})

@@ -130,7 +130,9 @@ class TopicColumns:
 
     def id_of(self, name: str) -> str | None:
         """Return the id of a stored topic; None if it has none."""
-        return self._ids[self._table.topic_number(name)].decode() or None
+        number = self._table.topic_number(name)
+        assert number >= 0, f"topic {name} is not stored"
+        return self._ids[number].decode() or None
 
     def forms_and_ids(self, names: Sequence[str]) -> tuple[list[BothForm], list[str]]:
         """Return forms and ids of many topics; "" for a topic without an id."""
@@ -141,8 +143,10 @@ class TopicColumns:
         return [form or _NOTHING[1] for form in self.records.forms_of(numbers)], ids.astype(str).tolist()
 
     def _write(self, number: int, numbers: Sequence[int], before: BothForm, after: BothForm) -> None:
+        assert number >= 0, "a topic without partitions has no number"
         self.records.put(number, numbers, after)
         self.held += after.nodes - before.nodes
+        assert self.held >= 0
 
     def fill(self, numbers: NDArray[np.int64], form: BothForm, ids: Sequence[str | None]) -> None:
         """Store both znodes of all topics, whose assignments are in the table.
@@ -159,6 +163,7 @@ class TopicColumns:
 
     def name_partitions(self, number: int, partitions: array[int]) -> None:
         """Set the children of `partitions` of a stored topic that are not consecutive numbers from 0."""
+        assert self.records.form(number) is not None, "the topic is stored first"
         self._numbers[number] = partitions
 
     # The topic's own node

@@ -354,6 +354,7 @@ class ControllerChannelManager:
         if not has_state.all():
             rows = rows[has_state]
             updates = PartitionUpdates.of_table(context.table, rows, is_new[has_state])
+        assert len(updates) == len(rows)
         if context.to_be_deleted:
             updates.states.leader[context.of_topics(rows, context.to_be_deleted)] = LEADER_DURING_DELETE
         return updates
@@ -405,6 +406,7 @@ class BatchChannelManager(ControllerChannelManager):
         if unreachable:
             reachable = ~np.isin(brokers, list(unreachable))
             brokers, epochs = brokers[reachable], epochs[reachable]
+        assert context.epoch > 0, "only an active controller sends requests"
         batch = ControlBatch(self._controller_id, context.epoch, brokers, epochs, racks, parts, stops)
         transport.send(source, batch)
         for broker, replica_stops in stops.items():
@@ -430,6 +432,7 @@ class BatchChannelManager(ControllerChannelManager):
                 if len(named):
                     self._put_leaders(broker, rows[named], np.zeros(len(named), dtype=np.bool_))
             receive &= ~np.isin(updates.replicas, list(unreachable))
+        assert receive.shape == updates.replicas.shape
         return updates, receive
 
 
@@ -441,6 +444,7 @@ ChannelManagerFactory: TypeAlias = Callable[
 
 def _flat(rows: IntArray, recipients: IntArray, is_new: bool) -> tuple[IntArray, IntArray, BoolArray]:
     """Return one entry for each recipient: rows, brokers, whether the replica is new."""
+    assert len(rows) == len(recipients)
     named = recipients >= 0
     flat_rows = np.repeat(rows, count_of(named))
     return flat_rows, recipients[named], np.full(len(flat_rows), is_new)
@@ -448,6 +452,7 @@ def _flat(rows: IntArray, recipients: IntArray, is_new: bool) -> tuple[IntArray,
 
 def _distinct(rows: IntArray, marks: BoolArray) -> tuple[IntArray, BoolArray]:
     """Return each row once, in the order of first occurrence, marked if any occurrence is marked."""
+    assert len(rows) == len(marks)
     distinct, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
     if len(distinct) == len(rows):
         return rows, marks

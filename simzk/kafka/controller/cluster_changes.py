@@ -85,6 +85,7 @@ class BrokerChanges(ControllerPart):
             for broker in dead:
                 del context.brokers[broker]
             await self._fail(dead)
+        assert context.brokers.keys() == found.keys(), "another event changed the brokers while this one waited"
 
     def watch(self, brokers: Sequence[int]) -> Sequence[str]:
         """Register handlers for changes of registrations, and return their paths; a read of each sets the watch."""
@@ -329,6 +330,7 @@ class TopicChanges(ControllerPart):
             new = list(partition_set(partitions, context.collections))
         if not new:
             return
+        assert all(map(context.has_partition, new)), "a new partition has an assignment"
         await self._partitions.handle(new, PartitionState.NEW)
         await self._replicas.handle(list(context.replicas_of(new)), ReplicaState.NEW)
         await self._partitions.handle(new, PartitionState.ONLINE)

@@ -43,7 +43,7 @@ from simzk.kafka.topic_partition import (
     replica_set,
 )
 from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, pack
-from simzk.partitions.table import PartitionTable
+from simzk.partitions.table import FREE_TOPIC, PartitionTable
 from simzk.partitions.transitions import live_members
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class IterationOrder:
 
     def note_inserted(self, rows: IntArray) -> None:
         """Record that rows were inserted into the map of assignments, in this order."""
+        assert rows.min(initial=0) >= 0, "a partition without a row"
         insertions = self._numbered_insertions()
         insertions[rows] = self._inserted + 1 + np.arange(len(rows))
         self._inserted += len(rows)
@@ -135,6 +136,7 @@ class IterationOrder:
         cached = self._all_rows.get(collection)
         if cached is None or cached[0] != self._changes:
             cached = self._all_rows[collection] = self._changes, sort()
+            assert len(cached[1]) in (len(self._table), len(self._table.topic)), "an order has each partition once"
             cached[1].flags.writeable = False
         return cached[1]
 
@@ -167,6 +169,7 @@ class IterationOrder:
         cached = self._broker_rows.pop((collection, broker), None)
         if cached is None or cached[0] is not rows or cached[1] != changes:
             cached = rows, changes, sort(rows)
+            assert len(cached[2]) == len(rows), "an order has each of the rows once"
             cached[2].flags.writeable = False
         self._broker_rows[collection, broker] = cached
         if len(self._broker_rows) > _CACHED_BROKER_ORDERS:
@@ -176,8 +179,10 @@ class IterationOrder:
     def some_in_map_of_all(self, rows: IntArray) -> IntArray:
         """Return some rows in the order of the map of all assignments."""
         if self._collections.scala != "2.13" or self._flat:
-            chosen = self.all_in_map()
-            return chosen[np.isin(chosen, rows)]
+            every = self.all_in_map()
+            chosen = every[np.isin(every, rows)]
+            assert len(chosen) == len(rows), "a row is repeated or has no partition"
+            return chosen
         if not len(rows):
             return rows
         topics = self._table.topic[self._table.topic >= 0]
@@ -298,6 +303,7 @@ class IterationOrder:
         Without equal hashes the order of insertion does not show in a map of 2.13.
         """
         hashes = self._topic_hashes()[numbers]
+        assert len(hashes) == len(numbers)
         if self._topic_hashes_are_distinct or len(np.unique(hashes)) == len(numbers):
             return numbers
         ranks = {self._table.topic_number(name): rank for rank, name in enumerate(self._table.topics_as_they_came())}
@@ -312,6 +318,7 @@ class IterationOrder:
                 map of topics.
         """
         table = self._table
+        assert len(entries) == len(table.topics)
         numbers = self._in_order_of_creation(np.flatnonzero(entries))
         numbers = numbers[map_order(self._topic_hashes()[numbers])]
         rank = np.zeros(len(entries), dtype=np.int64)
@@ -332,6 +339,7 @@ class IterationOrder:
 
 def _places(rows: IntArray, length: int) -> IntArray:
     """Return the place of each of `length` rows in an order of some of them."""
+    assert len(rows) <= length
     places = np.zeros(length, dtype=np.int32)
     places[rows] = np.arange(len(rows), dtype=np.int32)
     return places
@@ -533,6 +541,7 @@ class ControllerContext:
                     self.replica_states.restore_row(row, codes)
         except LayoutError:
             return False
+        assert partition in self.table
         return True
 
     def add_topic(self, topic: str, assignments: Mapping[int, ReplicaAssignment]) -> bool:
@@ -689,6 +698,7 @@ class ControllerContext:
         self.topic_ids.pop(topic, None)
         for partition in partitions:
             self._remove_partition(partition)
+        assert self.table.topic_number(topic) == FREE_TOPIC, f"topic {topic} was removed and has partitions"
         self.znode_lists = {
             partition: replicas for partition, replicas in self.znode_lists.items() if partition.topic != topic
         }

@@ -295,6 +295,7 @@ class KafkaController:
         if self._former is not None:
             self._former.end()
             self._former = None
+        assert fails or not self._channels.is_open, "the channels of an earlier term are closed"
         self.context.terms += 1
         self.context.epoch, self.context.epoch_version = epoch, version
         self.active_id = self.broker_id
@@ -428,6 +429,7 @@ class KafkaController:
                 timer.cancel()
         self._rebalance = self._token_check = None
         self._channels.shut_down()
+        assert not self._channels.is_open
         was_controller = self.context.epoch != 0
         self.context.reset(keeps_requests=self.client.version.controller.keeps_requests)
         self._acts_in_failed_term = False

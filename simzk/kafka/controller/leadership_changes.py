@@ -226,6 +226,7 @@ class LeaderElections(ControllerPart):
         elected = set(context.names(await self._partitions.handle(electable, PartitionState.ONLINE, strategy)))
         for partition in electable:
             errors[partition] = Error.NONE if partition in elected else _FAILURE[strategy]
+        assert errors.keys() == set(asked), "each partition has a result"
         return errors
 
     async def rebalance(self) -> None:
@@ -388,6 +389,7 @@ class IsrChanges(ControllerPart):
         rows = context.table.find_all(proposals.partitions)
         states = context.table.states(np.maximum(rows, 0)) if len(context.table) else no_states(len(rows), 1)
         errors, is_present = self._validate(rows, states, proposals)
+        assert len(errors) == len(is_present) == len(rows)
         accepted = np.flatnonzero((errors == 0) & ~is_present)
         accepted = accepted[context.order.positions_in_map(rows[accepted], in_order=in_order)]
         if context.scala != "2.13":  # the map of accepted proposals; in 2.13 it has the order of the map of all
@@ -458,5 +460,6 @@ class IsrChanges(ControllerPart):
 async def read_states(context: ControllerContext, client: KafkaZooKeeperClient, rows: IntArray) -> None:
     """Read partition states into the cache (updateLeaderAndIsrCache), in the order of `rows`."""
     states = await client.states(context.table.partitions(rows))
+    assert len(states.version) == len(rows)
     exists = states.version >= 0
     context.table.put_all(rows[exists], states.where(exists))

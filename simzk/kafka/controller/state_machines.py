@@ -96,6 +96,7 @@ class _StateMachine:
         """Read states, without those that do not exist or that a later controller wrote; rows and states."""
         context = self._context
         found = await self._client.states(context.table.partitions(rows))
+        assert len(found.version) == len(rows)
         present = (found.version >= 0) & (found.controller_epoch <= context.epoch)
         return (rows, found) if present.all() else (rows[present], found.where(present))
 
@@ -105,6 +106,7 @@ class _StateMachine:
         assert context.epoch > 0, "only an active controller writes states"
         assert len(rows) == len(states.leader)
         errors = await self._client.write_states(context.table.partitions(rows), states, context.epoch_version)
+        assert len(errors) == len(rows), "each write has a result"
         is_written = errors == Code.OK
         context.table.put_all(rows[is_written], states.where(is_written))
         return is_written, errors == Code.BAD_VERSION
@@ -194,7 +196,9 @@ class PartitionStateMachine(_StateMachine):
         elected = [await self._initialise(new)] if len(new) else []
         if len(others):
             elected += await self._elect(others, strategy)
+        valid_before = self._transitions.partitions[PartitionState.ONLINE]
         for found in elected:
+            assert states.are_in(found, valid_before).all(), "an event changed states while another one waited"
             states.put(found, PartitionState.ONLINE)
         return elected
 
@@ -214,6 +218,7 @@ class PartitionStateMachine(_StateMachine):
             for position, partition in zip(chosen.tolist(), names, strict=True)
         }
         codes = await self._client.create_states(states, context.epoch_version)
+        assert codes.keys() == states.keys()
         created = chosen[[codes[partition] == Code.OK for partition in names]]
         context.table.put_all(rows[created], columns.at(created))
         self._channels.add_leaders(rows[created], election.isr[created], is_new=True)
@@ -320,6 +325,7 @@ class ReplicaStateMachine(_StateMachine):
     def _in_map(self, chosen: BoolArray) -> tuple[IntArray, IntArray]:
         """Return rows and brokers of some of all replicas, in the order of a mutable map of replicas."""
         context = self._context
+        assert chosen.shape == context.table.replicas.shape
         rows = context.order.all_in_map()
         chosen = chosen[rows]
         brokers = context.table.replicas[rows][chosen]
@@ -439,6 +445,7 @@ class ReplicaStateMachine(_StateMachine):
     def _iteration_order(self, rows: IntArray) -> NDArray[np.intp]:
         """Return positions in `rows` in the order in which Kafka iterates the states that it read: a set of a map."""
         order = self._context.order.positions_in_map(rows)
+        assert len(order) == len(rows), "a row is repeated"
         return order[set_order(self._context.order.hashes(rows[order]), self._context.scala)]
 
     async def _without(
@@ -452,6 +459,7 @@ class ReplicaStateMachine(_StateMachine):
             before: k states.
             is_member: bool[k], whether the replica is in the ISR.
         """
+        assert len(is_member) == len(rows) == len(before.leader)
         chosen = np.flatnonzero(is_member)
         rules, order = self._version.rules, self._context.order
         unclean: BoolArray | bool = False

@@ -182,6 +182,7 @@ class PartitionStates(MutableMapping[TopicPartition, PartitionState]):
         if not self._counts[codes].any():
             return np.empty(0, dtype=np.int32)
         rows = np.flatnonzero(_codes_in(codes).take(self._codes))
+        assert len(rows) == self._counts[codes].sum()
         return rows[np.argsort(self._ranks[rows], kind="stable")].astype(np.int32)
 
     def put(self, rows: IntArray, state: PartitionState) -> None:
@@ -190,6 +191,7 @@ class PartitionStates(MutableMapping[TopicPartition, PartitionState]):
         before = self._codes.take(rows)
         self._counts -= np.bincount(before, minlength=_CODES)
         self._counts[_PARTITION_CODE[state]] += len(rows)
+        assert (self._counts[1:] >= 0).all(), "a row is repeated"
         new = rows[before == _ABSENT]
         self._ranks[new] = self._next + np.arange(len(new))
         self._next += len(new)
@@ -199,6 +201,7 @@ class PartitionStates(MutableMapping[TopicPartition, PartitionState]):
         """Remove the state of a row."""
         self._grow()
         self._counts[self._codes[row]] -= 1
+        assert (self._counts[1:] >= 0).all()
         self._codes[row] = _ABSENT
 
     def clear(self) -> None:
@@ -257,6 +260,7 @@ class BrokerReplicas(NamedTuple):
 
     def where(self, mask: BoolArray) -> BrokerReplicas:
         """Return those of a mask; the same object if the mask selects all."""
+        assert len(mask) == len(self.rows)
         if mask.all():
             return self
         return BrokerReplicas(self.broker, self.rows[mask], self.positions[mask], self.codes[mask])
@@ -325,6 +329,8 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
         self._write(rows, broker, self._positions(rows, broker), code)
 
     def _write(self, rows: IntArray, broker: int, positions: NDArray[np.intp], code: int) -> None:
+        assert len(rows) == len(positions)
+        assert self._codes.shape[1] == self._table.width, "the positions are of another width"
         assigned = positions < self._table.width
         if assigned.all():
             self._codes.ravel()[rows * np.intp(self._codes.shape[1]) + positions] = code
@@ -344,6 +350,7 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
             yes: the state where `online` is true.
             no: the state where it is false.
         """
+        assert online.shape == self._table.replicas.shape
         self._unassigned.clear()
         self._grow()
         self._codes[:] = _ABSENT

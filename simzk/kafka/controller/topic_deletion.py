@@ -154,6 +154,7 @@ class TopicDeletion(ControllerPart):
     async def _start(self, topics: list[str]) -> None:
         """Take the live replicas of topics offline and request the deletion of their logs (onTopicDeletion)."""
         context = self._context
+        assert all(topic in context.to_be_deleted for topic in topics), f"nobody requested the deletion of all {topics}"
         unseen = [topic for topic in topics if topic not in context.deletion_started]
         if self._partitions_leave_first:
             await self._remove_partitions(unseen)

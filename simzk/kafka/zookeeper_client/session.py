@@ -137,11 +137,13 @@ class ZooKeeperSession:
 
     def adopt(self, session_id: int) -> None:
         """Continue a session that was opened before the simulation."""
+        assert self._link is None, "a session is adopted before it is started"
         self.session_id = session_id
         self._password = password_of(session_id)
 
     def submit(self, request: Request | Batch) -> Future[Reply]:
         """Queue a request; its reply may be the error CONNECTION_LOSS or SESSION_EXPIRED."""
+        assert not isinstance(request, Batch) or len(request), "the reply of a batch has the xid of its last request"
         reply: Future[Reply] = Future()
         xid = self._xid + 1
         self._xid += len(request) if isinstance(request, Batch) else 1
@@ -199,7 +201,9 @@ class ZooKeeperSession:
             missing = [
                 index for index, answer in zip(missing, answers, strict=True) if answer.error == Code.CONNECTION_LOSS
             ]
-        return [reply for reply in replies if reply is not None]
+        found = [reply for reply in replies if reply is not None]
+        assert len(found) == len(requests), "each request is answered"
+        return found
 
     async def call_batch(self, batch: Batch) -> Any:
         """Send a batch as one message if possible, otherwise pipelined, and return the body of its reply.
@@ -361,8 +365,10 @@ class ZooKeeperSession:
         self.process.spawn(self._open_new_session(), "new session")
 
     async def _open_new_session(self) -> None:
+        assert self.session_id == 0
         if self.before_new_session is not None:
             await self.before_new_session()
+        assert not self._waiting, "a request between two sessions is answered at once"
         self._between_sessions = False
         self._first_connection = Future()
         self._connect()
@@ -374,6 +380,7 @@ class ZooKeeperSession:
     # -- sending
 
     def _send_waiting(self) -> None:
+        assert self.connected
         while self._waiting and len(self._in_flight) < self._max_in_flight:
             sent = self._waiting.popleft()
             self._in_flight.append(sent)
@@ -417,6 +424,7 @@ class ZooKeeperSession:
 
     def _on_reply(self, reply: Reply) -> None:
         if reply.zxid > 0:
+            assert reply.zxid >= self._last_zxid, "the zxids of one server never fall"
             self._last_zxid = reply.zxid
         if reply.xid in (PING_XID, SET_WATCHES_XID):
             return
@@ -424,6 +432,7 @@ class ZooKeeperSession:
             if isinstance(reply.body, bytes) and reply.body:
                 self._on_token(reply.body)
             return
+        assert self._in_flight, f"{self.process.name}: reply to {reply.xid}, expected none"
         sent = self._in_flight.popleft()
         expected = sent.answered_by
         assert expected == reply.xid, f"{self.process.name}: reply to {reply.xid}, expected one to {expected}"

@@ -374,6 +374,7 @@ class KafkaZooKeeperClient:
             wanted = [paths.state(TopicPartition(*name)) for name in partitions.names()]
             read = batch.assemble(await self.read_all(wanted))
         states = read.states
+        assert len(states.version) == partitions.size
         for place, reply in read.replies.items():
             path, version = paths.state(TopicPartition(*partitions.name(place))), stat_of(reply).version
             state = self.decode(partial(_decode_state, version), path, data_of(reply))
@@ -410,6 +411,7 @@ class KafkaZooKeeperClient:
         errors: IntArray = await self.session.call_batch(
             WriteStates(partitions, before, fence, self.version.znodes.encode_state)
         )
+        assert errors.shape == (partitions.size, 2)
         for checked in errors[:, 0].tolist() if errors[:, 0].any() else ():
             check_fence(checked)
         return errors[:, 1]
@@ -547,6 +549,7 @@ class KafkaZooKeeperClient:
             checked, written = _results(reply)
             check_fence(checked.error)
             results.append(written)
+        assert len(results) == len(writes), "each write has a result"
         return results
 
     async def create_states(
