@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.kafka import paths
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import OPEN_ACL
 from tests.kafka.clusters import cluster, quiet, state_fields, topic
@@ -101,6 +102,27 @@ def test_a_state_of_a_later_controller_is_left_alone() -> None:
         # The election fails: a later controller must have written that. The dead replica is taken out all the same.
         assert c.state("t", 0).leader != 2
         assert not [event for event in c.history if event.what == "leader moved"]
+
+
+@pytest.mark.parametrize("version", ["3.9", "0.9"])
+@pytest.mark.parametrize(("written", "following"), [("-5", b"-4"), ("-1", b"0"), ("2147483647", b"-2147483648")])
+def test_a_controller_with_an_epoch_below_that_of_the_states_elects_nobody(
+    version: str, written: str, following: bytes
+) -> None:
+    with KafkaCluster(version=version, brokers=3, seed=1) as c:
+        first = c.controller
+        assert first is not None
+        leader, follower = (broker for broker in c.brokers if broker != first)
+        topic(c, "t", {0: [leader, follower]})
+        c.write_znode(paths.CONTROLLER_EPOCH, written)
+        c.kill(first)
+        c.kill(leader)
+        c.run_for(60)
+        node = c.server.tree.get(paths.CONTROLLER_EPOCH)
+        assert node is not None
+        assert node.data == following
+        assert c.controller == follower
+        assert c.state("t", 0).leader == leader
 
 
 def test_isr_notifications_of_older_brokers_are_taken_away() -> None:

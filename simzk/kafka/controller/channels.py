@@ -69,7 +69,6 @@ class Channel:
 
     def put(self, request: ControllerRequest, on_response: OnResponse | None) -> None:
         """Add a request at the end of the queue."""
-        assert request.controller_epoch > 0, "only an active controller sends requests"
         self._queue.put((request, on_response))
 
     def stop(self) -> None:
@@ -337,6 +336,7 @@ class ControllerChannelManager:
         self._put(broker, request, partial(self.on_deletion_response, broker, deleted) if deleted else None)
 
     def _put(self, broker: int, request: ControllerRequest, on_response: OnResponse | None) -> None:
+        assert self._context.has_term, "only an active controller sends requests"
         channel = self._channels.get(broker)
         if channel is not None:
             channel.put(request, on_response)
@@ -406,7 +406,7 @@ class BatchChannelManager(ControllerChannelManager):
         if unreachable:
             reachable = ~np.isin(brokers, list(unreachable))
             brokers, epochs = brokers[reachable], epochs[reachable]
-        assert context.epoch > 0, "only an active controller sends requests"
+        assert context.has_term, "only an active controller sends requests"
         batch = ControlBatch(self._controller_id, context.epoch, brokers, epochs, racks, parts, stops)
         transport.send(source, batch)
         for broker, replica_stops in stops.items():

@@ -389,7 +389,8 @@ class ControllerContext:
         filtered: whether the partitions on a broker are filtered into a map of their own (up to 0.10.1).
 
     Attributes:
-        epoch: the controller epoch, 0 while the broker is not the controller.
+        has_term: whether the broker is the controller, or was when a failover failed.
+        epoch: the controller epoch, 0 without a term; negative if somebody wrote such a number to the znode.
         epoch_version: version of `/controller_epoch`, which fences the controller's writes.
         brokers: registered brokers by id.
         shutting_down: brokers that requested a controlled shutdown (shuttingDownBrokerIds).
@@ -429,6 +430,7 @@ class ControllerContext:
         if not keeps_requests:
             self.being_reassigned = {}
             self.pending_elections = {}
+        self.has_term = False
         self.epoch = 0
         self.epoch_version = 0
         self.brokers: dict[int, LiveBroker] = {}
@@ -462,6 +464,12 @@ class ControllerContext:
         if not any(self.on_failed_dirs.values()):
             return None
         return pack([[b for b, offline in self.on_failed_dirs.items() if p in offline] for p in self.names(rows)])
+
+    def begin_term(self, epoch: int, version: int) -> None:
+        """Store the epoch of a new term, and the version of its znode."""
+        self.terms += 1
+        self.has_term = True
+        self.epoch, self.epoch_version = epoch, version
 
     def live_mask(self) -> BoolArray:
         """Return a mask of the live brokers."""
@@ -707,10 +715,10 @@ class ControllerContext:
         """Assert that the parts of the state are consistent."""
         self.table.check()
         self.partition_states.check()
-        assert self.epoch > 0 or not (self.brokers or self.topic_ids), "an inactive controller has state"
+        assert self.has_term or not (self.brokers or self.topic_ids), "an inactive controller has state"
         assert self.deletion_started.keys() <= self.to_be_deleted.keys()
         assert self.shutting_down.keys() <= self.brokers.keys() or not self.brokers
-        assert not self.epoch or all(partition in self.table for partition in self.being_reassigned)
+        assert not self.has_term or all(partition in self.table for partition in self.being_reassigned)
 
     def mutable_partitions_of(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic in the order of the map of its partitions."""

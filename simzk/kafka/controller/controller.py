@@ -169,7 +169,7 @@ class KafkaController:
 
         async def resign() -> None:
             self.active_id = None
-            if self.client.version.controller.keeps_request_watchers and self.context.epoch:
+            if self.client.version.controller.keeps_request_watchers and self.context.has_term:
                 self._former = FormerController(copy(self.context), *self._services)
             self._resign()
             done.set_result(None)
@@ -241,8 +241,7 @@ class KafkaController:
         if not adopt or self.active_id is None:
             await self._elect()
         elif self.is_active:
-            self.context.terms += 1
-            self.context.epoch, self.context.epoch_version = await self.client.controller_epoch()
+            self.context.begin_term(*await self.client.controller_epoch())
             await self._fail_over()
 
     async def _reelect(self) -> None:
@@ -296,8 +295,7 @@ class KafkaController:
             self._former.end()
             self._former = None
         assert fails or not self._channels.is_open, "the channels of an earlier term are closed"
-        self.context.terms += 1
-        self.context.epoch, self.context.epoch_version = epoch, version
+        self.context.begin_term(epoch, version)
         self.active_id = self.broker_id
         if fails:
             raise _ChannelsOpenError("the channels of the failed term are open")
@@ -329,7 +327,7 @@ class KafkaController:
         """Become active (onControllerFailover), in the order of Kafka 1.1 and later (§2.3)."""
         context, client, version = self.context, self.client, self.client.version
         assert self.is_active
-        assert context.epoch > 0
+        assert context.has_term
         assert not context.brokers, "the controller has brokers of an earlier term"
         assert not context.topic_ids, "the controller has topics of an earlier term"
         await self._set_up_features()
@@ -430,7 +428,7 @@ class KafkaController:
         self._rebalance = self._token_check = None
         self._channels.shut_down()
         assert not self._channels.is_open
-        was_controller = self.context.epoch != 0
+        was_controller = self.context.has_term
         self.context.reset(keeps_requests=self.client.version.controller.keeps_requests)
         self._acts_in_failed_term = False
         return was_controller

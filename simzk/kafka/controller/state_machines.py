@@ -103,7 +103,7 @@ class _StateMachine:
     async def _write_states(self, rows: IntArray, states: States) -> tuple[BoolArray, BoolArray]:
         """Write states on condition of their versions, and cache those written; which are written, which outdated."""
         context = self._context
-        assert context.epoch > 0, "only an active controller writes states"
+        assert context.has_term, "only an active controller writes states"
         assert len(rows) == len(states.leader)
         errors = await self._client.write_states(context.table.partitions(rows), states, context.epoch_version)
         assert len(errors) == len(rows), "each write has a result"
