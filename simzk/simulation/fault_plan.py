@@ -181,6 +181,7 @@ class FaultPlan:
                 duration_us = min(stream.between(1, self.duration_us), self.safety_us - at_us)
             broken_until_us[member] = at_us + duration_us
             faults.append(Fault(at_us, kind, member, duration_us))
+        assert all(fault.at_us + fault.duration_us <= self.safety_us for fault in faults)
         return faults
 
     def check(self) -> None:

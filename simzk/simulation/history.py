@@ -106,8 +106,11 @@ class History:
             deferred, self._deferred = self._deferred, []
             recorded, self._recorded, begin = self._recorded, [], 0
             for place, at_us, events_at in deferred:
+                assert begin <= place <= len(recorded)
+                built = list(events_at(at_us))
+                assert all(event.at_us == at_us for event in built), "an event is built with the time of its record"
                 self._recorded += recorded[begin:place]
-                self._recorded += events_at(at_us)
+                self._recorded += built
                 begin = place
             self._recorded += recorded[begin:]
         return self._recorded

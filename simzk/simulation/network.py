@@ -33,6 +33,8 @@ class _Link:
 
     def arrive(self) -> None:
         """Deliver the first message: two arrivals at one time may run in any order, the messages must not."""
+        assert self.in_flight, f"{self.component}: an arrival without a message"
+        assert not self.cut, f"{self.component}: a cut link loses its messages"
         deliver, _ = self.in_flight.popleft()
         deliver()
 
@@ -151,6 +153,7 @@ class Network:
             self._post(link, deliver)
 
     def _post(self, link: _Link, deliver: Callable[[], None]) -> None:
+        assert not link.cut
         scheduler = self._scheduler
         if link.chance is None:
             link.chance = scheduler.stream(link.component)

@@ -200,8 +200,10 @@ class Task(Future[T]):
 
     def step(self) -> None:
         """Run the coroutine until it waits or ends."""
+        assert not self._running, f"task {self.name} of {self.process.name} is stepped while it runs"
         if self._is_over():
             return
+        assert self._waits_for is None or self._waits_for.done, "a task runs on when its future is done"
         self._waits_for = None
         self._running = True
         try:
@@ -323,6 +325,8 @@ class Process:
         for task in list(self._tasks):
             task.cancel()
         assert not self._tasks, f"{self.name}: a task outlives its process"
+        assert not self._mailbox, f"{self.name}: a message was delivered to a dead process"
+        assert not self._timers
 
     def restart(self) -> None:
         """Start a dead process again, empty."""
@@ -367,6 +371,7 @@ class Process:
 
     def _fire(self, timer: Timer, callback: Callable[[], None]) -> None:
         """Run the callback of a timer, or queue it behind other entries, where it can still be cancelled."""
+        assert self.alive, f"{self.name}: a timer outlives its process"
         self._timers.pop(timer, None)
         if self.paused or self._mailbox:
             timer.callback = callback
@@ -382,6 +387,7 @@ class Process:
     def _run_one(self) -> None:
         self._armed = False
         if self._mailbox and not self.paused:
+            assert self.alive, f"{self.name} is dead and has messages"
             run = self._mailbox.popleft()
             if self._mailbox:
                 self._arm()

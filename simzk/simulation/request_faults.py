@@ -284,6 +284,7 @@ class Fail(RequestFault):
     def apply(
         self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT], rule: FaultRule
     ) -> None:
+        assert self._code, "a fault is resolved before it is applied"
         point.alter_reply(link, held.xid, self._code)
         point.driver.pass_nothing(link, held.xid)
 
@@ -720,7 +721,9 @@ class FaultPoint(Generic[LinkT, RequestT]):
     def hold(self, link: LinkT, held: HeldRequest[RequestT]) -> None:
         """Hold a request back, before all others of its connection."""
         assert held.rule is not None, "only a rule holds a request back"
-        self._held.setdefault(link, deque()).appendleft(held)
+        waiting = self._held.setdefault(link, deque())
+        assert not waiting or waiting[0].rule is None, "one rule holds a connection back at a time"
+        waiting.appendleft(held)
         self.note_active()
 
     def pause(self, link: LinkT, rule: FaultRule) -> None:
@@ -781,6 +784,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
         """Pass on the first request that is held back, and match the ones behind it against all rules but one."""
         waiting = self._held[link]
         first = waiting.popleft()
+        assert first.rule is not None, "the first request of a connection is held back by a rule"
         if self.driver.is_open(link):
             self.driver.pass_on(link, first.xid, first.request)
         # A request that is passed on may close its connection, and `forget` then discards the waiting ones.

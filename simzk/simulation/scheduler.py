@@ -160,6 +160,7 @@ class Scheduler:
             if callback is None:
                 continue
             timer.callback = None
+            assert at_us >= self.now_us, "time never falls"
             if at_us > self.now_us:
                 self.now_us = at_us
                 self._events_before_now = self.events_run

@@ -148,6 +148,7 @@ class ServerConnection:
 
     def expect(self, incoming: Incoming) -> None:
         """Register a request from `receive_one` that is answered later."""
+        assert self._connected
         self._unanswered.append(incoming)
 
     def receive_data(self, data: bytes) -> list[Received]:
@@ -177,6 +178,7 @@ class ServerConnection:
         return received
 
     def _decode(self, frame: bytes) -> Received:
+        assert not self._broken, "nothing is decoded after invalid bytes"
         if not self._connected:
             request = CONNECT_REQUEST.decode(frame)
             self._connected = True

@@ -50,6 +50,7 @@ class FrameBuffer:
             frames.append(buffer[at + _HEADER_BYTES : behind])
             at = behind
         self.pending = buffer[at:]
+        assert len(self.pending) < _HEADER_BYTES + self._max_bytes, "a whole frame is returned at once"
         return frames
 
 
@@ -64,6 +65,7 @@ class BadLengthError(MalformedError):
 
 def framed(out: bytearray) -> bytes:
     """Return a frame made by `new_frame`, with its length filled in."""
+    assert len(out) >= _HEADER_BYTES, "a frame begins with room for its length"
     out[:_HEADER_BYTES] = (len(out) - _HEADER_BYTES).to_bytes(_HEADER_BYTES, "big")
     return bytes(out)
 

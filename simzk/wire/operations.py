@@ -81,6 +81,7 @@ _END = MultiHeader(-1, True, -1)
 _RESULTS: dict[int, Codec[Any]] = {
     part.result_type: part.result for part in (*WRITE_PARTS.values(), *READ_PARTS.values())
 }
+assert all(_RESULTS[part.result_type] is part.result for part in (*WRITE_PARTS.values(), *READ_PARTS.values()))
 _CONTAINER_FLAGS = 4
 _TTL_FLAGS = (5, 6)
 
@@ -172,6 +173,8 @@ def write_results(
         MULTI_HEADER.write(out, _END)
         return
     parts = WRITE_PARTS if isinstance(request, req.Multi) else READ_PARTS
+    assert len(results) <= len(request.operations)
+    assert not results or isinstance(request, req.MultiRead) or len(results) == len(request.operations)
     # If a write fails, none is applied; the operations before it have error 0 in the reply (§1.6).
     all_failed = isinstance(request, req.Multi) and any(result.error for result in results)
     # A multi-read may stop half-way, with fewer results than operations.
@@ -304,6 +307,7 @@ _NUMBERED_FIRST = frozenset(
     operations.BY_REQUEST[kind].opcode
     for kind in operations.of_kind(operations.Kind.WRITE, operations.Kind.PART) - {req.Multi, req.Reconfig}
 )
+assert len(BY_OPCODE) == len(BY_REQUEST) == len(OPERATIONS)
 assert BY_REQUEST.keys() == operations.BY_REQUEST.keys() - operations.of_kind(operations.Kind.PART)
 
 

@@ -43,6 +43,7 @@ class Summary:
 
     def note(self, value: int, times: int = 1) -> None:
         """Add a value, `times` times."""
+        assert times > 0
         self._times[value] = self._times.get(value, 0) + times
 
     def reset(self) -> None:
@@ -80,6 +81,7 @@ class Summary:
 
     def percentile(self, share: float) -> int:
         """Return the least value that at least `share` of all values do not exceed."""
+        assert 0 <= share <= 1
         left = share * self.count
         for value, times in sorted(self._times.items()):
             left -= times
@@ -208,6 +210,7 @@ class ServerStatistics:
                     least = size
                 if xid not in _UNCOUNTED:
                     total += size
+        assert begin == end, "sent frames are whole"
         self.least_response_bytes, self.greatest_response_bytes = least, greatest
         self.response_bytes += total
 
