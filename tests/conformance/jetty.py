@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from pathlib import Path
 
+from tests.conformance.downloads import filled
 from tests.conformance.real_zookeeper import jars
 
 CACHE = "SIMZK_JETTY_JARS"
@@ -29,13 +29,7 @@ def why_not() -> str | None:
 def jetty() -> Path:
     """The folder of Jetty's jars, fetched if it is not there yet."""
     folder = Path(os.environ.get(CACHE, "~/.cache/simzk-jetty")).expanduser().resolve() / _VERSION
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-            fetched = Path(temporary) / "fetched"
-            _fetch(fetched, folder.parent / "ivy")
-            fetched.rename(folder)
-    return folder
+    return filled(folder, lambda fetched: _fetch(fetched, folder.parent / "ivy"))
 
 
 def _fetch(folder: Path, cache: Path) -> None:

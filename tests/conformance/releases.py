@@ -14,12 +14,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from simzk.zookeeper.releases import BUILDS, number_of
 from tests.conformance.arms import TcpArm
 from tests.conformance.comparison import Normaliser
+from tests.conformance.downloads import filled
 from tests.conformance.java_suites.jars import Artifact, Jars, fetch
 from tests.conformance.pair import PROPERTIES, SETTINGS, TICK_MS
 from tests.conformance.real_zookeeper import RealZooKeeper
@@ -52,13 +52,8 @@ def recorded(release: str) -> list[str]:
 def fetched(release: str, folder: Path) -> Path:
     """The folder of a release's jars; they are fetched if it is not there yet."""
     jars = folder / f"zookeeper-{release}"
-    if not jars.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as temporary:
-            artifacts = (Artifact("org.apache.zookeeper", "zookeeper", release), *NEEDS)
-            fetch(Jars(jars.name, artifacts, ()), Path(temporary) / "jars", folder / "ivy")
-            (Path(temporary) / "jars").rename(jars)
-    return jars
+    artifacts = (Artifact("org.apache.zookeeper", "zookeeper", release), *NEEDS)
+    return filled(jars, lambda fetched: fetch(Jars(jars.name, artifacts, ()), fetched, folder / "ivy"))
 
 
 def real_release(release: str, folder: Path) -> RealZooKeeper:

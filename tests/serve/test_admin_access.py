@@ -48,6 +48,8 @@ def post(server: Served, target: str = "/faults/clear", **headers: str) -> tuple
         {},
         {"host": "localhost"},
         {"host": "LocalHost:PORT"},
+        {"host": "0.0.0.0:PORT"},
+        {"host": "[::]:PORT"},
         {"host": "127.0.0.1:PORT"},
         {"host": "127.1.2.3"},
         {"host": "[::1]:PORT"},

@@ -2,8 +2,8 @@
 
 Rules of this module:
   - a page of another site may not post: browsers name its origin, which has to be the server's own;
-  - a foreign name that resolves to this machine (DNS rebinding) is refused: Host is a loopback name, or the address
-    that the connection came to or that the server listens on;
+  - a foreign name that resolves to this machine (DNS rebinding) is refused: Host is a loopback name, the unspecified
+    address, or the address that the connection came to or that the server listens on;
   - a client on another machine needs the token, and so does every client if one is set; a proxy counts as another
     machine. A request with the token may have any Host, because no page of another site knows the token;
   - tokens are compared in constant time.
@@ -97,6 +97,9 @@ class Access:
         name = "" if found is None else found[1].lower().strip("[]")
         if not name:
             return False
+        found_address = _address(name)
+        if found_address is not None and found_address.is_unspecified:
+            return True  # 0.0.0.0 reaches this machine, and is no name that could resolve to another address later
         return name in ("localhost", self._address.lower()) or _is_loopback(name) or _is_same(name, local_address)
 
 

