@@ -54,12 +54,14 @@ class Traffic(NamedTuple):
         sent_bytes: bytes that it has sent.
         busy: whether requests or output wait to be processed.
         paused: whether the server has stopped reading and answering.
+        closing: whether the server has closed the connection, which the client will notice.
     """
 
     received_bytes: int
     sent_bytes: int
     busy: bool
     paused: bool
+    closing: bool
 
 
 Connections = Mapping[tuple[str, int], Traffic] | None
@@ -157,11 +159,13 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
 
     Attributes:
         calls: number of callbacks queued and threads started.
+        connection_activity: what the connection thread does; None before the first start.
     """
 
     def __init__(self, number: int = 0) -> None:
         self.number: int = number
         self.calls: int = 0
+        self.connection_activity: Activity | None = None
         self.queue_impl = partial(ObservedQueue, self)  # kazoo calls it without arguments
         self._local = threading.local()
         self._activities: dict[Activity, None] = {}
@@ -189,6 +193,7 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
         logger: logging.Logger | None = None
         if isinstance(owner, ConnectionHandler):  # ConnectionHandler.start spawns the connection thread
             self._client = weakref.ref(owner.client)
+            self.connection_activity = activity
             logger = owner.client.logger
         with self._lock:
             self._activities[activity] = None
@@ -380,7 +385,7 @@ class CountingSocket:
         if connections is None:
             return client is None or (not client._pending and client.connected)
         traffic = connections.get(self._address)
-        if traffic is None or traffic.busy:
+        if traffic is None or traffic.busy or traffic.closing:
             return False
         # kazoo reads what TLS has decrypted only when more arrives: it waits all the same.
         unread = self._socket.pending() if isinstance(self._socket, ssl.SSLSocket) else 0

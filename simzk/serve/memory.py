@@ -20,7 +20,7 @@ import errno
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from kazoo.client import KazooClient
 from kazoo.hosts import collect_hosts
@@ -202,14 +202,17 @@ class Listener(Protocol):
         """Process what is due."""
 
 
-class _Select(NamedTuple):
-    """Wait of a connection thread for its sockets.
+class _Select:
+    """Wait of a connection thread for its sockets; one object for all waits of a client.
 
     Attributes:
         readers: the sockets.
     """
 
-    readers: Sequence[MemorySocket | WakePipe]
+    __slots__ = ("readers",)
+
+    def __init__(self) -> None:
+        self.readers: Sequence[MemorySocket | WakePipe] = ()
 
     def is_quiet(self, connections: Connections, client: KazooClient | None) -> bool:
         """Return whether nothing is to be read."""
@@ -232,6 +235,7 @@ class MemoryHandler(ObservedHandler):
         self._signal = Signal()
         self._peer: Peer | None = None
         self._earlier_session_id = 0
+        self._select = _Select()
 
     @property
     def listener(self) -> Listener:
@@ -277,9 +281,10 @@ class MemoryHandler(ObservedHandler):
         if ready:
             return ready, [], []
         give_up_at_s = None if timeout_s is None else time.monotonic() + timeout_s
-        activity = self.activity()
+        activity = self.connection_activity
         if activity is not None:
-            activity.waits_for = _Select(readers)
+            self._select.readers = readers
+            activity.waits_for = self._select
         while not ready and self._wait(give_up_at_s):
             ready = [reader for reader in readers if reader.readable]
         if activity is not None:

@@ -11,6 +11,7 @@ Rules of this module:
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from itertools import count
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
@@ -67,6 +68,7 @@ class TestServer(ABC):
         self._clock = clock
         self._clients: list[KazooClient] = []
         self._handlers: WeakSet[ObservedHandler] = WeakSet()
+        self._handlers_lock = threading.Lock()  # clients may be made while another thread waits
         self._numbers = count(1)
         self._sessions_of: dict[KazooClient, set[int]] = {}
         self.recorder: RequestRecorder = RequestRecorder()
@@ -116,10 +118,10 @@ class TestServer(ABC):
         - the thread of watchers and the thread of completion callbacks have called everything in their queues;
         - threads of recipes have ended (`DataWatch` after a reconnect) or have nothing to do (`TreeCache`).
 
-        A request that a pause or a fault rule keeps back is not waited for, nor is virtual time; a callback that waits
-        for its reply is. `PatientChildrenWatch` and `SetPartitioner` sleep on wall time in a thread of their own, which
-        is waited for. Threads of the test are not: a thread in `Lock.acquire` may run a moment later. Of other clients
-        of a TCP port, `settle` knows only what the server has sent to them.
+        A request that a pause, a fault rule or a lagging follower keeps back is not waited for, nor is virtual time; a
+        callback that waits for its reply is. `PatientChildrenWatch` and `SetPartitioner` sleep on wall time in a thread
+        of their own, which is waited for. Threads of the test are not: a thread in `Lock.acquire` may run a moment
+        later. Of other clients of a TCP port, `settle` knows only what the server has sent to them.
 
         Args:
             timeout_s: longest time to wait, in seconds of wall time.
@@ -147,7 +149,7 @@ class TestServer(ABC):
             if not isinstance(client.handler, ObservedHandler):
                 kind = type(client.handler).__name__
                 raise SimzkError(f"a client uses {kind}, which is not observed", right="client() without a handler")
-        wait_until_idle(lambda: list(self._handlers), self._look, timeout_s)
+        wait_until_idle(self._observed_handlers, self._look, timeout_s)
 
     @abstractmethod
     def _look(self) -> Look:
@@ -155,8 +157,13 @@ class TestServer(ABC):
 
     def _observe(self, handler: _Handler) -> _Handler:
         """Add the handler of a client that `settle` waits for."""
-        self._handlers.add(handler)
+        with self._handlers_lock:
+            self._handlers.add(handler)
         return handler
+
+    def _observed_handlers(self) -> list[ObservedHandler]:
+        with self._handlers_lock:
+            return list(self._handlers)
 
     # Clients
 

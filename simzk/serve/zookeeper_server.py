@@ -221,6 +221,9 @@ class ZooKeeperServer(TestServer):
     def _look(self) -> Look:
         from simzk.serve.client_activity import Look
 
+        if self._loop.is_closed():
+            return Look({})
+
         async def on_loop() -> Look:
             with self.lock:
                 self._driver.flush()

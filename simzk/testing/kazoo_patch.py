@@ -43,6 +43,9 @@ class Redirecting(Protocol):
     def redirect(self, hosts: str | list[str]) -> dict[str, object]: ...
 
 
+_lock = threading.RLock()
+
+
 class _ActivePatch:
     """A patch between its begin and its end.
 
@@ -58,7 +61,9 @@ class _ActivePatch:
 
     def end(self) -> None:
         """Stop the clients, and the server if it belongs to the patch."""
-        for client in list(self.clients):
+        with _lock:
+            clients = list(self.clients)
+        for client in clients:
             client.stop()
             client.close()
         if self.owned is not None:
@@ -66,7 +71,6 @@ class _ActivePatch:
 
 
 _active: list[_ActivePatch] = []
-_lock = threading.RLock()
 
 
 @wraps(_INIT)
@@ -87,7 +91,8 @@ def _init(self: KazooClient, *args: object, **kwargs: object) -> None:
     if options.get("connection_retry") is None and not _OLD_RETRY_OPTIONS & options.get("kwargs", {}).keys():
         options["connection_retry"] = dict(EAGER_RETRY)
     _INIT(*bound.args, **bound.kwargs)
-    patch.clients.add(self)
+    with _lock:
+        patch.clients.add(self)
 
 
 @wraps(_SET_HOSTS)

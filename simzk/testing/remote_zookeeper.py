@@ -147,8 +147,9 @@ class RemoteZooKeeper:
     def disconnect(self, client: KazooClient) -> None:
         """Close a client's connection, at its own end: kazoo reports SUSPENDED and reconnects with the same session."""
         connected = self._mine(client)._connection._socket
-        with contextlib.suppress(OSError):
-            connected.shutdown(socket.SHUT_RDWR)
+        if connected is not None:  # else it reconnects already
+            with contextlib.suppress(OSError):
+                connected.shutdown(socket.SHUT_RDWR)
 
     def expire(self, client: KazooClient) -> None:
         """End a client's session: a second client takes it over and closes it. kazoo reports LOST.

@@ -20,6 +20,7 @@ from tests.waiting import PATIENCE_S, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from simzk.serve.verbs import TestServer
 
@@ -270,6 +271,58 @@ def test_a_cluster_has_sent_its_events() -> None:
         cluster.run_for(30)
         cluster.zookeeper.settle(PATIENCE_S)
         assert seen == [["1", "2"], ["1"]]
+
+
+def test_after_the_end_there_is_nothing_to_wait_for(server: TestServer) -> None:
+    client = started(server)
+    server.close()
+    server.settle()
+    assert not client.connected
+
+
+@pytest.mark.parametrize("kind", [simzk.ZooKeeper, simzk.ZooKeeperServer])
+def test_on_wall_time_and_of_an_old_release(kind: type[simzk.ZooKeeper | simzk.ZooKeeperServer]) -> None:
+    with kind(clock="wall", version="3.4.14") as server:
+        writer, watcher = started(server), started(server)
+        for number in range(5):
+            watch_story(server, writer, watcher, number)
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+def test_with_data_on_disk(tmp_path: Path, servers: int) -> None:
+    with simzk.ZooKeeperServer(data_directory=tmp_path, servers=servers) as server:
+        writer, watcher = started(server), started(server)
+        for number in range(5):
+            watch_story(server, writer, watcher, number)
+
+
+def test_what_a_lagging_follower_has_not_applied_is_not_waited_for() -> None:
+    with simzk.ZooKeeperServer(servers=3) as server:
+        writer = started(server, hosts=server.ensemble.hosts(3))
+        watcher = started(server, hosts=server.ensemble.hosts(1))
+        seen: list[object] = []
+        watcher.exists("/a", watch=seen.append)
+        server.ensemble.lag(1, seconds=5)
+        writer.create("/a")
+        server.settle(PATIENCE_S)
+        assert seen == []
+        server.advance(5)
+        server.settle(PATIENCE_S)
+        assert len(seen) == 1
+
+
+def test_clients_made_meanwhile_are_settled(server: TestServer) -> None:
+    def connect() -> int:
+        for _ in range(20):
+            client = started(server)
+            client.ensure_path("/a/b")
+            client.stop()
+        return 20
+
+    connecting = in_thread(connect)
+    while not connecting.done():
+        server.settle(PATIENCE_S)
+    assert connecting.result(PATIENCE_S) == 20
 
 
 def test_over_tls() -> None:

@@ -194,6 +194,18 @@ def test_a_client_of_other_code(zookeeper_server):
     mine.start()
     assert mine.exists("/b")
 
+def test_a_client_without_the_fixture(patched_kazoo, kazoo_client):
+    kazoo_client.create("/app")
+    client = KazooClient("nowhere.example.org:1/app")
+    client.start()
+    client.create("/a")
+    assert kazoo_client.exists("/app/a")
+    seen = []
+    client.exists("/b", watch=seen.append)
+    kazoo_client.create("/app/b")
+    patched_kazoo.settle()
+    assert len(seen) == 1
+
 def test_a_verb_of_simulated_servers(zookeeper, kazoo_client):
     kazoo_client.create("/a", ephemeral=True)
     with zookeeper.pause(kazoo_client):
@@ -208,14 +220,14 @@ def test_of_a_release(zookeeper):
 def test_the_same_tests_against_a_server_at_an_address(pytester: pytest.Pytester) -> None:
     """Assert what `--simzk-real` does, with our own server; tests/conformance does it with a real one."""
     pytester.makepyfile(REAL_TESTS)
-    pytester.runpytest_subprocess(*QUIET, "-p", "no:xdist").assert_outcomes(passed=7)
+    pytester.runpytest_subprocess(*QUIET, "-p", "no:xdist").assert_outcomes(passed=8)
     with simzk.ZooKeeperServer(clock="wall") as server:
         client = server.client()
         client.start()
         client.create("/ci")
         command = (*QUIET, "-rs", "-p", "no:xdist", "--simzk-real", f"{server.hosts}/ci")
         result = in_thread(lambda: pytester.runpytest_subprocess(*command)).result(120)
-        result.assert_outcomes(passed=5, skipped=2)
+        result.assert_outcomes(passed=6, skipped=2)
         result.stdout.fnmatch_lines(
             [
                 f"simzk: --simzk-real {server.hosts}/ci",

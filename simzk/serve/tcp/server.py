@@ -586,7 +586,8 @@ class TcpConnection(asyncio.Protocol):
 
         paused = self._link is not None and self._link.paused
         busy = bool(self._queue or self._flushing or self._from_others) and not (paused or self._clogged)
-        return Traffic(self._received_bytes, self._written_bytes, busy=busy, paused=paused)
+        closing = self._transport is None or self._transport.is_closing()
+        return Traffic(self._received_bytes, self._written_bytes, busy=busy, paused=paused, closing=closing)
 
     def abort(self) -> None:
         """Close at once, on the loop's thread; the write buffer is lost."""
