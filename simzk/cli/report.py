@@ -12,6 +12,7 @@ from simzk.cli.console import JsonOut, Progress, require_one_stdout, text_output
 from simzk.cli.risk import probability
 from simzk.cli.sweep import brokers_text
 from simzk.pipeline.saved import find_saved
+from simzk.pipeline.sweeps.tables import WORST_SETS
 from simzk.pipeline.timelines.bins import BINS, STATES, bins_of
 from simzk.report.pages import (
     OFFLINE,
@@ -269,7 +270,7 @@ def _columns(names: Sequence[str], rows: Sequence[tuple[object, ...]]) -> Column
     return {name: [row[at] for row in rows] for at, name in enumerate(names)}
 
 
-WORST_SETS, SWEEP_TOPICS = 15, 20
+SWEEP_TOPICS = 20
 MOST_NAMED_LOADS = 6
 """Number of named sets with a chart of loads, the worst first."""
 
@@ -292,6 +293,7 @@ def sweep_tables(saved: Saved) -> SweepTables:
         estimates=_estimates(saved.table("estimates.parquet").to_pylist()),
         topics=_sweep_topics(saved.table("topics.parquet")),
         loads=_loads(saved, named.difference(shown)),
+        partitions=_partitions_of_sets(saved, worst),
     )
 
 
@@ -323,6 +325,23 @@ def _who(row: dict[str, Any]) -> str:
     """Return the racks by name, and the brokers by id."""
     brokers = brokers_text(row["brokers"])
     return f"{', '.join(row['racks'])}: {brokers}" if row["racks"] else brokers
+
+
+def _partitions_of_sets(saved: Saved, worst: list[dict[str, Any]]) -> list[Columns]:
+    """Return the listed partitions of each of the worst failure sets."""
+    by_set: dict[int, list[dict[str, Any]]] = {}
+    for row in saved.table("worst.parquet").to_pylist():
+        by_set.setdefault(row["failure_set"], []).append(row)
+    return [_partitions_of_set(by_set.get(row["failure_set"], [])) for row in worst]
+
+
+def _partitions_of_set(rows: list[dict[str, Any]]) -> Columns:
+    return {
+        "partition": [f"{row['topic']}-{row['partition']}" for row in rows],
+        "state": [row["state"] for row in rows],
+        "leader before": [None if row["leader_before"] < 0 else row["leader_before"] for row in rows],
+        "in sync and live": [row["in_sync"] for row in rows],
+    }
 
 
 def _estimates(rows: list[dict[str, Any]]) -> Columns:

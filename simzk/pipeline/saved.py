@@ -64,6 +64,7 @@ KINDS: Mapping[str, Kind] = {
                 *("fail", "brokers", "racks", "newly_offline", "lost", "under_min_isr", "under_replicated"),
                 *("leaders_moved", "busiest_broker", "busiest_leaders"),
             ),
+            "worst.parquet": ("failure_set", "topic", "partition", "state", "leader_before", "in_sync"),
             "topics.parquet": ("fail", "topic", "sets", *_FIGURES),
             "brokers.parquet": ("fail", "broker", *_LOADS),
             "racks.parquet": ("fail", "rack", *_LOADS),

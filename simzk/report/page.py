@@ -90,7 +90,7 @@ class Figures(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A section of a page, with a title of level 2 or 3, and an id that links lead to."""
+    """A section of a page, with a title of level 2 to 4, and an id that links lead to."""
 
     title: str
     parts: Sequence[Part]

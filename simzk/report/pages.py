@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from simzk.report import page
 from simzk.report.charts import MOST_UPRIGHT, Areas, Bars, Group, Row, Strip, Timeline, spans_by_row
 from simzk.report.page import Section, Table, Text
-from simzk.report.table import length
+from simzk.report.table import Link, length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,6 +130,8 @@ class SweepTables:
         estimates: estimates for all sets from samples.
         topics: the most affected topics.
         loads: by kind of failure, the partitions led by brokers and racks before, and the maximum after any set.
+        partitions: the partitions that each of the worst failure sets takes offline or below min ISR, in the order of
+            `worst`; no columns for a set without any.
     """
 
     title: str
@@ -138,6 +140,7 @@ class SweepTables:
     estimates: Columns
     topics: Columns
     loads: Mapping[str, tuple[Columns, Columns]]
+    partitions: Sequence[Columns] = ()
 
 
 @dataclass(frozen=True)
@@ -274,15 +277,28 @@ def _all_lead(spans: Sequence[Span]) -> dict[str, str]:
     return dict.fromkeys((span.state for span in spans), "lead")
 
 
+SET_BYTES = 6_000
+"""Maximum size of the table of a failure set's partitions."""
+
+
 def _sweep(tables: SweepTables, name: str) -> dict[str, list[Part]]:
     hit = {OFFLINE: "bad", UNDER_MIN_ISR: "low"}
     moved = {"leaders moved": "lead"}
+    fails = list(tables.worst.get("fails", ()))
+    listed = {place: columns for place, columns in enumerate(tables.partitions) if length(columns)}
+    links = [Link(str(who), f"{name}-set-{at}") if at in listed else who for at, who in enumerate(fails)]
     found: dict[str, list[Part]] = {
         "Worst failure sets": [
             Bars(tables.worst, f"{name}-worst", "fails", hit | moved, "partitions"),
-            Table(tables.worst),
+            Table({**tables.worst, "fails": links}),
         ]
     }
+    if listed:
+        rest = "worst.parquet, at most 1,000 of a set"
+        found["Partitions of the worst failure sets"] = [
+            Section(str(fails[at]), [Table(columns, bytes_max=SET_BYTES, rest=rest)], 4, f"{name}-set-{at}")
+            for at, columns in listed.items()
+        ]
     if length(tables.estimates):
         found["Estimates for all sets from samples"] = [Table(tables.estimates)]
     found["Most affected topics"] = _table(tables.topics, "No set takes a partition offline or under min ISR.")

@@ -19,6 +19,9 @@ class Link(NamedTuple):
     text: str
     target: str
 
+    def __str__(self) -> str:
+        return self.text
+
 
 def length(columns: Columns) -> int:
     """Return the number of rows of a table."""

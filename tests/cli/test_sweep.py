@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 
     from tests.cli.commands import Simzk
 
-TABLES = ["brokers.parquet", "estimates.parquet", "failures", "racks.parquet", "sweep.json", "topics.parquet"]
+TABLES = [
+    "brokers.parquet",
+    "estimates.parquet",
+    "failures",
+    "racks.parquet",
+    "sweep.json",
+    "topics.parquet",
+    "worst.parquet",
+]
 SIMZK = [sys.executable, "-c", "from simzk.cli import main; main()"]
 
 

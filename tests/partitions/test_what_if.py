@@ -102,6 +102,27 @@ def test_consequences_agree_with_the_outcome(cluster: Cluster, data: st.DataObje
     }
 
 
+@given(clusters(), st.data())
+def test_affected_partitions_are_those_that_brute_force_finds(cluster: Cluster, data: st.DataObject) -> None:
+    layout = layout_of(cluster)
+    up = up_of(cluster)
+    failed = data.draw(st.sets(st.sampled_from(up))) if up else set()
+    found = WhatIf(layout).affected(sorted(failed))
+    expected = set()
+    for row in cluster.rows:
+        before = [broker for broker in row.isr if broker in up]
+        after = [broker for broker in before if broker not in failed]
+        settled = row.leader if row.leader in before else next((one for one in row.replicas if one in before), -1)
+        offline, under = bool(before) and not after, len(after) < row.min_insync_replicas <= len(before)
+        if offline or under:
+            expected.add((row.topic, row.partition, offline, settled, len(after)))
+    names = [layout.topics[topic] for topic in found.topic.tolist()]
+    columns = (layout.partition[found.rows], found.offline, found.leader_before, found.in_sync)
+    assert set(zip(names, *(column.tolist() for column in columns), strict=True)) == expected
+    assert len(found.rows) == len(expected)
+    assert found.offline.tolist() == sorted(found.offline.tolist(), reverse=True)
+
+
 def up_of(cluster: Cluster) -> list[int]:
     return sorted(broker for broker, state in cluster.brokers.items() if state.live)
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from simzk.partitions.layouts import read_layout
 from simzk.pipeline.sweeps.outcomes import added_up, failures_table, parts_of_slices, slice_batches, slice_schema
-from simzk.pipeline.sweeps.tables import estimates_table, things_tables
+from simzk.pipeline.sweeps.sweep import WORST_FIRST
+from simzk.pipeline.sweeps.tables import WORST_SETS, estimates_table, things_tables, worst_table
 
 if TYPE_CHECKING:
     from simzk.pipeline.sweeps.sweep import Plan
@@ -20,4 +21,7 @@ def local_tables(plan: Plan) -> dict[str, pa.Table]:
     _, shares = parts_of_slices(reported)
     tables = things_tables(plan.what_if, [str(spec) for spec in plan.specs], added_up(shares.to_batches()))
     failures = failures_table(read_layout(plan.layout), plan.specs)
+    order = [*((name, "descending") for name in WORST_FIRST), ("failure_set", "ascending")]
+    worst = failures.sort_by(order).slice(0, WORST_SETS).to_pylist()
+    tables["worst"] = worst_table(plan.what_if, plan.numbers, worst)
     return {**tables, "estimates": estimates_table(failures.to_batches(), plan.populations)}

@@ -18,6 +18,7 @@ from simzk.pipeline.sweeps.sweep import plan_sweep, run_sweep
 from simzk.pipeline.timelines.run import plan_timelines, run_timelines
 from simzk.report.page import PAGE_BYTES
 from simzk.report.pages import OFFLINE, UNDER_REPLICATED, results_page
+from tests.report.reading import Reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,6 +76,12 @@ def test_a_page_of_a_sweep_says_what_the_tables_say(spark: SparkSession, tmp_pat
     assert list(tables.worst[OFFLINE])[:10] == [row["newly_offline"] for row in worst]
     assert any("rack1: brokers 0, 3, 6" in str(who) for who in tables.worst["fails"])
     assert [str(said) for said in tables.summary if "racks:4" in said]
+    states = [list(of_set["state"]) for of_set in tables.partitions]
+    assert [of_set.count("offline") for of_set in states] == list(tables.worst[OFFLINE])
+    assert "offline" in states[0]
+    read = Reader(results_page([tables]))
+    assert read.targets[0] == "p0-set-0"
+    assert set(read.targets) <= set(read.ids)
     assert json.loads((out / "sweep.json").read_text())["unfit"]
     assert set(tables.estimates["fails"]) == {"brokers:2~10"}
     assert list(tables.loads) == ["brokers:2~10", "racks:1"]

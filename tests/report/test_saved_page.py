@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from simzk.report.charts import LINE_POINTS_MAX, MOST_UPRIGHT, Areas, Bars
 from simzk.report.page import Section
 from simzk.report.pages import RiskTables, SwarmTables, SweepTables, TimelinesTables, results_page
 from tests.report.reading import Reader, titles
+
+if TYPE_CHECKING:
+    from simzk.report.table import Columns
 
 SPANS: dict[str, list[object]] = {
     "row": ["orders-0", "orders-0"],
@@ -132,6 +136,22 @@ def test_a_page_of_a_sweep_has_the_worst_sets_and_loads_before_and_after() -> No
     assert ("after", "b: 13 after, at most") in titles(html, "p0-racks-0")["partitions led by rack"]
     drawn = Reader(results_page([replace(SWEEP, estimates={"fails": ["brokers:3~9"]})]))
     assert "Estimates for all sets from samples" in drawn.texts["h2"]
+
+
+def test_a_failure_set_leads_to_its_partitions() -> None:
+    worst: Columns = {
+        "fails": ["brokers 1, 2", "rack <a>"],
+        "offline": [1, 0],
+        "under min ISR": [0, 0],
+        "leaders moved": [9, 8],
+    }
+    partitions: list[Columns] = [{"partition": ["orders-7"], "state": ["offline"]}, {"partition": [], "state": []}]
+    read = Reader(results_page([replace(SWEEP, worst=worst, partitions=partitions)]))
+    assert read.targets == ["p0-set-0"]
+    assert (read.texts["a"], "p0-set-0" in read.ids) == (["brokers 1, 2"], True)
+    assert "orders-7" in read.texts["td"]
+    assert "rack <a>" in read.texts["td"], "a set that takes nothing offline leads nowhere"
+    assert "brokers 1, 2" in read.charts["p0-worst"]
 
 
 def test_probabilities_have_their_intervals_and_never_has_no_bar() -> None:

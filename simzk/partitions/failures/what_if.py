@@ -80,6 +80,24 @@ class Consequences(NamedTuple):
     leaders: NDArray[np.intp]
 
 
+class Affected(NamedTuple):
+    """Partitions that became offline or fell below `min.insync.replicas`, the offline ones first; then by row.
+
+    Args:
+        rows: intp[k], rows of the layout.
+        topic: int32[k], index of the topic.
+        offline: bool[k], whether the partition is offline.
+        leader_before: int32[k], broker id, or -1.
+        in_sync: int16[k], live ISR members that are left.
+    """
+
+    rows: NDArray[np.intp]
+    topic: IntArray
+    offline: BoolArray
+    leader_before: IntArray
+    in_sync: NDArray[np.int16]
+
+
 class _State(NamedTuple):
     """Partitions after elections: leader, live ISR members and live replicas, [k] each."""
 
@@ -240,6 +258,36 @@ class WhatIf:
         )
         newly_under = np.flatnonzero(under_min_isr & (flags & _UNDER_MIN_ISR == 0))
         return Consequences(outcome, dark, before.topic.take(rows.take(newly_under)), leaders)
+
+    def affected(self, failed: Sequence[int]) -> Affected:
+        """Return the partitions that become offline or fall below `min.insync.replicas` if brokers fail together.
+
+        Args:
+            failed: broker ids of the layout.
+
+        >>> from simzk.partitions.layouts import Brokers, generate_layout
+        >>> brokers = Brokers.from_racks({1: "a", 2: "b", 3: "c"})
+        >>> what_if = WhatIf(generate_layout(brokers, topics=1, partitions=3, replication_factor=1, seed=0))
+        >>> found = what_if.affected([1])
+        >>> found.rows.tolist(), found.offline.tolist(), found.leader_before.tolist()
+        ([0], [True], [1])
+        """
+        brokers, before = self.brokers, self._columns
+        positions = brokers.positions_of(np.array(failed, np.int32))
+        rows = self.rows_of(positions)
+        live = brokers.live.copy()
+        live[positions] = False
+        after = _elect(before, rows, live)
+        flags = before.flags.take(rows)
+        offline = (after.in_sync == 0) & (flags & _OFFLINE == 0)
+        under_min_isr = (after.in_sync < before.min_isr.take(rows)) & (flags & _UNDER_MIN_ISR == 0)
+        places = np.concatenate([np.flatnonzero(offline), np.flatnonzero(under_min_isr & ~offline)])
+        chosen = rows.take(places)
+        leader = before.leader.take(chosen).astype(np.int32)
+        ids = np.append(brokers.ids, NONE).astype(np.int32)  # the position of no leader is -1
+        return Affected(
+            chosen.astype(np.intp), before.topic.take(chosen), offline[places], ids[leader], after.in_sync[places]
+        )
 
     def rows_of(self, positions: IntArray) -> NDArray[np.intp]:
         """Return the partitions with a replica on one of these brokers (positions), ascending and distinct."""

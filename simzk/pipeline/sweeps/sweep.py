@@ -19,7 +19,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
@@ -41,12 +41,13 @@ from simzk.pipeline.sweeps.outcomes import (
     slice_batches,
     slice_schema,
 )
-from simzk.pipeline.sweeps.tables import estimates_table, things_tables
+from simzk.pipeline.sweeps.tables import WORST_SETS, estimates_table, things_tables, worst_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
+    from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
     from simzk.partitions.failures.sets import AnyFailure
@@ -134,6 +135,7 @@ class Plan:
         populations: number of sets of each specification, evaluated or not.
         sets: number of evaluated failure sets.
         what_if: the prepared layout.
+        numbers: int32[n], the number in its topic of each partition of the layout.
         seed: seed of drawn sets.
         unfit: specifications without a set in the layout, with the reason.
     """
@@ -145,6 +147,7 @@ class Plan:
     populations: dict[str, int]
     sets: int
     what_if: WhatIf
+    numbers: NDArray[np.int32]
     seed: int = 0
     unfit: tuple[tuple[str, str], ...] = field(default=())
 
@@ -187,6 +190,7 @@ def plan_sweep(layout: Path, specs: Sequence[AnyFailure], out: Path, *, strict: 
         populations=populations,
         sets=count_sets(fitting, read.brokers),
         what_if=WhatIf(read),
+        numbers=read.partition,
         seed=max((spec.seed for spec in fitting if isinstance(spec, FailureSpec)), default=0),
         unfit=tuple(unfit),
     )
@@ -230,7 +234,10 @@ def run_sweep(spark: SparkSession, plan: Plan, progress: Callable[[float], None]
         done = gathered.sets
         tables = things_tables(plan.what_if, [str(spec) for spec in plan.specs], gathered.shares)
         tables["estimates"] = estimates_table(gathered.failures(), _complete(plan, done))
-        _write(plan, done, tables, gathered.parts())
+        parts = gathered.parts()
+        first = next(parts)
+        tables["worst"] = worst_table(plan.what_if, plan.numbers, first.slice(0, WORST_SETS).to_pylist())
+        _write(plan, done, tables, chain([first], parts))
     return Swept(_worst(plan), done)
 
 

@@ -30,6 +30,57 @@ ESTIMATED = ("newly_offline", "lost", "leaders_moved", "under_min_isr", "under_r
 """Columns of the table `failures` whose distribution over the sets is estimated."""
 
 
+WORST_SETS = 15
+"""Number of the worst failure sets whose partitions are listed."""
+PARTITIONS_OF_SET_MAX = 1000
+"""Maximum number of listed partitions of a failure set."""
+
+
+def worst_table(what_if: WhatIf, numbers: NDArray[np.int32], worst: Sequence[Mapping[str, object]]) -> pa.Table:
+    """Return the partitions that the worst failure sets take offline or below min ISR, the offline ones first.
+
+    Args:
+        what_if: the prepared layout.
+        numbers: the number in its topic of each partition of the layout.
+        worst: rows of `failures`.
+    """
+    import pyarrow as pa
+
+    parts = []
+    for row in worst:
+        failed = row["brokers"]
+        assert isinstance(failed, list)
+        found = what_if.affected(failed)
+        first = slice(0, PARTITIONS_OF_SET_MAX)
+        topics = [what_if.topics[topic] for topic in found.topic[first].tolist()]
+        states = ["offline" if offline else "under min ISR" for offline in found.offline[first].tolist()]
+        columns = (
+            pa.array([row["failure_set"]] * len(topics), pa.int64()),
+            pa.array(topics, pa.string()),
+            pa.array(numbers.take(found.rows[first]), pa.int32()),
+            pa.array(states, pa.string()),
+            pa.array(found.leader_before[first], pa.int32()),
+            pa.array(found.in_sync[first], pa.int32()),
+        )
+        parts.append(pa.table(columns, schema=_worst_schema()))
+    return pa.concat_tables([_worst_schema().empty_table(), *parts])
+
+
+def _worst_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("failure_set", pa.int64()),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("state", pa.string()),
+            ("leader_before", pa.int32()),
+            ("in_sync", pa.int32()),
+        ]
+    )
+
+
 def things_tables(what_if: WhatIf, fails: Sequence[str], found: Shares) -> dict[str, pa.Table]:
     """Return the tables `topics`, `brokers` and `racks`, worst first in each specification.
 
