@@ -587,6 +587,18 @@ class EnsembleVerbs:
         with self._tcp.driver.lock:
             return {server: member.mode for server, member in self._tcp.ensemble.members.items()}
 
+    @property
+    def stopped(self) -> frozenset[int]:
+        """Numbers of the servers that are stopped."""
+        with self._tcp.driver.lock:
+            return self._tcp.ensemble.stopped
+
+    @property
+    def cut_off(self) -> frozenset[int]:
+        """Numbers of the servers that `cut` partitioned from others."""
+        with self._tcp.driver.lock:
+            return self._tcp.ensemble.cut_off
+
     def hosts(self, *servers: int) -> str:
         """Return the addresses of some servers, for `client(hosts=...)`.
 

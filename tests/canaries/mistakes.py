@@ -23,6 +23,7 @@ _RULES = "zookeeper/test_small_rules.py::"
 _WIRE = "wire/test_connections.py::"
 _MESSAGES = "kafka/protocol/"
 _TCP = "serve/test_tcp.py::"
+_ACCESS = "serve/test_admin_access.py::"
 _SCHEDULER = "simulation/test_scheduler.py::"
 _STREAMS = "simulation/test_streams.py::"
 _ELECTIONS = "partitions/test_elections.py::"
@@ -297,6 +298,31 @@ MISTAKES: dict[str, Mistake] = {
         "        width = int(lengths.max())\n",
         "        width = int(lengths[-1])\n",
         _MESSAGES + "test_columns.py::test_metadata_from_columns_is_metadata_from_objects",
+    ),
+    # HTTP
+    "a page of another site may post": Mistake(
+        "serve/admin_server/access.py",
+        "        if foreign:\n",
+        "        if False:\n",
+        _ACCESS + "test_a_foreign_page_may_not_post",
+    ),
+    "any name that resolves to this machine may post": Mistake(
+        "serve/admin_server/access.py",
+        "        if not self._is_own(host, request.local_address):\n",
+        "        if not host:\n",
+        _ACCESS + "test_a_foreign_page_may_not_post",
+    ),
+    "whatever begins like the token is the token": Mistake(
+        "serve/admin_server/access.py",
+        "hmac.compare_digest(sent.strip().encode(), self._token.encode())",
+        "sent.startswith(self._token)",
+        _ACCESS + "test_a_wrong_token_is_refused",
+    ),
+    "a connected client's session ends when time passes at once": Mistake(
+        "serve/wire_driver.py",
+        "                link.connection.attended = True\n",
+        "                link.connection.attended = False\n",
+        "serve/test_live.py::test_time_passes_and_only_sessions_without_a_client_end",
     ),
     # The sockets
     "who does not read its replies is read on": Mistake(

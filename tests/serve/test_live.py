@@ -241,5 +241,30 @@ def test_time_passes_for_all_servers_of_an_ensemble() -> None:
             assert one.ask(req.Exists("/", False)).error == 0
             assert two.ask(req.Exists("/", False)).error == 0
             assert ask(ports[3], "/faults/stop?server=1", "POST")[0] == 200
-            assert ask(ports[1], "/live/state") == (200, {"stopped": True, "error": None})
+            stopped = ask(ports[1], "/live/state")[1]
+            assert (stopped["stopped"], stopped["servers"][0]["state"]) == (True, "stopped")
             assert ask(ports[2], "/live/state")[1]["session_count"] == 2
+
+
+def test_servers_of_an_ensemble_have_their_state_and_verbs() -> None:
+    with served_ensemble(Settings(admin_port=0)) as ensemble:
+        port = ensemble.admin_ports[1]
+
+        def servers() -> list[tuple[str, bool, list[str]]]:
+            found = ask(port, "/live/state")[1]["servers"]
+            return [(one["state"], one["cut_off"], one["verbs"]) for one in found]
+
+        assert sorted(state for state, _, _ in servers()) == ["follower", "follower", "leader"]
+        leader = next(number for number, (state, _, _) in enumerate(servers(), 1) if state == "leader")
+        other = 1 if leader != 1 else 2
+        assert ask(port, f"/faults/cut?servers={other}", "POST")[0] == 200
+        assert servers()[other - 1] == ("not serving", True, ["stop", "heal"])
+        assert ask(port, "/faults/heal", "POST")[0] == 200
+        assert ask(port, f"/faults/stop?server={other}", "POST")[0] == 200
+        assert servers()[other - 1] == ("stopped", False, ["start"])
+        assert ask(port, f"/faults/start?server={other}", "POST")[0] == 200
+        assert servers()[other - 1][:2] != ("stopped", False)
+
+
+def test_a_single_server_has_no_ensemble(server: Served) -> None:
+    assert state(server)["servers"] is None

@@ -14,7 +14,7 @@ import pytest
 from simzk.serve.configuration.settings import Settings
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import OPEN_ACL
-from tests.serve.served import Served, served
+from tests.serve.served import Served, served, served_ensemble
 from tests.serve.tcp_client import TcpClient
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ def browser() -> Iterator[Any]:
 
 @contextmanager
 def page_of(
-    browser: Any, server: Served, *, width: int = 1200, scheme: str = "light", after: str = ""
+    browser: Any, server: Served | int, *, width: int = 1200, scheme: str = "light", after: str = ""
 ) -> Iterator[Any]:
     """Open the live page; fail on a message of the console, a dialog, and a request to anybody else."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
     problems: list[str] = []
-    own = f"http://localhost:{server.admin_port}/"
+    own = f"http://localhost:{server if isinstance(server, int) else server.admin_port}/"
 
     def note_request(request: Any) -> None:
         if not request.url.startswith((own, "data:")):
@@ -121,3 +121,18 @@ def test_the_token_is_asked_for_or_taken_from_the_address(browser: Any) -> None:
         with page_of(browser, guarded, after=f"#token={TOKEN}") as page:
             page.wait_for_selector("#tree li")
             assert TOKEN not in page.url
+
+
+def test_servers_are_stopped_cut_and_started(browser: Any) -> None:
+    with (
+        served_ensemble(Settings(admin_port=0)) as ensemble,
+        page_of(browser, ensemble.admin_ports[1], width=390) as page,
+    ):
+        for name, shown in (("stop", "stopped"), ("start", "follower"), ("cut", "cut off"), ("heal", "follower")):
+            page.get_by_role("button", name=f"{name} server 2").click()
+            page.locator("#servers tr", has_text="2").get_by_text(shown).first.wait_for()
+        page.get_by_role("button", name="stop server 1").click()
+        page.get_by_text("This server is stopped.").wait_for()
+        page.get_by_role("button", name="start server 1").click()
+        page.wait_for_selector("#problem", state="hidden")
+        assert page.evaluate("document.documentElement.scrollWidth") == 390

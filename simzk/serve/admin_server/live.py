@@ -82,7 +82,7 @@ class LiveView:
         """Return the state of the server, its clients and the simulated brokers."""
         driver = self._server.driver
         if not driver.accepts_links:
-            return {"stopped": True}
+            return {"stopped": True, "servers": self._servers()}
         with driver.lock:
             driver.tick()
             recorder = driver.group.recorder
@@ -107,8 +107,26 @@ class LiveView:
                 "sessions": [self._session(session_id) for session_id in ids[:SESSIONS_MAX]],
                 "session_count": len(ids),
                 "requests": _latest(recorder),
+                "servers": self._servers(),
                 "cluster": None if self._brokers is None else self._brokers.state(),
             }
+
+    def _servers(self) -> list[Json] | None:
+        """Return the servers of the ensemble; None for a single server."""
+        verbs = self._server.ensemble_verbs
+        if verbs is None:
+            return None
+        stopped, cut_off = verbs.stopped, verbs.cut_off
+        return [
+            {
+                "id": number,
+                "address": verbs.hosts(number),
+                "state": "stopped" if number in stopped else mode or "not serving",
+                "cut_off": number in cut_off,
+                "verbs": ["start"] if number in stopped else ["stop", "heal" if number in cut_off else "cut"],
+            }
+            for number, mode in verbs.modes.items()
+        ]
 
     def _session(self, session_id: int) -> Json:
         driver = self._server.driver

@@ -1006,6 +1006,16 @@ class Ensemble:
         self._sides = dict.fromkeys(self.members, 0)
         self._update_roles(now_ms)
 
+    @property
+    def stopped(self) -> frozenset[int]:
+        """Return the numbers of the servers that are stopped."""
+        return frozenset(server_id for server_id, member in self.members.items() if member.role is Role.DOWN)
+
+    @property
+    def cut_off(self) -> frozenset[int]:
+        """Return the numbers of the servers that `cut` partitioned from others."""
+        return frozenset(server_id for server_id, side in self._sides.items() if side)
+
     def lag(self, server_id: int, now_ms: int, *, lag_ms: int = 0, transactions: int = 0) -> None:
         """Delay the application of committed transactions on a server while it is a follower.
 
