@@ -56,6 +56,7 @@ def reassign_to(assignment: Assignment, target: IntArray) -> Assignment:
     [(1, 5, 2, 3)]
     """
     assert len(target) == len(assignment.replicas)
+    assert target.min(initial=NONE) == NONE, "an id is negative"
     origin = origin_of(assignment)
     removing = _without(origin, target)
     moving = Assignment(_joined(target, removing), _without(target, origin), removing)

@@ -93,12 +93,13 @@ class Reassignments(ControllerPart):
         to_start: dict[TopicPartition, ReplicaAssignment] = {}
         failed: dict[TopicPartition, Error] = {}
         for partition, target in (await self._client.requested_reassignment()).items():
-            moving = self._build(partition, target)
-            if moving is None:
+            if not self._context.has_partition(partition):
                 failed[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
             elif any(broker < 0 for broker in target):  # Kafka would wait for such a replica forever
                 failed[partition] = Error.INVALID_REPLICA_ASSIGNMENT
             else:
+                moving = self._build(partition, target)
+                assert moving is not None, "only a cancellation may have nothing to do"
                 to_start[partition] = moving
                 self._record_warnings(partition, target)
         errors = await self._start(to_start)

@@ -54,6 +54,8 @@ class Cluster:
         self.dead: set[int] = set()
         with zookeeper.lock:
             server = zookeeper.server
+            # The recorder of requests sees no transactions of the layout.
+            server.on_transaction.clear()
             self.topics = load_layout(server, layout(), kafka_version("3.9"), NOW_MS)
             self._sessions = {}
             for broker in range(BROKERS):
