@@ -41,6 +41,8 @@ STYLES = ("ok", "lead", "other", "warn", "low", "bad", "dead", "stuck", "act", "
 STRIP_PX, NARROW_PX, GAP_PX, MARK_PX = 16, 8, 3, 20
 CHARACTER_SHARE = 0.011
 """Width of a character in a bar, as a share of a chart of about 700 px."""
+NAME_CHARACTERS = 19
+"""Number of characters of a row's name that fit; with longer ones, all names get more room."""
 ROOM_MIN = 12
 """Minimum number of characters of a mark's label that is cut."""
 TITLED_BYTES = 125_000
@@ -156,7 +158,9 @@ class Timeline(NamedTuple):
         if sum(map(len, parts)) > self.titled_bytes:
             parts = self._rows(titled=False)
         scale = f'data-begin="{self.begin:.6f}" data-end="{self.end:.6f}"'
-        return _figure(self.name, self.title, [self._axis(), self._lines(), *parts], self.legend, f" {scale}")
+        all_parts = [self._axis(), self._lines(), *parts]
+        is_long = any(len(row.name) > NAME_CHARACTERS for row in rows)
+        return _figure(self.name, self.title, all_parts, self.legend, f" {scale}", has_long_names=is_long)
 
     def _rows(self, *, titled: bool) -> list[str]:
         """Return all rows; with or without a text for each span under the pointer."""
@@ -298,15 +302,22 @@ def _lane(
 
 
 def _figure(
-    name: str, title: str, parts: Iterable[str], legend: Sequence[tuple[str, str]], attributes: str = ""
+    name: str,
+    title: str,
+    parts: Iterable[str],
+    legend: Sequence[tuple[str, str]],
+    attributes: str = "",
+    *,
+    has_long_names: bool = False,
 ) -> str:
+    """Return rows as a figure with a legend."""
     keys = "".join(
         f'<li><svg class="key" width="14" height="14" aria-hidden="true">{_key(style)}</svg>{escape(means)}</li>'
         for style, means in legend
     )
-    caption = f'<figcaption><ul class="legend">{keys}</ul></figcaption>' if keys else ""
+    kind = "chart long" if has_long_names else "chart"
     return (
-        f'<figure class="chart" id="{name}"{attributes}>{caption}'
+        f'<figure class="{kind}" id="{name}"{attributes}><figcaption><ul class="legend">{keys}</ul></figcaption>'
         f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(title)}"><div class="wide">'
         f"{''.join(parts)}</div></div></figure>"
     )
@@ -362,7 +373,8 @@ class Bars(NamedTuple):
         legend = [(style, name) for name, style in self.series.items()]
         title = f"{self.axis} by {self.label}"
         parts = self._upright(labels, values) if self.upright else self._lying(labels, values)
-        return _figure(self.name, title, parts, legend)
+        is_long = not self.upright and any(len(label) > NAME_CHARACTERS for label in labels)
+        return _figure(self.name, title, parts, legend, has_long_names=is_long)
 
     def _totals(self, values: Mapping[str, list[float]]) -> list[float]:
         rows = zip(*values.values(), strict=True)
@@ -496,7 +508,7 @@ def _grid(top: float) -> str:
         y = COLUMNS_PX - COLUMNS_PX * part // 4
         drawn.append(f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/>')
         if part:
-            drawn.append(text(number(top * part / 4), 0.0, y + 11, "scale"))
+            drawn.append(text(number(top * part / 4), -0.008, y + 4, "scale", "end"))
     return "".join(drawn)
 
 

@@ -144,8 +144,8 @@ for (const chart of document.querySelectorAll("figure.chart")) {
   }
   const named = titleOf(chart);
   const write = () => save(`${named}.svg`, "image/svg+xml", drawing(chart));
-  tools.append(make("span", { class: "spring" }), make("button", { type: "button", onclick: write }, "Save SVG"));
-  chart.prepend(tools);
+  tools.append(make("button", { type: "button", onclick: write }, "Save SVG"));
+  chart.querySelector("figcaption").append(tools);
 }
 
 // Events: filters by kind, broker and topic, which hide the rows of the chart too.

@@ -89,6 +89,16 @@ class Figures(NamedTuple):
         return f'<dl class="figures">{cells}</dl>'
 
 
+class Beside(NamedTuple):
+    """Parts beside each other, as many as the width permits."""
+
+    parts: Sequence[Part]
+
+    def to_html(self) -> str:
+        """Return the HTML."""
+        return f'<div class="beside">{"".join(f"<div>{part.to_html()}</div>" for part in self.parts)}</div>'
+
+
 class Section(NamedTuple):
     """A section of a page, with a title of level 2 to 4, and an id that links lead to."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from simzk.report import page
 from simzk.report.charts import MOST_UPRIGHT, Areas, Bars, Group, Row, Strip, Timeline, spans_by_row
-from simzk.report.page import Section, Table, Text
+from simzk.report.page import Beside, Figures, Section, Table, Text
 from simzk.report.table import Link, length
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ class LayoutTables:
 
 def layout_page(tables: LayoutTables) -> str:
     """Return the page of a layout."""
-    sections = [Section("Summary", [Table(tables.facts, marked_by="good")])]
+    facts = zip(*(tables.facts[name] for name in ("fact", "value", "good")), strict=True)
+    figures = Figures([(str(fact), str(value), bool(good)) for fact, value, good in facts if good is not None])
+    sections = [Section("Summary", [figures, Table(tables.facts, marked_by="good")])]
     for what, columns in (("rack", tables.racks), ("broker", tables.brokers)):
         sections.append(Section(f"Loads of {what}s", _loads(columns, what)))
     for what, columns in tables.spread.items():
@@ -282,23 +284,20 @@ SET_BYTES = 6_000
 
 
 def _sweep(tables: SweepTables, name: str) -> dict[str, list[Part]]:
-    hit = {OFFLINE: "bad", UNDER_MIN_ISR: "low"}
-    moved = {"leaders moved": "lead"}
     fails = list(tables.worst.get("fails", ()))
     listed = {place: columns for place, columns in enumerate(tables.partitions) if length(columns)}
     links = [Link(str(who), f"{name}-set-{at}") if at in listed else who for at, who in enumerate(fails)]
     found: dict[str, list[Part]] = {
-        "Worst failure sets": [
-            Bars(tables.worst, f"{name}-worst", "fails", hit | moved, "partitions"),
-            Table({**tables.worst, "fails": links}),
-        ]
+        "Worst failure sets": [_worst_figures(tables.worst), *_worst_chart(tables.worst, name)]
     }
+    found["Worst failure sets"].append(Table({**tables.worst, "fails": links}))
     if listed:
         rest = "worst.parquet, at most 1,000 of a set"
-        found["Partitions of the worst failure sets"] = [
+        sections = [
             Section(str(fails[at]), [Table(columns, bytes_max=SET_BYTES, rest=rest)], 4, f"{name}-set-{at}")
             for at, columns in listed.items()
         ]
+        found["Partitions of the worst failure sets"] = [Beside(sections)]
     if length(tables.estimates):
         found["Estimates for all sets from samples"] = [Table(tables.estimates)]
     found["Most affected topics"] = _table(tables.topics, "No set takes a partition offline or under min ISR.")
@@ -310,6 +309,31 @@ def _sweep(tables: SweepTables, name: str) -> dict[str, list[Part]]:
             Bars(racks, f"{name}-racks-{number}", "rack", series, "partitions led", upright=True),
         ]
     return found
+
+
+HIT, MOVED_LEADERS = {OFFLINE: "bad", UNDER_MIN_ISR: "low"}, {"leaders moved": "lead"}
+
+
+def _worst_figures(worst: Columns) -> Figures:
+    """Return the most that any failure set does, what matters most first."""
+    figures: list[tuple[str, str, bool | None]] = []
+    for what, words in ((OFFLINE, "partitions offline"), (UNDER_MIN_ISR, "partitions under min ISR")):
+        count = _most(worst, what)
+        figures.append((f"{words}, at most in one set", f"{count:,}", not count))
+    figures.append(("leaders moved, at most in these sets", f"{_most(worst, 'leaders moved'):,}", None))
+    return Figures(figures)
+
+
+def _worst_chart(worst: Columns, name: str) -> list[Part]:
+    """Return the chart of what matters; moved leaders are shown only if nothing is offline or under min ISR."""
+    if any(_most(worst, what) for what in HIT):
+        return [Bars(worst, f"{name}-worst", "fails", HIT, "partitions")]
+    nothing = Text("No set takes a partition offline or under min ISR; leaders move.")
+    return [nothing, Bars(worst, f"{name}-worst", "fails", MOVED_LEADERS, "partitions")]
+
+
+def _most(columns: Columns, name: str) -> int:
+    return max((int(str(value)) for value in columns.get(name, ())), default=0)
 
 
 def _risk(tables: RiskTables, name: str) -> dict[str, list[Part]]:

@@ -93,15 +93,16 @@ def _tick(at_s: float, step: float, *, dated: bool) -> str:
 
 
 def scale_top(most: float) -> float:
-    """Return the round upper end of an axis that begins at zero.
+    """Return the upper end of an axis that begins at zero, with round numbers at its quarters.
 
-    >>> scale_top(87), scale_top(0)
-    (100, 1)
+    >>> scale_top(87), scale_top(202), scale_top(0)
+    (100.0, 240.0, 4)
     """
     if most <= 0:
-        return 1
-    step = round_step(most / 4)
-    return ceil(most / step - 1e-9) * step
+        return 4
+    power = 10.0 ** floor(log10(most / 4))
+    factors = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+    return 4 * power * next(factor for factor in factors if factor * power >= most / 4 * (1 - 1e-9))
 
 
 def rect(style: str, x: float, width: float, height: int, title: str = "", y: int = 0) -> str:

@@ -63,8 +63,16 @@ def to_html_within(columns: Columns, bytes_max: int, *, marked_by: str = "") -> 
 
 def head(columns: Columns, *, marked_by: str = "") -> str:
     """Return the row of headings as HTML."""
-    cells = "".join(f"<th>{escape(name)}</th>" for name in columns if name != marked_by)
+    cells = "".join(
+        f"<th{_number(column)}>{escape(name)}</th>" for name, column in columns.items() if name != marked_by
+    )
     return f"<thead><tr>{cells}</tr></thead>"
+
+
+def _number(column: Sequence[object]) -> str:
+    """Return the attribute of a column of numbers."""
+    first = next((value for value in column if value is not None), None)
+    return ' class="number"' if isinstance(first, (int, float)) and not isinstance(first, bool) else ""
 
 
 def rows(columns: Columns, *, marked_by: str = "") -> list[str]:

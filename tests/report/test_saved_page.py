@@ -130,8 +130,13 @@ def test_a_page_of_a_sweep_has_the_worst_sets_and_loads_before_and_after() -> No
     assert titles(html, "p0-worst")["brokers 1, 2"] == [
         ("bad", "brokers 1, 2: 8 offline"),
         ("low", "brokers 1, 2: 48 under min ISR"),
-        ("lead", "brokers 1, 2: 51 leaders moved"),
     ]
+    figures = Reader(html)
+    assert figures.texts["dd"] == ["8", "48", "51"], "what matters most comes first"
+    harmless = replace(SWEEP, worst={**SWEEP.worst, "offline": [0], "under min ISR": [0]})
+    assert titles(results_page([harmless]), "p0-worst") == {
+        "brokers 1, 2": [("lead", "brokers 1, 2: 51 leaders moved")]
+    }
     assert ("lead", "2: 11 before") in titles(html, "p0-brokers-0")["partitions led by broker"]
     assert ("after", "b: 13 after, at most") in titles(html, "p0-racks-0")["partitions led by rack"]
     drawn = Reader(results_page([replace(SWEEP, estimates={"fails": ["brokers:3~9"]})]))
