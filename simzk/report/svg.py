@@ -13,7 +13,13 @@ from math import ceil, floor, log10
 
 TICKS_MAX = 8
 """Maximum number of labelled ticks of a time axis; they have room at 390 px if every other one is hidden."""
-_DATED_STEPS_S = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 30 * 86400)
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
+_DATED_STEPS_S = (
+    *(1, 2, 5, 10, 15, 30),
+    *(_MINUTE_S * count for count in (1, 2, 5, 10, 15, 30)),
+    *(_HOUR_S * count for count in (1, 2, 3, 6, 12)),
+    *(_DAY_S * count for count in (1, 2, 7, 30)),
+)
 
 
 def percent(share: float) -> str:
@@ -87,9 +93,9 @@ def _tick(at_s: float, step: float, *, dated: bool) -> str:
     if not dated:
         return number(round(at_s, 6))
     moment = datetime.fromtimestamp(at_s, UTC)
-    if step >= 86400 or (moment.hour, moment.minute, moment.second) == (0, 0, 0):
+    if step >= _DAY_S or (moment.hour, moment.minute, moment.second) == (0, 0, 0):
         return f"{moment:%m-%d}"
-    return f"{moment:%H:%M:%S}" if step < 60 else f"{moment:%H:%M}"
+    return f"{moment:%H:%M:%S}" if step < _MINUTE_S else f"{moment:%H:%M}"
 
 
 def scale_top(most: float) -> float:
