@@ -212,12 +212,15 @@ class Play:
             yield from self._play_faults(self.plan)
 
     def _start_brokers(self) -> None:
-        """Start the brokers of a new cluster: at once, or with a head start for the first controller."""
+        """Start the brokers of a new cluster at once, as `KafkaCluster` does; a chosen controller has a head start."""
         first = self.scenario.cluster.controller
         for number, broker in self.cluster.brokers.items():
-            if not broker.alive:
-                delay_us = 0 if first in (None, number) else HEAD_START_US
-                self._scheduler.call_later(delay_us, "scenario", broker.start)
+            if broker.alive:
+                continue
+            if first is None:
+                broker.start()
+            else:
+                self._scheduler.call_later(0 if first == number else HEAD_START_US, "scenario", broker.start)
 
     def _play_step(self, planned: PlannedStep) -> Iterator[Wait]:
         yield Wait(planned.at_us if planned.at_us is not None else self._scheduler.now_us + planned.after_us)
