@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from simzk.testing.cases import KafkaClusterTestCase, ZooKeeperTestCase
+    from simzk.testing.kafka_machine import MACHINE_SETTINGS, KafkaClusterMachine, assert_recovered, heal
     from simzk.testing.strategies import (
         ClusterShape,
         Fault,
-        KafkaClusterMachine,
         TopicShape,
         cluster_shapes,
         fault_schedules,
@@ -22,17 +22,22 @@ if TYPE_CHECKING:
         topics,
     )
     from simzk.testing.waiting import wait_until
+    from simzk.testing.zookeeper_machine import ZooKeeperMachine
 
 __all__ = [
+    "MACHINE_SETTINGS",
     "ClusterShape",
     "Fault",
     "KafkaClusterMachine",
     "KafkaClusterTestCase",
     "TopicShape",
+    "ZooKeeperMachine",
     "ZooKeeperTestCase",
+    "assert_recovered",
     "cluster_shapes",
     "fault_schedules",
     "faults",
+    "heal",
     "inflict",
     "play",
     "topics",
@@ -40,8 +45,13 @@ __all__ = [
 ]
 
 _HOMES = {
+    "KafkaClusterMachine": "simzk.testing.kafka_machine",
     "KafkaClusterTestCase": "simzk.testing.cases",
+    "MACHINE_SETTINGS": "simzk.testing.kafka_machine",
+    "ZooKeeperMachine": "simzk.testing.zookeeper_machine",
     "ZooKeeperTestCase": "simzk.testing.cases",
+    "assert_recovered": "simzk.testing.kafka_machine",
+    "heal": "simzk.testing.kafka_machine",
     "wait_until": "simzk.testing.waiting",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -10,14 +10,28 @@ from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
 from simzk.partitions import transitions
-from simzk.testing import KafkaClusterMachine, cluster_shapes, fault_schedules, play
+from simzk.scenarios.player import EXPECTATION, OPERATOR, Play
+from simzk.scenarios.reader import read_scenario
+from simzk.testing import (
+    MACHINE_SETTINGS,
+    ClusterShape,
+    Fault,
+    KafkaClusterMachine,
+    TopicShape,
+    assert_recovered,
+    cluster_shapes,
+    fault_schedules,
+    heal,
+    play,
+)
+from simzk.testing.story import Story
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from simzk.partitions.states import States
     from simzk.simulation.history import Event, Invariant
-    from simzk.testing import ClusterShape
 
 # To find is enough here; what is found need not be made small.
 FIND = settings(max_examples=200, deadline=None, database=None, phases=[Phase.generate])
@@ -28,7 +42,7 @@ class SmallCluster(KafkaClusterMachine):
 
 
 TestSmallCluster = SmallCluster.TestCase
-TestSmallCluster.settings = settings(max_examples=30, stateful_step_count=20)
+TestSmallCluster.settings = settings(MACHINE_SETTINGS, max_examples=30, stateful_step_count=20)
 
 
 class CarelessInvariant:
@@ -62,6 +76,81 @@ def test_the_machine_finds_a_controller_that_raises_no_epoch(monkeypatch: pytest
     monkeypatch.setattr(transitions, "after_controller_write", unraised)
     with pytest.raises(AssertionError, match="leader epochs never fall, and rise with every change of leader"):
         run_state_machine_as_test(KafkaClusterMachine, settings=FIND)
+
+
+def played(scenario: str, folder: Path) -> Play:
+    """Return a finished run of a scenario."""
+    path = folder / "found.toml"
+    path.write_text(scenario)
+    read = read_scenario(path)
+    assert read.seed is not None
+    play_of_it = Play(read, seed=read.seed)
+    play_of_it.run()
+    play_of_it.close()
+    return play_of_it
+
+
+def test_a_failure_is_printed_as_a_test_and_a_scenario_that_fail_too(tmp_path: Path) -> None:
+    """Run both texts: the invariant of the subclass fails in the test; the scenario does the same to the cluster."""
+    small = settings(MACHINE_SETTINGS, database=None, derandomize=True, stateful_step_count=5)
+    with pytest.raises(AssertionError) as failed:
+        run_state_machine_as_test(CarelessUser, settings=small)
+    printed = "\n".join(failed.value.__notes__)
+    _, _, both = printed.partition("# As a test, to paste:\n")
+    source, _, scenario = both.partition("# As a scenario for `simzk run`, to paste:\n")
+    assert "cluster.kill(" in source or "cluster.expire(" in source or "cluster.shutdown(" in source
+    imported_here = f"from {CarelessUser.__module__} import CarelessUser\n"
+    assert imported_here in source
+    names: dict[str, Any] = {"CarelessUser": CarelessUser}
+    exec(source.replace(imported_here, ""), names)
+    with pytest.raises(AssertionError, match="nobody is ever gone"):
+        names["test_CarelessUser"]()
+    assert any(event.what == "registration gone" for event in played(scenario, tmp_path).history)
+
+
+def test_a_story_repeats_what_was_done(tmp_path: Path) -> None:
+    """A scenario and a test that were written down give the history of the cluster that they were written for."""
+    shape = ClusterShape(brokers=3, racks=0, session_timeout_ms=6000, seed=11)
+    with shape.start() as cluster:
+        story = Story(cluster, shape)
+        story.create_topic(TopicShape("t", ((1, 2), (3, 1))))
+        cluster.run_for(1)
+        story.inflict(Fault(0, "pause", 2, 5000))
+        assert not story.inflict(Fault(0, "restart", 1, 0))
+        cluster.run_for(0.1)
+        story.inflict(Fault(0, "kill", 1, 0))
+        cluster.run_for(20)
+        story.reassign("t", 0, [3, 2])
+        story.elect("unclean")
+        cluster.run_for(7)
+        expected = list(cluster.history)
+        source = story.to_test(KafkaClusterMachine, AssertionError("it\nassert 1 == 2"), has_extra_invariants=False)
+        scenario = story.to_scenario(KafkaClusterMachine, AssertionError('a "quoted" \\ message'))
+    assert "    # it\n" in source
+    assert "assert 1 == 2" not in source
+    histories: list[list[Event]] = []
+    before = "assert not monitor"
+    replayed = source.replace(before, f"histories.append(list(cluster.history))\n        {before}")
+    exec(f"{replayed}\ntest_KafkaClusterMachine()", {"histories": histories})
+    assert histories == [expected]
+    again = played(scenario, tmp_path)
+    assert again.held
+    assert [event for event in again.history if event.who not in (OPERATOR, EXPECTATION)] == expected
+
+
+def test_healing_waits_for_shutdowns_and_pauses() -> None:
+    with ClusterShape(3, 0, 6000, 5).start() as cluster:
+        cluster.create_topic("t", assignment={0: [1, 2, 3]})
+        cluster.run_for(1)
+        cluster.pause(2, 20)
+        cluster.shutdown(1)
+        cluster.kill(3)
+        heal(cluster)
+        assert_recovered(cluster)
+        cluster.kill(3)
+        cluster.run_for(30)
+        with pytest.raises(AssertionError, match=r"of \[1, 2, 3\] \[1, 2\] live"):
+            assert_recovered(cluster)
 
 
 @given(data=st.data(), shape=cluster_shapes(brokers_min=2))
