@@ -14,7 +14,7 @@ import re
 import shlex
 import sys
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -345,7 +345,8 @@ def pytest_fixture_setup(request: pytest.FixtureRequest) -> Generator[None, obje
     """Store the start of a server that a fixture returns."""
     result = yield
     if isinstance(result, watched_kinds()):
-        note_start(request.node, request.fixturename or "", result)  # type: ignore[arg-type]
+        with suppress(Exception):  # without a start there is no section; the test goes on
+            note_start(request.node, request.fixturename or "", result)  # type: ignore[arg-type]
     return result
 
 
@@ -355,7 +356,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for start in starts_of(item):
         for node in item.listchain():
             if start.name in node.stash.get(_STARTS, {}):
-                note_start(node, start.name, start.watched)
+                with suppress(Exception):  # as above
+                    note_start(node, start.name, start.watched)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -85,10 +85,14 @@ class Story:
         )
         self._cluster.reassign({(topic, partition): replicas})
 
-    def elect(self, kind: str) -> None:
-        """Request an election for every partition."""
-        self._note(f'elect("{kind}")', f'action = "elect"\nkind = "{kind}"')
-        self._cluster.elect(kind)
+    def elect(self, kind: str, partitions: list[tuple[str, int]] | None = None) -> None:
+        """Request an election for some partitions; for every partition if None."""
+        names = (
+            "" if partitions is None else f"\npartitions = {json.dumps([f'{topic}-{n}' for topic, n in partitions])}"
+        )
+        chosen = "" if partitions is None else f", {partitions}"
+        self._note(f'elect("{kind}"{chosen})', f'action = "elect"\nkind = "{kind}"{names}')
+        self._cluster.elect(kind, partitions)
 
     def begin_healing(self) -> None:
         """Mark the actions from now on as healing, which a test performs by `heal`."""

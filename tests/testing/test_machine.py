@@ -153,6 +153,28 @@ def test_healing_waits_for_shutdowns_and_pauses() -> None:
             assert_recovered(cluster)
 
 
+def test_healing_elects_where_a_superseded_reassignment_removed_the_leader() -> None:
+    """The steps of `scenarios/superseded_reassignment.toml`."""
+    with ClusterShape(4, 0, 6000, 1).start() as cluster:
+        cluster.create_topic("t", assignment={0: [1]})
+        cluster.run_for(2)
+        cluster.reassign({("t", 0): [3, 4]})
+        cluster.kill(4)
+        cluster.run_for(10)
+        cluster.kill(1)
+        cluster.run_for(20)
+        cluster.restart(1)
+        cluster.run_for(40)
+        cluster.reassign({("t", 0): [2]})
+        cluster.restart(4)
+        cluster.run_for(120)
+        with pytest.raises(AssertionError, match="t-0 has no leader"):
+            assert_recovered(cluster)
+        heal(cluster)
+        assert_recovered(cluster)
+        assert cluster.state("t", 0).isr == (2,)
+
+
 @given(data=st.data(), shape=cluster_shapes(brokers_min=2))
 @settings(max_examples=15)
 def test_a_schedule_is_the_same_story_whoever_plays_it(data: st.DataObject, shape: ClusterShape) -> None:
