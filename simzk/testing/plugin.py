@@ -52,6 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Seed of simulated clusters that have no seed of their own, or `random` [default: 0].",
     )
     group.addoption(
+        "--simzk-tcp",
+        action="store_true",
+        help="Let the fixture zookeeper, and what uses it, listen on TCP instead of in memory.",
+    )
+    group.addoption(
         "--simzk-real",
         default="",
         metavar="HOSTS",

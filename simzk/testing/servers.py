@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from simzk.testing.remote_zookeeper import RemoteZooKeeper
 
 REAL = "--simzk-real"
+TCP = "--simzk-tcp"
 SEED = "--simzk-seed"
 
 _IN_MEMORY = frozenset({"clock", "version", "sasl_users"})
@@ -124,7 +125,7 @@ def new_zookeeper(
             real.close()
             pytest.skip(f"the test is for ZooKeeper {wanted}, and {REAL} is {real.version}")
         return real
-    if tcp or not options.keys() <= _IN_MEMORY:
+    if tcp or config.getoption(TCP) or not options.keys() <= _IN_MEMORY:
         return simzk.ZooKeeperServer(**options)  # type: ignore[arg-type]  # the names were checked
     return simzk.ZooKeeper(**options)  # type: ignore[arg-type]  # the names were checked
 

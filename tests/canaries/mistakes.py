@@ -594,6 +594,25 @@ MISTAKES: dict[str, Mistake] = {
         "if summary.count else 0.0",
         "serve/test_metrics.py::test_numbers_are_the_servers",
     ),
+    # Waiting for clients
+    "an event on its way over TCP is not waited for": Mistake(
+        "serve/client_activity.py",
+        "        return all_sent and traffic.sent_bytes == self._received_bytes + unread\n",
+        "        return all_sent\n",
+        "serve/test_settle.py::test_watchers_have_seen_what_was_written",
+    ),
+    "a callback that runs is not waited for": Mistake(
+        "serve/client_activity.py",
+        "            if waits_for is None or not waits_for.is_quiet(connections, client):\n",
+        "            if waits_for is not None and not waits_for.is_quiet(connections, client):\n",
+        "serve/test_settle.py::test_a_callback_that_does_not_return_is_named",
+    ),
+    "a server that is reset keeps the ACL of its root": Mistake(
+        "serve/verbs.py",
+        "            if root.acl != OPEN_ACL:\n",
+        "            if root.acl == OPEN_ACL:\n",
+        "serve/test_reset.py::test_nothing_of_the_test_before_is_left",
+    ),
     # The pipeline
     "a batch of a stream takes its first transaction again": Mistake(
         "pipeline/logs/sources.py",

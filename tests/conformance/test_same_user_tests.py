@@ -1,4 +1,4 @@
-"""The same user tests, in memory, over TCP, and with `--simzk-real` against a real ZooKeeper and a real ensemble."""
+"""The same user tests by flag: in memory, over TCP, against a real ZooKeeper and against a real ensemble."""
 
 from __future__ import annotations
 
@@ -47,14 +47,6 @@ def test_party(zookeeper, kazoo_client):
     assert sorted(kazoo_client.Party("/party")) == ["mine", "other"]
 """
 
-OVER_TCP = """
-import pytest
-
-@pytest.fixture
-def zookeeper(zookeeper_server):
-    return zookeeper_server
-"""
-
 
 def outcome(folder: Path, *options: str) -> str:
     """Run the tests; return the last line of pytest's output without the time."""
@@ -77,23 +69,22 @@ def children(hosts: str) -> list[str]:
 
 
 def test_in_memory(tmp_path: Path) -> None:
-    assert outcome(tmp_path) == "11 passed"
+    assert outcome(tmp_path) == "12 passed"
 
 
 def test_over_tcp(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(OVER_TCP)
-    assert outcome(tmp_path, "--deselect", "test_story.py::test_of_a_release") == "10 passed, 1 deselected"
+    assert outcome(tmp_path, "--simzk-tcp") == "12 passed"
 
 
 def test_with_a_real_server(tmp_path: Path, real_zookeeper: RealZooKeeper) -> None:
     hosts = f"127.0.0.1:{real_zookeeper.port}"
     before = children(hosts)
-    assert outcome(tmp_path, "--simzk-real", hosts) == "9 passed, 2 skipped"
+    assert outcome(tmp_path, "--simzk-real", hosts) == "10 passed, 2 skipped"
     assert children(hosts) == before, "nothing is left"
 
 
 def test_with_a_real_ensemble(tmp_path: Path) -> None:
     with RealEnsemble() as ensemble:
         hosts = ",".join(f"127.0.0.1:{port}" for port in ensemble.ports.values())
-        assert outcome(tmp_path, "--simzk-real", hosts) == "9 passed, 2 skipped"
+        assert outcome(tmp_path, "--simzk-real", hosts) == "10 passed, 2 skipped"
         assert children(hosts) == ["zookeeper"], "nothing is left"

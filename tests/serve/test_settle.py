@@ -198,14 +198,16 @@ def test_a_callback_that_does_not_return_is_named(server: TestServer) -> None:
 
     other.exists("/a", watch=stuck)
     client.create("/a")
-    with pytest.raises(TimeoutError) as raised:
-        server.settle(timeout_s=0.2)
+    try:
+        with pytest.raises(TimeoutError) as raised:
+            server.settle(timeout_s=0.2)
+    finally:
+        go_on.set()
     text = str(raised.value)
     assert text.startswith("not settled after 0.2 s: client 2: callback ")
     assert "<locals>.stuck does not return; it is at " in text
     assert text.endswith(" in stuck")
     assert __file__ in text
-    go_on.set()
     server.settle(PATIENCE_S)
 
 

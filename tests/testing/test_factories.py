@@ -152,6 +152,11 @@ def writer(zookeeper):
     client.start()
     return client
 
+def test_kind(zookeeper, request):
+    option = request.config.getoption
+    kind = "RemoteZooKeeper" if option("--simzk-real") else "ZooKeeperServer" if option("--simzk-tcp") else "ZooKeeper"
+    assert type(zookeeper).__name__ == kind
+
 def test_watch(zookeeper, kazoo_client, writer):
     assert "a" not in kazoo_client.get_children("/")
     seen = []
@@ -220,14 +225,15 @@ def test_of_a_release(zookeeper):
 def test_the_same_tests_against_a_server_at_an_address(pytester: pytest.Pytester) -> None:
     """Assert what `--simzk-real` does, with our own server; tests/conformance does it with a real one."""
     pytester.makepyfile(REAL_TESTS)
-    pytester.runpytest_subprocess(*QUIET, "-p", "no:xdist").assert_outcomes(passed=8)
+    for options in ((), ("--simzk-tcp",)):
+        pytester.runpytest_subprocess(*QUIET, "-p", "no:xdist", *options).assert_outcomes(passed=9)
     with simzk.ZooKeeperServer(clock="wall") as server:
         client = server.client()
         client.start()
         client.create("/ci")
         command = (*QUIET, "-rs", "-p", "no:xdist", "--simzk-real", f"{server.hosts}/ci")
         result = in_thread(lambda: pytester.runpytest_subprocess(*command)).result(120)
-        result.assert_outcomes(passed=6, skipped=2)
+        result.assert_outcomes(passed=7, skipped=2)
         result.stdout.fnmatch_lines(
             [
                 f"simzk: --simzk-real {server.hosts}/ci",
