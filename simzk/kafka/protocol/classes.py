@@ -7,7 +7,6 @@ Rules of the module:
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from simzk.kafka.protocol.schema import message_name, message_schema
@@ -64,14 +63,18 @@ def _made(schema: MessageSchema) -> type[Message]:
     return made
 
 
-@cache
+_classes: dict[str, type[Message]] = {}
+
+
 def message_class(name: str) -> type[Message]:
     """Return the class of a message; KeyError if Kafka has no message of this name.
 
     >>> message_class("MetadataRequest").MESSAGE.api_key
     3
     """
-    return _made(message_schema(name))
+    found = _classes.get(name)
+    # Two threads may make a class at once: setdefault gives both the same one.
+    return found if found is not None else _classes.setdefault(name, _made(message_schema(name)))
 
 
 def struct_classes(kind: type[Struct]) -> Mapping[str, type[Struct]]:

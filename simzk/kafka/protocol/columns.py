@@ -54,7 +54,7 @@ def encode_rows(kind: type[S], version: int, columns: Mapping[str, Column]) -> E
         kind: class of the structs, such as `MetadataResponse.MetadataResponsePartition`.
         version: version of the message.
         columns: values by attribute, of equal length. A field without a column has its default. A column of a field
-            that the version lacks is ignored.
+            that the version lacks must be ignorable or have defaults only.
 
     Raises:
         ProtocolError: a value does not fit its field, or a column is wider than 126.

@@ -3,6 +3,7 @@
 Rules of the module:
   - a run of adjacent numbers, with the length that follows it, is one call of `struct.unpack_from`;
   - every length is compared with the bytes that are left before anything is allocated for it, as Kafka does;
+  - the size of a tagged field that the definition names is read and ignored, as Kafka's generated `read` methods do;
   - records are views of the frame, everything else is copied;
   - text that is not UTF-8 becomes what Java makes of it.
 """
@@ -55,6 +56,16 @@ def read_unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
+def _long_length(data: bytes, at: int) -> tuple[int, int]:
+    """Return a length in a flexible version, and the position after it; one is subtracted as from Java's int."""
+    value, at = read_unsigned_varint(data, at)
+    return (value - 1 if value > -(1 << 31) else (1 << 31) - 1), at
+
+
+def _refuse_tag(tag: int) -> NoReturn:
+    raise MalformedError(f"tag {tag} belongs to other versions")
+
+
 def _fail(count: int, left: int) -> NoReturn:
     """Raise the error for a length that is negative or exceeds the message."""
     if count >= 0:
@@ -66,24 +77,23 @@ def _fail_long(count: int) -> NoReturn:
     raise MalformedError(f"a string of {count} bytes; the longest has {LONGEST_STRING}")
 
 
-def _tag_and_end(data: bytes, at: int) -> tuple[int, int, int]:
-    """Return a tag, the end of its data, and the position of its data."""
-    tag, at = read_unsigned_varint(data, at)
+def _unknown_tag(data: bytes, at: int, tag: int, others: Mapping[int, bytes] | None) -> tuple[dict[int, bytes], int]:
+    """Return the unknown tags with one more, whose size is next, and the position after it."""
     size, at = read_unsigned_varint(data, at)
-    if size < 0 or at + size > len(data):
+    end = at + size
+    if size < 0 or end > len(data):
         _fail(size, len(data) - at)
-    return tag & 0xFFFFFFFF, at + size, at
+    return {**(others or {}), tag & 0xFFFFFFFF: data[at:end]}, end
 
 
 def _unknown_section(data: bytes, at: int) -> tuple[dict[int, bytes] | None, int]:
     """Return the tags of a struct that has no tagged fields, and the position after them."""
-    unknown = {}
+    unknown = None
     count, at = read_unsigned_varint(data, at)
     for _ in range(count):
-        tag, end, at = _tag_and_end(data, at)
-        unknown[tag] = data[at:end]
-        at = end
-    return unknown or None, at
+        tag, at = read_unsigned_varint(data, at)
+        unknown, at = _unknown_tag(data, at, tag, unknown)
+    return unknown, at
 
 
 def uuid_text(data: bytes) -> str:
@@ -117,8 +127,9 @@ class _DecoderSource:
         self.classes = classes
         names: dict[str, object] = {
             "new": object.__new__, "varint": read_unsigned_varint, "fail": _fail, "fail_long": _fail_long,
-            "text": decode_text, "uuid_text": uuid_text, "unpack_from": struct.unpack_from, "Malformed": MalformedError,
-            "tag_and_end": _tag_and_end, "unknown_section": _unknown_section,
+            "text": decode_text, "uuid_text": uuid_text, "unpack_from": struct.unpack_from,
+            "long_length": _long_length,
+            "refuse_tag": _refuse_tag, "unknown_tag": _unknown_tag, "unknown_section": _unknown_section,
         }  # fmt: skip
         self.source = Source(title, f"decode({arguments})", names)
         self.run: list[Part] = []
@@ -177,7 +188,7 @@ class _DecoderSource:
             self.field(field, f"{var}.{field.attribute}", f"{path}{field.name}")
         if self.flexible:
             self.flush()
-            self.tagged(tagged, var, path)
+            self.tagged(owner, tagged, var, path)
 
     def new(self, owner: StructSchema, var: str) -> None:
         """Write the line that makes a struct without fields."""
@@ -224,8 +235,7 @@ class _DecoderSource:
         self.flush()
         self.source.line(f"{count} = data[at]", path)
         self.source.indent(f"if {count} > 127:")
-        self.source.line(f"{count}, at = varint(data, at)", path)
-        self.source.line(f"{count} -= 1")
+        self.source.line(f"{count}, at = long_length(data, at)", path)
         self.source.dedent()
         self.source.indent("else:")
         self.source.line(f"{count} -= 1; at += 1")
@@ -318,9 +328,10 @@ class _DecoderSource:
             self.flush()
             self.source.dedent()
 
-    def tagged(self, fields: list[Field], var: str, path: str) -> None:
-        """Write the code for the tagged section of a struct."""
-        if not fields:
+    def tagged(self, owner: StructSchema, fields: list[Field], var: str, path: str) -> None:
+        """Write the code for the tagged section of a struct; Kafka rejects a tag that only other versions have."""
+        others = [field for field in owner.fields if field.tag >= 0 and field not in fields]
+        if not fields and not others:
             self.source.indent("if data[at]:", path)
             self.source.line(f"{var}.unknown_tags, at = unknown_section(data, at)", path)
             self.source.dedent()
@@ -328,22 +339,25 @@ class _DecoderSource:
             self.source.line("at += 1")
             self.source.dedent()
             return
-        count, tag, end = (self.source.variable(prefix) for prefix in "nte")
+        count, tag = (self.source.variable(prefix) for prefix in "nt")
         self.source.line(f"{count}, at = varint(data, at)", path)
         self.source.indent(f"for _ in range({count}):")
-        self.source.line(f"{tag}, {end}, at = tag_and_end(data, at)", path)
+        self.source.line(f"{tag}, at = varint(data, at)", path)
         word = "if"
         for field in fields:
             self.source.indent(f"{word} {tag} == {field.tag}:")
+            self.source.line("_, at = varint(data, at)", path + field.name)  # the size: Kafka does not check it
             self.field(field, f"{var}.{field.attribute}", path + field.name)
             self.flush()
-            self.source.indent(f"if at != {end}:")
-            self.source.line("raise Malformed('a tagged field has another size than its value')", path + field.name)
             self.source.dedent()
+            word = "elif"
+        for field in others:
+            self.source.indent(f"{word} {tag} == {field.tag}:")
+            self.source.line(f"refuse_tag({tag})", path + field.name)
             self.source.dedent()
             word = "elif"
         self.source.indent("else:")
-        self.source.line(f"{var}.unknown_tags = {{**({var}.unknown_tags or {{}}), {tag}: data[at:{end}]}}; at = {end}")
+        self.source.line(f"{var}.unknown_tags, at = unknown_tag(data, at, {tag}, {var}.unknown_tags)", path)
         self.source.dedent()
         self.source.dedent()
 

@@ -3,6 +3,7 @@
 Rules of the module:
   - a run of adjacent numbers, with the length that follows it, is one call of `struct.pack`;
   - a field that the version lacks must have its default, unless it is ignorable (as Kafka's generated `write` methods);
+  - unknown tags are an error in a version that is not flexible;
   - a tagged field is written if it differs from its default. Unknown tags are written too, all in ascending order;
   - an array of structs may be `EncodedRows`, whose bytes are appended as they are.
 """
@@ -29,6 +30,8 @@ SHORT = 64
 """Up to this length, packing functions of number arrays are made once."""
 LONGEST_STRING = 0x7FFF
 ABSENT = "the version lacks this field, and its value is not the default"
+
+NO_TAGS = "the version has no tagged fields, and unknown ones are set"
 
 
 class EncodedRows(Sequence[S], Generic[S]):
@@ -154,6 +157,7 @@ class _EncoderSource:
         names: dict[str, object] = {
             "EncodedRows": EncodedRows, "length": _length, "string_length": _string_length, "pack": struct.pack,
             "tagged_section": _tagged_section, "uuid_bytes": uuid_bytes, "ABSENT": ABSENT,
+            "NO_TAGS": NO_TAGS,
         }  # fmt: skip
         self.source = Source(title, "encode(m, out)", names)
         self.run: list[Part] = []
@@ -181,6 +185,10 @@ class _EncoderSource:
             self.field(field, f"{var}.{field.attribute}", f"{path}{field.name}")
         if self.flexible:
             self.tagged(owner, var, path)
+        else:
+            self.source.indent(f"if {var}.unknown_tags:")
+            self.source.line("raise ValueError(NO_TAGS)", path.removesuffix("."))
+            self.source.dedent()
 
     def absent(self, owner: StructSchema, var: str, path: str) -> None:
         """Write the check of the fields that this version lacks."""
@@ -358,8 +366,10 @@ def encoder_source(message: MessageSchema, version: int, title: str) -> Source:
     def encode(m, out):
         b1 = m.mechanism
         b1 = b1.encode()
-        out(pack_h_7(len(b1)))
+        out(pack_h_8(len(b1)))
         out(b1)
+        if m.unknown_tags:
+            raise ValueError(NO_TAGS)
         return
     """
     return _EncoderSource(message, version, title).compile()

@@ -90,18 +90,24 @@ _RANDOM: dict[str, Callable[[random.Random], Any]] = {
 class _Random:
     """Random values for the fields of one version; `largest` is the length of the longest arrays of structs."""
 
-    def __init__(self, rng: random.Random, version: int, *, tags: bool, numbers: range | None) -> None:
+    def __init__(self, rng: random.Random, version: int, *, tags: bool, numbers: range | None, sparse: bool) -> None:
         self.rng = rng
         self.version = version
         self.tags = tags
         self.numbers = numbers
+        self.sparse = sparse
 
     def struct(self, schema: StructSchema, largest: int) -> dict[str, Any]:
-        plain = {field.name: self.value(field, largest) for field in schema.fields if self.version in field.versions}
+        present = (field for field in schema.fields if self.version in field.versions)
+        plain = {field.name: self.value(field, largest) for field in present if not self.is_left_out(field)}
         if self.tags and self.rng.random() < 0.2:
             data = self.rng.randbytes(self.rng.choice([0, 3, 150]))
             plain["_tags"] = {str(self.rng.choice([90, 200, 70_000])): data.hex()}
         return plain
+
+    def is_left_out(self, field: Field) -> bool:
+        """Return whether a sparse message leaves out a field: seldom an array of structs, mostly any other."""
+        return self.sparse and self.rng.random() < (0.3 if field.struct is not None else 0.9)
 
     def value(self, field: Field, largest: int) -> Any:
         if self.version in field.nullable and self.rng.random() < 0.25:
@@ -127,7 +133,13 @@ class _Random:
 
 
 def random_message(
-    rng: random.Random, kind: type[Message], version: int, *, tags: bool = True, numbers: range | None = None
+    rng: random.Random,
+    kind: type[Message],
+    version: int,
+    *,
+    tags: bool = True,
+    numbers: range | None = None,
+    sparse: bool = False,
 ) -> Message:
     """Return a random message with values in all fields of a version.
 
@@ -137,6 +149,7 @@ def random_message(
         version: one of its versions.
         tags: add unknown tags sometimes, if the version is flexible.
         numbers: range of all signed integers [default: their whole range].
+        sparse: give most fields their defaults.
     """
-    drawn = _Random(rng, version, tags=tags and version in kind.MESSAGE.flexible, numbers=numbers)
+    drawn = _Random(rng, version, tags=tags and version in kind.MESSAGE.flexible, numbers=numbers, sparse=sparse)
     return from_plain(kind, drawn.struct(kind.SCHEMA, 3))

@@ -90,6 +90,8 @@ def test_unknown_tags_survive() -> None:
     data = encode(request, 9)
     assert data.hex() == "0101000002" + "0300" + "c80103" + b"new".hex()
     assert decode(MetadataRequest, 9, data) == request
+    with pytest.raises(ProtocolError, match="v8: the version has no tagged fields, and unknown ones are set"):
+        encode(request, 8)
     partition = FetchResponse.PartitionData(
         current_leader=FetchResponse.LeaderIdAndEpoch(leader_id=2), unknown_tags={7: b"x", 0: b"y"}
     )
@@ -104,6 +106,12 @@ def test_a_tagged_field_with_its_default_is_not_written() -> None:
     assert len(encode(FetchRequest(cluster_id="c"), 12)) == len(encode(FetchRequest(), 12)) + 4
     state = FetchRequest.ReplicaState(replica_id=1)
     assert decode(FetchRequest, 15, encode(FetchRequest(replica_state=state), 15)).replica_state == state
+
+
+def test_the_size_of_a_known_tag_is_ignored() -> None:
+    """As Kafka does: the value says where it ends."""
+    data = bytes.fromhex("00" * 25 + "010101" + "01 00 63 0261")
+    assert decode(FetchRequest, 12, data).cluster_id == "a"
 
 
 def test_a_nullable_struct() -> None:
@@ -149,9 +157,11 @@ def test_structs_are_values() -> None:
         (LeaderAndIsrRequest, 0, "00000001 000000", "ControllerEpoch at byte 4: the message ends too early"),
         (LeaderAndIsrRequest, 0, "00000001 00000001 00000001 0000" + "00000000" * 4 + "00000002 00000001",
          "UngroupedPartitionStates[0].Isr at byte 34: length 2, but 4 bytes are left"),
-        (FetchResponse, 12, "00000000 0000 00000000 01 01 00 05 01", "v12 at byte 11: length 5, but 1 bytes are left"),
-        (FetchRequest, 12, "00" * 25 + "010101" + "01 00 03 026100",
-         "ClusterId at byte 33: a tagged field has another size than its value"),
+        (FetchResponse, 12, "00000000 0000 00000000 01 01 07 05 01", "v12 at byte 13: length 5, but 1 bytes are left"),
+        (FetchResponse, 12, "00000000 0000 00000000 01 01 00 01 01", "NodeEndpoints at byte 13: tag 0 belongs to"),
+        (FetchResponse, 12, "00000000 0000 00000000 8080808078", "Responses at byte 15: length 2147483647, but"),
+        (FetchRequest, 12, "00" * 25 + "010101" + "01 00 03 05 6161",
+         "ClusterId at byte 32: length 4, but 2 bytes are left"),
     ],
 )  # fmt: skip
 def test_bytes_that_are_no_message(kind: type[Message], version: int, data: str, expected: str) -> None:

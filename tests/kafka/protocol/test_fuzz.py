@@ -15,6 +15,7 @@ from simzk.kafka.protocol.classes import message_class, response_class
 from simzk.kafka.protocol.codec import Request, decode, decode_request, decode_response, encode
 from simzk.kafka.protocol.schema import message_names
 from simzk.kafka.protocol.structs import Message, ProtocolError
+from tests.kafka.protocol.mutations import mutated
 from tests.kafka.protocol.plain import random_message
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ KINDS = [message_class(name) for name in message_names()]
 VERSIONS = [(kind, version) for kind in KINDS for version in kind.MESSAGE.versions]
 MUTATIONS = int(os.environ.get("SIMZK_FUZZ_FRAMES", "5000"))
 """Mutated messages; 1,000,000 take a few minutes."""
-PIECES = (b"\x7f\xff\xff\xff", b"\xff" * 4, b"\xff\xff\xff\xff\x0f", b"\x80" * 6, b"\0")
 BYTES_PER_BYTE = 400
 """Most memory per byte of a frame: an object with a dozen fields decoded from one byte each."""
 
@@ -78,26 +78,6 @@ def test_a_valid_header_before_random_bytes(api_key: int, version: int, body: by
     if kind is not None:
         response = outcome(lambda: decode_response(kind, version, frame))
         assert isinstance(response, tuple) or response.message
-
-
-def mutated(rng: random.Random, data: bytes) -> bytes:
-    """Return bytes with a few bits, bytes or lengths changed, cut, doubled or inserted."""
-    changed = bytearray(data or b"\0")
-    for _ in range(rng.choice([1, 1, 2, 5])):
-        at = rng.randrange(len(changed) + 1)
-        piece = rng.choice([*PIECES, rng.randbytes(2)])
-        match rng.randrange(5):
-            case 0:
-                changed[at : at + 1] = bytes([rng.randrange(256)])
-            case 1:
-                changed[at : at + len(piece)] = piece
-            case 2:
-                changed[at:at] = piece
-            case 3:
-                del changed[at : at + rng.choice([1, 2, 4, 50])]
-            case _:
-                changed[at:at] = changed[at : at + 8]
-    return bytes(changed)
 
 
 def test_mutated_messages_are_a_message_or_an_error() -> None:

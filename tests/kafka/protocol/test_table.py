@@ -1,27 +1,15 @@
-"""The table of messages equals Kafka's definitions, and the types in `messages.pyi` equal the table.
+"""The table of messages is consistent, and the types in `messages.pyi` equal it.
 
-The jars of Kafka 3.9 (`make_table.py` names them) are read from the folder SIMZK_KAFKA_MESSAGES; without it the first
-test is skipped.
+`tests/conformance/real_kafka/test_real_messages.py` compares the table with Kafka's jars.
 """
 
 from __future__ import annotations
-
-import os
-from pathlib import Path
 
 import pytest
 
 from simzk.kafka.protocol.classes import message_class, request_class, response_class
 from simzk.kafka.protocol.schema import PRIMITIVES, Versions, message_names, message_schema
-from tests.kafka.protocol.make_table import STUB, TABLE, definitions_of, schemas_of, stub_text, table_text
-
-JARS = os.environ.get("SIMZK_KAFKA_MESSAGES", "")
-
-
-@pytest.mark.skipif(not JARS, reason="SIMZK_KAFKA_MESSAGES names no folder with jars of Kafka 3.9")
-def test_the_table_is_made_from_the_jars() -> None:
-    definitions = [definition for jar in sorted(Path(JARS).glob("*.jar")) for definition in definitions_of(jar)]
-    assert table_text(definitions) == TABLE.read_text()
+from tests.kafka.protocol.make_table import STUB, TABLE, schemas_of, stub_text
 
 
 def test_the_types_are_made_from_the_table() -> None:
