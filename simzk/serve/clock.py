@@ -46,6 +46,11 @@ class WallClock:
     def now_ms(self) -> int:
         return (time.monotonic_ns() + self._offset_ns) // 1_000_000
 
+    @property
+    def origin_ms(self) -> int:
+        """Time at which the machine's monotonic clock was 0; Java's System.nanoTime counts from there."""
+        return self._offset_ns // 1_000_000
+
     def skip(self, duration_ms: int) -> None:
         """Set the clock ahead for good."""
         assert duration_ms >= 0, "time never goes back"
@@ -64,3 +69,12 @@ class BorrowedClock:
 
 
 Clock = StillClock | WallClock | BorrowedClock
+
+
+def tick_origin_ms(clock: Clock) -> int:
+    """Return the time at which a server's first tick begins: on wall time that of the machine's monotonic clock.
+
+    >>> tick_origin_ms(StillClock())
+    0
+    """
+    return clock.origin_ms if isinstance(clock, WallClock) else 0

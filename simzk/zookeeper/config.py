@@ -16,6 +16,7 @@ class ServerConfig(NamedTuple):
 
     Attributes:
         tick_time_ms: unit of session expiry (tickTime; 2000 as in zoo_sample.cfg).
+        tick_origin_ms: time at which the first tick begins; sessions expire at whole ticks from there.
         min_session_timeout_ms: shortest session timeout; None for two ticks.
         max_session_timeout_ms: longest session timeout; None for twenty ticks.
         server_id: first byte of session ids (myid; 1 for a standalone server).
@@ -50,6 +51,7 @@ class ServerConfig(NamedTuple):
     """
 
     tick_time_ms: int = 2000
+    tick_origin_ms: int = 0
     min_session_timeout_ms: int | None = None
     max_session_timeout_ms: int | None = None
     server_id: int = 1

@@ -158,7 +158,7 @@ class Server:
         rules = self._rules = self.config.rules
         self.tree: DataTree = DataTree(rules) if tree is None else tree
         self.sessions: SessionTracker = SessionTracker(
-            self.config.tick_time_ms, first_session_id(self.config.server_id, now_ms)
+            self.config.tick_time_ms, first_session_id(self.config.server_id, now_ms), self.config.tick_origin_ms
         )
         for session_id, timeout_ms in sessions:
             self.sessions.add(session_id, timeout_ms, now_ms)

@@ -54,11 +54,13 @@ class SessionTracker:
     Args:
         tick_ms: tick of the server.
         first_id: id of the first session.
+        origin_ms: time at which the first tick begins.
     """
 
-    def __init__(self, tick_ms: int, first_id: int) -> None:
+    def __init__(self, tick_ms: int, first_id: int, origin_ms: int = 0) -> None:
         assert tick_ms > 0
         self._tick_ms = tick_ms
+        self._origin_ms = origin_ms
         self._next_id = first_id
         self._sessions: dict[int, Session] = {}
         self._buckets: dict[int, dict[int, Session]] = {}
@@ -94,7 +96,7 @@ class SessionTracker:
 
     def expiry_of(self, now_ms: int, timeout_ms: int) -> int:
         """Return the tick on which a session touched now expires: after its timeout, at most one tick later."""
-        return ((now_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms
+        return ((now_ms - self._origin_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms + self._origin_ms
 
     def add(self, session_id: int, timeout_ms: int, now_ms: int) -> Session:
         """Add a new or restored session, or change the timeout of a live one."""
@@ -164,5 +166,5 @@ class SessionTracker:
         assert self._first_ms == min(self._buckets, default=None)
         for expiry_ms, session in bucketed:
             assert expiry_ms == session.expiry_ms
-            assert expiry_ms % self._tick_ms == 0
+            assert (expiry_ms - self._origin_ms) % self._tick_ms == 0
             assert self._sessions[session.session_id] is session

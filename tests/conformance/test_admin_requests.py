@@ -5,6 +5,7 @@ SIMZK_JETTY_JARS=~/.cache/simzk-jetty pytest tests/conformance/test_admin_reques
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import subprocess
@@ -13,14 +14,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simzk.serve.clock import WallClock
 from simzk.serve.configuration.settings import Settings
 from tests.conformance import jetty
 from tests.conformance.real_zookeeper import four_letter_word, free_ports, jars
+from tests.serve.http_client import fetch
 from tests.serve.served import served
+from tests.serve.tcp_client import TcpClient
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+TICK_MS = 500
 END = b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 TARGETS = (
     *(b"/commands/ruok;x=y", b"/commands;x=y/ruok", b"/commands/ruok;x=y?z=1", b"/commands/;x/ruok"),
@@ -61,6 +66,23 @@ def said(port: int, asked: bytes) -> str:
     return re.sub(r"Content-Length: \d{3,}", "Content-Length: N", re.sub(r"9\.4\.\d\d\.v\d+", "V", text))
 
 
+def assert_dump_has_monotonic_time(port: int, admin_port: int) -> None:
+    """A session's expiry in dump is a whole tick of the monotonic clock, at most one tick after its timeout."""
+    with TcpClient(port) as client:
+        begin_ms = time.monotonic_ns() // 1_000_000
+        timeout_ms = client.connect(timeout_ms=6000).timeout_ms
+        end_ms = time.monotonic_ns() // 1_000_000
+        (key,) = json.loads(fetch(admin_port, "/commands/dump")[2])["expiry_time_to_session_ids"]
+    assert int(key) % TICK_MS == 0
+    assert begin_ms + timeout_ms < int(key) <= end_ms + timeout_ms + TICK_MS
+
+
+def test_dump_has_monotonic_time_as_a_real_server() -> None:
+    settings = Settings(admin_port=0)
+    with served(settings._replace(server=settings.server._replace(tick_time_ms=TICK_MS)), WallClock()) as ours:
+        assert_dump_has_monotonic_time(ours.port, ours.admin_port)
+
+
 @pytest.mark.java
 @pytest.mark.timeout(150)
 @pytest.mark.skipif(jetty.why_not() is not None, reason=str(jetty.why_not()))
@@ -68,7 +90,7 @@ def test_odd_requests_are_answered_alike(tmp_path: Path) -> None:
     port, admin_port = free_ports(2)
     config = tmp_path / "zoo.cfg"
     config.write_text(
-        f"tickTime=500\ndataDir={tmp_path}/data\nclientPort={port}\n"
+        f"tickTime={TICK_MS}\ndataDir={tmp_path}/data\nclientPort={port}\n"
         f"admin.serverPort={admin_port}\nadmin.serverAddress=127.0.0.1\n"
     )
     main = ["-cp", f"{jars()}/*:{jetty.jetty()}/*", "org.apache.zookeeper.server.ZooKeeperServerMain", str(config)]
@@ -81,6 +103,7 @@ def test_odd_requests_are_answered_alike(tmp_path: Path) -> None:
                         break
                 except OSError:
                     time.sleep(0.1)
+            assert_dump_has_monotonic_time(port, admin_port)
             with served(Settings(admin_port=0)) as ours:
                 for asked in REQUESTS:
                     assert said(ours.admin_port, asked) == said(admin_port, asked), asked

@@ -199,9 +199,10 @@ def _dirs(report: Report) -> Answer:
 
 
 def _dump(report: Report) -> Answer:
+    origin_ms = report.server.config.tick_origin_ms
     return {
         "expiry_time_to_session_ids": {
-            str(expiry_ms): hash_map_order(ids, hash_of=long_hash)
+            str(expiry_ms - origin_ms): hash_map_order(ids, hash_of=long_hash)
             for expiry_ms, ids in monitoring.expiring_sessions(report).items()
         },
         "session_id_to_ephemeral_paths": _sets_by_session(monitoring.ephemeral_paths(report)),

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
-from simzk.serve.clock import WallClock
+from simzk.serve.clock import WallClock, tick_origin_ms
 from simzk.serve.tcp.event_loop import EventLoopServer
 from simzk.serve.tcp.server import TcpServer
 from simzk.serve.wire_driver import WireDriver
@@ -243,7 +243,7 @@ class TcpEnsemble(EventLoopServer):
 
     def _config(self) -> EnsembleConfig:
         plan = self._plan
-        server = plan.common.server
+        server = plan.common.server._replace(tick_origin_ms=tick_origin_ms(self.clock))
         if plan.common.text is None:
             server = server._replace(reconfig_enabled=True)  # without a file nothing is restricted
         return EnsembleConfig(

@@ -32,7 +32,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from simzk.serve.clock import Clock, WallClock
+from simzk.serve.clock import Clock, WallClock, tick_origin_ms
 from simzk.serve.tcp.addresses import bind, name_of, peer_of, written
 from simzk.serve.tcp.event_loop import EventLoopServer
 from simzk.serve.wire_driver import WireDriver
@@ -70,6 +70,7 @@ class TcpServer(EventLoopServer):
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         super().__init__(clock)
+        settings = settings._replace(server=settings.server._replace(tick_origin_ms=tick_origin_ms(clock)))
         self.settings = settings
         self.directory: DataDirectory | None = None
         self._factories: list[ConnectionFactory] = []

@@ -273,14 +273,17 @@ class MemberSessions(SessionTracker):
     Args:
         tick_ms: tick of the server.
         first_id: id of the first session created here.
+        origin_ms: time at which the first tick begins.
         forward_touch: function called with the session id, the time and the timeout of each touch.
 
     Attributes:
         local: ids of local sessions, oldest first.
     """
 
-    def __init__(self, tick_ms: int, first_id: int, forward_touch: Callable[[int, int, int], None]) -> None:
-        super().__init__(tick_ms, first_id)
+    def __init__(
+        self, tick_ms: int, first_id: int, origin_ms: int, forward_touch: Callable[[int, int, int], None]
+    ) -> None:
+        super().__init__(tick_ms, first_id, origin_ms)
         self._forward_touch = forward_touch
         self.local: dict[int, None] = {}
 
@@ -409,7 +412,9 @@ class Member(Server):
         zxid = 0 if past is None else past.zxid
         super().__init__(config, now_ms=now_ms, tree=None if past is None else past.tree, zxid=zxid)
         first_id = first_session_id(server_id, now_ms)
-        self.sessions: MemberSessions = MemberSessions(self.config.tick_time_ms, first_id, self._touch_at_leader)
+        self.sessions: MemberSessions = MemberSessions(
+            config.tick_time_ms, first_id, config.tick_origin_ms, self._touch_at_leader
+        )
         for session_id, timeout_ms in () if past is None else past.sessions.items():
             self.sessions.add(session_id, timeout_ms, now_ms)
         self.server_id = server_id
