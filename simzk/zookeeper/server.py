@@ -584,7 +584,12 @@ assert of_kind(Kind.SESSION, Kind.CONNECTION, Kind.PART) <= _SPECIAL.keys()
 def _closing_record(session_id: int, config: ServerConfig, tree: DataTree) -> txns.CloseSessionTxn:
     """Return the record that ends a session, with its ephemerals in the order of their deletion (§2.6)."""
     copied = config.names_ephemerals and config.rules.close_lists_ephemerals
-    return txns.CloseSessionTxn(tuple(tree.ephemerals_of(session_id, copied=copied)))
+    paths = tree.ephemerals_of(session_id, copied=copied)
+    if any((node := tree.find(path)) is not None and node.child_count for path in paths):
+        # No server makes such nodes, but a snapshot may have them. The real server leaves the children without a
+        # parent; here they are deleted first.
+        paths = list(dict.fromkeys(at for path in paths for at in [below for below, _ in tree.walk(path)][::-1]))
+    return txns.CloseSessionTxn(tuple(paths))
 
 
 def record_of(request: req.Request, asker: Asker, tree: DataTree, session_id: int) -> txns.Record:

@@ -385,10 +385,16 @@ class Restoration:
             parent.cversion, parent.pzxid = cversion, transaction.zxid
         return None
 
-    def _make_deletable(self, transaction: txns.Transaction, path: str) -> bool:
-        """Return whether there is a node to delete, without children: they were created later, and will be again."""
+    def _make_deletable(self, transaction: txns.Transaction, path: str, *, is_owned: bool = False) -> bool:
+        """Return whether there is a node to delete, without children: they were created later, and will be again.
+
+        Args:
+            transaction: the transaction that deletes the node.
+            path: path of the node.
+            is_owned: whether the session of the transaction owns it; then even a special node is deleted.
+        """
         parent, node = self.tree.get(_parent_of(path)), self.tree.get(path)
-        if path in SPECIAL_PATHS:
+        if path in SPECIAL_PATHS and not is_owned:
             return False
         if parent is not None and node is not None and UNKNOWN_ACL in (parent.acl, node.acl):
             raise UnbootableError("the ACL of a deleted node or of its parent is missing")
@@ -405,8 +411,9 @@ class Restoration:
     def _fit_close_session(self, transaction: txns.Transaction, record: txns.CloseSessionTxn) -> txns.Record:
         self.sessions.pop(transaction.session_id, None)
         # The listed paths, and all others of the session: old logs list none (DataTree.killSession).
-        owned = dict.fromkeys((*record.paths, *self.tree.ephemerals_of(transaction.session_id)))
-        deletable = [path for path in owned if self._make_deletable(transaction, path)]
+        owned = dict.fromkeys(self.tree.ephemerals_of(transaction.session_id))
+        listed = dict.fromkeys((*record.paths, *owned))
+        deletable = [path for path in listed if self._make_deletable(transaction, path, is_owned=path in owned)]
         # Nodes below another one are deleted by now.
         return txns.CloseSessionTxn(tuple(path for path in deletable if path in self.tree))
 

@@ -32,6 +32,7 @@ from simzk.zookeeper.persistence.snapshot import batch_digests, node_digest
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.server import Server
 from simzk.zookeeper.tree import DataTree
+from simzk.zookeeper.znode import Znode
 from tests.zookeeper.persistence.strategies import RECORDS, contents, trees
 
 if TYPE_CHECKING:
@@ -221,6 +222,31 @@ def test_ephemerals_of_unknown_sessions_go() -> None:
     kept = restored_from(txns.CreateSessionTxn(1000), txns.CreateTxn("/kept", b"", OPEN_ACL, True, 1))
     kept.finish()
     assert "/kept" in kept.tree
+
+
+@pytest.mark.parametrize("is_lazy", [False, True])
+def test_ephemerals_with_children_end_with_their_session(is_lazy: bool) -> None:
+    """A damaged or hand-made snapshot may make any node an ephemeral, even a special one."""
+    made = DataTree()
+    for path, owner in (("/zookeeper", 8), ("/a", 7), ("/a/b", 0), ("/a/b/c", 7)):
+        made.plant(path, Znode(b"", OPEN_ACL, owner, 1, 1))
+    snapshot = b"".join(encode_snapshot(made, [(7, 30_000)], lambda: (1, 0)))
+    restoration = Restoration(is_lazy=is_lazy)
+    assert restoration.load(SnapshotReader(BytesIO(snapshot)), 1) is None
+    digest = restoration.finish()
+    assert "/zookeeper" not in restoration.tree
+    assert "/a/b/c" in restoration.tree
+
+    server = Server(CONFIG, tree=restoration.tree, sessions=restoration.sessions.items(), zxid=restoration.zxid)
+
+    def follow(transaction: txns.Transaction) -> None:
+        digest.refresh(touched_paths(transaction.record))
+
+    server.on_transaction.append(follow)
+    assert server.expire(7, 1)
+    assert [path for path, _ in server.tree.walk()] == ["/"]
+    server.check()
+    digest.check()
 
 
 def test_old_logs_close_sessions_without_paths() -> None:
