@@ -89,16 +89,23 @@ function drawing(chart) {
   const whole = element("svg", { xmlns: SVG, class: "chart", width: NAME_PX + PLOT_PX + 30 });
   whole.append(element("style", {}, document.querySelector("style").textContent));
   whole.append(document.querySelector("defs").cloneNode(true));
-  whole.append(element("rect", { class: "hatch-back", width: "100%", height: "100%" }));
+  whole.append(element("rect", { class: "paper", width: "100%", height: "100%" }));
   let y = 12;
   const written = (text, x) => element("text", { x, y: y + 12 }, text);
+  let x = 10;
   for (const key of chart.querySelectorAll(".legend li")) {
     const sign = key.firstElementChild.cloneNode(true);
-    sign.setAttribute("x", "10");
+    const width = 45 + 6.5 * key.textContent.length;
+    if (x + width > NAME_PX + PLOT_PX) {
+      x = 10;
+      y += 20;
+    }
+    sign.setAttribute("x", x);
     sign.setAttribute("y", y);
-    whole.append(sign, written(key.textContent, 32));
-    y += 18;
+    whole.append(sign, written(key.textContent, x + 20));
+    x += width;
   }
+  y += 28;
   const top = y;
   for (const row of chart.querySelectorAll(".wide > h4, .lane:not([hidden])")) {
     if (row.tagName === "H4") {

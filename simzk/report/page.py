@@ -56,17 +56,20 @@ class Table(NamedTuple):
         marked_by: as in `table.to_html`.
         bytes_max: maximum size of its rows; a sentence says how many rows are left out.
         rest: where the rows that are left out are, such as `the file brokers.parquet`.
+        even: whether the columns have equal widths, except a short first one, and wrap long texts.
     """
 
     columns: Columns
     marked_by: str = ""
     bytes_max: int = TABLE_BYTES
     rest: str = ""
+    even: bool = False
 
     def to_html(self) -> str:
         """Return the HTML."""
         html, left = table.to_html_within(self.columns, self.bytes_max, marked_by=self.marked_by)
-        box = f'<div class="scroll" tabindex="0" role="group" aria-label="Table">{html}</div>'
+        kind = "scroll even" if self.even else "scroll"
+        box = f'<div class="{kind}" tabindex="0" role="group" aria-label="Table">{html}</div>'
         if not left:
             return box
         count = table.length(self.columns)

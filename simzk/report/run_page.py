@@ -150,8 +150,10 @@ def runs_page(runs: Sequence[RunTables], comparisons: Sequence[Comparison] = ())
     sections = [Section("All runs", [_overview(ordered)])]
     for compared in comparisons:
         rest = "the text that the command prints"
-        sections.append(Section(compared.title, [Table(compared.events, bytes_max=COMPARISON_BYTES, rest=rest)]))
-        differing = Table(compared.znodes) if length(compared.znodes) else Text("The znodes are equal.")
+        sections.append(
+            Section(compared.title, [Table(compared.events, bytes_max=COMPARISON_BYTES, rest=rest, even=True)])
+        )
+        differing = Table(compared.znodes, even=True) if length(compared.znodes) else Text("The znodes are equal.")
         sections.append(Section("Znodes that differ at the end", [differing], 3))
     title = f"{len(runs)} runs, {len(failed)} failed"
     room = PAGE_BYTES - len(page.to_html(title, [], sections).encode()) - 1000
