@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kazoo.client import KazooClient
-from kazoo.exceptions import ConnectionLoss
+from kazoo.exceptions import ConnectionLoss, NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState
 from kazoo.recipe.cache import TreeCache
@@ -62,6 +65,47 @@ def test_watchers_have_seen_what_was_written(server: TestServer) -> None:
     writer, watcher = started(server), started(server)
     for number in range(25):
         watch_story(server, writer, watcher, number)
+
+
+PATHS = ("/a", "/b", "/a/c")
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["create", "set", "delete", "expire", "disconnect"]), st.integers(0, 2)), max_size=12
+)
+
+
+def appending_to(values: list[bytes | None]) -> Callable[[bytes | None, object], None]:
+    return lambda data, stat: values.append(data)
+
+
+@settings(max_examples=10)
+@given(steps=STEPS)
+def test_any_story_ends_with_what_the_tree_contains(shared: TestServer, steps: list[tuple[str, int]]) -> None:
+    shared.reset()
+    clients = [started(shared) for _ in PATHS]
+    seen: dict[tuple[int, str], list[bytes | None]] = {}
+    for number, client in enumerate(clients):
+        for path in PATHS:
+            values = seen[number, path] = []
+            client.DataWatch(path, appending_to(values))
+    for number, (verb, which) in enumerate(steps):
+        client, path = clients[which], PATHS[which]
+        if verb in ("expire", "disconnect"):
+            getattr(shared, verb)(client)
+            shared.settle(PATIENCE_S)
+        else:
+            options = {} if verb == "delete" else {"value": b"%d" % number}
+            with suppress(NoNodeError, NodeExistsError, NotEmptyError):
+                getattr(client, verb)(path, **options)
+    shared.settle(PATIENCE_S)
+    for (_, path), values in seen.items():
+        node = shared.server.tree.get(path)
+        assert values[-1:] == [None if node is None else node.data]
+
+
+@pytest.fixture(scope="module", params=["memory", "tcp"])
+def shared(request: pytest.FixtureRequest) -> Iterator[TestServer]:
+    with MAKE[request.param]() as made:
+        yield made
 
 
 @pytest.mark.parametrize("kind", ["memory", "tcp"])
