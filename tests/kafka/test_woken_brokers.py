@@ -91,3 +91,55 @@ def test_a_woken_leader_tries_to_shrink_isrs_up_to_1_0(line: str, tries: bool) -
         assert all('"isr":[3]' in reported.text for reported in failed)
         quiet(c)
         c.check()
+
+
+def moves_leader_of_frozen_broker(line: str) -> tuple[bool, bool]:
+    """Pause a broker with a control request in flight; return whether its leader has moved 10 s and 35 s later."""
+    with KafkaCluster(line, 3, config=QUICK) as c:
+        quiet(c)
+        other = next(broker for broker in (1, 2, 3) if broker != c.controller)
+        rest = [broker for broker in (1, 2, 3) if broker != other]
+        topic(c, "t", {0: [other, *rest]})
+        c.pause(other)
+        c.create_topic("u", assignment={0: [rest[0], other]})
+        c.run_for(10)
+        early = c.state("t", 0).leader != other
+        assert other not in c.live_brokers
+        c.run_for(25)
+        late = c.state("t", 0).leader != other
+        c.resume(other)
+        quiet(c)
+        c.check()
+        return early, late
+
+
+@pytest.mark.parametrize(
+    ("line", "moves"),
+    [
+        *[(line, (True, True)) for line in ("0.8.2", "0.10.1", "2.1", "3.9")],
+        *[(line, (False, True)) for line in ("0.10.2", "1.1", "2.0")],
+    ],
+)
+def test_a_controller_of_0_10_2_to_2_0_waits_for_a_frozen_broker(line: str, moves: tuple[bool, bool]) -> None:
+    """It waits for the request in flight, which times out after 30 s, before it handles the failure (KAFKA-7576)."""
+    assert moves_leader_of_frozen_broker(line) == moves
+
+
+def test_a_resumed_broker_creates_a_replica_in_its_new_session() -> None:
+    """A new log needs the topic's configuration from ZooKeeper, so the LeaderAndIsr is answered after reconnection."""
+    with KafkaCluster("0.10.2", 3, config=QUICK) as c:
+        quiet(c)
+        other = next(broker for broker in (1, 2, 3) if broker != c.controller)
+        c.pause(other)
+        rest = [broker for broker in (1, 2, 3) if broker != other]
+        c.create_topic("u", assignment={0: [rest[0], other]})
+        c.run_for(10)
+        assert other not in c.live_brokers
+        c.resume(other)
+        written: list[str] = []
+        c.server.on_transaction.append(lambda transaction: written.append(type(transaction.record).__name__))
+        c.run_for(0.5)
+        assert written == []  # the controller waits for the answer, and the broker for a session
+        quiet(c)
+        assert written[0] == "CreateSessionTxn"
+        assert sorted(c.state("u", 0).isr) == sorted([rest[0], other])

@@ -254,6 +254,7 @@ class Broker:
             tokens=self.tokens,
             admin=self._admin_handlers(),
             controller=self.controller,
+            has_log=lambda partition: partition in self.replicas.replicas,
         )
 
     def _new_controller(self) -> KafkaController:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simzk.errors import ZnodeError
+from simzk.kafka import paths
 from simzk.kafka.controller.state_machines import Strategy
 from simzk.kafka.requests import (
     AdminResponse,
@@ -43,6 +44,7 @@ from simzk.kafka.requests import (
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 from simzk.partitions.states import no_states
+from simzk.zookeeper.requests import GetData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_manager import BrokerEpochs
     from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.rpc import Respond
+    from simzk.kafka.topic_partition import TopicPartition
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.simulation import Future, Process
 
@@ -81,6 +84,7 @@ class Services:
         tokens: serves requests about delegation tokens.
         admin: serves requests of operators.
         controller: the controller that the broker is or may become.
+        has_log: whether the log of a replica is open.
     """
 
     broker_id: int
@@ -94,6 +98,7 @@ class Services:
     tokens: DelegationTokens
     admin: AdminHandlers
     controller: KafkaController
+    has_log: Callable[[TopicPartition], bool]
 
     def serve(self, request: Any, respond: Respond) -> None:
         """Serve a request; `respond` is called with the response, now or later."""
@@ -102,6 +107,8 @@ class Services:
                 self.fetch_sessions.serve(request, respond)
             case ProduceRequest():
                 self.producing.serve(request, respond)
+            case LeaderAndIsrRequest() if self.client.session.is_cut and (new := self._new_topic(request)):
+                self.process.spawn(self._serve_with_config(request, new, respond), "new replicas")
             case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
                 respond(self._serve_controller(request))
             case AlterPartitions():
@@ -143,6 +150,18 @@ class Services:
                 raise AssertionError(f"a broker has no handler for {request!r}")
 
     # -- control requests
+
+    def _new_topic(self, request: LeaderAndIsrRequest) -> str | None:
+        """Return the topic of the first partition of which the broker has no replica yet."""
+        return next((update.partition.topic for update in request.updates if not self.has_log(update.partition)), None)
+
+    async def _serve_with_config(self, request: LeaderAndIsrRequest, topic: str, respond: Respond) -> None:
+        """Serve a request that creates a replica: its log needs the topic's configuration from ZooKeeper.
+
+        A broker that was paused waits here for a new session (Partition.getOrCreateReplica; recorded 0.10.2).
+        """
+        await self.client.session.call_across_sessions(GetData(paths.config(f"topics/{topic}"), False))
+        respond(self._serve_controller(request))
 
     def _serve_controller(
         self, request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest

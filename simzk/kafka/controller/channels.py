@@ -2,7 +2,8 @@
 
 Rules of the module (ControllerChannelManager, ControllerBrokerRequestBatch, RequestSendThread):
   - each broker has a queue with one request in flight; while the broker is unreachable the request is retried every
-    100 ms, until the broker is removed;
+    100 ms, until the broker is removed. A controller of 0.10.2 to 2.0 that removes a broker first waits for the end of
+    the request in flight, so a paused broker stops it for up to 30 s (KAFKA-4959, KAFKA-7576);
   - a batch is sent as LeaderAndIsr to each replica concerned, UpdateMetadata to all brokers, then StopReplica; each
     request names the controller epoch and the broker epoch (KIP-380);
   - a partition in a LeaderAndIsr request is also in the UpdateMetadata request of every registered broker;
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 RETRY_BACKOFF_US = 100_000
 """RequestSendThread.doWork waits 100 ms before it retries."""
 
+WRITTEN_AFTER_US = 150_000
+"""Time until the thread of a channel has written a request; recorded brokers do not wait for one that is 0.1 s old."""
+
 ControllerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 OnResponse = Callable[[ControlResponse], None]
 
@@ -65,6 +69,9 @@ class Channel:
         self._connections = connections
         self._target = f"broker {broker}"
         self._queue: Queue[tuple[ControllerRequest, OnResponse | None]] = Queue()
+        self._is_stopping = False
+        self._is_sending = False
+        self._sent_us = 0
         self._task: Task[None] = process.spawn(self._run(), f"channel to {self._target}")
 
     def put(self, request: ControllerRequest, on_response: OnResponse | None) -> None:
@@ -75,21 +82,38 @@ class Channel:
         """Send nothing more, also not the request in flight."""
         self._task.cancel()
 
+    async def finish(self) -> None:
+        """Send nothing more, and wait for the end of the request in flight: a response, a broken connection, a timeout.
+
+        A request that was taken from the queue a moment ago is not written yet: the interrupt closes its connection.
+        """
+        self._is_stopping = True
+        if self._is_sending and self._process.scheduler.now_us - self._sent_us > WRITTEN_AFTER_US:
+            await self._task
+        else:
+            self._task.cancel()
+
     async def _run(self) -> None:
-        while True:
+        while not self._is_stopping:
             request, on_response = await self._queue.get()
             response = await self._send(request)
-            if on_response is not None:
+            if response is not None and on_response is not None:
                 on_response(response)
 
-    async def _send(self, request: ControllerRequest) -> ControlResponse:
-        while True:
+    async def _send(self, request: ControllerRequest) -> ControlResponse | None:
+        """Send a request until it is answered; None if the channel is to stop before."""
+        while not self._is_stopping:
+            self._is_sending, self._sent_us = True, self._process.scheduler.now_us
             try:
                 response: ControlResponse = await self._connections.call(self._process, self._target, request)
             except Disconnected:
-                await self._process.sleep(RETRY_BACKOFF_US)
+                self._is_sending = False
+                if not self._is_stopping:
+                    await self._process.sleep(RETRY_BACKOFF_US)
             else:
+                self._is_sending = False
                 return response
+        return None
 
 
 class _OnlyOn(NamedTuple):
@@ -176,6 +200,12 @@ class ControllerChannelManager:
         channel = self._channels.pop(broker, None)
         if channel is not None:
             channel.stop()
+
+    async def finish_broker(self, broker: int) -> None:
+        """Drop the requests in the queue of a broker, and close its channel after the request in flight."""
+        channel = self._channels.pop(broker, None)
+        if channel is not None:
+            await channel.finish()
 
     def shut_down(self) -> None:
         """Close all channels and drop the batch."""

@@ -69,7 +69,10 @@ class BrokerChanges(ControllerPart):
         )
         registered = {broker: LiveBroker(*found[broker]) for broker in new + bounced}
         for broker in bounced + dead:
-            channels.remove_broker(broker)
+            if self._client.version.controller.waits_for_removed_brokers:
+                await channels.finish_broker(broker)
+            else:
+                channels.remove_broker(broker)
         for broker in new + bounced:
             channels.add_broker(broker)
         if new:

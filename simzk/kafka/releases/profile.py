@@ -198,6 +198,8 @@ class ControllerRules:
 
     processes_one_by_one: bool = before((1, 1))
     """Partitions and replicas change state one after another, not in batches (KAFKA-5642)."""
+    waits_for_removed_brokers: bool = since((0, 10, 2), before=(2, 1))
+    """A dead broker is handled after the request in flight to it has ended (KAFKA-4959, KAFKA-7576; recorded)."""
     deletes_stale_isr_changes: bool = since((1, 1))
     """A new controller deletes the ISR change notifications that it finds (§2.3)."""
     reads_isr_before_offline: bool = since((0, 8, 1))

@@ -178,6 +178,11 @@ class ZooKeeperSession:
             except SessionExpiredError:
                 await self._next_session
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether there is no connection, or the server has closed it, which a resumed process has not noticed yet."""
+        return not self.connected or self._link is None or self._link.closed
+
     async def call_all(self, requests: Sequence[Request]) -> list[Reply]:
         """Send requests pipelined, retry lost ones, and return the replies in the order of the requests.
 
