@@ -268,6 +268,8 @@ IN_JAVA_SINCE = (3, 7)
 """First release with a tool in Java (KAFKA-14595)."""
 THROTTLES_SINCE = (0, 10, 1)
 """First release with `--throttle` (KIP-73)."""
+IMMUTABLE_SINCE = (1, 1)
+"""First release with a tool that keeps existing assignments in an immutable map (KafkaZkClient)."""
 RATES = BROKER_THROTTLES[:2]
 
 
@@ -295,8 +297,19 @@ def throttles(plan: Plan, present: Present, rate: int, version: KafkaVersion) ->
         added = {p: [b for b in plan[p] if b not in before[p]] for p in plan}
         brokers = sorted({broker for p in plan for broker in (*before[p], *plan[p])})
         return [*_of_topics(before, added, by_text=True), *_of_brokers(brokers, rate)]
-    existing, wanted = (list(partition_set(p, version.orders.collections)) for p in (present, plan))
-    moving = [p for p in existing if p in plan and not set(plan[p]) <= set(present[p].replicas)]
+    collections, wanted = version.orders.collections, list(partition_set(plan, version.orders.collections))
+
+    def ordered(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Return existing partitions in the order of the map in which the tool keeps them."""
+        if version.number < IMMUTABLE_SINCE:
+            return mutable_partitions(partitions, collections)
+        return list(partition_set(partitions, collections))
+
+    existing = ordered(present)
+    of_topic = [
+        p for name in dict.fromkeys(p.topic for p in existing) for p in ordered(e for e in existing if e.topic == name)
+    ]
+    moving = ordered(p for p in of_topic if p in plan and not set(plan[p]) <= set(present[p].replicas))
     before = {p: present[p].replicas for p in moving}
     added = {p: [b for b in plan[p] if b not in present[p].replicas] for p in wanted}
     of_all = [broker for p in existing for broker in present[p].replicas]
