@@ -248,7 +248,8 @@ class ReplicaLogs:
 
     def start_timers(self) -> None:
         """Start to check for lagging followers and to save high watermarks, both now and periodically."""
-        self._check_isrs()
+        if self._timing.checks_isrs:
+            self._check_isrs()
         self._save_watermarks_periodically()
 
     def _check_isrs(self) -> None:

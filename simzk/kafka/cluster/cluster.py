@@ -110,8 +110,6 @@ START_MS = 1_735_689_600_000
 LATENCY_US = (150, 600)
 """Least and greatest latency of a message between two machines in one data centre."""
 BASE_PORT = 9092
-ELECTION_HEAD_START_US = 50_000
-"""Delay of other brokers' elections after a failure of the controller, so that the preferred broker wins."""
 QUIET_US = 3_000_000
 """Time without writes after which a cluster counts as quiet."""
 QUIET_STEP_US = 100_000
@@ -977,7 +975,7 @@ class KafkaCluster:
         preferred = self._preferred_controllers[0] if self._preferred_controllers else broker
         if preferred == broker or not self.brokers[preferred].alive:
             return 0
-        return ELECTION_HEAD_START_US
+        return self.timing.election_head_start_us
 
     def _broker(self, broker: int) -> Broker:
         found = self.brokers.get(broker)

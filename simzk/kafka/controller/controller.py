@@ -251,6 +251,9 @@ class KafkaController:
     async def _process_controller_change(self) -> None:
         await self._maybe_resign()
         if self.active_id is None and self.client.version.controller.elects_at_missed_deletion:
+            delay_us = self._election_delay_us()
+            if delay_us:
+                await self._process.sleep(delay_us)
             await self._elect()
 
     async def _maybe_resign(self) -> None:

@@ -38,7 +38,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
 }
 """Kinds of actions, with the fields that each needs."""
 _BY_TOOLS = frozenset(_FIELDS) - {"start", "pause", "resume", "kill", "shutdown", "write", "delete_znode", "produce"}
-_GAVE_UP = ("TimeoutException", "is not a recognized option")
+_GAVE_UP = ("TimeoutException", "is not a recognized option", "can't be used with option")
 _NOTES = ("exited", "signalled", "gone", "up")
 """Notes of the recorder about the end of an action."""
 

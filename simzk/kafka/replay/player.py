@@ -52,6 +52,8 @@ LONG_POLL_S = 0.5
 """A real follower fetched last up to this long before it was killed, in the middle of a long poll."""
 CONNECT_US = 3_000
 """Time from a connection of a resumed broker to its new session."""
+ELECTION_HEAD_START_US = 15_000
+"""A recorded controller failed within 50 ms, and the others had taken part in the election before."""
 ANNOUNCEMENT_RETRY_US = 100_000
 ANNOUNCEMENT_RETRIES = 20
 _WARM_UP_S = 1.0
@@ -158,6 +160,8 @@ class Player:
                 may_join_isr=lambda partition, follower: self._joins is None or self._joins.allows(partition, follower),
                 registration_pause_us=self._registration_pause_us,
                 announces_isr_changes=False,
+                checks_isrs=False,
+                election_head_start_us=ELECTION_HEAD_START_US,
                 restarts_brokers=False,
             ),
         )
