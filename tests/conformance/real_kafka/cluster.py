@@ -131,6 +131,10 @@ class RealBrokers(Tools):
         """Return whether a broker's process is gone."""
         return self._brokers[broker].poll() is not None
 
+    def is_running(self, broker: int) -> bool:
+        """Return whether a broker's process was started and is not gone."""
+        return broker in self._brokers and not self.has_ended(broker)
+
     def wait_for_end(self, broker: int) -> None:
         """Wait until a broker's process is gone."""
         self._brokers[broker].wait(PATIENCE_S)
