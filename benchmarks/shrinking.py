@@ -2,10 +2,10 @@
 
     python -m benchmarks.shrinking [--json OUT] [--profile]
 
-Two mistakes are found and shrunk in a process each, with the settings of the machine and without Hypothesis's database:
-an invariant that no kill survives (the smallest example has one step), and a controller that raises no epoch (three
-steps). The time is CPU time, so that a busy machine does not change it. `--profile` prints the functions that take most
-of it.
+Three mistakes are found and shrunk in a process each, with the settings of the machine and without Hypothesis's
+database: an invariant that no kill survives, a controller that raises no epoch, and a controller that elects no leader
+for offline partitions, which shows after healing only. The smallest examples have one or two steps. The time is CPU
+time, which does not depend on what else the machine does. `--profile` prints the functions that take most of it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from benchmarks.machine import machine
 from benchmarks.verdict import verdict
+from simzk.kafka.controller.state_machines import PartitionStateMachine
 from simzk.partitions import transitions
 from simzk.testing import MACHINE_SETTINGS, ClusterShape, KafkaClusterMachine
 from simzk.zookeeper.server import Server
@@ -60,7 +61,7 @@ class CarelessInvariant(KafkaClusterMachine):
 
 
 class CarelessController(KafkaClusterMachine):
-    """The machine over a controller that raises no leader epoch."""
+    """The machine over a controller with a mistake."""
 
 
 def plant_missing_epochs() -> None:
@@ -74,9 +75,19 @@ def plant_missing_epochs() -> None:
     transitions.after_controller_write = unraised  # type: ignore[assignment]
 
 
+def plant_missing_elections() -> None:
+    """Let the controller elect no leader for partitions that are offline."""
+
+    async def nothing(*_: object, **__: object) -> None:
+        return
+
+    PartitionStateMachine.trigger_online = nothing  # type: ignore[method-assign]
+
+
 MISTAKES: dict[str, tuple[type[KafkaClusterMachine], Callable[[], None]]] = {
     "wrong invariant": (CarelessInvariant, lambda: None),
     "missing epochs": (CarelessController, plant_missing_epochs),
+    "missing elections": (CarelessController, plant_missing_elections),
 }
 
 
@@ -143,7 +154,7 @@ def main() -> None:
         held = result["cpu_s"] <= DEMANDED_S and result["peak_mb"] <= DEMANDED_MB
         text = verdict(f"{DEMANDED_S:.0f} s and {DEMANDED_MB:.0f} MB", held)
         costs = f"{result['executions']:5} executions {result['cpu_s']:6.1f} s CPU {result['peak_mb']:6.0f} MB"
-        print(f"{mistake:16} {costs} {text}")
+        print(f"{mistake:18} {costs} {text}")
         for part, seconds in sorted(result["parts_s"].items(), key=lambda item: -item[1]):
             print(f"    {part:30} {seconds:6.2f} s")
     if options.json:

@@ -13,13 +13,14 @@ Rules of this module:
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from simzk.kafka import paths
+from simzk.kafka.topic_partition import TopicPartition
 from simzk.testing.story import Story
 from simzk.testing.strategies import ClusterShape, Fault, TopicShape, faults, inflict, topics
 
@@ -128,7 +129,7 @@ class KafkaClusterMachine(RuleBasedStateMachine):
         partition = data.draw(st.integers(0, len(topic.replicas) - 1), "partition")
         order = data.draw(st.permutations(range(1, self.brokers + 1)), "order")
         size = data.draw(st.integers(1, self.brokers), "replicas")
-        self.story.reassign(topic.name, partition, list(order[:size]))
+        self.story.reassign({(topic.name, partition): list(order[:size])})
 
     @rule(kind=st.sampled_from(["preferred", "unclean"]))
     def elect(self, kind: str) -> None:
@@ -166,7 +167,7 @@ class KafkaClusterMachine(RuleBasedStateMachine):
                     self.heal()
                     self.nothing_is_broken()
                     assert_recovered(self.cluster)
-                except AssertionError as found:
+                except Exception as found:  # of any kind: written down, and raised
                     failure = found
                     raise
         finally:
@@ -186,9 +187,10 @@ def existing_topics(cluster: simzk.KafkaCluster) -> list[str]:
 def heal(cluster: simzk.KafkaCluster, *, story: Story | None = None) -> None:
     """Wait until shutdowns and pauses have ended, restart brokers that are down, and wait until the cluster is quiet.
 
-    Real controllers of 2.4 to 3.9 leave a partition without a leader if a reassignment supersedes another whose adding
-    replica leads (KafkaController.updateCurrentReassignment): as an operator has to, this requests an unclean election
-    of partitions that are being reassigned and have no leader. It elects a live member of the ISR if there is one.
+    Real controllers of 2.4 to 3.9 leave a partition without a leader if a reassignment supersedes or cancels another
+    whose adding replica leads (KafkaController.updateCurrentReassignment). This does what an operator has to do: it
+    requests an unclean election, which elects a live member of the ISR. If no member of the ISR is a replica any more,
+    real controllers elect nobody while one of them lives; then the partition is reassigned to its ISR.
 
     Args:
         cluster: the cluster.
@@ -213,22 +215,45 @@ def heal(cluster: simzk.KafkaCluster, *, story: Story | None = None) -> None:
             inflict(cluster, fault)
         else:
             story.inflict(fault)
-    if not cluster.run_until_quiet(HEALED_WITHIN_S) and (stuck := _reassigned_without_leader(cluster)):
-        if story is None:
-            cluster.elect("unclean", stuck)
+    if not _recovers(cluster):
+        _restore_leaders(cluster, cluster if story is None else story)
+        _recovers(cluster)
+
+
+class Operations(Protocol):
+    """A cluster, or a story of one, as far as an operator uses it here."""
+
+    def elect(self, kind: str, partitions: list[tuple[str, int]], /) -> object: ...
+
+    def reassign(self, targets: dict[tuple[str, int], list[int]], /) -> object: ...
+
+
+def _restore_leaders(cluster: simzk.KafkaCluster, operations: Operations) -> None:
+    """Request leaders of partitions that lost theirs to a reassignment, and for which no controller elects one."""
+    for name in existing_topics(cluster):
+        for number, assignment in cluster.assignment(name).items():
+            if cluster.tree.get(paths.state(TopicPartition(name, number))) is None:
+                continue
+            state = cluster.state(name, number)
+            if state.leader >= 0:
+                continue
+            if not set(state.isr) & set(assignment.replicas):
+                operations.reassign({(name, number): list(state.isr)})
+            elif assignment.adding or assignment.removing:
+                operations.elect("unclean", [(name, number)])
+
+
+def _recovers(cluster: simzk.KafkaCluster) -> bool:
+    """Let time pass until the cluster has recovered and is quiet; return whether it has recovered in time."""
+    for _ in range(HEALED_WITHIN_S):
+        try:
+            assert_recovered(cluster)
+        except AssertionError:
+            cluster.run_for(1)
         else:
-            story.elect("unclean", stuck)
-        cluster.run_until_quiet(HEALED_WITHIN_S)
-
-
-def _reassigned_without_leader(cluster: simzk.KafkaCluster) -> list[tuple[str, int]]:
-    """Return the partitions that are being reassigned and have no leader."""
-    return [
-        (name, partition)
-        for name in existing_topics(cluster)
-        for partition, assignment in cluster.assignment(name).items()
-        if (assignment.adding or assignment.removing) and cluster.state(name, partition).leader < 0
-    ]
+            cluster.run_until_quiet(HEALED_WITHIN_S)
+            return True
+    return False
 
 
 def assert_recovered(cluster: simzk.KafkaCluster) -> None:
@@ -237,5 +262,7 @@ def assert_recovered(cluster: simzk.KafkaCluster) -> None:
     assert cluster.controller in cluster.live_brokers, f"the controller is {cluster.controller}"
     for name in existing_topics(cluster):
         for partition in cluster.assignment(name):
+            described = TopicPartition(name, partition)
+            assert cluster.tree.get(paths.state(described)) is not None, f"{described} has no state"
             state = cluster.state(name, partition)
-            assert state.leader in state.isr, f"{name}-{partition} has no leader: {state}"
+            assert state.leader in state.isr, f"{described} has no leader: {state}"

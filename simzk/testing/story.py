@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from simzk.testing import strategies
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import simzk
     from simzk.testing.strategies import ClusterShape, Fault, TopicShape
 
@@ -77,20 +79,18 @@ class Story:
             )
         return possible
 
-    def reassign(self, topic: str, partition: int, replicas: list[int]) -> None:
-        """Reassign a partition."""
-        self._note(
-            f"reassign({{({json.dumps(topic)}, {partition}): {replicas}}})",
-            f'action = "reassign"\nreplicas = {{ "{topic}-{partition}" = {replicas} }}',
-        )
-        self._cluster.reassign({(topic, partition): replicas})
+    def reassign(self, targets: dict[tuple[str, int], list[int]]) -> None:
+        """Reassign partitions."""
+        replicas = ", ".join(f'"{topic}-{number}" = {ids}' for (topic, number), ids in targets.items())
+        self._note(f"reassign({targets})", f'action = "reassign"\nreplicas = {{ {replicas} }}')
+        self._cluster.reassign(targets)
 
-    def elect(self, kind: str, partitions: list[tuple[str, int]] | None = None) -> None:
+    def elect(self, kind: str, partitions: Sequence[tuple[str, int]] | None = None) -> None:
         """Request an election for some partitions; for every partition if None."""
         names = (
             "" if partitions is None else f"\npartitions = {json.dumps([f'{topic}-{n}' for topic, n in partitions])}"
         )
-        chosen = "" if partitions is None else f", {partitions}"
+        chosen = "" if partitions is None else f", {list(partitions)}"
         self._note(f'elect("{kind}"{chosen})', f'action = "elect"\nkind = "{kind}"{names}')
         self._cluster.elect(kind, partitions)
 

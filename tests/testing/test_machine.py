@@ -120,7 +120,7 @@ def test_a_story_repeats_what_was_done(tmp_path: Path) -> None:
         cluster.run_for(0.1)
         story.inflict(Fault(0, "kill", 1, 0))
         cluster.run_for(20)
-        story.reassign("t", 0, [3, 2])
+        story.reassign({("t", 0): [3, 2]})
         story.elect("unclean")
         cluster.run_for(7)
         expected = list(cluster.history)
@@ -173,6 +173,26 @@ def test_healing_elects_where_a_superseded_reassignment_removed_the_leader() -> 
         heal(cluster)
         assert_recovered(cluster)
         assert cluster.state("t", 0).isr == (2,)
+
+
+def test_healing_reassigns_where_a_cancelled_reassignment_removed_the_only_replica_in_sync() -> None:
+    """The machine found these steps: the ISR of the partition is a broker that is no replica."""
+    with ClusterShape(3, 0, 6000, 0).start() as cluster:
+        cluster.create_topic("t", assignment={0: [2]})
+        cluster.run_for(0.1)
+        cluster.kill(2)
+        cluster.reassign({("t", 0): [1]})
+        cluster.run_for(7)
+        cluster.elect("unclean")
+        cluster.run_for(0.001)
+        cluster.reassign({("t", 0): [2]})
+        cluster.restart(2)
+        cluster.run_for(60)
+        state, assignment = cluster.state("t", 0), cluster.assignment("t")[0]
+        assert (state.leader, state.isr, assignment.replicas) == (-1, (1,), (2,))
+        heal(cluster)
+        assert_recovered(cluster)
+        assert (cluster.state("t", 0).leader, cluster.assignment("t")[0].replicas) == (1, (1,))
 
 
 @given(data=st.data(), shape=cluster_shapes(brokers_min=2))
