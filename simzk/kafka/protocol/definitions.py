@@ -1675,60 +1675,6 @@ response 87 ReadShareGroupStateSummaryResponse 0 flexible 0+
       ErrorMessage string 0+ null 0+ default null
       StateEpoch int32 0+
       StartOffset int64 0+
-data ConsumerGroupCurrentMemberAssignmentKey 8 flexible none
-  GroupId string 8
-  MemberId string 8
-data ConsumerGroupCurrentMemberAssignmentValue 0 flexible 0+
-  MemberEpoch int32 0+
-  PreviousMemberEpoch int32 0+
-  State int8 0+
-  AssignedPartitions []TopicPartitions 0+
-  PartitionsPendingRevocation []TopicPartitions 0+
-  struct TopicPartitions
-    TopicId uuid 0+
-    Partitions []int32 0+
-data ConsumerGroupMemberMetadataKey 5 flexible none
-  GroupId string 5
-  MemberId string 5
-data ConsumerGroupMemberMetadataValue 0 flexible 0+
-  InstanceId string 0+ null 0+
-  RackId string 0+ null 0+
-  ClientId string 0+
-  ClientHost string 0+
-  SubscribedTopicNames []string 0+
-  SubscribedTopicRegex string 0+ null 0+
-  RebalanceTimeoutMs int32 0+ default -1
-  ServerAssignor string 0+ null 0+
-  ClassicMemberMetadata ClassicMemberMetadata 0+ null 0+ tag 0 0+ default null
-    SessionTimeoutMs int32 0+
-    SupportedProtocols []ClassicProtocol 0+
-      Name string 0+
-      Metadata bytes 0+
-data ConsumerGroupMetadataKey 3 flexible none
-  GroupId string 3
-data ConsumerGroupMetadataValue 0 flexible 0+
-  Epoch int32 0+
-data ConsumerGroupPartitionMetadataKey 4 flexible none
-  GroupId string 4
-data ConsumerGroupPartitionMetadataValue 0 flexible 0+
-  Topics []TopicMetadata 0+
-    TopicId uuid 0+
-    TopicName string 0+
-    NumPartitions int32 0+
-    PartitionMetadata []PartitionMetadata 0+
-      Partition int32 0+
-      Racks []string 0+
-data ConsumerGroupTargetAssignmentMemberKey 7 flexible none
-  GroupId string 7
-  MemberId string 7
-data ConsumerGroupTargetAssignmentMemberValue 0 flexible 0+
-  TopicPartitions []TopicPartition 0+
-    TopicId uuid 0+
-    Partitions []int32 0+
-data ConsumerGroupTargetAssignmentMetadataKey 6 flexible none
-  GroupId string 6
-data ConsumerGroupTargetAssignmentMetadataValue 0 flexible 0+
-  AssignmentEpoch int32 0+
 data ConsumerProtocolAssignment 0-3 flexible none
   AssignedPartitions []TopicPartition 0+
     Topic string 0+
@@ -1785,30 +1731,6 @@ data OffsetCommitValue 0-4 flexible 4+
   metadata string 0+
   commitTimestamp int64 0+
   expireTimestamp int64 1 default -1 ignorable
-data ShareGroupMemberMetadataKey 10 flexible none
-  GroupId string 10
-  MemberId string 10
-data ShareGroupMemberMetadataValue 0 flexible 0+
-  RackId string 0+ null 0+
-  ClientId string 0+
-  ClientHost string 0+
-  SubscribedTopicNames []string 0+
-data ShareGroupMetadataKey 11 flexible none
-  GroupId string 11
-data ShareGroupMetadataValue 0 flexible 0+
-  Epoch int32 0+
-data ShareGroupPartitionMetadataKey 9 flexible none
-  GroupId string 9
-data ShareGroupPartitionMetadataValue 0 flexible 0+
-  InitializedTopics []TopicPartitionsInfo 0+
-  DeletingTopics []TopicInfo 0+
-  struct TopicPartitionsInfo
-    TopicId uuid 0+
-    TopicName string 0+
-    Partitions []int32 0+
-  struct TopicInfo
-    TopicId uuid 0+
-    TopicName string 0+
 data SnapshotFooterRecord 0 flexible 0+
   Version int16 0+
 data SnapshotHeaderRecord 0 flexible 0+

@@ -26,6 +26,8 @@ TABLE = PROTOCOL / "definitions.py"
 STUB = PROTOCOL / "messages.pyi"
 MADE_BY = "Made by `python -m tests.kafka.protocol.make_table`; do not edit."
 
+NEW_COORDINATOR = re.compile(r"(Consumer|Share)Group\w*(Key|Value)")
+"""Records of the group coordinator of KIP-848, which a cluster in ZooKeeper mode does not have."""
 _KINDS = {"header": 0, "request": 1, "response": 2, "data": 3}
 _PYTHON_TYPES = {
     "bool": "bool",
@@ -43,7 +45,11 @@ def definitions_of(jar: Path) -> list[dict[str, Any]]:
         names = [name for name in archive.namelist() if re.fullmatch(r"common/message/\w+\.json", name)]
         texts = [archive.read(name).decode() for name in names]
     found = [json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)) for text in texts]
-    return [definition for definition in found if definition["type"] in _KINDS]
+    return [
+        definition
+        for definition in found
+        if definition["type"] in _KINDS and not NEW_COORDINATOR.fullmatch(definition["name"])
+    ]
 
 
 def in_order(definitions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -107,22 +113,14 @@ def table_text(definitions: Iterable[dict[str, Any]]) -> str:
 def _annotation(field: Field, message: str) -> str:
     item = _PYTHON_TYPES.get(field.kind, "int") if field.kind in PRIMITIVES else f"{message}.{field.kind}"
     kind = f"Sequence[{item}]" if field.is_array else item
-    return kind if field.nullable.high < 0 and field.default is not None else f"{kind} | None"
-
-
-def _is_optional(field: Field) -> bool:
-    return field.nullable.high >= 0 or (field.default is None and field.struct is None)
+    is_optional = field.nullable.high >= 0 or (field.default is None and field.struct is None)
+    return f"{kind} | None" if is_optional else kind
 
 
 def _class_lines(name: str, base: str, struct: StructSchema, indent: str, message: str) -> list[str]:
-    lines = [f"{indent}class {name}({base}):"]
-    for field in struct.fields:
-        annotation = _annotation(field, message).removesuffix(" | None")
-        if _is_optional(field):
-            annotation += " | None"
-        lines.append(f"{indent}    {field.attribute}: {annotation} = ...")
-    lines.append(f"{indent}    unknown_tags: Mapping[int, bytes] | None = ...")
-    return lines
+    fields = [f"{indent}    {field.attribute}: {_annotation(field, message)} = ..." for field in struct.fields]
+    tags = f"{indent}    unknown_tags: Mapping[int, bytes] | None = ..."
+    return [f"{indent}class {name}({base}):", *fields, tags]
 
 
 def stub_text(schemas: Iterable[MessageSchema]) -> str:
