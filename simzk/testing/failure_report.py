@@ -99,13 +99,18 @@ def note_start(node: Node, name: str, watched: Watched) -> None:
 
 def starts_of(item: pytest.Item) -> list[Start]:
     """Return the servers of a test's fixtures, clusters first; a cluster's own ZooKeeper is part of the cluster."""
-    names: Collection[str] = getattr(item, "fixturenames", ())
-    found = {
-        name: start for node in item.listchain() for name, start in node.stash.get(_STARTS, {}).items() if name in names
-    }
-    clusters = [start for start in found.values() if _cluster_of(start.watched) is not None]
-    servers = {id(start.watched.server) for start in clusters}
-    return clusters + [start for start in found.values() if id(start.watched.server) not in servers]
+    # Fixtures that others request by name while they run are only in the private dictionary of the request.
+    requested: Collection[str] = getattr(getattr(item, "_request", None), "_fixture_defs", ())
+    names = {*getattr(item, "fixturenames", ()), *requested}
+    found = [start for start in _all_starts(item) if start.name in names]
+    found.sort(key=lambda start: _cluster_of(start.watched) is None)
+    # Two fixtures may return one object.
+    return list({id(start.watched.server): start for start in reversed(found)}.values())[::-1]
+
+
+def _all_starts(item: pytest.Item) -> list[Start]:
+    """Return the servers of all fixtures that are set up for a test or the nodes above it."""
+    return [start for node in item.listchain() for start in node.stash.get(_STARTS, {}).values()]
 
 
 def _cluster_of(watched: Watched) -> KafkaCluster | None:
@@ -322,10 +327,15 @@ def _listed(title: str, lines: Iterable[str]) -> list[str]:
 
 
 def replay_command(item: pytest.Item) -> str:
-    """Return the command that runs one test again, with the seed if there is an option for it."""
-    seed = item.config.getoption("--simzk-seed", None)
-    option = "" if seed is None else f" --simzk-seed {seed}"
-    return f"pytest {shlex.quote(item.nodeid)}{option}"
+    """Return the command that runs one test again, with the options of the plugin that were given."""
+    words = ["pytest", item.nodeid]
+    for option in ("--simzk-seed", "--simzk-tcp", "--simzk-real"):
+        value = item.config.getoption(option, None)
+        if value is True:
+            words.append(option)
+        elif value not in (None, False, ""):
+            words += [option, str(value)]
+    return shlex.join(words)
 
 
 # Pytest's hooks
@@ -353,11 +363,10 @@ def pytest_fixture_setup(request: pytest.FixtureRequest) -> Generator[None, obje
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Store the start of this test for servers that earlier tests have used."""
-    for start in starts_of(item):
-        for node in item.listchain():
-            if start.name in node.stash.get(_STARTS, {}):
-                with suppress(Exception):  # as above
-                    note_start(node, start.name, start.watched)
+    for node in item.listchain():
+        for start in [*node.stash.get(_STARTS, {}).values()]:
+            with suppress(Exception):  # as above
+                note_start(node, start.name, start.watched)
 
 
 @pytest.hookimpl(wrapper=True)

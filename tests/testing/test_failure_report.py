@@ -179,6 +179,41 @@ def test_fixtures_of_the_user_and_several_in_one_test(pytester: pytest.Pytester)
     assert "run again: pytest 'test_it.py::test_it[a b]'\n" in found
 
 
+def test_factories_and_the_options_of_the_run(pytester: pytest.Pytester) -> None:
+    """A client's fixture requests its server by name; the command has the options that the run had."""
+    found = section_of(
+        pytester,
+        """
+        import simzk.pytest
+
+        shared = simzk.pytest.zookeeper(version="3.8", scope="module")
+        client = simzk.pytest.kazoo_client("shared")
+        big = simzk.pytest.kafka_cluster(brokers=4)
+
+        def test_before(client):
+            client.create("/before")
+
+        def test_it(client, big):
+            client.create("/a")
+            big.kill(4)
+            assert False
+        """,
+        "--simzk-seed=7",
+        "--simzk-tcp",
+    )
+    assert found.startswith("big: <KafkaCluster 3.9, 4 brokers, controller 4, 3.6 s>, seed 7\n")
+    assert "4 killed at 3.600 s, controller" in found
+    assert "shared: <ZooKeeperServer 3.8 on 127.0.0.1:" in found
+    assert "  requests of client 1: create 1\n" in found
+    assert "/before" not in found
+    assert found.endswith("run again: pytest test_it.py::test_it --simzk-seed 7 --simzk-tcp\n")
+
+
+def test_a_server_that_two_fixtures_return_is_reported_once(pytester: pytest.Pytester) -> None:
+    found = section_of(pytester, "def test_it(patched_kazoo): assert False")
+    assert found.count("no events since the start") == 1
+
+
 def test_a_failed_fixture_has_a_section_too(pytester: pytest.Pytester) -> None:
     found = section_of(
         pytester,
