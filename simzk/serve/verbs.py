@@ -388,10 +388,11 @@ class TestServer(ABC):
         >>> with simzk.ZooKeeper() as zookeeper:
         ...     client = zookeeper.client()
         ...     client.start()
-        ...     _ = client.ensure_path("/app/locks")
+        ...     _ = client.create("/app", b"1")
+        ...     _ = client.set("/app", b"2")
         ...     [(sent.op, sent.path) for sent in zookeeper.requests(client=client)]
         ...     zookeeper.requests(op="create", path="/app")[0].error is None
-        [('exists', '/app/locks'), ('create', '/app/locks'), ('create', '/app'), ('create', '/app/locks')]
+        [('create', '/app'), ('set', '/app')]
         True
         """
         check_requests(VOCABULARY, op, path)
