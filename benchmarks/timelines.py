@@ -7,12 +7,16 @@ and again. Between its transactions come guests, one after every tenth: a sessio
 same name, and its end, which does not say what it took, as before 3.6. So there are many sessions, and one path that
 many of them had. Shown is the processor time of all processes, with all tables written; the session is up before, and
 has made timelines of a short log once.
+
+Beside it stands the wall time without Spark (`run_timelines_here`) of each log that `fits_here`, which has to be less
+than that of Spark with its start.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -23,7 +27,7 @@ from benchmarks.figures import Figure, write_figures
 from benchmarks.kafka_log import PARTITIONS, TOPICS, Life, play, transactions
 from benchmarks.logs import MASTER, timed
 from simzk.pipeline.spark_session import spark_session
-from simzk.pipeline.timelines.run import plan_timelines, run_timelines
+from simzk.pipeline.timelines.run import fits_here, plan_timelines, run_timelines, run_timelines_here
 from simzk.zookeeper.persistence import LOG_HEADER, encode_log_entry
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.transactions import CloseSessionTxn, CreateSessionTxn, CreateTxn, Transaction
@@ -67,7 +71,10 @@ def measure(counts: list[int], file: Path | None) -> None:
     figures: list[Figure] = []
     per_transaction: dict[int, float] = {}
     details: dict[str, object] = {}
+    begin = time.perf_counter()
     with TemporaryDirectory(prefix="simzk-bench-") as folder, spark_session(MASTER) as spark:
+        start_s = time.perf_counter() - begin
+        figures.append(Figure("start of Spark", round(start_s, 1), "s"))
         for place, count in enumerate([WARM_UP, *sorted(counts)]):
             log, out = Path(folder) / "log.1", Path(folder) / str(place)
             write(life, log, count)
@@ -82,7 +89,14 @@ def measure(counts: list[int], file: Path | None) -> None:
                 figures.append(Figure(f"{name}: processor time", round(taken["processor_s"], 1), "s"))
                 figures.append(Figure(f"{name}: wall time", round(taken["wall_s"], 1), "s"))
                 details[str(count)] = {**taken, "rows": rows}
-                print(*(figure.line() for figure in figures[-2:]), sep="\n", flush=True)
+                if fits_here(plan):
+                    begin = time.perf_counter()
+                    found = run_timelines_here(plan_timelines([str(log)], Path(folder) / f"here-{place}"))
+                    here_s = time.perf_counter() - begin
+                    assert found.rows == rows
+                    whole_s = round(start_s + taken["wall_s"], 1)
+                    figures.append(Figure(f"{name}: wall time without Spark", round(here_s, 2), "s", whole_s))
+                print(*(figure.line() for figure in figures[-3:]), sep="\n", flush=True)
     if len(counts) > 1:
         growth = round(per_transaction[max(counts)] / per_transaction[min(counts)], 3)
         name = f"a transaction's processor time among {max(counts):,}"
@@ -93,7 +107,7 @@ def measure(counts: list[int], file: Path | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the figures here too")
-    parser.add_argument("--transactions", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--transactions", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     options = parser.parse_args()
     measure(options.transactions, options.json)
 

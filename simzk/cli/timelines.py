@@ -1,4 +1,4 @@
-"""`simzk timelines`: the history of each partition from a real ZooKeeper's logs and snapshots, on Spark."""
+"""`simzk timelines`: the history of each partition from a real ZooKeeper's logs and snapshots."""
 
 from __future__ import annotations
 
@@ -28,21 +28,35 @@ def timelines(
         bool, typer.Option("--strict", help="Fail if a file is damaged, instead of printing a warning.")
     ] = False,
     master: Annotated[
-        str, typer.Option(help="Master URL of Spark; a cluster needs the directories at the same paths.")
-    ] = "local[*]",
+        str | None,
+        typer.Option(
+            help="Master URL of Spark; a cluster needs the directories at the same paths.",
+            show_default="local[*]; small logs are read in this process, without Spark",
+        ),
+    ] = None,
     json_out: JsonOut = None,
 ) -> None:
     """Extract the history of partitions, leaders, controllers and sessions from ZooKeeper's logs and snapshots."""
-    from simzk.pipeline.spark_session import spark_session
-    from simzk.pipeline.timelines.run import TABLES, keep_finished, plan_timelines, run_timelines
+    from simzk.pipeline.spark_session import LOCAL, spark_session
+    from simzk.pipeline.timelines.run import (
+        TABLES,
+        fits_here,
+        keep_finished,
+        plan_timelines,
+        run_timelines,
+        run_timelines_here,
+    )
 
     plan = plan_timelines(directories, out, chroot=chroot.rstrip("/"), strict=strict)
     try:
         with Progress() as progress:
-            progress.show("starting Spark")
-            with spark_session(master) as spark:
-                found = run_timelines(spark, plan, progress.show)
-                progress.show("stopping Spark")
+            if master is None and fits_here(plan):
+                found = run_timelines_here(plan, progress.show)
+            else:
+                progress.show("starting Spark")
+                with spark_session(master or LOCAL) as spark:
+                    found = run_timelines(spark, plan, progress.show)
+                    progress.show("stopping Spark")
     except KeyboardInterrupt:
         finished = keep_finished(plan.out)
         exit_interrupted(

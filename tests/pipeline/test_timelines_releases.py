@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.dataset as ds
 import pytest
 
-from simzk.pipeline.timelines.run import plan_timelines, run_timelines
+from simzk.pipeline.timelines.run import plan_timelines, run_timelines, run_timelines_here
 from tests.pipeline.plain_timelines import Timelines
 from tests.pipeline.recorded_logs import RELEASES, write_logs
 
@@ -16,11 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
     Rows = list[dict[str, Any]]
-
-pytestmark = pytest.mark.java
 
 STATE = ("leader", "isr", "leader_epoch", "controller_epoch", "version", "replicas", "min_isr", "session")
 CONDITIONS = ("offline", "under_replicated", "under_min_isr")
@@ -37,14 +33,20 @@ def plain(folder: Path) -> Timelines:
     return Timelines(write_logs(folder))
 
 
-@pytest.fixture(scope="module")
-def table(spark: SparkSession, folder: Path, plain: Timelines) -> Callable[[str], Rows]:
-    found = run_timelines(spark, plan_timelines([str(folder)], folder / "out"))
+@pytest.fixture(scope="module", params=[pytest.param("Spark", marks=pytest.mark.java), "here"])
+def table(request: pytest.FixtureRequest, folder: Path, plain: Timelines) -> Callable[[str], Rows]:
+    """The rows of a table, computed on Spark or in this process."""
+    out = folder / f"out-{request.param}"
+    plan = plan_timelines([str(folder)], out)
+    if request.param == "here":
+        found = run_timelines_here(plan)
+    else:
+        found = run_timelines(request.getfixturevalue("spark"), plan)
     assert found.damages == []
     assert found.transactions == plain.writers.total()
 
     def rows(name: str) -> Rows:
-        reported: Rows = ds.dataset(folder / "out" / name, format="parquet", partitioning="hive").to_table().to_pylist()
+        reported: Rows = ds.dataset(out / name, format="parquet", partitioning="hive").to_table().to_pylist()
         return reported
 
     return rows

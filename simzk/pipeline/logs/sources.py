@@ -448,18 +448,21 @@ class LogReader(DataSourceReader):
         """Yield the rows of one range."""
         assert isinstance(partition, Stretch)
         with without_cyclic_gc():
-            yield from batches(sound(self._rows(partition), self.mode), log_schema(), wanted=self.columns)
+            rows = sound(log_file_rows(partition, self.wanted), self.mode)
+            yield from batches(rows, log_schema(), wanted=self.columns)
 
-    def _rows(self, part: Stretch) -> Iterator[Row]:
-        if part.missing:
-            yield damage_row(part.path, None, part.missing)
-            return
-        try:
-            with opened(Path(part.path)) as stream:
-                yield from log_rows(part.path, stream, part.start, part.stop, self.wanted)
-        except OSError as error:
-            if part.start == 0:
-                yield damage_row(part.path, None, unreadable(error))
+
+def log_file_rows(part: Stretch, wanted: Wanted) -> Iterator[Row]:
+    """Yield the rows of a byte range of a log, of `log_schema`."""
+    if part.missing:
+        yield damage_row(part.path, None, part.missing)
+        return
+    try:
+        with opened(Path(part.path)) as stream:
+            yield from log_rows(part.path, stream, part.start, part.stop, wanted)
+    except OSError as error:
+        if part.start == 0:
+            yield damage_row(part.path, None, unreadable(error))
 
 
 def _whole_ms(time: datetime) -> int:
@@ -487,10 +490,11 @@ class SnapshotFilesReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one snapshot."""
         assert isinstance(partition, Stretch)
-        yield from batches(sound(_snapshot(partition), self.mode), snapshot_schema(), wanted=self.columns)
+        yield from batches(sound(snapshot_file_rows(partition), self.mode), snapshot_schema(), wanted=self.columns)
 
 
-def _snapshot(part: Stretch) -> Iterator[Row]:
+def snapshot_file_rows(part: Stretch) -> Iterator[Row]:
+    """Yield the rows of a snapshot, of `snapshot_schema`."""
     if part.missing:
         yield unread_snapshot(part.path, part.missing)
         return

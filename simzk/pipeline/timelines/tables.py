@@ -201,12 +201,12 @@ def _assignments(changes: DataFrame) -> DataFrame:
         *_ORDER,
         "time",
         F.explode(replicas).alias("partition", "replicas"),
-    ).withColumn("partition", F.col("partition").cast("int"))
+    ).withColumn("partition", F.col("partition").try_cast("int"))
 
 
 def _min_isr(changes: DataFrame) -> DataFrame:
     found = changes.where(F.col("path").rlike(_CONFIG))
-    value = F.get_json_object("data", "$.config['min.insync.replicas']").cast("int")
+    value = F.get_json_object("data", "$.config['min.insync.replicas']").try_cast("int")
     return found.select(
         F.regexp_extract("path", _CONFIG, 1).alias("topic"),
         *_ORDER,
@@ -274,7 +274,7 @@ def leadership_of(partitions: DataFrame) -> DataFrame:
 
 def controllers_of(changes: DataFrame) -> DataFrame:
     """Return the controllers with their intervals; 0.8.0 wrote the bare id."""
-    broker = F.coalesce(F.get_json_object("data", "$.brokerid").cast("int"), F.expr("try_cast(data as int)"))
+    broker = F.coalesce(F.get_json_object("data", "$.brokerid").try_cast("int"), F.expr("try_cast(data as int)"))
     return _ephemerals(changes.where("path = '/controller'"), broker)
 
 
