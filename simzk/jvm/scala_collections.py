@@ -55,14 +55,24 @@ def hash_order(keys: Sequence[Key], scala: Scala = "2.13", hash_of: Callable[[Ke
     return [key for _, key in sorted(hashed, key=lambda entry: _trie_path(entry[0]))]
 
 
-def mutable_order(keys: Iterable[Key], scala: Scala = "2.13", hash_of: Callable[[Key], int] = hash_code) -> list[Key]:
+def mutable_order(
+    keys: Iterable[Key], scala: Scala = "2.13", hash_of: Callable[[Key], int] = hash_code, *, most: int = 0
+) -> list[Key]:
     """Return keys, given in order of insertion, in the order in which a `mutable.HashMap` that began empty iterates.
 
+    Args:
+        keys: repeated ones count once.
+        scala: Scala version.
+        hash_of: the `hashCode` of a key.
+        most: number of keys that the map had before it was cleared, which keeps its table (2.10 to 2.12).
+
+    >>> mutable_order([1, 19], "2.12", int), mutable_order([1, 19], "2.12", int, most=13)
+    ([19, 1], [1, 19])
     >>> mutable_order(["0", "1", "2", "3", "4", "5", "6", "7"], "2.12")
     ['2', '5', '7', '1', '4', '6', '0', '3']
     """
     inserted = [(signed_32(hash_of(key)), key) for key in dict.fromkeys(keys)]
-    return _sorted_buckets_order(inserted) if scala == "2.13" else _chained_order(inserted)
+    return _sorted_buckets_order(inserted) if scala == "2.13" else _chained_order(inserted, most)
 
 
 def mutable_set_order(
@@ -106,9 +116,11 @@ def _champ_order(hashed: Sequence[tuple[int, Key]], shift: int) -> list[Key]:
     return inline
 
 
-def _chained_order(inserted: Sequence[tuple[int, Key]]) -> list[Key]:
+def _chained_order(inserted: Sequence[tuple[int, Key]], most: int = 0) -> list[Key]:
     """Order of Scala 2.10 to 2.12: new entries at the front of their bucket, iteration from the last bucket down."""
     size = 16
+    while most > size * 3 // 4:
+        size *= 2
     buckets: list[list[tuple[int, Key]]] = [[] for _ in range(size)]
     for count, entry in enumerate(inserted, start=1):
         buckets[_chained_index(entry[0], size)].insert(0, entry)

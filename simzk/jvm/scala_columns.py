@@ -58,7 +58,7 @@ def set_order(hashes: IntArray, scala: Scala = "2.13", *, hashed: bool = False) 
     return _champ_order(paths) if scala == "2.13" else places_in_order(paths.astype(np.int64))
 
 
-def map_order(hashes: IntArray, scala: Scala = "2.13", *, entries: int | None = None) -> Places:
+def map_order(hashes: IntArray, scala: Scala = "2.13", *, entries: int | None = None, most: int = 0) -> Places:
     """Return the places of the keys of a `mutable.HashMap`, given in order of insertion, in order of iteration.
 
     Args:
@@ -66,6 +66,7 @@ def map_order(hashes: IntArray, scala: Scala = "2.13", *, entries: int | None = 
         scala: Scala version.
         entries: number of keys in the map if these are only some of them (2.13 only: the order of some keys then
             follows from that number).
+        most: number of keys that the map had before it was cleared (2.10 to 2.12).
 
     >>> map_order(np.array([17, 1, 16], np.int32)).tolist()
     [2, 1, 0]
@@ -74,7 +75,7 @@ def map_order(hashes: IntArray, scala: Scala = "2.13", *, entries: int | None = 
     assert entries is None or scala == "2.13"
     if scala != "2.13" or (count <= FEW and entries in (None, count)):
         values = hashes.tolist()
-        return np.array(mutable_order(range(count), scala, values.__getitem__), dtype=np.intp)
+        return np.array(mutable_order(range(count), scala, values.__getitem__, most=most), dtype=np.intp)
     mixed = hashes ^ (hashes.view(np.uint32) >> np.uint32(16)).view(np.int32)
     low = mixed & np.int32(buckets_of(count if entries is None else entries) - 1)
     return np.lexsort((mixed, low)) if count <= FEW else _bucket_order(low, mixed)

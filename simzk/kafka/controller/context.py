@@ -198,6 +198,10 @@ class IterationOrder:
         """Return rows in the order of a mutable map of partitions filled with them."""
         return rows[self.positions_in_map(rows)]
 
+    def in_cleared_map(self, rows: IntArray, most: int) -> IntArray:
+        """Return rows in the order of a mutable map filled with them, which had some entries before it was cleared."""
+        return rows[map_order(self.hashes(rows), self._collections.scala, most=most)]
+
     def positions_in_map(self, rows: IntArray, *, in_order: bool = True) -> NDArray[np.intp]:
         """Return the positions of rows in the order of a mutable map of partitions filled with them.
 

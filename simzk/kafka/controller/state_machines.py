@@ -121,6 +121,11 @@ class _StateMachine:
 class PartitionStateMachine(_StateMachine):
     """Transitions of partitions: first leader and ISR, and leader elections."""
 
+    _term = 0
+    _most = 0
+    """The most partitions of this term, as seen at its elections."""
+    _most_earlier = 0
+
     async def start(self) -> None:
         """Set the state of each partition at a failover, and elect leaders where there is none."""
         context = self._context
@@ -147,9 +152,17 @@ class PartitionStateMachine(_StateMachine):
         if version.orders.waiting_partitions == "mutable map":
             waiting = context.order.in_map(waiting)
         if version.controller.processes_one_by_one:
-            rows = context.order.in_map(states.rows_in(*PartitionState))
+            known = states.rows_in(*PartitionState)
+            rows = context.order.in_cleared_map(known, self._most_in_earlier_terms(len(known)))
             waiting = rows[np.isin(rows, waiting)]
         await self.handle_rows(waiting, PartitionState.ONLINE)
+
+    def _most_in_earlier_terms(self, count: int) -> int:
+        """Return the most partitions of an earlier term of this process, whose map of states was only cleared."""
+        if self._term != self._context.terms:
+            self._term, self._most_earlier = self._context.terms, max(self._most_earlier, self._most)
+        self._most = max(self._most, count)
+        return self._most_earlier
 
     async def handle(
         self, partitions: Iterable[TopicPartition], target: PartitionState, strategy: Strategy = Strategy.OFFLINE
