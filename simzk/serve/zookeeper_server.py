@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from simzk.serve.verbs import EnsembleVerbs
     from simzk.zookeeper.server import Server
 
+_ACCEPT_S = 1.0  # longest time to wait for TLS handshakes that nobody continues
+
 
 class ZooKeeperServer(TestServer):
     """A ZooKeeper server on TCP, and the kazoo clients of this process that connect to it.
@@ -248,8 +250,7 @@ class ZooKeeperServer(TestServer):
             self._ready.set()
         self._loop.run_forever()
         self._tcp.stop()
-        # The loop calls connection_lost of aborted connections in its next turn.
-        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.run_until_complete(_end_connections())
         self._loop.close()
 
     def reset(self, *, keep: Collection[KazooClient] = ()) -> None:
@@ -276,3 +277,13 @@ class ZooKeeperServer(TestServer):
 
     def __enter__(self) -> Self:
         return self
+
+
+async def _end_connections() -> None:
+    """Let the loop close the connections of a stopped server, those included that it was just about to accept."""
+    accepting = asyncio.all_tasks() - {asyncio.current_task()}
+    if accepting:
+        await asyncio.wait(accepting, timeout=_ACCEPT_S)
+    # A connection is aborted in the turn in which it is made, and its transport closed in the next one.
+    for _ in range(2):
+        await asyncio.sleep(0)

@@ -71,7 +71,9 @@ def test_a_kept_client_goes_on(server: TestServer) -> None:
 
 def test_an_ensemble_is_whole_again() -> None:
     with simzk.ZooKeeperServer(servers=3) as server:
-        started(server).create("/a")
+        client = started(server)
+        client.create("/a")
+        client.stop()
         server.ensemble.stop(2)
         server.ensemble.stop(3)
         server.reset()

@@ -258,7 +258,7 @@ def test_a_callback_that_does_not_return_is_named(server: TestServer) -> None:
 
 def test_a_client_that_cannot_connect_is_named() -> None:
     with simzk.ZooKeeperServer(servers=3) as server:
-        client = started(server)
+        client = started(server, hosts=server.ensemble.hosts(3))
         server.ensemble.stop(1)
         server.ensemble.stop(2)
         with pytest.raises(TimeoutError, match="client 1: it is not connected, and tries again"):
