@@ -257,22 +257,32 @@ class Timeline(NamedTuple):
         return "".join(drawn)
 
     def _paths(self, strip: Strip, y: int) -> str:
-        """Return one path per style; neighbours of one style are one rectangle."""
-        boxes: dict[str, list[tuple[int, int]]] = {}
-        for span in strip.spans:
-            begin, end = round(10000 * self._at(span.begin)), round(10000 * self._at(span.end))
-            of_style = boxes.setdefault(strip.styles[span.state], [])
-            if of_style and of_style[-1][1] >= begin:
-                of_style[-1] = (of_style[-1][0], max(end, of_style[-1][1]))
-            elif end > begin or strip.styles[span.state] in _ALWAYS_VISIBLE:
-                of_style.append((begin, max(end, begin + 5)))
-        height = strip.height
-        order = sorted(boxes, key=lambda style: (style in _ALWAYS_VISIBLE, style))  # the bad ones above the others
-        paths = (
-            f'<path class="{style}" d="{"".join(f"M{a} 0h{b - a}v{height}h{a - b}z" for a, b in boxes[style])}"/>'
-            for style in order
-        )
-        return stretched("".join(paths), height, y)
+        return stretched(strip_paths(strip, self.begin, self.end), strip.height, y, PATH_UNITS)
+
+
+PATH_UNITS = 2500
+"""Resolution of a strip that is drawn as paths; it is stretched to the width of the chart."""
+
+
+def strip_paths(strip: Strip, begin: float, end: float) -> str:
+    """Return one path per style, in `PATH_UNITS`; neighbours of one style are one rectangle."""
+    scale = PATH_UNITS / (end - begin)
+    boxes: dict[str, list[tuple[int, int]]] = {}
+    for span in strip.spans:
+        first, last = (min(max(round(scale * (at - begin)), 0), PATH_UNITS) for at in (span.begin, span.end))
+        style = strip.styles[span.state]
+        of_style = boxes.setdefault(style, [])
+        if of_style and of_style[-1][1] >= first:
+            of_style[-1] = (of_style[-1][0], max(last, of_style[-1][1]))
+        elif last > first or style in _ALWAYS_VISIBLE:
+            of_style.append((first, max(last, first + 1)))
+    height = strip.height
+    order = sorted(boxes, key=lambda style: (style in _ALWAYS_VISIBLE, style))  # the bad ones above the others
+    return "".join(
+        f'<path class="{style}" d="{"".join(f"M{a} 0h{b - a}v{height}h{a - b}z" for a, b in boxes[style])}"/>'
+        for style in order
+        if boxes[style]
+    )
 
 
 def _cut(label: str, room: int) -> str:

@@ -1,7 +1,7 @@
 
 "use strict";
-// The page is complete without this script. It adds sorting, saving, filters, zoom and the znode tree at a moment.
-// It fetches nothing, and writes text with textContent only.
+// The page is readable without this script. It adds sorting, saving, filters, zoom, the znode tree at a moment, and the
+// events of a long run that are compressed in the page. It fetches nothing, and writes texts as text only.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -215,15 +215,51 @@ function filters(events, chart) {
   apply();
 }
 
+// Data blocks, as report/packed.py writes them.
+
+async function unpack(script) {
+  if (script.type === "application/json") return JSON.parse(script.textContent);
+  const bytes = Uint8Array.from(atob(script.textContent), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+function sums(differences) {
+  let sum = 0;
+  return differences.map((difference) => (sum += difference));
+}
+
+async function addEvents(events) {
+  const block = events.querySelector("script");
+  if (!block) return;
+  const found = await unpack(block);
+  const rowsBefore = sums(found.rows), times = sums(found.ms), latest = new Map();
+  const body = events.querySelector("tbody");
+  const rows = [...body.rows];
+  const whole = document.createDocumentFragment();
+  let next = 0;
+  for (const [place, ms] of times.entries()) {
+    while (next < rowsBefore[place]) whole.append(rows[next++]);
+    const subject = found.subject[place], after = found.after[place];
+    const before = found.before[place] === null ? latest.get(subject) : found.before[place];
+    latest.set(subject, after);
+    const texts = [(ms / 1000).toFixed(3), found.who[place], found.what[place], subject, [before, after].filter(Boolean).join(" → ")];
+    whole.append(make("tr", { class: found.kinds[place] }, ...texts.map((text) => make("td", {}, text))));
+  }
+  whole.append(...rows.slice(next));
+  body.replaceChildren(whole);
+}
+
 // The moment: a line through the chart, its events, and the znode tree as of then.
 
 function treeAt(found, moment) {
   const tree = new Map(found.start.map(([path, data]) => [path, data]));
   const marks = new Map();
-  for (const [at, path, begin, end, between] of found.changes) {
-    if (at > moment) break;
+  const [moments, paths, begins, ends, texts] = found.changes;
+  for (let place = 0; place < moments.length && moments[place] <= moment; place++) {
+    const at = moments[place], path = paths[place], begin = begins[place], end = ends[place], between = texts[place];
     const before = tree.get(path);
-    if (begin === undefined) {
+    if (begin < 0) {
       tree.delete(path);
       if (at === moment) marks.set(path, "gone");
       continue;
@@ -256,9 +292,11 @@ function showTree(list, found, moment) {
   list.replaceChildren(...lines);
 }
 
-function moments(box) {
+async function moments(box) {
   const chart = document.getElementById(box.dataset.chart);
-  const found = JSON.parse(box.querySelector("script").textContent);
+  const found = await unpack(box.querySelector("script"));
+  found.moments = sums(found.moments);
+  found.changes[0] = sums(found.changes[0]);
   const slider = box.querySelector("input"), said = box.querySelector("output"), list = box.querySelector(".tree");
   const begin = Number(chart.dataset.begin), end = Number(chart.dataset.end);
   const cursor = element("line", { class: "cursor", y1: "0", y2: "100%" });
@@ -310,10 +348,17 @@ function eventsOf(box) {
   return at;
 }
 
-const moment_boxes = [...document.querySelectorAll(".moment")];
-for (const box of moment_boxes) moments(box);
-for (const events of document.querySelectorAll(".events")) {
-  const box = moment_boxes.find((one) => eventsOf(one) === events);
-  filters(events, box && document.getElementById(box.dataset.chart));
+async function begin() {
+  const all = [...document.querySelectorAll(".events")];
+  for (const events of all) await addEvents(events);
+  const boxes = [...document.querySelectorAll(".moment")];
+  for (const box of boxes) await moments(box);
+  for (const events of all) {
+    const box = boxes.find((one) => eventsOf(one) === events);
+    filters(events, box && document.getElementById(box.dataset.chart));
+  }
+  for (const table of document.querySelectorAll("table")) equip(table);
+  document.documentElement.dataset.ready = "yes";
 }
-for (const table of document.querySelectorAll("table")) equip(table);
+
+begin();

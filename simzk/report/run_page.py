@@ -9,12 +9,15 @@ Rules of this module:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from html import escape
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.report import page
-from simzk.report.charts import Group, Mark, Row, Span, Strip, Timeline, spans_by_row
+from simzk.report.charts import Group, Mark, Row, Span, Strip, Timeline, spans_by_row, strip_paths
+from simzk.report.packed import data_block, differences_of
 from simzk.report.page import PAGE_BYTES, Figures, Section, Table, Text
 from simzk.report.svg import seconds
 from simzk.report.table import length
@@ -260,12 +263,11 @@ def _run_sections(run: RunTables, name: str, *, level: int, share: float) -> lis
     before = [violated] if length(run.violations) else []
     after = [expected] if length(run.expectations) else []
     chart = _timeline(run, name, room)
-    znodes = _znodes(run, name, (), round(ZNODES_SHARE * room))
+    znodes = _znodes(run, name, round(ZNODES_SHARE * room))
     used = sum(len(part.encode()) for part in (chart.to_html(), znodes, *(table.to_html() for table in before + after)))
     events = _Events(run, max(room - used, round(EVENTS_SHARE * room)))
     happened = []
     if chart.to_html():
-        znodes = _znodes(run, name, events.times(), round(ZNODES_SHARE * room))
         happened = [Section("What happened", [chart, _Raw(znodes)], level)]
     return [*before, *happened, *after, Section("Events", [events], level)]
 
@@ -290,9 +292,10 @@ class _Raw(NamedTuple):
 
 def _timeline(run: RunTables, name: str, room: int) -> Timeline:
     """Return the chart of everything that happened."""
-    rows, left = _partitions(run, round(LANES_SHARE * room))
-    ends = [span.end for spans in spans_by_row(run.brokers).values() for span in spans]
-    end_s = run.end_s or max([*ends, *(strip.spans[-1].end for row in rows for strip in row.strips)], default=0.0)
+    tables = (run.brokers, run.leaders, run.in_sync)
+    ends = [span.end for table in tables for spans in spans_by_row(table).values() for span in spans]
+    end_s = run.end_s or max(ends, default=0.0)
+    rows, left = _partitions(run, end_s, round(LANES_SHARE * room))
     note = f"the first {len(rows)} of {len(rows) + left}; all: {_rest(run)}" if left else ""
     groups = [
         Group("Steps, faults and expectations", _mark_rows(run)),
@@ -339,7 +342,7 @@ def _brokers(run: RunTables) -> list[Row]:
     return rows
 
 
-def _partitions(run: RunTables, bytes_max: int) -> tuple[list[Row], int]:
+def _partitions(run: RunTables, end_s: float, bytes_max: int) -> tuple[list[Row], int]:
     """Return rows of partitions, those longest without a leader first, and the number of rows that are left out."""
     leaders, in_sync = spans_by_row(run.leaders), spans_by_row(run.in_sync)
     names = list(dict.fromkeys([*leaders, *in_sync]))
@@ -352,7 +355,7 @@ def _partitions(run: RunTables, bytes_max: int) -> tuple[list[Row], int]:
     for name in order:
         strips = [Strip(leaders.get(name, []), LEADER), Strip(in_sync.get(name, []), IN_SYNC, narrow=True)]
         strips = [strip for strip in strips if strip.spans]
-        size += BYTES_OF_ROW + BYTES_OF_SPAN * sum(len(strip.spans) for strip in strips)
+        size += BYTES_OF_ROW + sum(len(strip_paths(strip, 0.0, end_s)) for strip in strips)
         if size > bytes_max and rows:
             break
         rows.append(Row(name, strips, topic=name.rpartition("-")[0]))
@@ -361,13 +364,20 @@ def _partitions(run: RunTables, bytes_max: int) -> tuple[list[Row], int]:
 
 MANY_PARTITIONS = 24
 """Number of partitions above which they are ordered by the time with missing replicas too."""
-BYTES_OF_ROW, BYTES_OF_SPAN = 260, 19
-"""Sizes in the HTML of a chart with many spans, about."""
+BYTES_OF_ROW = 400
+"""Size of a row of partitions in the HTML, without its spans, about."""
 
 
-def _znodes(run: RunTables, name: str, times_s: Sequence[float], bytes_max: int) -> str:
-    """Return the slider of the chart, whose moments are those of the events shown, and the znode tree."""
-    found = differences(run.znodes_at_start, run.znode_changes, times_s, bytes_max)
+def _znodes(run: RunTables, name: str, bytes_max: int) -> str:
+    """Return the slider of the chart, whose moments are the times of events and changes, and the znode tree."""
+    times_s = [float(str(at)) for at in run.events.get("at, s", ())]
+    size = bytes_max * DEFLATES_MOST
+    while True:
+        found = differences(run.znodes_at_start, run.znode_changes, times_s, size)
+        block = data_block(found.to_json(), bytes_max)
+        if len(block.encode()) <= bytes_max or not found.changes:
+            break
+        size = size * bytes_max * 9 // (len(block) * 10)
     if not found.moments_ms:
         return ""
     last = len(found.moments_ms) - 1
@@ -375,9 +385,8 @@ def _znodes(run: RunTables, name: str, times_s: Sequence[float], bytes_max: int)
     if run.znodes_at_start:
         left = ""
         if found.left:
-            left = Text(
-                f"{found.left:,} later changes of znodes are left out. All: {_rest(run)}.", style="cut"
-            ).to_html()
+            said = f"{found.left:,} later changes of znodes are left out. All: {_rest(run)}."
+            left = Text(said, style="cut").to_html()
         tree = (
             f'<details class="znodes" open><summary>Znodes at this moment</summary>{left}'
             f'<div class="scroll" tabindex="0" role="group" aria-label="Znodes"><ul class="tree"></ul></div></details>'
@@ -385,71 +394,124 @@ def _znodes(run: RunTables, name: str, times_s: Sequence[float], bytes_max: int)
     return (
         f'<div class="moment" data-chart="{escape(name)}-time" hidden><label for="{escape(name)}-moment">Moment</label>'
         f'<input type="range" id="{escape(name)}-moment" min="0" max="{last}" value="{last}" step="1">'
-        f'<output for="{escape(name)}-moment"></output>{tree}'
-        f'<script type="application/json">{found.to_json()}</script></div>'
+        f'<output for="{escape(name)}-moment"></output>{tree}{block}</div>'
         "<noscript><p>The slider and the znode tree need JavaScript.</p></noscript>"
     )
 
 
+DEFLATES_MOST = 12
+"""Upper limit of how much smaller compressed changes of znodes are."""
+ROWS_SHARE = 0.4
+"""Share of the size of too many events that are rows of the table; the others are compressed, for the script."""
+
+
 class _Events(NamedTuple):
-    """Events of a run as a table with filters."""
+    """Events of a run as a table with filters.
+
+    Of too many events the most important ones are rows, and the others are compressed: the script adds their rows.
+    """
 
     run: RunTables
     bytes_max: int
 
     def to_html(self) -> str:
         """Return the HTML."""
-        rows = self._rows()
-        kept, count = self._kept(rows), len(rows)
+        times = [seconds(float(str(at))) for at in self.run.events.get(EVENT_COLUMNS[0], ())]
+        rows = [_event(*row) for row in zip(times, *self._texts().values(), strict=True)]
+        ranking = self._ranking()
+        kept = _first_within(ranking, rows, self.bytes_max)
+        block, packed = "", 0
+        if len(kept) < len(rows):
+            kept = _first_within(ranking, rows, round(ROWS_SHARE * self.bytes_max))
+            block, packed = self._packed(sorted(kept), ranking[len(kept) :])
         topics = "\n".join(self.run.topics)
-        said = ""
-        if len(kept) < count:
-            what = "steps, faults, expectations, lost leaders, then brokers, controller and leaders come first"
-            said = f"{len(kept):,} of {count:,} events are shown ({what}). All events: {_rest(self.run)}."
-            said = Text(said, style="cut").to_html()
         heads = "".join(f"<th>{name}</th>" for name in ("at, s", "who", "what", "subject", "change"))
         return (
-            f'{said}<div class="events" data-topics="{escape(topics)}"><div class="scroll" tabindex="0" role="group" '
-            f'aria-label="Events"><table><thead><tr>{heads}</tr></thead><tbody>'
-            f"{''.join(rows[place] for place in kept)}</tbody></table></div></div>"
+            f'{self._cut(len(rows), len(kept), packed)}<div class="events" data-topics="{escape(topics)}">'
+            f'<div class="scroll" tabindex="0" role="group" aria-label="Events"><table><thead><tr>{heads}</tr></thead>'
+            f"<tbody>{''.join(rows[place] for place in sorted(kept))}</tbody></table></div>{block}</div>"
         )
 
-    def times(self) -> list[float]:
-        """Return the times of the events that are shown, in seconds."""
+    def _cut(self, count: int, kept: int, packed: int) -> str:
+        """Return what is said of events that are left out, with the script and without."""
+        what = "steps, faults, expectations and lost leaders, then brokers, controller and leaders come first"
+        said = "{:,} of {:,} events are shown ({}). All events: {}."
+        parts = []
+        if kept + packed < count:
+            parts.append(Text(said.format(kept + packed, count, what, _rest(self.run)), style="cut").to_html())
+        if packed:
+            text = f"Without JavaScript {said.format(kept, count, what, _rest(self.run))}"
+            parts.append(f"<noscript>{Text(text, style='cut').to_html()}</noscript>")
+        return "".join(parts)
+
+    def _packed(self, kept: Sequence[int], others: Sequence[int]) -> tuple[str, int]:
+        """Return the first of other events as a data block that fits, and their number."""
+        room = round((1 - ROWS_SHARE) * self.bytes_max)
+        count = len(others)
+        while count:
+            places = sorted(others[:count])
+            block = data_block(self._columns(places, kept), 0)
+            if len(block) <= room:
+                return block, count
+            count = min(count - 1, count * room * 95 // (len(block) * 100))
+        return "", 0
+
+    def _columns(self, places: Sequence[int], kept: Sequence[int]) -> dict[str, object]:
+        """Return events as columns that compress well.
+
+        `rows` are the numbers of rows that are in the table before each event, `ms` times, both as differences. A
+        `before` is None if it is the `after` of the previous one of these events with the same subject.
+        """
+        columns = {name: [column[place] for place in places] for name, column in self._texts().items()}
         times = self.run.events.get("at, s", ())
-        return [float(str(times[place])) for place in self._kept(self._rows())]
+        before: list[str | None] = []
+        latest: dict[str, str] = {}
+        for subject, was, after in zip(columns["subject"], columns["before"], columns["after"], strict=True):
+            before.append(None if latest.get(subject) == was else was)
+            latest[subject] = after
+        return {
+            "rows": differences_of([bisect_left(kept, place) for place in places]),
+            "ms": differences_of([round(float(str(times[place])) * 1000) for place in places]),
+            "kinds": list(map(_kinds, columns["kind"], columns["what"])),
+            **{name: columns[name] for name in ("who", "what", "subject", "after")},
+            "before": before,
+        }
 
-    def _rows(self) -> list[str]:
+    def _texts(self) -> dict[str, list[str]]:
+        """The columns of the events, apart from their times."""
         columns = self.run.events
-        count = length(columns)
-        texts = [[str(v) for v in columns.get(name, [""] * count)] for name in EVENT_COLUMNS[1:]]
-        times = [seconds(float(str(at))) for at in columns.get(EVENT_COLUMNS[0], ())]
-        return [_event(*row) for row in zip(times, *texts, strict=True)]
+        return {name: list(map(str, columns.get(name, [""] * length(columns)))) for name in EVENT_COLUMNS[1:]}
 
-    def _kept(self, rows: Sequence[str]) -> list[int]:
-        """Return the places of the events that are shown."""
-        kinds = [str(kind) for kind in self.run.events.get("kind", [""] * len(rows))]
-        whats = [str(what) for what in self.run.events.get("what", [""] * len(rows))]
+    def _ranking(self) -> list[int]:
+        """Return the places of all events, the most important first: the last one is among them."""
+        count = length(self.run.events)
+        kinds = [str(kind) for kind in self.run.events.get("kind", [""] * count)]
+        whats = [str(what) for what in self.run.events.get("what", [""] * count)]
 
         def rank(place: int) -> int:
-            if place == len(rows) - 1 or whats[place] == "leader lost":
+            if place == count - 1:
+                return -1
+            if whats[place] == "leader lost":
                 return 0
             ranks = (number for number, group in enumerate(FIRST_KINDS) if kinds[place] in group)
             return next(ranks, len(FIRST_KINDS))
 
-        size, kept = 0, []
-        for place in sorted(range(len(rows)), key=lambda place: (place < len(rows) - 1, rank(place), place)):
-            size += len(rows[place].encode())
-            if size > self.bytes_max:
-                break
-            kept.append(place)
-        return sorted(kept)
+        return sorted(range(count), key=lambda place: (rank(place), place))
+
+
+def _first_within(ranking: Sequence[int], rows: Sequence[str], bytes_max: int) -> list[int]:
+    """Return the first places of a ranking whose rows fit into a number of bytes."""
+    sizes = accumulate(len(rows[place].encode()) for place in ranking)
+    return list(ranking[: sum(size <= bytes_max for size in sizes)])
+
+
+def _kinds(kind: str, what: str) -> str:
+    """Return the classes of the row of an event."""
+    return f"{kind} bad" if what in ("leader lost", "BROKEN") else kind
 
 
 def _event(at: str, who: str, what: str, subject: str, before: str, after: str, kind: str) -> str:
     """Return a row of the table of events."""
-    is_bad = what in ("leader lost", "BROKEN")
     change = " → ".join(part for part in (before, after) if part)
-    cells = "".join(f"<td>{escape(cell, quote=False)}</td>" for cell in (at, who, what, subject, change))
-    kinds = f"{kind} bad" if is_bad else kind
-    return f'<tr class="{escape(kinds)}">{cells}</tr>'
+    cells = "".join(f"<td>{escape(text, quote=False)}</td>" for text in (at, who, what, subject, change))
+    return f'<tr class="{escape(_kinds(kind, what))}">{cells}</tr>'

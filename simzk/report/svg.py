@@ -125,6 +125,6 @@ def text(what: str, x: float, y: int, style: str = "", anchor: str = "") -> str:
     return f'<text{kind} x="{percent(x)}" y="{y}"{side}>{escape(what, quote=False)}</text>'
 
 
-def stretched(paths: str, height: int, y: int = 0) -> str:
-    """Return paths in units of 1/10,000 of the width and of pixels of height, stretched to the width of the chart."""
-    return f'<svg y="{y}" height="{height}" viewBox="0 0 10000 {height}" preserveAspectRatio="none">{paths}</svg>'
+def stretched(paths: str, height: int, y: int = 0, units: int = 10_000) -> str:
+    """Return paths in units of the width and in pixels of height, stretched to the width of the chart."""
+    return f'<svg y="{y}" height="{height}" viewBox="0 0 {units} {height}" preserveAspectRatio="none">{paths}</svg>'

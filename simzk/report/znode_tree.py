@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from simzk.report.packed import differences_of
 from simzk.report.table import length
 
 if TYPE_CHECKING:
@@ -44,17 +45,22 @@ class ZnodeDifferences(NamedTuple):
     left: int
     until_ms: int | None
 
-    def to_json(self) -> str:
-        """Return the differences as JSON that is safe in an HTML script element."""
-        fields = {
-            "moments": self.moments_ms,
+    def to_json(self) -> dict[str, object]:
+        """Return the differences as values of JSON, which compress well.
+
+        Times of moments and moments of changes are stored as differences, and the changes as columns: moment, path,
+        equal beginning (-1 for a deleted znode), equal end, text between.
+        """
+        replaced = [change if len(change) == 5 else (*change, -1, 0, "") for change in self.changes]
+        moments = [change[0] for change in replaced]
+        columns = [[change[field] for change in replaced] for field in range(1, 5)]
+        return {
+            "moments": differences_of(self.moments_ms),
             "paths": self.paths,
             "start": self.start,
-            "changes": self.changes,
+            "changes": [differences_of(moments), *columns],
             "until": self.until_ms,
         }
-        text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
-        return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
     def tree_at(self, moment: int) -> dict[str, str]:
         """Return the data of all znodes after a moment, by path.

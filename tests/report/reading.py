@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from html.parser import HTMLParser
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from simzk.report.packed import DEFLATED, JSON
 
 VOID = {"meta", "br", "img", "link", "input"}
 
@@ -27,7 +31,7 @@ class Reader(HTMLParser):
         fetched: addresses outside of the page that it could fetch.
         ids, targets: ids, and the ids that links lead to.
         charts: shapes of each chart by the id of the chart and the name of the row.
-        data: the content of data blocks.
+        data: the values of data blocks, compressed or not.
     """
 
     def __init__(self, html: str) -> None:
@@ -39,9 +43,10 @@ class Reader(HTMLParser):
         self.ids: list[str] = []
         self.targets: list[str] = []
         self.charts: dict[str, dict[str, list[Shape]]] = {}
-        self.data: list[dict[str, list[object]]] = []
+        self.data: list[dict[str, Any]] = []
         self._chart = self._row = ""
-        self._is_name = self._is_data = False
+        self._is_name = False
+        self._data_type: str | None = None
         self.feed(html)
         self.close()
         assert self.open == []
@@ -56,7 +61,7 @@ class Reader(HTMLParser):
         self.ids += [value for name, value in found.items() if name == "id"]
         if tag == "tr":
             self.marks.append(found.get("class"))
-        self._is_data = tag == "script" and found.get("type") == "application/json"
+        self._data_type = found.get("type") if tag == "script" else None
         for name in ("src", "href", "action", "data"):
             address = found.get(name, "")
             if address.startswith("#"):
@@ -72,6 +77,7 @@ class Reader(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         opened, _ = self.open.pop()
+        self._data_type = None
         assert opened == tag
         if tag == "figure":
             self._chart = ""
@@ -81,8 +87,10 @@ class Reader(HTMLParser):
             return
         tag, _ = self.open[-1]
         self.texts.setdefault(tag, []).append(data)
-        if self._is_data:
+        if self._data_type == JSON:
             self.data.append(json.loads(data))
+        elif self._data_type == DEFLATED:
+            self.data.append(json.loads(zlib.decompress(base64.b64decode(data))))
         if self._is_name:
             self._row = data
             self.charts[self._chart].setdefault(data, [])

@@ -22,7 +22,7 @@ from simzk.scenarios.reader import read_scenario
 from simzk.scenarios.results import document_of
 from simzk.scenarios.run_tables import tables_of
 from tests.report.test_layout_page import tables as layout_tables
-from tests.report.test_pages import run_tables
+from tests.report.test_pages import long_run, run_tables
 from tests.report.test_saved_page import RISK, SWARM, SWEEP, TIMELINES
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ PAGES = {
     "run": lambda: played("broker_failure"),
     "many events": lambda: played("anything_breaks"),
     "failed run": lambda: runs_page([run_tables(held=False)]),
+    "long run": lambda: runs_page([long_run()]),
     "runs": lambda: runs_page([run_tables(f"run {number}", held=number > 0) for number in range(9)]),
     "results": lambda: results_page([TIMELINES, SWEEP, RISK, SWARM]),
     "layout": lambda: layout_page(layout_tables(3)),
@@ -66,6 +67,7 @@ LAST_EVENTS = {
     "run": "orders-1 has leader 2, leader epoch 2",
     "many events": "after all faults",
     "failed run": "leader lost",
+    "long run": "999.900 controller 1 ISR shrunk orders-499",
 }
 
 
@@ -93,6 +95,7 @@ def opened(browser: Any, html: str, folder: Path, mode: str) -> Iterator[Any]:
     page.on("request", lambda request: requests.append(request.url))
     try:
         page.goto(file.as_uri())
+        page.locator("html[data-ready]").wait_for()
         yield page
         assert messages == []
         assert [url for url in requests if not url.startswith("blob:")] == [file.as_uri()]
@@ -160,6 +163,27 @@ def test_events_are_filtered_and_so_is_the_chart(browser: Any, tmp_path: Path) -
         assert page.locator(".lane[data-broker]:visible").count() == 1
         page.get_by_role("button", name="Show all").click()
         assert rows.count() == count
+
+
+def test_the_script_adds_the_compressed_events_in_their_places(browser: Any, tmp_path: Path) -> None:
+    run = long_run()
+    with opened(browser, runs_page([run]), tmp_path, "light") as page:
+        cells = (
+            "[...document.querySelectorAll('.events tbody tr')].map((row) => [...row.cells].map((c) => c.textContent))"
+        )
+        columns = [run.events[name] for name in ("at, s", "who", "what", "subject", "before", "after")]
+        expected = [
+            [f"{at:.3f}", who, what, subject, f"{before} → {after}"]
+            for at, who, what, subject, before, after in zip(*columns, strict=True)
+        ]
+        assert page.evaluate(cells) == expected
+        assert page.locator(".cut:visible").count() == 0
+        page.get_by_label("Moment").focus()
+        page.keyboard.press("End")
+        assert page.locator(".moment output").inner_text().startswith("999.900 s")
+        (line,) = [path for path in tree(page) if path.endswith("/499/state")]
+        state = page.locator(f"li[title='{line}'] span").inner_text()
+        assert state == '{"leader":0,"leader_epoch":9999,"isr":[1,2,3]}'
 
 
 def test_tables_are_sorted_and_saved(browser: Any, tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import random
 import re
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +22,8 @@ from simzk.report.znode_tree import differences
 from tests.report.reading import Reader, titles
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simzk.report.table import Columns
 
 SPANS: Columns = {
@@ -112,7 +116,7 @@ def test_texts_of_a_run_are_never_markup() -> None:
     assert "<script>alert" not in html
     assert html.count("<script") == 2, "the data of the znodes and the page's own"
     (data,) = read.data
-    assert data["changes"] == [[0, 1, 0, 0, HOSTILE]]
+    assert data["changes"] == [[0], [1], [0], [0], [HOSTILE]]
 
 
 def test_the_same_tables_make_the_same_bytes() -> None:
@@ -210,11 +214,12 @@ def test_of_several_runs_the_failed_ones_come_first() -> None:
     assert len(read.ids) == len(set(read.ids))
 
 
-def test_a_page_of_ten_thousand_events_stays_small_and_says_what_is_cut() -> None:
+def long_run(noise: Callable[[int], str] = lambda _: "") -> RunTables:
+    """Return a run of 10,000 events of 500 partitions; `noise` is text in each event."""
     count, partitions = 10_000, 500
     state = "leader {} epoch {} isr [1, 2, 3]"
     subjects = [f"orders-{at % partitions}" for at in range(count)]
-    texts = [state.format(at % 3 + 1, at) for at in range(count)]
+    texts = [state.format(at % 3 + 1, at) + noise(at) for at in range(count)]
     events: Columns = {
         "at, s": [at / 10 for at in range(count)],
         "who": ["controller 1"] * count,
@@ -232,26 +237,65 @@ def test_a_page_of_ten_thousand_events_stays_small_and_says_what_is_cut() -> Non
         "state": ["preferred leader" if at % 7 else "no leader" for at in rows],
         "label": [texts[at] for at in rows],
     }
+    in_sync = {**spans, "state": ["all in sync" if state == "preferred leader" else state for state in spans["state"]]}
     changes: Columns = {
         "at, s": [at / 10 for at in range(count)],
         "path": [f"/brokers/topics/orders/partitions/{at % partitions}/state" for at in range(count)],
-        "data": [f'{{"leader":{at % 3},"leader_epoch":{at},"isr":[1,2,3]}}' for at in range(count)],
+        "data": [f'{{"leader":{at % 3},"leader_epoch":{at},"isr":[1,2,3]}}{noise(at)}' for at in range(count)],
     }
     marks: Columns = {
         "at_s": [float(at) for at in range(900)],
         "kind": ["step"] * 900,
         "label": ["kill broker 1"] * 900,
     }
-    in_sync = {**spans, "state": ["all in sync" if state == "preferred leader" else state for state in spans["state"]]}
-    run = replace(run_tables(), events=events, leaders=spans, in_sync=in_sync, znode_changes=changes, marks=marks)
+    return replace(
+        run_tables(),
+        events=events,
+        leaders=spans,
+        in_sync=in_sync,
+        znode_changes=changes,
+        marks=marks,
+        topics=["orders"],
+        end_s=1050.0,
+    )
+
+
+def test_a_page_of_ten_thousand_events_is_small_and_has_them_all() -> None:
+    run = long_run()
     html = runs_page([run])
     assert len(html.encode()) <= PAGE_BYTES
     read = Reader(html)
+    znodes, packed = read.data
+    assert len(znodes["changes"][0]) == 10_000
+    cells = read.texts["td"]
+    shown = [float(cells[place - 1]) for place, text in enumerate(cells) if text == "controller 1"]
+    times = [ms / 1000 for ms in accumulate(packed["ms"])]
+    assert sorted([*times, *shown]) == run.events["at, s"]
+    assert {900.0, 999.9} <= set(shown), "the lost leader and the last event are rows"
+    assert (set(packed["kinds"]), set(packed["who"])) == ({"ISR"}, {"controller 1"})
     cut = [text for text in read.texts["p"] if "simzk run story.toml --seed 1 --json OUT" in text]
-    assert any(re.search(r"^[\d,]+ of 10,000 events are shown", text) for text in cut)
-    assert any("later changes of znodes are left out" in text for text in cut)
+    assert len(cut) == 1
+    assert cut[0].startswith("Without JavaScript "), "with it, no event and no change of a znode is left out"
     assert any(re.search(r"the first \d+ of 500; all: simzk run", text) for text in read.texts["small"])
-    assert {"900.000", "999.900"} <= set(read.texts["td"]), "the lost leader and the last event are never cut"
+
+
+def test_a_page_says_what_it_leaves_out() -> None:
+    draw = random.Random(1)
+    run = long_run(lambda _: f" {draw.getrandbits(400):x}")  # cannot be compressed to less than half
+    html = runs_page([run])
+    assert len(html.encode()) <= PAGE_BYTES
+    read = Reader(html)
+    znodes, packed = read.data
+    cut = [text for text in read.texts["p"] if "simzk run story.toml --seed 1 --json OUT" in text]
+    (events,) = [found for text in cut if (found := re.match(r"([\d,]+) of 10,000 events are shown", text))]
+    count = int(events[1].replace(",", ""))
+    rows = [text for text in read.texts["td"] if text == "controller 1"]
+    assert count == len(rows) + len(packed["rows"])
+    assert 300 < count < 9000
+    left = 10_000 - len(znodes["changes"][0])
+    assert f"{left:,} later changes of znodes are left out. All: simzk run story.toml --seed 1 --json OUT." in cut
+    assert znodes["until"] == 100 * len(znodes["changes"][0])
+    assert {"900.000", "999.900"} <= set(read.texts["td"])
 
 
 PATHS = st.sampled_from(["/", "/a", "/a/b", "/a/\u00e9", "/c"])
@@ -278,7 +322,6 @@ def test_differences_give_the_tree_at_each_moment(
             if data is not None:
                 tree[path] = data
         assert found.tree_at(moment) == tree
-    assert "<" not in found.to_json()
 
 
 def test_differences_that_are_too_large_end_early() -> None:
