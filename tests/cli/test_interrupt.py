@@ -42,7 +42,9 @@ Progress.show = show_and_interrupt
 def interrupted(*words: object, when: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a process that interrupts its group; `when` are statements that arrange it."""
     program = (
-        f"import os, signal, sys\ninterrupted = []\nsys.argv = {['simzk', *map(str, words)]!r}\n{when}\n"
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background inherits an ignored one
+        f"interrupted = []\nsys.argv = {['simzk', *map(str, words)]!r}\n{when}\n"
         "from simzk.cli import main\nmain()"
     )
     done = subprocess.run(
