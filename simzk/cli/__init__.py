@@ -75,7 +75,7 @@ COMMANDS = {
         "replay",
         "Replay a recorded real Kafka cluster on the simulation, and compare each step.",
         "simzk replay recordings/kafka-3.9.1 --json report.json",
-        (*_CLI, "numpy"),
+        (*_CLI, "msgspec", "numpy"),
     ),
     "layout": Command(
         "simzk.cli.layout.layout",

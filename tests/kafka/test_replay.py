@@ -111,6 +111,8 @@ def test_an_equal_replay_has_status_0(tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out.splitlines()[-1] == "3 of 3 steps equal (Kafka 2.4.1)"
     document = json.loads((tmp_path / "out.json").read_text())
     assert document["equal"] is True
+    assert _run(str(folder), "--json", "-") == 0
+    assert json.loads(capsys.readouterr().out) == document, "nothing else is on stdout"
     assert [step["step"] for step in document["steps"]] == ["a0-empty", "a1-boot-broker11", "a2-boot-broker12"]
 
 
