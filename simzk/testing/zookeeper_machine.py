@@ -55,7 +55,7 @@ class ZooKeeperMachine(RuleBasedStateMachine):
     """
 
     clients = 2
-    numbers = st.runner().flatmap(lambda self: st.integers(0, self.clients - 1))
+    numbers: st.SearchStrategy[int] = st.runner().flatmap(lambda self: st.integers(0, self.clients - 1))
     zookeeper: simzk.ZooKeeper
     kazoo: list[KazooClient]
 
