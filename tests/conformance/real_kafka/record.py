@@ -415,7 +415,10 @@ class Recorder:
                 lambda: f"broker {broker} was not registered: {self._brokers.said(broker)}",
             )
         if kind in ("kill", "pause", "shutdown"):
-            until(lambda: self._brokers.session(broker) != before, lambda: f"broker {broker} is still registered")
+            until(
+                lambda: (now := self._brokers.session(broker)) is None or now != before,
+                lambda: f"broker {broker} is still registered",
+            )
         elif self._brokers.has_ended(broker):
             until(lambda: self._brokers.session(broker) is None, lambda: f"broker {broker} is still registered")
 
