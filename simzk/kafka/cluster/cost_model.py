@@ -78,6 +78,7 @@ class ServiceQueue:
 
     def put(self, cost_us: int, work: Callable[[], None]) -> None:
         """Add a request: `work` runs when the requests before it and its own time are over."""
+        assert cost_us >= 0
         self._waiting.append((cost_us, work))
         if len(self._waiting) == 1:
             self._begin()
@@ -88,6 +89,7 @@ class ServiceQueue:
     def _finish(self) -> None:
         _, work = self._waiting[0]
         work()
+        assert self._waiting[0][1] is work, "a request stays first until it is done"
         self._waiting.popleft()
         if self._waiting:
             self._begin()

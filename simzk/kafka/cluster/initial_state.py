@@ -103,6 +103,7 @@ def state_from_tree(znodes: Mapping[str, RecordedZnode], now_ms: int) -> Initial
         owners[paths.CONTROLLER] = sessions[controller]
     tree, zxids = _restore_tree(znodes, owners, now_ms)
     live = {broker: LiveSession(session, zxids[paths.broker(broker)]) for broker, session in sessions.items()}
+    assert live.keys() == registrations.keys(), "each registration has a session"
     return InitialState(tree, max(zxids.values(), default=0), live, registrations, frozenset(replica_ids))
 
 
@@ -203,4 +204,5 @@ class _ZnodeCreator:
             self.apply(session, CreateTxn(path, data, OPEN_ACL, session != 0, parent.cversion + 1))
         node = tree.get(path)
         assert node is not None
+        assert 0 <= node.czxid <= self.server.zxid
         return node.czxid

@@ -72,6 +72,7 @@ def assign_range(view: GroupView) -> dict[TopicPartition, ThreadId]:
             start = each * position + min(position, more)
             for partition in partitions[start : start + each + (position < more)]:
                 assigned[TopicPartition(topic, partition)] = thread
+    assert len(assigned) == sum(len(view.partitions[topic]) for topic in view.topics), "each partition has an owner"
     return assigned
 
 

@@ -112,6 +112,7 @@ class OwnedPartitions:
 
     def replace(self, claimed: Mapping[TopicPartition, tuple[ThreadId, int]]) -> None:
         """Replace all owned partitions; each starts at the given offset."""
+        assert self._finder is None, "the fetchers of the old partitions are running"
         self.by_topic = {}
         for partition, (thread, offset) in claimed.items():
             self.by_topic.setdefault(partition.topic, {})[partition.partition] = OwnedPartition(thread, offset)
@@ -335,6 +336,7 @@ class Rebalancer:
             order = immutable_order(order, "2.11", topic_and_partition_hash)
         if not await self._claim_all(order, given):
             return False
+        assert not self._owned.by_topic, "a consumer releases its partitions before it claims others"
         self._owned.replace(offsets)
         self._owned.start_fetching()
         self._record("rebalanced", "", "", f"owns {' '.join(map(str, sorted(offsets))) or 'nothing'}")

@@ -179,6 +179,7 @@ class BatchLog:
     def _copy(self, columns: Sequence[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
         """Return a copy of columns of k numbers as kind[len(columns), k]."""
         rows, item = len(columns[0]), np.dtype(kind).itemsize
+        assert all(len(column) == rows for column in columns)
         size = -(-len(columns) * rows * item // 8) * 8
         if self._used + size > len(self._piece):
             self._piece, self._used = np.empty(max(_PIECE_BYTES, size), dtype=np.uint8), 0
@@ -217,7 +218,9 @@ class LoggedBatch:
         epochs: NDArray[Any],
         width: int,
     ) -> None:
-        assert epochs.shape == (2, partitions.size)
+        assert epochs.shape == recovering.shape == (2, partitions.size)
+        assert ids.shape[1] == partitions.size
+        assert len(ids) >= 2 + width, "the ISRs before follow the leaders"
         self._partitions = partitions
         self._states = (
             (ids[0], epochs[0], ids[2 : 2 + width], recovering[0]),
