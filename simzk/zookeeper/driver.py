@@ -150,10 +150,10 @@ class Driver:
         now_ms: returns the server's time, in ms.
         rules: the fault rules.
         new_filter: makes the point where they apply, given this driver (which implements what such a point needs).
-        send: sends the server's output instead of `deliver_output`, where somebody else drives the server too.
-        persist: makes durable what the output acknowledges; raises OSError.
+        send: sends the server's output instead of `deliver_output`, for a server with another driver.
+        persist: makes the transactions that the output acknowledges durable; raises OSError.
         keeps_alive: whether a connected session counts as heard from whenever time moves.
-        lock: held while anything here runs, where several threads use it.
+        lock: acquired by the methods, for a driver that several threads use.
         group: the driver of the whole ensemble that this server belongs to; itself for a single server.
 
     Attributes:
@@ -198,7 +198,7 @@ class Driver:
         self._links: dict[Link, None] = {}  # in the order of opening
         self._paused_sessions: set[int] = set() if group is None else set(group._paused_sessions)
 
-    # What a transport brings
+    # Calls of a transport
 
     def register(self, link: Link) -> None:
         """Add a link that is to be closed with the driver, before its connect request arrives."""
@@ -288,7 +288,7 @@ class Driver:
     # Output
 
     def deliver_output(self) -> None:
-        """Send what waits in the server's outboxes, each message on its connection's link, whoever drives that."""
+        """Send the server's output, each message on the link of its connection, which another driver may own."""
         if self._persist is not None and not self.is_durable():
             return
         for connection, outgoing in self.server.take_output():
@@ -297,7 +297,7 @@ class Driver:
                 link.driver.deliver(link, outgoing)
 
     def is_durable(self) -> bool:
-        """Persist what the output acknowledges; return False once that has failed."""
+        """Make the acknowledged transactions durable; return False once the disk has failed."""
         if self._persist is not None and self.failure is None:
             try:
                 self._persist()
@@ -366,7 +366,7 @@ class Driver:
                     self._stop_keepalive(link.connection)
 
     def resume_session(self, session_id: int) -> None:
-        """Process what a paused session sent, then send what waits for it, connection by connection."""
+        """Process the requests of a paused session, then send its messages, connection by connection."""
         with self.lock:
             self._paused_sessions.discard(session_id)
             for link in self._links_of(session_id):
@@ -397,7 +397,7 @@ class Driver:
     # Time, start and stop
 
     def tick(self) -> None:
-        """Process what is due: delayed requests, sessions to expire, containers and TTL nodes to remove."""
+        """Process delayed requests, expire sessions, and remove containers and TTL nodes that are due."""
         with self.lock:
             now_ms = self.now_ms()
             self.rules.tick(now_ms)
@@ -431,7 +431,7 @@ class Driver:
                 del self.moving[session_id]
             self.send_output()
 
-    # What the fault point asks for (simzk.simulation.request_faults.Driver)
+    # Calls of the fault point (simzk.simulation.request_faults.Driver)
 
     def describe(self, link: Link, request: Request) -> tuple[tuple[Hashable, ...], str, tuple[str, ...]]:
         """Return the names of the session, the name of the operation, and the paths of the request."""

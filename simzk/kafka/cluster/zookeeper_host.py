@@ -149,8 +149,10 @@ class ZooKeeperHost(Driver):
 
     @property
     def takes_batches(self) -> bool:
-        """Whether many requests may come as one now: no fault rule and no cost looks at each, and no path is below a
-        chroot. One that is under way when a fault rule is made was sent before it."""
+        """Whether the server accepts batches now: a fault rule, a cost model and a chroot apply to single requests.
+
+        A fault rule does not apply to a batch that is in flight when the rule is added.
+        """
         return not self.faults.active and self._cost_model is None and not self.access.chroot
 
     def client_of(self, session_id: int) -> str | None:
@@ -169,7 +171,7 @@ class ZooKeeperHost(Driver):
         self.network.send(link.address, ADDRESS, partial(self._arrive, link, link.sent, xid, request))
 
     def break_link(self, link: NetworkLink) -> None:
-        """Close the client's end: what was under way to it is lost, and the server learns of it."""
+        """Close the client's end: messages in flight to it are lost, and the server is notified."""
         if link.open:
             link.open = False
             self.network.send(link.address, ADDRESS, partial(self._receive_hang_up, link))
@@ -248,17 +250,17 @@ class ZooKeeperHost(Driver):
         self.send_output()
 
     def move(self, link: Link, server: int) -> None:
-        """A simulated cluster has one ZooKeeper server."""
+        """Raise an error: a simulated cluster has one ZooKeeper server."""
         raise AssertionError("a simulated cluster has one ZooKeeper server")
 
     def pause(self, link: Link) -> None:
-        """Keep back what the network carries between the server and a client."""
+        """Hold back the messages between the server and a client."""
         self.send_output()
         self.network.hold(link.address, ADDRESS)
         self.network.hold(ADDRESS, link.address)
 
     def resume(self, link: Link) -> None:
-        """End a pause: what the network kept back arrives."""
+        """End a pause: the messages that were held back arrive."""
         self.network.release(link.address, ADDRESS)
         self.network.release(ADDRESS, link.address)
         self.faults.resumed(link)
