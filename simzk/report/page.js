@@ -323,7 +323,7 @@ async function moments(box) {
     slider.setAttribute("aria-valuetext", said.textContent);
     if (!list) return;
     if (found.until !== null && at >= found.until) {
-      list.replaceChildren(make("li", {}, `Changes of znodes are left out from ${(found.until / 1000).toFixed(3)} s on.`));
+      list.replaceChildren(make("li", { class: "old" }, `Changes of znodes are left out from ${(found.until / 1000).toFixed(3)} s on.`));
     } else showTree(list, found, moment);
   };
   const go = (at) => {

@@ -34,7 +34,9 @@ RUN_BYTES = PAGE_BYTES - 42_000
 TITLED_SHARE, LANES_SHARE, ZNODES_SHARE, TABLE_SHARE, EVENTS_SHARE = 0.47, 0.25, 0.17, 0.04, 0.25
 """Maximum shares of a run's parts; the events have what the others leave, and this share at least."""
 MARKS_MAX = 120
-"""Maximum number of marks of each row on the time axis, and of lines through all rows, the failed ones first."""
+"""Maximum number of marks of each row on the time axis; of more, every second, third, ... is shown."""
+LINES_MAX = 60
+"""Maximum number of lines through all rows for steps and faults; of more, only failed expectations have lines."""
 SHARE_OF_SEVERAL = 0.4
 """Maximum size of a run on a page of several runs, as a share of the size on a page of one."""
 OVERVIEW_BYTES, COMPARISON_BYTES = 50_000, 60_000
@@ -303,7 +305,8 @@ def _timeline(run: RunTables, name: str, room: int) -> Timeline:
         Group("Partitions", rows, note or "above: leader, below: ISR; the longest without a leader first"),
     ]
     lines = [Mark(float(str(at)), MARKS[str(kind)], "") for at, kind, _ in _marks(run) if kind != "held"]
-    lines = sorted(lines, key=lambda line: line.style != "bad")[:MARKS_MAX]
+    if len(lines) > LINES_MAX:  # more would hide the rows
+        lines = [line for line in lines if line.style == "bad"][:LINES_MAX]
     titled_bytes, legend = round(TITLED_SHARE * room), _legend(groups)
     return Timeline(f"{name}-time", "States over time", groups, 0.0, end_s, legend, lines, titled_bytes=titled_bytes)
 
@@ -325,7 +328,7 @@ def _mark_rows(run: RunTables) -> list[Row]:
     for title, kinds in MARK_ROWS:
         of_row = [Mark(float(str(at)), MARKS[str(kind)], str(said)) for at, kind, said in _marks(run) if kind in kinds]
         if of_row:
-            kept = of_row[:MARKS_MAX]
+            kept = of_row[:: -(-len(of_row) // MARKS_MAX)]  # evenly: the first ones would look like all
             name = title if len(kept) == len(of_row) else f"{title}, {len(kept)} of {len(of_row)}"
             rows.append(Row(name, marks=kept))
     return rows
