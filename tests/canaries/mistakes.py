@@ -189,7 +189,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "sessions expire on the millisecond, not on a tick": Mistake(
         "zookeeper/sessions.py",
-        "return ((now_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms",
+        "return ((now_ms - self._origin_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms + self._origin_ms",
         "return now_ms + timeout_ms",
         _STORE + "test_27_expiry_is_on_a_tick_after_the_timeout",
     ),
