@@ -32,6 +32,7 @@ class Counts(NamedTuple):
 
 
 def counts(server: simzk.ZooKeeperServer) -> Counts:
+    server.recorder.clear()  # it stores the latest 10,000 records
     gc.collect()
     with server.lock:
         inner = server.server
