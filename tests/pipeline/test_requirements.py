@@ -213,7 +213,7 @@ def test_all_of_it_is_found_before_spark_starts(tmp_path: Path, java_that_will_d
         ({"JAVA_HOME": str(tmp_path)}, f"JAVA_HOME={tmp_path} holds none: install one"),
         ({"PYSPARK_PYTHON": str(python)}, f"unset PYSPARK_PYTHON, or export PYSPARK_PYTHON={sys.executable}"),
     ):
-        ended = simzk("timelines", data, "--out", tmp_path / "out", **variables)
+        ended = simzk("timelines", data, "--out", tmp_path / "out", "--master", "local[2]", **variables)
         assert (ended.returncode, ended.stdout) == (2, "")
         assert ended.stderr.startswith("simzk: error: ")
         assert match in ended.stderr

@@ -92,7 +92,7 @@ def played(scenario: str, folder: Path) -> Play:
 
 def test_a_failure_is_printed_as_a_test_and_a_scenario_that_fail_too(tmp_path: Path) -> None:
     """Run both texts: the invariant of the subclass fails in the test; the scenario does the same to the cluster."""
-    small = settings(MACHINE_SETTINGS, database=None, derandomize=True, stateful_step_count=5)
+    small = settings(MACHINE_SETTINGS, database=None, derandomize=True, stateful_step_count=5, print_blob=False)
     with pytest.raises(AssertionError) as failed:
         run_state_machine_as_test(CarelessUser, settings=small)
     printed = "\n".join(failed.value.__notes__)
