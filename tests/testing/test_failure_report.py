@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import simzk
 import simzk.scenarios.results
-import simzk.testing.failure_page
+import simzk.testing.failure_report
 
 if TYPE_CHECKING:
     import pytest
