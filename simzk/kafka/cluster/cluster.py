@@ -607,7 +607,8 @@ class KafkaCluster:
         """Let virtual time pass until nothing is left to happen without a further request.
 
         A cluster is quiet if, for three seconds, all running brokers and no others are registered, a controller is
-        active, every replica that can be in sync is, no request of the operator is open, and ZooKeeper got no write.
+        active and its failover is complete, every replica that can be in sync is, no request of the operator is open,
+        and ZooKeeper got no write.
 
         Args:
             limit_seconds: the longest time to pass, in virtual seconds.
@@ -638,6 +639,8 @@ class KafkaCluster:
         controller = self.controller
         if controller not in running or self.brokers[controller].paused:
             return False
+        if self.brokers[controller].controller.is_failing_over:
+            return False  # it may read for seconds before it writes: 10,000 topics take three
         lost = {broker.id: broker.log_dirs.offline for broker in self.brokers.values() if broker.alive}
         running = {broker.id for broker in self.brokers.values() if broker.alive and not broker.paused}
         # The look at all partitions is skipped while nothing that it depends on has changed.

@@ -111,6 +111,7 @@ class KafkaController:
         self._rebalance: Timer | None = None
         self._token_check: Timer | None = None
         self._acts_in_failed_term = False
+        self.is_failing_over = False
         self._former: FormerController | None = None
         events = self._events = ControllerEventManager(process, self._process_event)
         log = self._log = ControllerLog(history, broker_id)
@@ -327,6 +328,14 @@ class KafkaController:
     # -- failover and resignation
 
     async def _fail_over(self) -> None:
+        """Become active; `is_failing_over` until that is done or has failed."""
+        self.is_failing_over = True
+        try:
+            await self._become_active()
+        finally:
+            self.is_failing_over = False
+
+    async def _become_active(self) -> None:
         """Become active (onControllerFailover), in the order of Kafka 1.1 and later (§2.3)."""
         context, client, version = self.context, self.client, self.client.version
         assert self.is_active

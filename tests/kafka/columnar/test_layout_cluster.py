@@ -33,6 +33,21 @@ def test_what_stands_in_the_way_of_batches() -> None:
     assert not any(arms.batches[1:])
 
 
+def test_a_cluster_is_not_quiet_while_a_controller_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failover that reads for longer than three seconds before it writes, as that of 10,000 topics does."""
+    monkeypatch.setattr(cluster_module, "LATENCY_US", (350_000, 350_000))
+    with KafkaCluster.from_layout(layout_of(48)) as cluster:
+        controller = cluster.controller
+        assert controller is not None
+        led = cluster.table.leader == controller
+        assert led.any()
+        cluster.kill(controller)
+        cluster.server.expire(cluster.brokers[controller].session.session_id, cluster.now_ms)
+        assert cluster.run_until_quiet()
+        assert not (cluster.table.leader == controller).any()
+        assert [event.what for event in cluster.history][-1] == "ready"
+
+
 def test_a_middling_cluster_by_batches_and_by_single_requests() -> None:
     """Kill a broker, kill the controller, restart brokers in turn: 1,200 partitions of 12 brokers."""
     layout = generate_layout(brokers_in_racks(12, 3), topics=15, partitions=1200, replication_factor=3, seed=4)
