@@ -143,7 +143,11 @@ def risk(
             "rereplication_hours": rereplication_hours,
         },
     )
-    plan = plan_risk(layout, spec, out, compare or [], samples=samples, seed=seed)
+    _assess(plan_risk(layout, spec, out, compare or [], samples=samples, seed=seed), master, json_out)
+
+
+def _assess(plan: Plan, master: str | None, json_out: Path | None) -> None:
+    """Compute the tables of a plan, and print them; Ctrl-C keeps the assignments that are done."""
     of = len(plan.assignments)
     try:
         with Progress() as progress:
@@ -152,7 +156,8 @@ def risk(
         exit_interrupted(f"none of {of} assignments is done")
     for name, why in plan.left_out:
         typer.echo(f"simzk: skipped: {name}: {why}", err=True)
-    write_json(json_out, _document(plan, found))
+    if json_out is not None:
+        write_json(json_out, _document(plan, found))
     with text_output(json_out):
         show_risk(plan, found)
     if len(found) < of:

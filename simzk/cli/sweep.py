@@ -140,7 +140,8 @@ def sweep(
         exit_interrupted(f"none of {plan.sets:,} failure sets is done")
     for _, why in plan.unfit:
         typer.echo(f"simzk: skipped: {why}", err=True)
-    write_json(json_out, _document(plan, swept))
+    if json_out is not None:
+        write_json(json_out, _document(plan, swept))
     with text_output(json_out):
         show_worst(plan, swept)
         show_sampled(plan)

@@ -47,7 +47,7 @@ _LIBRARIES = ("kazoo", "threading.py", "queue.py", "client_activity.py", "select
 
 
 class Traffic(NamedTuple):
-    """What a server received and sent on one connection.
+    """Bytes and state of one connection, on the server's side.
 
     Attributes:
         received_bytes: bytes that it has processed.
@@ -69,14 +69,14 @@ Connections = Mapping[tuple[str, int], Traffic] | None
 
 
 class Wait(Protocol):
-    """What a thread waits for."""
+    """Queue or connection that a thread waits for."""
 
     def is_quiet(self, connections: Connections, client: KazooClient | None) -> bool:
         """Return whether the thread goes on waiting unless something else happens."""
 
 
 class Activity:
-    """What one thread of a client does.
+    """State of one thread of a client.
 
     Attributes:
         call: the function that the thread runs, or the callback that it calls.

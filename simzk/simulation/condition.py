@@ -49,7 +49,7 @@ class Condition(Generic[T]):
 
     @property
     def value(self) -> T:
-        """What the function returned when it was last checked."""
+        """The result of the last check."""
         assert self.error is None, "the last check returned"
         return self._value  # type: ignore[return-value]  # None only if T has it
 

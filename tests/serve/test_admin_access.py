@@ -1,4 +1,4 @@
-"""Who may change state over HTTP: Host, Origin and token, by requests and by the rules alone."""
+"""Host, Origin and token of requests that change state, over HTTP and by the rules alone."""
 
 from __future__ import annotations
 

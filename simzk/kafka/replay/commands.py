@@ -48,7 +48,7 @@ _RESOURCES = ("topic", "group", "cluster", "transactional-id", "delegation-token
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a recording shows of a step.
+    """Recorded results of one step.
 
     Attributes:
         before, tree: the znodes before and after the step.

@@ -282,12 +282,10 @@ def reassignment_phases(
         ready |= ~is_reassigning(moving)
     waiting = begun & ~ready
     assignment = _widened(present, moving, target, waiting, steps, scala)
-    widened = states
-    if steps != Steps.BARE:
-        widened = raise_leader_epoch(states, controller_epoch=controller_epoch, chosen=waiting)
+    raises_epoch = steps != Steps.BARE
+    widened = raise_leader_epoch(states, controller_epoch=controller_epoch, chosen=waiting) if raises_epoch else states
     joined = _joined(widened, target, live, waiting, scala)
     done = begun & (ready | in_sync(target, joined.isr))
-    raises_epoch = steps != Steps.BARE
     led = complete_reassignment(
         joined, target, live, done, controller_epoch=controller_epoch, raises_epoch=raises_epoch, rules=rules
     )
@@ -302,9 +300,8 @@ def reassignment_phases(
     )
     assert tuple(phase.name for phase in phases) == PHASES
     assert (removed.version >= states.version).all(), "each write of a state znode raises its version"
-    assert (in_sync(target, removed.isr) | ~is_reassigning(moving))[done].all(), (
-        "a finished move has its target in sync"
-    )
+    is_in_sync = in_sync(target, removed.isr) | ~is_reassigning(moving)
+    assert is_in_sync[done].all(), "a finished move has its target in sync"
     return Reassigned(phases, begun & ~done)
 
 

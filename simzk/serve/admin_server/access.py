@@ -1,4 +1,4 @@
-"""Who may change state over HTTP: the Host, Origin and token of a request.
+"""Checks of Host, Origin and token, for requests over HTTP that change state.
 
 Rules of this module:
   - a page of another site may not post: browsers name its origin, which has to be the server's own;

@@ -93,7 +93,7 @@ class Proxies:
 
 
 class _Tap:
-    """What one connection says: its session, and its requests."""
+    """Session and requests of one connection."""
 
     def __init__(self, proxies: Proxies, who: str) -> None:
         self._proxies = proxies

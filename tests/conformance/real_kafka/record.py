@@ -396,7 +396,7 @@ class Recorder:
                 self._brokers.signal(broker, signal.SIGCONT)
 
     def _write(self, path: str, text: str | None) -> None:
-        """Write a znode, or delete it if there is no text and it exists."""
+        """Create or set a znode; without a text, delete it if it exists."""
         client = self._brokers.client
         exists = client.exists(path) is not None
         if text is None:

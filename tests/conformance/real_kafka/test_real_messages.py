@@ -54,7 +54,7 @@ class Sent(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What Kafka's class made of the bytes: how many it read, what it wrote, its fields; or the error.
+    """Result of Kafka's class: the number of bytes read, the bytes written, the fields; or the error.
 
     If it cannot write them (a tag is there twice, the version lacks a field), the fields are the name of an error.
     """
