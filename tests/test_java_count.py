@@ -28,6 +28,10 @@ class TestMarked:
     def test_of_a_marked_class(self): pass
     def test_that_skips(self):
         {body}
+
+@pytest.mark.java
+@pytest.mark.by_hand("A_VARIABLE_THAT_NOBODY_SETS")
+def test_by_hand(): raise AssertionError
 """
 
 
@@ -37,7 +41,9 @@ def run(folder: Path, *options: str, body: str, path: str = os.environ["PATH"]) 
     tests.mkdir()
     (tests / "conftest.py").write_text((HERE / "conftest.py").read_text())
     (tests / "test_some.py").write_text(TESTS.format(body=body))
-    (tests / "pytest.ini").write_text("[pytest]\nmarkers =\n    java: needs Java\npython_classes = java Test\n")
+    (tests / "pytest.ini").write_text(
+        "[pytest]\nmarkers =\n    java: needs Java\n    by_hand: skipped\npython_classes = java Test\n"
+    )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:simzk", *options, str(tests)]
     environment = {**os.environ, "CI": "true", "PATH": path}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tests, env=environment, check=False)
@@ -55,6 +61,12 @@ def test_a_marked_test_that_is_skipped_fails_a_run_of_ci(tmp_path: Path) -> None
     status, said = run(tmp_path, body="pytest.skip('no jar')")
     assert status == 1
     assert "1 tests that need Java did not run: Skipped: no jar" in said
+
+
+@pytest.mark.java
+def test_one_that_runs_by_hand_is_skipped_and_fails_nothing(tmp_path: Path) -> None:
+    status, said = run(tmp_path, "-rs", body="pass")
+    assert (status, "by hand, where A_VARIABLE_THAT_NOBODY_SETS is set" in said) == (0, True), said
 
 
 def test_without_java_none_of_them_runs(tmp_path: Path) -> None:

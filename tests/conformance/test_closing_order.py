@@ -70,7 +70,7 @@ def test_a_closing_session_deletes_in_the_real_order() -> None:
     assert orders[0] != orders[1]
 
 
-@pytest.mark.skipif(RELEASES not in os.environ, reason=f"older releases are asked where {RELEASES} names a folder")
+@pytest.mark.by_hand(RELEASES)
 @pytest.mark.parametrize("release", OLDER)
 def test_a_closing_session_of_an_older_release_deletes_in_its_order(release: str) -> None:
     jars = fetched(release, Path(os.environ[RELEASES]).expanduser().resolve())

@@ -40,7 +40,7 @@ def test_recorded_answers_are_given_again(release: str) -> None:
     assert {"new", "taken up", "refused", "greeted", "broken off"} <= pair.connects.keys()
 
 
-@pytest.mark.skipif(RELEASES not in os.environ, reason=f"real releases are asked where {RELEASES} names a folder")
+@pytest.mark.by_hand(RELEASES)
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("release", asked_releases())
 def test_traffic_is_answered_as_by_a_real_server(release: str) -> None:
