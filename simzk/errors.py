@@ -36,6 +36,8 @@ class ScenarioError(SimzkError):
 
     line = 0
     """Line in the file, from 1; 0 if it is unknown."""
+    at: tuple[str | int, ...] = ()
+    """Path of the key in the file, such as `("step", 3, "broker")`; empty for the whole file."""
 
 
 class SeveralMistakesError(ScenarioError):

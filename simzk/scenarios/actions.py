@@ -56,20 +56,19 @@ class CreateTopic(Action, kw_only=True):
     topic_id: str = ""
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        source = model.source
         model.check_new_topic(self.topic, (*at, "topic"))
         if self.assignment is None:
             if self.partitions is None or self.replication_factor is None:
                 right = "partitions and replication_factor, or an assignment"
-                source.fail(at, "the number of partitions or replicas is missing", right)
-            if self.replication_factor > len(model.brokers):
+                model.note(at, "the number of partitions or replicas is missing", right)
+            if self.replication_factor is not None and self.replication_factor > len(model.brokers):
                 what = f"{self.replication_factor} replicas on {len(model.brokers)} brokers"
-                source.fail((*at, "replication_factor"), what, f"at most {len(model.brokers)}")
-            model.topics[self.topic] = self.partitions
+                model.note((*at, "replication_factor"), what, f"at most {len(model.brokers)}")
+            model.topics[self.topic] = self.partitions or 0
             return
         if self.partitions is not None or self.replication_factor is not None:
             what = "the assignment already gives the numbers of partitions and replicas"
-            source.fail((*at, "assignment"), what, "the assignment alone")
+            model.note((*at, "assignment"), what, "the assignment alone")
         model.check_assignment(self.assignment, (*at, "assignment"))
         model.topics[self.topic] = len(self.assignment)
 
@@ -95,8 +94,8 @@ class DeleteTopic(Action, kw_only=True):
     topic: str
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        model.check_topic(self.topic, (*at, "topic"))
-        model.deleted[self.topic] = model.topics.pop(self.topic)
+        if model.check_topic(self.topic, (*at, "topic")):
+            model.deleted[self.topic] = model.topics.pop(self.topic)
 
     def run(self, cluster: KafkaCluster) -> None:
         cluster.delete_topic(self.topic)
@@ -113,18 +112,18 @@ class AddPartitions(Action, kw_only=True):
     assignment: list[list[BrokerId]] | None = None
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        model.check_topic(self.topic, (*at, "topic"))
-        present = model.topics[self.topic]
-        if self.total <= present:
-            what = f"{self.topic} has {present} partitions"
-            model.source.fail_after_steps((*at, "total"), what, f"more than {present}")
-        if self.assignment is not None:
+        if model.check_topic(self.topic, (*at, "topic")):
+            present = model.topics[self.topic]
             added = self.total - present
-            if len(self.assignment) != added:
+            if added <= 0:
+                what = f"{self.topic} has {present} partitions"
+                model.note_after_steps((*at, "total"), what, f"more than {present}")
+            elif self.assignment is not None and len(self.assignment) != added:
                 what = f"{len(self.assignment)} lists for {added} partitions"
-                model.source.fail_after_steps((*at, "assignment"), what, f"{added}")
+                model.note_after_steps((*at, "assignment"), what, f"{added}")
+            model.topics[self.topic] = self.total
+        if self.assignment is not None:
             model.check_assignment(self.assignment, (*at, "assignment"))
-        model.topics[self.topic] = self.total
 
     def run(self, cluster: KafkaCluster) -> None:
         assignment: dict[int, Sequence[int]] | None = None
@@ -217,19 +216,21 @@ class Restart(Action, kw_only=True):
     inter_broker_protocol: str = ""
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        if self.broker not in model.brokers:
+            return
         if self.broker not in model.down:
             what = f"broker {self.broker} is running"
-            model.source.fail_after_steps((*at, "broker"), what, "a broker that is down")
+            model.note_after_steps((*at, "broker"), what, "a broker that is down")
         model.down.discard(self.broker)
         model.failed_dirs.pop(self.broker, None)
         if model.recording is not None and (self.version or self.inter_broker_protocol):
             what = "all brokers of a recorded cluster run one release"
-            model.source.fail(at, what, "neither version nor inter_broker_protocol")
+            model.note(at, what, "neither version nor inter_broker_protocol")
         try:
             model.releases.change(self.broker, self.version or None, self.inter_broker_protocol or None)
         except ConfigError as error:
             key = "version" if self.version else "inter_broker_protocol"
-            model.source.fail((*at, key), error.what, error.right)
+            model.note((*at, key), error.what, error.right)
 
     def run(self, cluster: KafkaCluster) -> None:
         protocol = self.inter_broker_protocol or None
@@ -249,7 +250,10 @@ class FailLogDir(Action, kw_only=True):
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
         model.check_running(self.broker, (*at, "broker"))
         if (self.directory is None) == (not self.partition):
-            model.source.fail(at, "a step names one log directory", "either directory or partition")
+            model.note(at, "a step names one log directory", "either directory or partition")
+            return
+        if self.broker not in model.brokers:
+            return
         failed = model.failed_dirs.setdefault(self.broker, set())
         if self.directory is None:
             model.check_partition_name(self.partition, (*at, "partition"))
@@ -257,7 +261,7 @@ class FailLogDir(Action, kw_only=True):
             online = sorted(set(range(model.log_dirs)) - failed)
             what = f"broker {self.broker} has no online log directory {self.directory}"
             right = f"one of {online} (log_dirs in [cluster] sets their number)"
-            model.source.fail_after_steps((*at, "directory"), what, right)
+            model.note_after_steps((*at, "directory"), what, right)
         else:
             failed.add(self.directory)
         # Before KIP-112 (1.0) a broker halts when any directory fails, after it when the last one does.
@@ -302,7 +306,7 @@ class Elect(Action, kw_only=True):
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
         if self.kind not in ("preferred", "unclean"):
-            model.source.fail((*at, "kind"), f"unknown kind of election {self.kind!r}", "preferred or unclean")
+            model.note((*at, "kind"), f"unknown kind of election {self.kind!r}", "preferred or unclean")
         model.check_partition_names(self.partitions or (), (*at, "partitions"))
 
     def run(self, cluster: KafkaCluster) -> None:
@@ -329,7 +333,7 @@ class Produce(Action, kw_only=True):
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
         model.check_partition_name(f"{self.topic}-{self.partition}", (*at, "partition"))
         if not parse_duration(self.timeout):
-            model.source.fail((*at, "timeout"), f"{self.timeout!r} is not a positive duration", FORM)
+            model.note((*at, "timeout"), f"{self.timeout!r} is not a positive duration", FORM)
 
     def run(self, cluster: KafkaCluster) -> None:
         timeout_ms = (parse_duration(self.timeout) or 0) // 1000

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from simzk.errors import ConfigError, SimzkError
+from simzk.errors import ConfigError, ScenarioError, SimzkError
 from simzk.kafka.cluster.zookeeper_access import access_of
 from simzk.kafka.releases.cluster_releases import Releases
-from simzk.scenarios.source import BrokerId, Count, Table, did_you_mean
+from simzk.scenarios.source import BrokerId, Count, DependentError, Mistakes, Table, did_you_mean
 from simzk.zookeeper.znode import is_valid_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from simzk.kafka.observation.recording import Recording
+    from simzk.kafka.observation.recording import Recording, Summary
     from simzk.scenarios.source import KeyPath, Source
 
 ZOOKEEPER = "zookeeper"
@@ -66,6 +66,7 @@ class ClusterModel:
         down: brokers that were killed or shut down, or that halted.
         failed_dirs: log directories that failed, by broker, as far as steps name them by number.
         deleted: number of partitions of deleted topics; metadata caches may still have them.
+        mistakes: those of the present step; its checks go on after a mistake.
     """
 
     source: Source
@@ -78,6 +79,21 @@ class ClusterModel:
     down: set[int] = field(default_factory=set)
     failed_dirs: dict[int, set[int]] = field(default_factory=dict)
     deleted: dict[str, int] = field(default_factory=dict)
+    mistakes: Mistakes = field(default_factory=Mistakes)
+
+    def note(self, at: KeyPath, what: str, right: str = "") -> None:
+        """Collect a mistake at a key.
+
+        Args:
+            at: path of the key.
+            what: the problem.
+            right: the accepted values.
+        """
+        self.mistakes.note(self.source.mistake(at, what, right))
+
+    def note_after_steps(self, at: KeyPath, what: str, right: str = "") -> None:
+        """Collect a mistake at a key: a step contradicts the steps above it; arguments as of `note`."""
+        self.mistakes.note(self.source.mistake(at, what, right, DependentError))
 
     def check_broker(self, broker: object, at: KeyPath) -> None:
         """Check that a broker exists, if one is given; `broker` may be -1 (no controller), `peer` ZooKeeper."""
@@ -88,7 +104,7 @@ class ClusterModel:
         if broker not in self.brokers:
             also = " or zookeeper" if at[-1] == "peer" else ""
             right = f"one of {', '.join(map(str, self.brokers))}{also}"
-            self.source.fail(at, f"broker {broker} does not exist", right)
+            self.note(at, f"broker {broker} does not exist", right)
 
     def check_brokers(self, brokers: Iterable[int], at: KeyPath) -> None:
         """Check that every broker exists."""
@@ -97,40 +113,42 @@ class ClusterModel:
 
     def check_broker_keys(self, table: Mapping[str, object], at: KeyPath) -> None:
         """Check that every key of a table is the id of a broker that exists."""
-        self.check_brokers(_broker_ids(self.source, table, at), at)
+        with self.mistakes:
+            self.check_brokers(_broker_ids(self.source, table, at), at)
 
     def check_running(self, broker: int, at: KeyPath) -> None:
         """Check that a broker runs at this step."""
         if broker in self.down:
-            self.source.fail_after_steps(at, f"broker {broker} is down at this step", "a broker that is running")
+            self.note_after_steps(at, f"broker {broker} is down at this step", "a broker that is running")
 
     def check_new_topic(self, topic: str, at: KeyPath) -> None:
         """Check that a topic can be created under this name."""
         if topic in self.topics:
-            self.source.fail_after_steps(at, f"topic {topic} already exists", "another name")
+            self.note_after_steps(at, f"topic {topic} already exists", "another name")
         if not is_valid_path(f"/brokers/topics/{topic}") or "/" in topic:
-            self.source.fail(at, f"{topic!r} is not a valid topic name", "letters, digits, dot, dash, _")
+            self.note(at, f"{topic!r} is not a valid topic name", "letters, digits, dot, dash, _")
 
-    def check_topic(self, topic: str, at: KeyPath) -> None:
-        """Check that a topic exists at this step."""
+    def check_topic(self, topic: str, at: KeyPath) -> bool:
+        """Check that a topic exists at this step; return whether it does."""
         if topic not in self.topics:
             right = did_you_mean(topic, self.topics) if self.topics else "a topic that a step above creates"
-            self.source.fail_after_steps(at, f"topic {topic} does not exist at this step", right)
+            self.note_after_steps(at, f"topic {topic} does not exist at this step", right)
+        return topic in self.topics
 
     def check_partition(self, topic: str, partition: int, at: KeyPath) -> None:
         """Check that a partition of an existing topic exists at this step."""
         if partition >= self.topics[topic]:
             right = f"0 .. {self.topics[topic] - 1}"
-            self.source.fail_after_steps(at, f"{topic} has no partition {partition}", right)
+            self.note_after_steps(at, f"{topic} has no partition {partition}", right)
 
     def check_partition_name(self, name: str, at: KeyPath) -> None:
         """Check that a name such as `orders-0` names a partition that exists at this step."""
         topic, dash, number = name.rpartition("-")
         if not dash or not number.isdigit():
             right = "a topic, a dash and a number, such as orders-0"
-            self.source.fail(at, f"{name!r} is not the name of a partition", right)
-        self.check_topic(topic, at)
-        self.check_partition(topic, int(number), at)
+            self.note(at, f"{name!r} is not the name of a partition", right)
+        elif self.check_topic(topic, at):
+            self.check_partition(topic, int(number), at)
 
     def check_partition_names(self, names: Iterable[str], at: KeyPath) -> None:
         """Check that every name is that of a partition that exists at this step."""
@@ -140,24 +158,24 @@ class ClusterModel:
     def check_replicas(self, replicas: Sequence[int], at: KeyPath) -> None:
         """Check the replicas of one partition: brokers that exist, each once."""
         if len(set(replicas)) != len(replicas):
-            self.source.fail(at, f"{list(replicas)} names a broker twice", "each broker once")
-        self.check_brokers(replicas, at)
+            self.note(at, f"{list(replicas)} names a broker twice", "each broker once")
+        self.check_brokers(dict.fromkeys(replicas), at)
 
     def check_assignment(self, assignment: Sequence[Sequence[int]], at: KeyPath) -> None:
         """Check the replicas of all partitions of a topic; Kafka requires one replication factor."""
         for replicas in assignment:
             if not replicas:
-                self.source.fail(at, "a partition without replicas", "one broker or more")
+                self.note(at, "a partition without replicas", "one broker or more")
             self.check_replicas(replicas, at)
         if len({len(replicas) for replicas in assignment}) > 1:
             right = "the same number for each partition"
-            self.source.fail(at, "partitions of one topic have different numbers of replicas", right)
+            self.note(at, "partitions of one topic have different numbers of replicas", right)
 
     def check_path(self, path: str, at: KeyPath) -> None:
         """Check that ZooKeeper accepts the path of a znode."""
         if not is_valid_path(path):
             right = "an absolute path such as /admin/x, without an empty part, '.', '..' or a control character"
-            self.source.fail(at, f"ZooKeeper rejects the path {path!r}", right)
+            self.note(at, f"ZooKeeper rejects the path {path!r}", right)
 
 
 def initial_model(source: Source, cluster: ClusterTable) -> ClusterModel:
@@ -165,25 +183,51 @@ def initial_model(source: Source, cluster: ClusterTable) -> ClusterModel:
 
     Raises:
         ScenarioError: brokers and racks do not match, or the recording cannot be read or has no such step.
+        SeveralMistakesError: several mistakes.
     """
     if cluster.recording:
         return _recorded_model(source, cluster)
-    if cluster.step:
-        source.fail(("cluster", "step"), "step is given without a recording", "from beside it")
+    mistakes = Mistakes()
+    with mistakes:
+        if cluster.step:
+            source.fail(("cluster", "step"), "step is given without a recording", "from beside it")
+    brokers = releases = None
+    racks: dict[int, str] = {}
+    with mistakes:
+        brokers = _brokers(source, cluster)
+    if brokers is not None:
+        with mistakes:
+            racks = _racks(source, cluster, brokers)
+        with mistakes:
+            releases = _releases(source, cluster, brokers)
+            _check_access(source, cluster, releases)
+        if cluster.controller is not None and cluster.controller not in brokers:
+            mistakes.note(_no_such_broker(source, cluster.controller, brokers, ("cluster", "controller")))
+    mistakes.report()
+    assert brokers is not None
+    assert releases is not None
+    return ClusterModel(source, brokers, racks, None, {}, releases, cluster.log_dirs)
+
+
+def _brokers(source: Source, cluster: ClusterTable) -> tuple[int, ...]:
     if cluster.brokers is None:
         source.fail(("cluster",), "the key brokers is missing", "brokers = 3, or from and step of a recording")
     brokers = tuple(range(1, cluster.brokers + 1)) if isinstance(cluster.brokers, int) else tuple(cluster.brokers)
     if len(set(brokers)) != len(brokers) or not brokers:
         what = f"{list(brokers)} is empty or names a broker twice"
         source.fail(("cluster", "brokers"), what, "one or more ids, each once")
-    releases = _releases(source, cluster, brokers)
+    return brokers
+
+
+def _no_such_broker(source: Source, broker: object, brokers: Iterable[int], at: KeyPath) -> ScenarioError:
+    return source.mistake(at, f"broker {broker} does not exist", f"one of {', '.join(map(str, brokers))}")
+
+
+def _check_access(source: Source, cluster: ClusterTable, releases: Releases) -> None:
     try:
         access_of(cluster.zookeeper_chroot, secure=cluster.zookeeper_set_acl, oldest=releases.oldest.version)
     except ConfigError as error:
         source.fail(("cluster", error.where), error.what, error.right)
-    model = ClusterModel(source, brokers, _racks(source, cluster, brokers), None, {}, releases, cluster.log_dirs)
-    model.check_broker(cluster.controller, ("cluster", "controller"))
-    return model
 
 
 def by_broker(given: str | dict[str, str]) -> str | dict[int, str]:
@@ -200,12 +244,15 @@ def _racks(source: Source, cluster: ClusterTable, brokers: tuple[int, ...]) -> d
         return {broker: f"rack-{index % cluster.racks + 1}" for index, broker in enumerate(brokers)}
     at: KeyPath = ("cluster", "racks")
     racks = dict(zip(_broker_ids(source, cluster.racks, at), cluster.racks.values(), strict=True))
+    mistakes = Mistakes()
     for broker in racks:
         if broker not in brokers:
-            source.fail(at, f"broker {broker} does not exist", f"one of {', '.join(map(str, brokers))}")
-    for broker in brokers:
-        if broker not in racks:
-            source.fail(at, f"broker {broker} has no rack", "a rack for each broker, or for none")
+            mistakes.note(_no_such_broker(source, broker, brokers, at))
+    without = ", ".join(str(broker) for broker in brokers if broker not in racks)
+    if without:
+        what = f"brokers {without} have no rack" if "," in without else f"broker {without} has no rack"
+        mistakes.note(source.mistake(at, what, "a rack for each broker, or for none"))
+    mistakes.report()
     return racks
 
 
@@ -218,41 +265,56 @@ def _releases(source: Source, cluster: ClusterTable, brokers: tuple[int, ...]) -
 
 
 def _broker_ids(source: Source, table: Mapping[str, object], at: KeyPath) -> list[int]:
+    mistakes = Mistakes()
     for key in table:
         if not key.isdigit():
-            source.fail(at, f"{key!r} is not a broker id", "broker ids as keys, such as 1")
+            mistakes.note(source.mistake(at, f"{key!r} is not a broker id", "broker ids as keys, such as 1"))
+    mistakes.report()
     return [int(key) for key in table]
 
 
 def _recorded_model(source: Source, cluster: ClusterTable) -> ClusterModel:
-    from simzk.kafka.observation import recording
-
+    mistakes = Mistakes()
     for key in ("brokers", "racks", "controller"):
         if getattr(cluster, key) is not None:
-            source.fail(("cluster", key), f"the recording already defines {key}", "from and step alone")
+            what = f"the recording already defines {key}"
+            mistakes.note(source.mistake(("cluster", key), what, "from and step alone"))
     for key in ("zookeeper_set_acl", "zookeeper_chroot"):
         if getattr(cluster, key):
-            source.fail(("cluster", key), "a recorded tree has no chroot and no ACLs", "from and step alone")
+            what = "a recorded tree has no chroot and no ACLs"
+            mistakes.note(source.mistake(("cluster", key), what, "from and step alone"))
+    if not isinstance(cluster.version, str) or cluster.inter_broker_protocol:
+        what = "all brokers of a recorded cluster run one release"
+        right = "one version, and no inter_broker_protocol"
+        mistakes.note(source.mistake(("cluster", "version"), what, right))
+    recorded = summary = None
+    with mistakes:
+        recorded, summary = _recording_and_summary(source, cluster)
+    mistakes.report()
+    assert recorded is not None
+    assert summary is not None
+    releases = _releases(source, cluster, summary.brokers)
+    return ClusterModel(
+        source, summary.brokers, summary.racks, recorded, dict(summary.topics), releases, cluster.log_dirs
+    )
+
+
+def _recording_and_summary(source: Source, cluster: ClusterTable) -> tuple[Recording, Summary]:
+    from simzk.kafka.observation import recording
+
     path = source.path.parent / cluster.recording
     try:
         recorded = recording.load(path)
         if cluster.step not in recorded.steps:
             right = did_you_mean(cluster.step, recorded.steps)
             source.fail(("cluster", "step"), f"the recording has no step {cluster.step!r}", right)
-        summary = recorded.summary(cluster.step)
+        return recorded, recorded.summary(cluster.step)
     except OSError as error:
         source.fail(("cluster", "from"), f"cannot read {path}: {error.strerror}", "the dumps.json of a recording")
     except SimzkError as error:
         if error.where.startswith(str(source.path)):
             raise
         source.fail(("cluster", "from"), str(error))
-    if not isinstance(cluster.version, str) or cluster.inter_broker_protocol:
-        what = "all brokers of a recorded cluster run one release"
-        source.fail(("cluster", "version"), what, "one version, and no inter_broker_protocol")
-    releases = _releases(source, cluster, summary.brokers)
-    return ClusterModel(
-        source, summary.brokers, summary.racks, recorded, dict(summary.topics), releases, cluster.log_dirs
-    )
 
 
 BROKER_KEYS = ("broker", "next_controller", "peer")
@@ -275,13 +337,16 @@ class Step(Table, kw_only=True):
 
         Raises:
             ScenarioError: the step names something that does not exist, or cannot happen at this point.
+            SeveralMistakesError: several such mistakes.
         """
+        model.mistakes = Mistakes()
         for key in BROKER_KEYS:
             model.check_broker(getattr(self, key, None), (*at, key))
         self._check(model, at)
+        model.mistakes.report()
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        """Check the keys that only this kind of step has."""
+        """Check the keys that only this kind of step has, by the checks of the model, which collect mistakes."""
 
     def describe(self) -> str:
         """Return the step in a few words, as reports show it."""

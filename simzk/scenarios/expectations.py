@@ -97,15 +97,15 @@ class ExpectPartition(Expectation, kw_only=True):
     replicas: list[BrokerId] | None = None
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        model.check_topic(self.topic, (*at, "topic"))
-        model.check_partition(self.topic, self.partition, (*at, "partition"))
+        if model.check_topic(self.topic, (*at, "topic")):
+            model.check_partition(self.topic, self.partition, (*at, "partition"))
         model.check_brokers(self.isr or (), (*at, "isr"))
         model.check_brokers(self.replicas or (), (*at, "replicas"))
         if self.leader not in (None, NO_LEADER):
             model.check_broker(self.leader, (*at, "leader"))
         if not _list_values(self, *_PARTITION_KEYS):
             right = "leader, isr, leader_epoch, controller_epoch, version or replicas"
-            model.source.fail(at, "nothing is expected of the partition", right)
+            model.note(at, "nothing is expected of the partition", right)
 
     def failures(self, observed: Observed) -> list[str]:
         name = f"{self.topic}-{self.partition}"
@@ -129,7 +129,7 @@ class ExpectController(Expectation, kw_only=True):
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
         if self.broker is None and self.epoch is None:
-            model.source.fail(at, "nothing is expected of the controller", "broker or epoch")
+            model.note(at, "nothing is expected of the controller", "broker or epoch")
 
     def failures(self, observed: Observed) -> list[str]:
         cluster = observed.cluster
@@ -315,17 +315,16 @@ class ExpectMetadata(Expectation, kw_only=True):
     reads_brokers: ClassVar[bool] = True
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        source = model.source
         has_state = bool(_list_values(self, *_STATE_KEYS))
         if (not self.topic) != (self.partition is None) or ((has_state or not self.known) and not self.topic):
-            source.fail(at, "the partition is not named", "topic and partition")
+            model.note(at, "the partition is not named", "topic and partition")
+        elif self.live is None and self.controller is None and not self.topic:
+            model.note(at, "nothing is expected", "live, controller, or a topic and partition")
         if has_state and not self.known:
             what = "no state can be expected of a partition that is not in the cache"
-            source.fail((*at, "known"), what, "known = false alone")
+            model.note((*at, "known"), what, "known = false alone")
         model.check_brokers(self.live or (), (*at, "live"))
         model.check_brokers(self.isr or (), (*at, "isr"))
-        if self.live is None and self.controller is None and not self.topic:
-            source.fail(at, "nothing is expected", "live, controller, or a topic and partition")
         _check_past_partition(model, self.topic, self.partition, at)
 
     def failures(self, observed: Observed) -> list[str]:
@@ -377,7 +376,7 @@ class ExpectLog(Expectation, kw_only=True):
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
         if self.log_end is None and self.high_watermark is None:
-            model.source.fail(at, "nothing is expected", "log_end or high_watermark")
+            model.note(at, "nothing is expected", "log_end or high_watermark")
         _check_past_partition(model, self.topic, self.partition, at)
 
     def failures(self, observed: Observed) -> list[str]:
@@ -431,9 +430,9 @@ class ExpectProduced(Expectation, kw_only=True):
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
         if self.last is not None and self.last not in Error.__members__:
             right = did_you_mean(self.last, _ANSWERS)
-            model.source.fail((*at, "last"), f"unknown error code {self.last!r}", right)
+            model.note((*at, "last"), f"unknown error code {self.last!r}", right)
         if self.acknowledged is None and self.last is None:
-            model.source.fail(at, "nothing is expected", "acknowledged or last")
+            model.note(at, "nothing is expected", "acknowledged or last")
         _check_past_partition(model, self.topic, self.partition, at)
 
     def failures(self, observed: Observed) -> list[str]:
@@ -458,10 +457,11 @@ class ExpectRecorded(Expectation, kw_only=True):
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
         at = (*at, "step")
         if model.recording is None:
-            model.source.fail(at, "the cluster does not start from a recording", "[cluster] with from and step")
+            model.note(at, "the cluster does not start from a recording", "[cluster] with from and step")
+            return
         steps = model.recording.steps
         if self.step not in steps:
-            model.source.fail(at, f"the recording has no step {self.step!r}", did_you_mean(self.step, steps))
+            model.note(at, f"the recording has no step {self.step!r}", did_you_mean(self.step, steps))
 
     def failures(self, observed: Observed) -> list[str]:
         assert observed.recording is not None, "the reader has checked that there is a recording"
@@ -523,4 +523,4 @@ def _check_past_partition(model: ClusterModel, topic: str, partition: int | None
         return
     if partition >= model.topics.get(topic, model.deleted.get(topic, 0)):
         right = "a topic and partition that a step above creates"
-        model.source.fail_after_steps((*at, "partition"), f"{topic}-{partition} does not exist at this step", right)
+        model.note_after_steps((*at, "partition"), f"{topic}-{partition} does not exist at this step", right)

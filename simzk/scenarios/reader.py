@@ -28,8 +28,10 @@ from simzk.scenarios.source import (
     Mistakes,
     Source,
     Table,
+    convert_good_keys,
     did_you_mean,
     format_duration,
+    good_keys,
     parse_duration,
 )
 
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from simzk.kafka.observation.recording import Recording
-    from simzk.scenarios.cluster_model import Step
     from simzk.scenarios.source import KeyPath
 
 T = TypeVar("T", bound=Table)
@@ -102,41 +103,50 @@ class Bug:
         )
 
 
-def read_bug(source: Source, table: ScenarioTable, steps: Sequence[Step]) -> Bug | None:
-    """Return the bug of a scenario, after checking `[bug]` and the expectations that depend on it.
-
-    Raises:
-        ScenarioError: a release is not simulated or stands in both lists, or `bug` has another value.
-    """
-    outcomes = {}
-    for index, step in enumerate(steps):
-        if isinstance(step, Expectation) and step.bug:
-            at = ("step", index, "bug")
-            if step.bug not in (SHOWN, MENDED):
-                source.fail(at, f"unknown outcome {step.bug!r}", f"{SHOWN} or {MENDED}")
-            if table.bug is None:
-                source.fail(at, "the bug is not described", "a table [bug]")
-            outcomes[step.bug] = True
-    if table.bug is None:
+def _read_bug(
+    source: Source, cluster: ClusterTable | None, tables: Sequence[dict[str, object]], mistakes: Mistakes
+) -> Bug | None:
+    """Return the bug of a scenario; collect the mistakes of `[bug]` and of the expectations that depend on it."""
+    is_described = "bug" in source.document
+    outcomes: set[object] = set()
+    for index, table in enumerate(tables):
+        outcome = table.get("bug")
+        if not outcome or not isinstance(outcome, str) or "expect" not in table:
+            continue
+        at = ("step", index, "bug")
+        outcomes.add(outcome)
+        if outcome not in (SHOWN, MENDED):
+            mistakes.note(source.mistake(at, f"unknown outcome {outcome!r}", f"{SHOWN} or {MENDED}"))
+        if not is_described:
+            mistakes.note(source.mistake(at, "the bug is not described", "a table [bug]"))
+    bug = _table(source, "bug", BugTable)
+    if bug is None:
         return None
-    lines = []
-    for key in ("shown_in", "mended_in"):
-        try:
-            lines.append(tuple(kafka_version(version).name for version in getattr(table.bug, key)))
-        except ConfigError as error:
-            source.fail(("bug", key), error.what, error.right)
-    shown, mended = lines
+    if outcomes < {SHOWN, MENDED}:
+        right = f'one with bug = "{SHOWN}", one with bug = "{MENDED}"'
+        mistakes.note(source.mistake(("bug",), "no expectations distinguish the outcomes", right))
+    if cluster is not None and not isinstance(cluster.version, str):
+        what = "a scenario of a bug has brokers of one release"
+        mistakes.note(source.mistake(("cluster", "version"), what, 'version = "3.9"'))
+    shown = _release_lines(source, bug.shown_in, "shown_in", mistakes)
+    mended = _release_lines(source, bug.mended_in, "mended_in", mistakes)
+    if shown is None or mended is None:
+        return None
     if not shown or not mended or any(line in mended for line in shown):
-        source.fail(
-            ("bug",), "shown_in and mended_in are empty or overlap", "one release or more in each list, none in both"
-        )
-    if len(outcomes) < 2:
-        source.fail(
-            ("bug",), "no expectations distinguish the outcomes", f'one with bug = "{SHOWN}", one with bug = "{MENDED}"'
-        )
-    if not isinstance(table.cluster.version, str):
-        source.fail(("cluster", "version"), "a scenario of a bug has brokers of one release", 'version = "3.9"')
-    return Bug(table.bug.id, shown, mended)
+        right = "one release or more in each list, none in both"
+        mistakes.note(source.mistake(("bug",), "shown_in and mended_in are empty or overlap", right))
+    return Bug(bug.id, shown, mended)
+
+
+def _release_lines(source: Source, versions: Sequence[str], key: str, mistakes: Mistakes) -> tuple[str, ...] | None:
+    """Return the release lines that a key of `[bug]` lists; None if one is unknown, which is collected."""
+    lines = []
+    for version in versions:
+        try:
+            lines.append(kafka_version(version).name)
+        except ConfigError as error:
+            mistakes.note(source.mistake(("bug", key), error.what, error.right))
+    return tuple(lines) if len(lines) == len(versions) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,21 +235,22 @@ def read_scenario(path: str | Path) -> Scenario:
     table = None
     with mistakes:
         table = source.convert(source.document, ScenarioTable, ())
-    model = None
     cluster = _table(source, "cluster", ClusterTable)
-    if cluster is not None:
-        with mistakes:
-            model = initial_model(source, cluster)
-    steps = _read_steps(source, _step_tables(source), model, mistakes)
+    model = _initial_model(source, cluster, mistakes)
+    tables = _step_tables(source)
+    steps = _read_steps(source, tables, model, mistakes)
     faults = _read_faults(source, mistakes)
+    bug = _read_bug(source, cluster, tables, mistakes)
+    if "faults" not in source.document:
+        if "step" not in source.document:
+            mistakes.note(source.mistake((), "the scenario has no steps and no faults", "a [[step]] or [faults]"))
+        elif all("action" in table for table in tables):
+            right = 'a [[step]] with expect = "..."'
+            mistakes.note(source.mistake((), "the scenario has no expectation and cannot fail", right))
     mistakes.found.sort(key=lambda error: error.line)
     mistakes.report()
     assert table is not None
     assert model is not None
-    if not steps and faults is None:
-        source.fail((), "the scenario has no steps and no faults", "a [[step]] or [faults]")
-    if faults is None and not any(isinstance(planned.step, Expectation) for planned in steps):
-        source.fail((), "the scenario has no expectation and cannot fail", 'a [[step]] with expect = "..."')
     return Scenario(
         path=source.path,
         title=table.title,
@@ -252,7 +263,7 @@ def read_scenario(path: str | Path) -> Scenario:
         steps=steps,
         faults=faults,
         faults_line=source.line(("faults",)),
-        bug=read_bug(source, table, [planned.step for planned in steps]),
+        bug=bug,
     )
 
 
@@ -274,16 +285,40 @@ def _table(source: Source, name: str, to: type[T]) -> T | None:
     return None
 
 
-def _read_faults(source: Source, mistakes: Mistakes) -> FaultTimes | None:
-    table = _table(source, "faults", FaultsTable)
-    if table is None:
+_KEYS_OF_BROKERS = ("brokers", "racks", "version", "inter_broker_protocol", "from", "step")
+"""Keys of `[cluster]` that decide what steps are compared with."""
+
+
+def _initial_model(source: Source, cluster: ClusterTable | None, mistakes: Mistakes) -> ClusterModel | None:
+    """Return the cluster before the first step; None if it is unknown because of a mistake, which is collected.
+
+    Args:
+        source: the file.
+        cluster: its table `[cluster]`; None if the table has mistakes, which were collected.
+        mistakes: collects the others. Mistakes of other keys than those of the brokers leave the steps comparable.
+    """
+    if cluster is not None:
+        with mistakes:
+            return initial_model(source, cluster)
         return None
-    safety_us = liveness_us = 0
-    with mistakes:
-        safety_us = _time(source, table.safety, ("faults", "safety"))
-    with mistakes:
-        liveness_us = _time(source, table.liveness, ("faults", "liveness"))
-    return FaultTimes(safety_us, liveness_us)
+    table = source.document.get("cluster")
+    if not isinstance(table, dict):
+        return None
+    good, partly = good_keys(table, ClusterTable), convert_good_keys(table, ClusterTable)
+    if partly is None or any(key in table and key not in good for key in _KEYS_OF_BROKERS):
+        return None
+    with suppress(ScenarioError):  # it may follow from a mistake that was collected
+        return initial_model(source, partly)
+    return None
+
+
+def _read_faults(source: Source, mistakes: Mistakes) -> FaultTimes | None:
+    table = source.document.get("faults")
+    times_us: dict[str, int] = {}
+    for key, text in good_keys(table, FaultsTable).items() if isinstance(table, dict) else ():
+        with mistakes:
+            times_us[key] = _time(source, str(text), ("faults", key))
+    return FaultTimes(times_us["safety"], times_us["liveness"]) if len(times_us) == 2 else None
 
 
 def _step_tables(source: Source) -> list[dict[str, object]]:
@@ -309,13 +344,17 @@ def _read_steps(
     for index, table in enumerate(tables):
         at: KeyPath = ("step", index)
         of_step = Mistakes()
-        planned = None
+        step = planned = None
         with of_step:
             step = _read_step(source, table, at)
+        if step is None:
+            _check_good_keys(source, table, at, model, of_step)
+        else:
             with of_step:
                 if model is not None:
                     step.check(model, at)
-            planned = _plan(source, step, at, {} if model is None else model.topics)
+            with of_step:
+                planned = _plan(source, step, at, {} if model is None else model.topics)
         mistakes.found += [error for error in of_step.found if is_known or not isinstance(error, DependentError)]
         if of_step.found and "expect" not in table:
             is_known = False
@@ -348,13 +387,43 @@ def _read_step(source: Source, table: dict[str, object], at: KeyPath) -> Action 
     return source.convert(table, kinds[word], at)
 
 
+def _check_good_keys(
+    source: Source, table: dict[str, object], at: KeyPath, model: ClusterModel | None, mistakes: Mistakes
+) -> None:
+    """Collect the mistakes of a step with regard to the cluster and to time that are in keys of the right type.
+
+    Args:
+        source: the file.
+        table: the step; other keys of it have mistakes, which were collected.
+        at: its place.
+        model: the cluster before the step; None if it is unknown.
+        mistakes: collects the mistakes.
+    """
+    for key in ("at", "after", "within", "for"):
+        text = table.get(key)
+        if isinstance(text, str) and text:
+            with mistakes:
+                _time(source, text, (*at, key))
+    word = table.get("action", table.get("expect"))
+    kind = {**ACTIONS, **EXPECTATIONS}.get(word) if isinstance(word, str) else None
+    step = None if kind is None else convert_good_keys(table, kind)
+    if step is None or model is None:
+        return
+    of_keys = Mistakes()
+    with of_keys:
+        step.check(model, at)
+    # A mistake of the step as a whole may follow from the keys that are missing now.
+    mistakes.found += [error for error in of_keys.found if len(error.at) > len(at)]
+
+
 def _plan(source: Source, step: Action | Expectation, at: KeyPath, topics: dict[str, int]) -> PlannedStep:
-    if step.at and step.after:
-        source.fail((*at, "after"), "a step has either at or after", "one of them")
+    mistakes = Mistakes()
+    with mistakes:
+        if step.at and step.after:
+            source.fail((*at, "after"), "a step has either at or after", "one of them")
     duration = getattr(step, "duration", "")
     within = step.within if isinstance(step, Expectation) else ""
     times_us: dict[str, int] = {}
-    mistakes = Mistakes()
     for key, text in (("at", step.at), ("after", step.after), ("within", within), ("for", duration)):
         if text:
             with mistakes:

@@ -6,8 +6,8 @@ Rules of this module:
     table headers and keys and skips multi-line strings; a key in an inline table or a list has the line of the nearest
     key around it;
   - an error names the file, the line and the key, says what is wrong, and what is accepted;
-  - all mistakes of a file are reported at once. A mistake that may follow from another one, such as a missing topic
-    that a wrong step was to create, is reported once the other one is corrected.
+  - all mistakes of a file are reported at once, unless it is not TOML: then the first. A mistake that may follow from
+    another one, such as a missing topic that a wrong step was to create, is reported once the other one is corrected.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, NoReturn, Self, TypeVar
 
@@ -190,6 +191,10 @@ class Mistakes:
         self.found += error.errors if isinstance(error, SeveralMistakesError) else [error]
         return True
 
+    def note(self, error: ScenarioError) -> None:
+        """Collect a mistake and go on."""
+        self.found.append(error)
+
     def report(self) -> None:
         """Raise what was collected.
 
@@ -241,18 +246,18 @@ class Source:
             what: the problem.
             right: the accepted values.
         """
-        raise self._error(ScenarioError, at, what, right)
+        raise self.mistake(at, what, right)
 
-    def fail_after_steps(self, at: KeyPath, what: str, right: str = "") -> NoReturn:
-        """Raise a DependentError at a key: a step contradicts the steps above it; arguments as of `fail`."""
-        raise self._error(DependentError, at, what, right)
-
-    def _error(self, kind: type[ScenarioError], at: KeyPath, what: str, right: str) -> ScenarioError:
+    def mistake(
+        self, at: KeyPath, what: str, right: str = "", kind: type[ScenarioError] = ScenarioError
+    ) -> ScenarioError:
+        """Return the error for a mistake at a key, to collect it; arguments as of `fail`."""
         key = next((str(part) for part in reversed(at) if isinstance(part, str)), "")
         line = self.line(at)
         place = f"{self.path}:{line}"
         error = kind(what, where=f"{place}: {key}" if key else place, right=right)
         error.line = line
+        error.at = at
         return error
 
     def convert(self, table: object, to: type[S], at: KeyPath) -> S:
@@ -310,6 +315,24 @@ class Source:
         if wrong := _WRONG_TYPE.match(what):
             self.fail(where, f"the value is {_in_words(wrong[2])}", _in_words(wrong[1]))
         self.fail(where, what[0].lower() + what[1:])
+
+
+def good_keys(table: dict[str, object], to: type[msgspec.Struct]) -> dict[str, object]:
+    """Return the keys of a table that a struct has, with values of the right type and size."""
+    good = {}
+    for info in msgspec.structs.fields(to):
+        with suppress(KeyError, msgspec.ValidationError):
+            msgspec.convert(table[info.encode_name], info.type)
+            good[info.encode_name] = table[info.encode_name]
+    return good
+
+
+def convert_good_keys(table: dict[str, object], to: type[S]) -> S | None:
+    """Return the struct of the good keys of a table; None if a required key is not among them."""
+    try:
+        return msgspec.convert(good_keys(table, to), to)
+    except msgspec.ValidationError:
+        return None
 
 
 def _below(message: str, key: str) -> str:

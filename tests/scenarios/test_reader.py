@@ -115,12 +115,100 @@ def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
         "7: log_dirs: the value is text in quotes; expected a whole number",
         "9: config: the value is a list; expected true or false or a whole number or text in quotes",
         f"13: at: '5 minutes' is not a duration; expected {durations}",
+        "17: replication_factor: 4 replicas on 3 brokers; expected at most 3",
         "25: brokr: unknown key; expected broker",
         "26: within: unknown key; expected one of action, after, at, broker, next_controller",
         f"30: within: 'soon' is not a duration; expected {durations}",
+        "33: leader: broker 9 does not exist; expected one of 1, 2, 3",
         "36: expect: unknown expect 'controllr'; expected controller",
         f"39: safety: 'long' is not a duration; expected {durations}",
     ]
+
+
+SEVERAL_IN_ONE_TABLE = [
+    (
+        'action = "reassign"\nreplicas = { "orders-7" = [8, 8], "orders" = [1] }\nat = "1x"',
+        [
+            "at: '1x'",
+            "replicas: orders has no partition 7",
+            "replicas: [8, 8] names a broker twice",
+            "replicas: broker 8 does not exist",
+            "replicas: 'orders' is not the name",
+        ],
+    ),
+    (
+        'expect = "partition"\ntopic = "ordres"\npartition = 1\nisr = [8, 9]\nleader = 7\nwithin = "soon"',
+        ["topic: topic ordres", "isr: broker 8", "isr: broker 9", "leader: broker 7", "within: 'soon'"],
+    ),
+    # Keys of a wrong type or name hide nothing of the others, and cause no mistake that follows from them.
+    (
+        'expect = "partition"\ntopic = "orders"\npartition = 9\nleader = "one"\nwithin = "soon"\nx = 1',
+        ["partition: orders has no partition 9", "leader: the value is", "within: 'soon'", "x: unknown key"],
+    ),
+    ('expect = "partition"\ntopic = "orders"\npartition = 1\nleader = "one"', ["leader: the value is"]),
+    ('action = "kil"\nat = "soon"', ["action: unknown action", "at: 'soon'"]),
+    (
+        'action = "kill"\nbroker = 9\nnext_controller = 8\nat = "1s"\nafter = "x"',
+        ["broker: ", "next_controller: ", "after: a step has either", "after: 'x'"],
+    ),
+    ('action = "restart"\nbroker = 9', ["broker: broker 9 does not exist"]),
+    ('action = "fail_log_dir"\nbroker = 9', ["broker: broker 9", "step: a step names one log directory"]),
+    (
+        'action = "create_topic"\ntopic = "a/b"\nassignment = [[9], []]\npartitions = 2',
+        [
+            "topic: 'a/b'",
+            "assignment: broker 9",
+            "assignment: a partition without",
+            "assignment: partitions of one topic",
+            "assignment: the assignment already gives",
+        ],
+    ),
+    ('expect = "leaders"\nleaders = { one = 1, 8 = 2 }', ["leaders: 'one' is not a broker id"]),
+    (
+        'expect = "recorded"\nstep = "a"\nbug = "shwn"',
+        ["step: the cluster does not start", "bug: unknown outcome", "bug: the bug is not described"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("step", "starts"), SEVERAL_IN_ONE_TABLE)
+def test_all_mistakes_of_a_step_are_reported_at_once(tmp_path: Path, step: str, starts: list[str]) -> None:
+    lines = error_of(tmp_path, f"{GOOD}\n[[step]]\n{step}\n").splitlines()
+    found = [line.split(":", 2)[2].strip() for line in (lines[1:] or lines)]
+    for start in starts:
+        assert any(line.startswith(start) for line in found), (start, found)
+    assert len(found) == len(starts), found
+
+
+def test_all_mistakes_of_the_cluster_and_of_the_bug_are_reported_at_once(tmp_path: Path) -> None:
+    keys = (
+        'brokers = [1, 2]\ncontroller = 7\nstep = "x"\nracks = { 1 = "a", 9 = "b" }\nversion = { 1 = "3.9", 2 = "0.1" }'
+    )
+    bug = '[bug]\nid = "KAFKA-1"\nshown_in = ["0.1", "9.9"]\nmended_in = ["7"]\n\n'
+    text = GOOD.replace("brokers = 3", keys).replace("[[step]]", f"{bug}[[step]]", 1)
+    found = [line.split(":", 2)[2].strip() for line in error_of(tmp_path, text).splitlines()[1:]]
+    for key, count in {
+        "controller": 1,
+        "step": 1,
+        "racks": 2,
+        "version": 2,
+        "bug": 1,
+        "shown_in": 2,
+        "mended_in": 1,
+    }.items():
+        assert sum(line.startswith(f"{key}: ") for line in found) == count, (key, found)
+    assert len(found) == 10, found
+
+
+def test_a_wrong_key_of_the_cluster_leaves_the_steps_comparable(tmp_path: Path) -> None:
+    text = GOOD.replace("brokers = 3", 'brokers = 3\nlog_dirs = "two"').replace("broker = 2", "broker = 9")
+    assert [line.split(":")[1] for line in error_of(tmp_path, text).splitlines()[1:]] == ["6", "18"]
+
+
+def test_missing_expectations_are_reported_with_other_mistakes(tmp_path: Path) -> None:
+    error = error_of(tmp_path, GOOD[: GOOD.index("[[step]]\nwithin")].replace("broker = 2", "broker = 9"))
+    assert "broker 9 does not exist" in error
+    assert "the scenario has no expectation and cannot fail" in error
 
 
 def test_a_step_is_compared_with_those_above_it_up_to_the_first_wrong_action(tmp_path: Path) -> None:
@@ -181,8 +269,12 @@ BAD = [
     ),
     ("brokers = 3", "brokers = 0", "scenario.toml:5: brokers: expected `int` >= 1"),
     ("brokers = 3", "brokers = [1, 2, 1]", "scenario.toml:5: brokers: [1, 2, 1] is empty or names a broker twice"),
-    ("brokers = 3", 'brokers = 3\nracks = { 4 = "a" }', "scenario.toml:6: racks: broker 4 does not exist"),
-    ("brokers = 3", 'brokers = 3\nracks = { 1 = "a" }', "scenario.toml:6: racks: broker 2 has no rack"),
+    (
+        "brokers = 3",
+        'brokers = 3\nracks = { 1 = "a", 2 = "a", 3 = "b", 4 = "a" }',
+        "scenario.toml:6: racks: broker 4 does not exist",
+    ),
+    ("brokers = 3", 'brokers = 3\nracks = { 1 = "a" }', "scenario.toml:6: racks: brokers 2, 3 have no rack"),
     ("brokers = 3", 'brokers = 3\nracks = { a = "a" }', "scenario.toml:6: racks: 'a' is not a broker id"),
     (
         "brokers = 3",
