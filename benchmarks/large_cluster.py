@@ -10,8 +10,11 @@ A cluster of 300 brokers in 3 racks, replication factor 3, 100 partitions a topi
   - a rolling restart: each broker shuts down in order, starts, registers, and is in sync again; the controller last,
     as operators do it, so that it is elected once.
 
-`--partitions` by batches; a tenth of it too, whence the slope. `--singly` by single requests, as brokers of the real
-form make them, and the same by batches beside it: both must leave the same zxids and history. Beside them stand the
+`--partitions` by batches; a tenth of it too, whence the slope. `--singly` by single requests and the same by batches
+beside it: both must leave the same history, zxids and states. For this comparison all messages take equally long and
+requests are not limited in flight. Otherwise 10 requests in flight take more time and draw more random latencies than
+one batch. Then other brokers win or lose the race for `/controller`, and each broker that loses it consumes a zxid by
+its failed multi (KafkaZkClient.registerControllerAndIncrementControllerEpoch). Beside them stand the
 physical limit (what it takes this machine to copy the columns that are read and written), and real Kafka: published,
 14 s of failover at 100,000 partitions (1.1), 503 s of recovery at 2 million in ZooKeeper mode and 37 s in KRaft;
 measured, 3.9.1 writes 2,000 to 2,500 partition states a second. Demanded are wall times; those of the processor, which
@@ -27,11 +30,13 @@ import statistics
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import numpy as np
 
 from benchmarks.figures import Figure, Limit, write_figures
 from benchmarks.store import resident_bytes
+from simzk.kafka.cluster import cluster as cluster_module
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 
@@ -55,7 +60,10 @@ REAL_KAFKA = {
 SETTLED_SECONDS = 0.05
 """Within it all that follows from one thing has happened: requests and messages take half a millisecond each."""
 SETTLED_SINGLY_SECONDS = 20.0
-"""The same by single requests, ten in flight at a time."""
+"""The same beside single requests, with time for everything that a restarted broker does."""
+EQUAL_LATENCY_US = (400, 400)
+AT_ONCE = {"zookeeper.max.in.flight.requests": 1_000_000}
+"""With an equal latency too, n pipelined requests arrive together, as a batch of n does."""
 BOOT_SECONDS = 0.6
 """A broker needs half a second from its start to its registration."""
 
@@ -64,7 +72,13 @@ class Figures:
     """A cluster, and what its failures take."""
 
     def __init__(
-        self, partitions: int, brokers: int, *, sends_batches: bool, settled_seconds: float = SETTLED_SECONDS
+        self,
+        partitions: int,
+        brokers: int,
+        *,
+        sends_batches: bool,
+        settled_seconds: float = SETTLED_SECONDS,
+        config: Mapping[str, int] | None = None,
     ) -> None:
         self._settled_seconds = settled_seconds
         self.partitions, self.brokers = partitions, brokers
@@ -78,7 +92,9 @@ class Figures:
         gc.collect()
         before = resident_bytes()
         self.figures: dict[str, object] = {"partitions": partitions, "brokers": brokers}
-        taken = timed(lambda: self._start(KafkaCluster.from_layout(layout, seed=1, sends_batches=sends_batches)))
+        taken = timed(
+            lambda: self._start(KafkaCluster.from_layout(layout, seed=1, config=config, sends_batches=sends_batches))
+        )
         self.figures["started"] = taken
         self.figures["resident_bytes_per_partition"] = round((resident_bytes() - before) / partitions, 1)
         self.cluster.run_for(settled_seconds)
@@ -195,16 +211,21 @@ def figures_of(partitions: int, brokers: int, rounds: int) -> Figures:
 
 def beside_single_requests(partitions: int, brokers: int) -> dict[str, object]:
     """The same failures by batches and by single requests, which must leave the same."""
-    both = [
-        Figures(partitions, brokers, sends_batches=batches, settled_seconds=SETTLED_SINGLY_SECONDS)
-        for batches in (True, False)
-    ]
+    with mock.patch.object(cluster_module, "LATENCY_US", EQUAL_LATENCY_US):
+        both = [
+            Figures(partitions, brokers, sends_batches=batches, settled_seconds=SETTLED_SINGLY_SECONDS, config=AT_ONCE)
+            for batches in (True, False)
+        ]
     for figures in both:
         figures.broker_dies(1)
         figures.controller_dies()
-    batched, single = ([event[1:] for event in figures.cluster.history] for figures in both)
-    assert batched == single, "both ways have the same history"
-    assert both[0].zxid == both[1].zxid
+    batched, single = (figures.cluster for figures in both)
+    assert [tuple(event) for event in batched.history] == [tuple(event) for event in single.history], "equal histories"
+    assert batched.server.zxid == single.server.zxid, f"zxids {batched.server.zxid} and {single.server.zxid}"
+    rows = np.arange(partitions, dtype=np.int32)
+    same_rows = single.table.find_all(batched.table.partitions(rows))  # each table has an order of its own
+    for column, expected in zip(batched.table.states(rows), single.table.states(same_rows), strict=True):
+        assert np.array_equal(column, expected), "equal states"
     return {"by_batches": both[0].figures, "by_single_requests": both[1].figures}
 
 
