@@ -1,4 +1,4 @@
-"""Checks of the source: import contracts, and no clock and no unseeded random numbers in the cores.
+"""Checks of the source: import contracts, no import circle, and no clock and no unseeded random numbers in the cores.
 
 The cores decide and never wait. The tables below list what they may not use; a planted offence tests each row.
 """
@@ -99,6 +99,71 @@ def test_import_contracts_hold() -> None:
     assert lint_imports.exists(), "import-linter is not installed: pip install import-linter"
     done = subprocess.run([lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def imports_between(modules: dict[str, str]) -> dict[str, set[str]]:
+    """Return which of some modules each imports, by name: at the top, in functions and for types only.
+
+    Args:
+        modules: the source of each module by its name.
+    """
+    found: dict[str, set[str]] = {}
+    for module, text in modules.items():
+        names = set[str]()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                names |= {name if name in modules else node.module for name in inner}
+        found[module] = names & modules.keys()
+    return found
+
+
+def import_circle(modules: dict[str, str]) -> list[str]:
+    """Return the modules of one import circle, first one last again; empty if there is none."""
+    graph, done = imports_between(modules), set[str]()
+
+    def search(module: str, trail: list[str]) -> list[str]:
+        if module in trail:
+            return [*trail[trail.index(module) :], module]
+        if module not in done:
+            for imported in sorted(graph[module]):
+                circle = search(imported, [*trail, module])
+                if circle:
+                    return circle
+            done.add(module)
+        return []
+
+    return next(filter(None, (search(module, []) for module in sorted(graph))), [])
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_modules_form_no_import_circle() -> None:
+    """Count imports inside functions and for types only too: they hide a circle, but do not remove it."""
+    modules = {module_name(path): path.read_text() for path in PACKAGE.rglob("*.py")}
+    assert {"simzk", "simzk.api", "simzk.cli.commands"} <= modules.keys()
+    assert import_circle(modules) == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "import p.a\n",
+        "from p import a\n",
+        "from p.a import x\n",
+        "def f():\n    from p.a import x\n",
+        "if TYPE_CHECKING:\n    from p.a import x\n",
+    ],
+)
+def test_a_planted_import_circle_is_found(planted: str) -> None:
+    modules = {"p": "", "p.a": "def g():\n    import p.b\n", "p.b": "", "p.c": "import p.a\n"}
+    assert import_circle(modules) == []
+    assert import_circle(modules | {"p.b": planted}) == ["p.a", "p.b", "p.a"]
 
 
 def tracked_text_files() -> list[Path]:

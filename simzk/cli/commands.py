@@ -1,101 +1,178 @@
-"""Typer app of `simzk`, which imports a command when it runs or its help is shown."""
+"""Table of commands: the module of each, its help, and the optional packages that it needs.
+
+A command is a row of `COMMANDS`; its module is imported only when the command runs or its help is shown.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
-from inspect import Parameter, Signature
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-import typer
-from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command
-
-from simzk import __version__
-from simzk.cli import COMMANDS, DESCRIPTION, load, run_plain
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
 
-class LazyGroup(TyperGroup):
-    """A group that imports a command when it runs or its help is shown; the list of commands needs no import."""
+class Command(NamedTuple):
+    """A command of simzk.
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands, in the order of the table."""
-        return list(COMMANDS)
+    Args:
+        module, attribute: the module, and the function or Typer app in it.
+        summary: what the command does, for the list of all commands.
+        example: a command line, for its help.
+        packages: optional packages that it always imports.
+        packages_of_options: optional packages that it imports if an option is given.
+        parses_arguments: True if it parses its own arguments, so that it starts fast and needs no package.
+    """
 
-    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        """Return a command with its summary only; None if there is none of that name."""
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name].summary) if cmd_name in COMMANDS else None
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Import the command that the arguments name; return its name, the command and its arguments."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command if name is None else whole_command(name), rest
-
-
-def whole_command(name: str) -> Any:
-    """Import and return a command with its options, or a group of commands."""
-    row = COMMANDS[name]
-    parser = import_module(row.module).make_parser() if row.parses_arguments else None
-    behind = load(name) if parser is None else _with_options_of(name, parser)
-    if not isinstance(behind, typer.Typer):
-        function = cast("Callable[..., None]", behind)
-        behind = typer.Typer(add_completion=False)
-        behind.command(name, epilog=example_text(row.example))(function)
-    command = get_command(behind)
-    command.name = name
-    return command
+    module: str
+    attribute: str
+    summary: str
+    example: str
+    packages: tuple[str, ...] = ()
+    packages_of_options: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 - never changed
+    parses_arguments: bool = False
 
 
-def example_text(command_line: str) -> str:
-    """Return the last paragraph of a command's help."""
-    return f"Example: {command_line}"
+CLI_PACKAGES = ("typer", "rich")
+_TABLES = (*CLI_PACKAGES, "numpy", "pyarrow")
+_SPARK = ("pyarrow", "pyspark", "pandas")
 
-
-def _with_options_of(name: str, parser: ArgumentParser) -> Callable[..., None]:
-    """Return the function of a command that parses its own arguments, with its options, for completion in a shell."""
-
-    def run_it(ctx: typer.Context, **_: object) -> None:
-        raise typer.Exit(run_plain(name, ctx.args))
-
-    parameters = [Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
-    for action in parser._actions:
-        if action.dest != "help":
-            is_flag = action.nargs == 0
-            option = typer.Option(False if is_flag else None, *action.option_strings, help=action.help)
-            kind = bool if is_flag else Path if action.type is Path else str
-            parameters.append(Parameter(action.dest, Parameter.KEYWORD_ONLY, default=option, annotation=kind))
-    run_it.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
-    run_it.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run_it
-
-
-def make_app() -> typer.Typer:
-    """Return the app of `simzk`."""
-    app = typer.Typer(
-        name="simzk",
-        cls=LazyGroup,
-        help=DESCRIPTION,
-        epilog=example_text(COMMANDS["run"].example),
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-    )
-    app.callback()(_root)
-    return app
-
-
-def _show_version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"simzk {__version__}")
-        raise typer.Exit
-
-
-def _root(
-    version: bool = typer.Option(
-        False, "--version", is_eager=True, callback=_show_version, help="Print the version and exit."
+COMMANDS = {
+    "run": Command(
+        "simzk.cli.run",
+        "run",
+        "Play scenario files on a simulated Kafka cluster.",
+        "simzk run broker_failure --seeds 100 --jobs 2",
+        (*CLI_PACKAGES, "msgspec", "numpy"),
+        {"--out": ("pyarrow",), "-o": ("pyarrow",), "--master": _SPARK},
     ),
-) -> None:
-    pass  # each command does its own work
+    "examples": Command(
+        "simzk.cli.examples",
+        "examples",
+        "List the scenarios that ship with simzk.",
+        "simzk examples",
+        CLI_PACKAGES,
+    ),
+    "new": Command(
+        "simzk.cli.examples",
+        "new",
+        "Copy a scenario that ships with simzk, to begin your own with.",
+        "simzk new broker_failure --out mine.toml",
+        CLI_PACKAGES,
+    ),
+    "replay": Command(
+        "simzk.cli.replay",
+        "replay",
+        "Replay a recorded real Kafka cluster on the simulation, and compare each step.",
+        "simzk replay recordings/kafka-3.9.1 --json report.json",
+        (*CLI_PACKAGES, "msgspec", "numpy"),
+    ),
+    "layout": Command(
+        "simzk.cli.layout.layout",
+        "app",
+        "Generate, import and show layouts, and show the effects of reassignment plans.",
+        "simzk layout make --brokers 12 --partitions 5000 --out layout.parquet",
+        _TABLES,
+    ),
+    "sweep": Command(
+        "simzk.cli.sweep",
+        "sweep",
+        "Fail every set of brokers or racks of a layout, on Spark.",
+        "simzk sweep layout.parquet --fail brokers:1 --fail racks:1 --out sweep",
+        (*_TABLES, *_SPARK),
+    ),
+    "risk": Command(
+        "simzk.cli.risk",
+        "risk",
+        "Estimate outages and data loss per year, for this and other assignments.",
+        "simzk risk layout.parquet --compare rack-aware --compare copysets:4 --out risk",
+        _TABLES,
+        {"--master": _SPARK},
+    ),
+    "report": Command(
+        "simzk.cli.report",
+        "report",
+        "Write one self-contained HTML page of results.",
+        "simzk report sweep risk --html report.html",
+        _TABLES,
+    ),
+    "timelines": Command(
+        "simzk.cli.timelines",
+        "timelines",
+        "Extract the history of partitions from a real ZooKeeper's logs and snapshots.",
+        "simzk timelines /var/lib/zookeeper --out timelines",
+        (*_TABLES, *_SPARK),
+    ),
+    "serve": Command(
+        "simzk.cli.serve",
+        "main",
+        "Serve a ZooKeeper on a TCP port.",
+        "simzk serve --port 2181 --data-dir data",
+        parses_arguments=True,
+    ),
+}
+"""Commands by name, in the order of `simzk --help`."""
+
+EXTRAS = {
+    "typer": "cli",
+    "rich": "cli",
+    "msgspec": "cli",
+    "numpy": "kafka",
+    "pyarrow": "layout",
+    "pyspark": "spark",
+    "pandas": "spark",
+}
+"""Extra of simzk that installs each optional package."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
+
+DESCRIPTION = "An in-memory ZooKeeper and a simulated Kafka cluster, with faults on demand and repeatable runs."
+
+
+def packages_of(command: Command, words: Sequence[str]) -> list[str]:
+    """Return the optional packages that a command line needs; for help, those that print it.
+
+    >>> packages_of(COMMANDS["risk"], ["layout.parquet", "--master=local"])
+    ['typer', 'rich', 'numpy', 'pyarrow', 'pyspark', 'pandas']
+    """
+    if "--help" in words:
+        return [package for package in command.packages if package in CLI_PACKAGES]
+    found = dict.fromkeys(command.packages)
+    for option, packages in command.packages_of_options.items():
+        if any(word == option or word.startswith(f"{option}=") for word in words):
+            found |= dict.fromkeys(packages)
+    return list(found)
+
+
+def missing_packages(packages: Iterable[str]) -> list[str]:
+    """Return the packages that are not installed."""
+    from importlib.util import find_spec
+
+    return [package for package in packages if find_spec(package) is None]
+
+
+def not_installed(packages: Sequence[str]) -> str:
+    """Return the message for missing packages.
+
+    >>> not_installed(["typer"])
+    "typer is not installed; this needs: pip install 'simzk[cli]'"
+    >>> not_installed(["typer", "rich", "numpy"])
+    "typer, rich and numpy are not installed; this needs: pip install 'simzk[cli,kafka]'"
+    """
+    *first, last = packages
+    names = f"{', '.join(first)} and {last} are" if first else f"{last} is"
+    extras = ",".join(dict.fromkeys(EXTRAS[package] for package in packages))
+    return f"{names} not installed; this needs: pip install 'simzk[{extras}]'"
+
+
+def load(name: str) -> object:
+    """Return the function of a command, or its app of subcommands."""
+    command = COMMANDS[name]
+    return getattr(import_module(command.module), command.attribute)
+
+
+def run_plain(name: str, arguments: list[str]) -> int:
+    """Run a command that parses its own arguments; return its exit status."""
+    command = cast("Callable[[list[str]], int]", load(name))
+    return command(arguments)

@@ -27,7 +27,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from simzk.cli import INTERRUPTED
+from simzk.cli.commands import INTERRUPTED
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:

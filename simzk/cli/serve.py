@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simzk.cli import COMMANDS
+from simzk.cli.commands import COMMANDS
 from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
 from simzk.serve.configuration.settings import Settings

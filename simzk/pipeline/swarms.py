@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
-import simzk.pipeline
 from simzk.errors import ConfigError
 from simzk.pipeline.data_source import batches, number
 from simzk.pipeline.spark_session import in_words, watched
@@ -235,7 +234,7 @@ def play_on_spark(
     strange = next((file for file in files if "," in file), None)
     if strange is not None:
         raise ConfigError("Spark splits paths at commas", where=strange, right="a file name without commas")
-    simzk.pipeline.register(spark)
+    spark.dataSource.register(RunsSource)
     runs = len(files) * (seeds or 1)
     tasks = min(runs, max(spark.sparkContext.defaultParallelism * TASKS_PER_CORE, -(-runs // MOST_RUNS_PER_TASK)))
     source = spark.read.format("simzk_runs").option("numPartitions", tasks)

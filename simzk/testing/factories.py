@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
-    import simzk
+    from simzk.api import KafkaCluster
     from simzk.serve.verbs import TestServer
     from simzk.testing.remote_zookeeper import RemoteZooKeeper
 
@@ -98,7 +98,7 @@ def kazoo_client(zookeeper: str = "zookeeper", *, scope: Scope = "function", **o
 
     def fixture(request: pytest.FixtureRequest) -> Iterator[KazooClient]:
         """A started kazoo client with options, from a factory."""
-        server: simzk.ZooKeeper = request.getfixturevalue(zookeeper)
+        server: TestServer = request.getfixturevalue(zookeeper)
         client = server.client(**options)
         client.start()
         kept: list[KazooClient] = []
@@ -147,7 +147,7 @@ def kafka_cluster(
     options.update(version=version, brokers=brokers, racks=racks, config=config)
     check_cluster_options(options)
 
-    def fixture(request: pytest.FixtureRequest) -> Iterator[simzk.KafkaCluster]:
+    def fixture(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
         """A simulated Kafka cluster with options, from a factory."""
         with new_cluster(request.config, options) as cluster:
             yield cluster

@@ -19,9 +19,9 @@ from weakref import WeakSet
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 
-import simzk
 from simzk.errors import ConfigError
 from simzk.serve.client_activity import ObservedHandler
+from simzk.serve.memory import ZooKeeper
 from simzk.serve.verbs import EAGER_RETRY
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class _ActivePatch:
         owned: whether the server ends with the patch.
     """
 
-    def __init__(self, server: Redirecting, owned: simzk.ZooKeeper | None) -> None:
+    def __init__(self, server: Redirecting, owned: ZooKeeper | None) -> None:
         self.server = server
         self.owned = owned
         self.clients: WeakSet[KazooClient] = WeakSet()
@@ -116,15 +116,15 @@ class Patch:
         self._server = server
         self._entered: list[_ActivePatch] = []
 
-    def __enter__(self) -> simzk.ZooKeeper:
-        owned = simzk.ZooKeeper() if self._server is None else None
+    def __enter__(self) -> ZooKeeper:
+        owned = ZooKeeper() if self._server is None else None
         server: Any = self._server or owned
         begun = _ActivePatch(server, owned)
         with _lock:
             _active.append(begun)
             self._entered.append(begun)
             KazooClient.__init__, KazooClient.set_hosts = _init, _set_hosts
-        entered: simzk.ZooKeeper = server
+        entered: ZooKeeper = server
         return entered
 
     def __exit__(

@@ -22,10 +22,10 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.hosts import collect_hosts
 
-import simzk
 from simzk.errors import ConfigError, SimzkError
 from simzk.serve.client_activity import Look, ObservedHandler, ObservedTcpHandler, wait_until_idle
 from simzk.serve.verbs import EAGER_RETRY
+from simzk.serve.zookeeper_server import ZooKeeperServer
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -72,7 +72,7 @@ class RemoteZooKeeper:
         return f"<{type(self).__name__} {self.version} at {self.hosts}>"
 
     def __getattr__(self, name: str) -> object:
-        if not name.startswith("_") and hasattr(simzk.ZooKeeperServer, name):
+        if not name.startswith("_") and hasattr(ZooKeeperServer, name):
             pytest.skip(f"a real ZooKeeper has no {name!r}: it is a verb of simzk's own servers")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

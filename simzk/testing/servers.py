@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import simzk
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
+    from simzk.api import KafkaCluster
     from simzk.serve.verbs import TestServer
     from simzk.testing.remote_zookeeper import RemoteZooKeeper
 
@@ -82,7 +82,9 @@ def check_zookeeper_options(options: Mapping[str, object]) -> None:
         ConfigError: there is no such option.
     """
     if options:  # without any, the TCP server is not imported
-        _check(options, simzk.ZooKeeperServer)
+        from simzk.serve.zookeeper_server import ZooKeeperServer
+
+        _check(options, ZooKeeperServer)
 
 
 def check_cluster_options(options: Mapping[str, object]) -> None:
@@ -91,7 +93,9 @@ def check_cluster_options(options: Mapping[str, object]) -> None:
     Raises:
         ConfigError: there is no such option.
     """
-    _check(options, simzk.KafkaCluster)
+    from simzk.api import KafkaCluster
+
+    _check(options, KafkaCluster)
 
 
 def _check(options: Mapping[str, object], made: type) -> None:
@@ -126,11 +130,15 @@ def new_zookeeper(
             pytest.skip(f"the test is for ZooKeeper {wanted}, and {REAL} is {real.version}")
         return real
     if tcp or config.getoption(TCP) or not options.keys() <= _IN_MEMORY:
-        return simzk.ZooKeeperServer(**options)  # type: ignore[arg-type]  # the names were checked
-    return simzk.ZooKeeper(**options)  # type: ignore[arg-type]  # the names were checked
+        from simzk.serve.zookeeper_server import ZooKeeperServer
+
+        return ZooKeeperServer(**options)  # type: ignore[arg-type]  # the names were checked
+    from simzk.serve.memory import ZooKeeper
+
+    return ZooKeeper(**options)  # type: ignore[arg-type]  # the names were checked
 
 
-def new_cluster(config: pytest.Config, options: Mapping[str, object]) -> simzk.KafkaCluster:
+def new_cluster(config: pytest.Config, options: Mapping[str, object]) -> KafkaCluster:
     """Return a booted cluster, with the seed of the command line unless the options have one.
 
     Args:
@@ -140,6 +148,8 @@ def new_cluster(config: pytest.Config, options: Mapping[str, object]) -> simzk.K
     Raises:
         ConfigError: there is no such option, or it has an invalid value.
     """
+    from simzk.api import KafkaCluster
+
     check_cluster_options(options)
     given: dict[str, Any] = {"seed": config.getoption(SEED) or 0, **options}
-    return simzk.KafkaCluster(**given)
+    return KafkaCluster(**given)

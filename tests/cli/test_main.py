@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from simzk.cli import COMMANDS, EXTRAS
-from simzk.cli.commands import whole_command
+from simzk.cli.app import whole_command
+from simzk.cli.commands import COMMANDS, EXTRAS
 from simzk.cli.serve import make_parser
 from tests.cli.commands import ROOT
 
