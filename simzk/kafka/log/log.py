@@ -1,0 +1,257 @@
+"""A log: a sequence of record batches with a start, an end, a high watermark, and a part that is on disk.
+
+Rules of this module (Log and LogSegment, later UnifiedLog and LocalLog; docs/reference/kafka.md §2.17):
+  - offsets ascend; there may be gaps between batches, as after compaction or a truncation inside a batch;
+  - a truncation removes every batch that reaches beyond the offset, and sets the log end offset to it;
+  - the high watermark is at most the log end offset; a truncation below it lowers it;
+  - the last stable offset is the high watermark while there are no transactions;
+  - a read returns whole batches: at least one, and more up to the limit (KIP-74);
+  - what was appended is in the page cache. It is on disk once it was flushed: by Kafka, or later by the operating
+    system. A process that is killed loses nothing of it, a machine without power all that was not flushed;
+  - an empty log allocates nothing but itself.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from simzk.kafka.log.batches import NO_EPOCH, RecordBatch
+from simzk.kafka.log.leader_epochs import EpochEnd, LeaderEpochCache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_NEXT_OFFSET = attrgetter("next_offset")
+
+
+class Log:
+    """Log of one replica.
+
+    Attributes:
+        start: log start offset: records before it were deleted.
+        end: log end offset, that of the next record.
+        high_watermark: offset up to which records are committed.
+        flushed: offset up to which records are on disk.
+        epochs: the leader epoch cache.
+
+    >>> log = Log()
+    >>> log.append(5, leader_epoch=0, identity=1).base_offset, log.append(3, leader_epoch=2, identity=2).base_offset
+    (0, 5)
+    >>> log.end, log.end_offset_for(1), [batch.identity for batch in log.read(5)]
+    (8, EpochEnd(epoch=0, end_offset=5), [2])
+    >>> log.truncate(5)
+    3
+    >>> log.end, log.epochs.latest
+    (5, 0)
+    """
+
+    __slots__ = ("_batches", "_unflushed", "end", "epochs", "flushed", "high_watermark", "start")
+
+    def __init__(self) -> None:
+        self.start = 0
+        self.end = 0
+        self.high_watermark = 0
+        self.flushed = 0
+        self.epochs = LeaderEpochCache()
+        self._batches: list[RecordBatch] = []
+        # Log end offsets after appends that are not flushed, each with the time of the append.
+        self._unflushed: deque[tuple[int, int]] | None = None
+
+    @property
+    def batches(self) -> tuple[RecordBatch, ...]:
+        """All batches, ascending."""
+        return tuple(self._batches)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Offset up to which transactions have ended: the high watermark while there are none."""
+        return self.high_watermark
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the log has no offsets."""
+        return self.end == self.start
+
+    # -- append and read
+
+    def append(
+        self, records: int, *, leader_epoch: int, identity: int, payload: bytes | None = None, at_us: int = 0
+    ) -> RecordBatch:
+        """Append records as leader, which assigns their offsets.
+
+        Args:
+            records: number of records.
+            leader_epoch: the leader's epoch; `NO_EPOCH` in releases without epochs in batches.
+            identity: number that identifies the batch in the cluster.
+            payload: the records, unopened.
+            at_us: the present time.
+
+        Returns:
+            The batch with its base offset.
+        """
+        batch = RecordBatch(self.end, records, leader_epoch, identity, payload)
+        self.append_fetched((batch,), at_us=at_us)
+        return batch
+
+    def append_fetched(self, batches: Iterable[RecordBatch], *, at_us: int = 0) -> None:
+        """Append batches as follower, with the offsets and epochs that the leader assigned."""
+        end_before = self.end
+        for batch in batches:
+            assert batch.records > 0, f"a batch of {batch.records} records"
+            assert batch.base_offset >= self.end, f"offset {batch.base_offset} is below the log end offset {self.end}"
+            if batch.leader_epoch != NO_EPOCH:
+                self.epochs.assign(batch.leader_epoch, batch.base_offset)
+            self._batches.append(batch)
+            self.end = batch.next_offset
+        if self.end > end_before:
+            if self._unflushed is None:
+                self._unflushed = deque()
+            self._unflushed.append((self.end, at_us))
+
+    def read(self, offset: int, *, max_bytes: int | None = None, limit: int | None = None) -> tuple[RecordBatch, ...]:
+        """Return batches from the one on that contains an offset.
+
+        Args:
+            offset: the first offset.
+            max_bytes: size of all batches together; the first one is returned whatever its size. None: no limit.
+            limit: offset at which to stop, such as the high watermark for consumers. None: the log end offset.
+        """
+        assert self.start <= offset <= self.end, f"offset {offset} is not in the log of {self.start} to {self.end}"
+        end = self.end if limit is None else limit
+        found: list[RecordBatch] = []
+        size_bytes = 0
+        for place in range(bisect_right(self._batches, offset, key=_NEXT_OFFSET), len(self._batches)):
+            batch = self._batches[place]
+            size_bytes += batch.size_bytes
+            if batch.next_offset > end or (found and max_bytes is not None and size_bytes > max_bytes):
+                break
+            found.append(batch)
+        return tuple(found)
+
+    def is_readable(self, offset: int) -> bool:
+        """Return whether an offset is in the log, or is its end."""
+        return self.start <= offset <= self.end
+
+    # -- offsets and epochs
+
+    def set_high_watermark(self, offset: int) -> None:
+        """Set the high watermark."""
+        assert offset <= self.end, f"high watermark {offset} is beyond the log end offset {self.end}"
+        self.high_watermark = offset
+
+    def end_offset_for(self, epoch: int) -> EpochEnd:
+        """Return the largest cached leader epoch up to `epoch` and its end offset."""
+        return self.epochs.end_offset_for(epoch, self.end)
+
+    # -- truncation and deletion
+
+    def truncate(self, offset: int) -> int:
+        """Remove all records from an offset on; return how many offsets there were."""
+        if offset >= self.end:
+            return 0
+        removed = self.end - offset
+        if offset < self.start:
+            self.restart_at(offset)
+            return removed
+        del self._batches[bisect_right(self._batches, offset, key=_NEXT_OFFSET) :]
+        self.end = offset
+        self.high_watermark = min(self.high_watermark, offset)
+        self.flushed = min(self.flushed, offset)
+        self.epochs.truncate_from_end(offset)
+        while self._unflushed and self._unflushed[-1][0] > offset:
+            _, at_us = self._unflushed.pop()
+            if self.flushed < offset and (not self._unflushed or self._unflushed[-1][0] < offset):
+                self._unflushed.append((offset, at_us))
+        return removed
+
+    def restart_at(self, offset: int) -> None:
+        """Remove all records and start with another offset (Log.truncateFullyAndStartAt)."""
+        self._batches.clear()
+        self._unflushed = None
+        self.epochs.clear()
+        self.start = self.end = self.high_watermark = self.flushed = offset
+
+    def delete_before(self, offset: int) -> None:
+        """Raise the log start offset; batches that end up to it are removed."""
+        assert self.start <= offset <= self.high_watermark, f"start {offset} is beyond {self.high_watermark}"
+        self.start = offset
+        del self._batches[: bisect_right(self._batches, offset, key=_NEXT_OFFSET)]
+        self.epochs.truncate_from_start(offset)
+        self.flushed = max(self.flushed, offset)
+        while self._unflushed and self._unflushed[0][0] <= offset:
+            self._unflushed.popleft()
+
+    # -- the disk
+
+    def flush(self) -> None:
+        """Write all records to disk."""
+        self.flushed = self.end
+        self._unflushed = None
+
+    def flush_older(self, than_us: int) -> None:
+        """Write records to disk that were appended at a time or earlier."""
+        while self._unflushed and self._unflushed[0][1] <= than_us:
+            self.flushed = max(self.flushed, self._unflushed.popleft()[0])
+
+    def lose_unflushed(self) -> int:
+        """Remove the records that are not on disk: the power was lost; return how many offsets there were."""
+        return self.truncate(self.flushed)
+
+    def recover(self) -> None:
+        """Prepare a log that a started process finds: an epoch without records is forgotten (Log's constructor)."""
+        self.epochs.truncate_from_end(self.end)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert 0 <= self.start <= self.end
+        assert 0 <= self.high_watermark <= self.end
+        assert 0 <= self.flushed <= self.end
+        offset = 0
+        for batch in self._batches:
+            assert batch.records > 0
+            assert batch.base_offset >= offset, f"{batch} overlaps offset {offset}"
+            offset = batch.next_offset
+        assert not self._batches or self._batches[0].next_offset > self.start
+        assert offset <= self.end
+        self.epochs.check()
+        assert all(entry.start_offset <= self.end for entry in self.epochs.entries)
+        marks = [mark for mark, _ in self._unflushed or ()]
+        assert marks == sorted(set(marks)), f"unflushed appends end at {marks}"
+        assert all(self.flushed < mark <= self.end for mark in marks)
+        assert (marks[-1] if marks else self.flushed) == self.end or self.is_empty
+
+
+def first_difference(one: Log, other: Log, up_to: int) -> int | None:
+    """Return the first offset below `up_to` at which two logs have different records; None if they match.
+
+    Only offsets that both logs contain are compared; batches that reach beyond `up_to` are left out.
+
+    >>> one, other = Log(), Log()
+    >>> for log in (one, other):
+    ...     _ = log.append(5, leader_epoch=0, identity=1)
+    >>> _ = one.append(1, leader_epoch=1, identity=2), other.append(1, leader_epoch=2, identity=3)
+    >>> first_difference(one, other, up_to=5), first_difference(one, other, up_to=6)
+    (None, 5)
+    """
+    start = max(one.start, other.start)
+    up_to = min(up_to, one.end, other.end)
+    ours, theirs = ([b for b in log.read(start) if b.next_offset <= up_to] for log in (one, other))
+    if ours == theirs:
+        return None
+    for left, right in zip(ours, theirs, strict=False):
+        if left != right:
+            return min(left.base_offset, right.base_offset)
+    longer = max(ours, theirs, key=len)
+    return longer[min(len(ours), len(theirs))].base_offset
+
+
+def find_batch(log: Log, offset: int) -> RecordBatch | None:
+    """Return the batch that contains an offset; None if the log has none there."""
+    batches = log._batches
+    place = bisect_left(batches, offset + 1, key=_NEXT_OFFSET)
+    if place == len(batches) or batches[place].base_offset > offset:
+        return None
+    return batches[place]
