@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mkdocs.structure.files import File
 
 from docs_site.links import ROOT, SHARED_PAGES, resolve_links
+from docs_site.pages import PAGES
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are files elsewhere in the repository."""
+    """Add the pages that are generated, and those that are files elsewhere in the repository."""
+    for path, make in PAGES.items():
+        files.append(File.generated(config, path, content=make()))
     for source, page in SHARED_PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text()))
     return files
