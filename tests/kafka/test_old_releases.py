@@ -75,6 +75,28 @@ def test_an_isr_whose_reply_was_lost_is_taken_for_written_from_0_8_2_on(line: st
         assert (accepted.isr == (1, 2)) == written
 
 
+@pytest.mark.parametrize("line", ["1.0", "1.1", "2.6"])
+def test_a_leader_tries_again_after_its_session_has_expired_at_a_write(line: str) -> None:
+    """KafkaZkClient.conditionalUpdatePath throws since 1.1, and the next fetch asks for the same ISR again.
+
+    No LeaderAndIsr helps the leader: the controller is dead, and the next one finds nothing to change.
+    """
+    with cluster(line, {"zookeeper.session.timeout.ms": 40_000, "replica.lag.time.max.ms": 10_000}) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.pause(2)
+        c.produce("t", 0)
+        c.run_for(25)
+        leader, isr, epoch, _ = state_fields(c, "t")
+        assert (leader, isr) == (1, (1,))
+        rule = c.zookeeper_faults.expire("set", client=1, path=STATE)
+        c.kill(3)
+        c.resume(2)
+        c.run_for(10)
+        assert rule.fired == 1
+        assert happened(c, "learned that its session has expired")
+        assert state_fields(c, "t")[:3] == (1, (1, 2), epoch)
+
+
 @pytest.mark.parametrize(("line", "stays"), [("0.8.0", True), ("0.8.1", False), ("0.8.2", False), ("0.9", False)])
 def test_a_follower_that_is_silent_and_has_all_there_is_stays_in_sync_in_0_8_0(line: str, stays: bool) -> None:
     with cluster(line, {"zookeeper.session.timeout.ms": 40_000}) as c:

@@ -9,8 +9,10 @@ Rules of this module (Partition, AlterPartitionManager; KIP-497; docs/reference/
   - the error of a partition decides about a retry (`outcome_of`; Partition.handleAlterPartitionError);
   - up to 2.6 a leader writes the state znode, conditional on the version that it knows, with the controller epoch of
     the last LeaderAndIsr. Since 0.8.2 a write that fails counts as done if the znode holds the same data (KAFKA-1382);
-    after any other failure it does not write again until the next LeaderAndIsr. Up to 1.0 a write that waits while the
-    session expires is sent in the next session: so a leader that was paused tries to remove its followers, in vain;
+    after another BADVERSION it does not write again until the next LeaderAndIsr, because each write would fail. Up to
+    1.0 a write that waits while the session expires is sent in the next session: so a leader that was paused tries to
+    remove its followers, in vain. Since 1.1 such a write throws, and the leader decides anew at the follower's next
+    fetch or the next check of the ISR (KafkaZkClient.conditionalUpdatePath, Partition.updateIsr);
   - from 0.9 to 2.6 leaders announce their writes in one znode when none has followed for 5 s, or nothing was announced
     for 60 s; this is checked every 2.5 s.
 """
@@ -65,7 +67,7 @@ class Outcome(IntEnum):
     RETRY = 1
     """The proposal is sent again."""
     REVERTED = 2
-    """The controller did not write it: the leader returns to the committed ISR and may propose again."""
+    """It was rejected, or the session expired: the leader returns to the committed ISR and may propose again."""
     PENDING = 3
     """Whether it was written is unknown: the leader proposes nothing more until the next LeaderAndIsr."""
 
@@ -73,6 +75,7 @@ class Outcome(IntEnum):
 _OUTCOMES = {
     Error.NONE: Outcome.COMMITTED,
     Error.INELIGIBLE_REPLICA: Outcome.REVERTED,
+    Error.NETWORK_EXCEPTION: Outcome.REVERTED,
     Error.FENCED_LEADER_EPOCH: Outcome.PENDING,
     Error.INVALID_UPDATE_VERSION: Outcome.PENDING,
     Error.UNKNOWN_TOPIC_OR_PARTITION: Outcome.PENDING,
@@ -274,7 +277,8 @@ class IsrWrites:
         process: the broker's process.
         client: its ZooKeeper client.
         state_of: returns the present state of a replica; None if the broker has none.
-        on_results: handles results; a write is never retried.
+        on_results: handles results; a write without a reply, because the session expired, is `NETWORK_EXCEPTION`. None
+            is retried as it was.
         has_timer: whether changes are announced periodically; otherwise only by `announce_if_due`.
     """
 
@@ -324,7 +328,7 @@ class IsrWrites:
             try:
                 result = await self._write(proposal.partition, changed)
             except SessionExpiredError:
-                result = Error.INVALID_UPDATE_VERSION
+                result = Error.NETWORK_EXCEPTION
             if not isinstance(result, Error) and self._client.version.broker.announces_isr_changes:
                 self._changed[proposal.partition] = None
                 self._last_change_us = self._process.scheduler.now_us
