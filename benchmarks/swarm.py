@@ -64,7 +64,7 @@ def measure(scenario: str, seeds: int, rounds: int) -> dict[str, float]:
         begun_s = time.perf_counter()
         with spark_session(master) as spark:
             figures[f"{master}_started_s"] = round(time.perf_counter() - begun_s, 2)
-            swarm = partial(play_on_spark, spark, [scenario], None, seeds, "", documented=False)
+            swarm = lambda: list(play_on_spark(spark, runs, documented=False))  # noqa: E731
             figures[f"{master}_first_swarm_s"] = round(seconds(swarm, expected), 2)
             figures[f"{master}_runs_per_s"] = median_rate(swarm, expected, rounds)
     return figures

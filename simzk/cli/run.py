@@ -234,10 +234,7 @@ def _results(runs: Runs, planned: list[Run], progress: Progress) -> Iterator[Res
         with spark_session(runs.master) as spark:
             yield from play_on_spark(
                 spark,
-                runs.files,
-                runs.seed,
-                runs.seeds,
-                runs.version,
+                planned,
                 documented=runs.documented,
                 progress=lambda share: progress.show(f"{round(share * len(planned))}/{len(planned)} runs", share),
             )

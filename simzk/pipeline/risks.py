@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -341,10 +342,10 @@ def run_risk(
         progress: receives the finished share, 0 to 1.
 
     Returns:
-        the table `assignments`; after Ctrl-C in this process it has only the assignments that were done by then.
+        the table `assignments`; after Ctrl-C it has only the assignments that were done by then.
 
     Raises:
-        KeyboardInterrupt: no assignment was done by then, or Spark was interrupted; nothing is written.
+        KeyboardInterrupt: no assignment was done by then; nothing is written.
         SimzkError: Spark failed; the reason in one line.
     """
     layout = plan.layout
@@ -360,7 +361,7 @@ def run_risk(
         plan.seed,
     )
     found = _compute_here(job, progress) if spark is None else _compute_on_spark(spark, job, progress)
-    done = found["assignment"].combine_chunks()[-1].as_py() + 1 if spark is None else len(job.names)
+    done = found["assignment"].combine_chunks()[-1].as_py() + 1
     plan = replace(plan, assignments=plan.assignments[:done])
     job = job._replace(names=job.names[:done], replicas=job.replicas[:done])
     tables = {"assignments": _assignments_table(plan, job, found), "topics": _topics_table(job, found)}
@@ -400,17 +401,34 @@ def _compute_here(job: _Job, progress: Callable[[float], None]) -> pa.Table:
 
 
 def _compute_on_spark(spark: SparkSession, job: _Job, progress: Callable[[float], None]) -> pa.Table:
+    import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
 
     tasks = len(job.tasks())
+    of_assignment = tasks // len(job.names)
+    # A job is some whole assignments, with a task for each core: after Ctrl-C those of the finished jobs remain.
+    step = of_assignment * -(-spark.sparkContext.defaultParallelism // of_assignment)
+    found: list[pa.Table] = []
     sent = spark.sparkContext.broadcast(job)
     try:
-        frame = spark.range(0, tasks, 1, tasks).mapInArrow(partial(_compute, sent), from_arrow_schema(risk_schema()))
-        with watched(spark, tasks, progress):
-            table = in_words(frame.toArrow)
+        for first in range(0, tasks, step):
+            end = min(first + step, tasks)
+            frame = spark.range(first, end, 1, end - first)
+            frame = frame.mapInArrow(partial(_compute, sent), from_arrow_schema(risk_schema()))
+            with watched(spark, end - first, partial(_report_share, progress, first / tasks, (end - first) / tasks)):
+                table = in_words(frame.toArrow).cast(risk_schema())
+            found.append(table.sort_by([("assignment", "ascending"), ("topic", "ascending")]))
+    except KeyboardInterrupt:
+        if not found:
+            raise
     finally:
-        sent.destroy()
-    return table.cast(risk_schema())
+        with suppress(KeyboardInterrupt):
+            sent.destroy()
+    return pa.concat_tables(found)
+
+
+def _report_share(progress: Callable[[float], None], before: float, of: float, share: float) -> None:
+    progress(before + of * share)
 
 
 _cached: dict[tuple[str, int], Assessor] = {}

@@ -10,7 +10,7 @@ slices.
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -204,49 +204,60 @@ class RunsReader(DataSourceReader):
 
 TASKS_PER_CORE = 4
 MOST_RUNS_PER_TASK = 64
+JOBS = 8
+"""Most jobs of a swarm: after Ctrl-C the runs of the finished jobs remain."""
 
 
 def play_on_spark(
     spark: SparkSession,
-    files: Sequence[str],
-    seed: int | None,
-    seeds: int | None,
-    version: str,
+    runs: Sequence[Run],
     *,
     documented: bool,
     progress: Callable[[float], None] | None = None,
-) -> list[Result]:
-    """Play every file with every seed on Spark.
+) -> Iterator[Result]:
+    """Play runs on Spark, in a few jobs.
 
     Args:
-        spark: a session whose workers can import simzk, and read the files at their absolute paths.
-        files: scenario files whose names contain no comma.
-        seed, seeds, version: as of `simzk.scenarios.swarm.plan_runs`.
+        spark: a session whose workers can import simzk, and read the files of the runs at their absolute paths.
+        runs: from `simzk.scenarios.swarm.plan_runs`.
         documented: True if the results include their documents.
         progress: receives the finished share of the runs, 0 to 1.
 
-    Returns:
-        the results in the order of the runs, as in one process.
+    Yields:
+        the results in the order of the runs, as in one process; those of a job when it is finished.
 
     Raises:
         SimzkError: Spark failed; the reason in one line.
     """
-    strange = next((file for file in files if "," in file), None)
-    if strange is not None:
-        raise ConfigError("Spark splits paths at commas", where=strange, right="a file name without commas")
-    spark.dataSource.register(RunsSource)
-    runs = len(files) * (seeds or 1)
-    tasks = min(runs, max(spark.sparkContext.defaultParallelism * TASKS_PER_CORE, -(-runs // MOST_RUNS_PER_TASK)))
-    source = spark.read.format("simzk_runs").option("numPartitions", tasks)
-    source = source.option("kafkaVersion", version).option("documents", str(documented).lower())
-    if seed is not None:
-        source = source.option("firstSeed", seed)
-    if seeds is not None:
-        source = source.option("seeds", seeds)
-    frame = source.load(",".join(files))
-    with watched(spark, tasks, progress):
-        table: pa.Table = in_words(frame.toArrow)
-    return [result_of_row(row) for row in table.sort_by("run").to_pylist()]
+    cores = spark.sparkContext.defaultParallelism
+    tasks = min(len(runs), max(cores * TASKS_PER_CORE, -(-len(runs) // MOST_RUNS_PER_TASK)))
+    jobs = min(JOBS, -(-tasks // cores))
+    bounds = [len(runs) * task // tasks for task in range(tasks + 1)]
+    schema = from_arrow_schema(runs_schema())
+    for first, end in pairwise(tasks * job // jobs for job in range(jobs + 1)):
+        slices = [runs[start:stop] for start, stop in pairwise(bounds[first : end + 1])]
+        play = partial(_play_slices, slices, documented=documented)
+        frame = spark.range(0, len(slices), 1, len(slices)).mapInArrow(play, schema)
+        so_far = None if progress is None else partial(_report_share, progress, first / tasks, (end - first) / tasks)
+        with watched(spark, len(slices), so_far):
+            table: pa.Table = in_words(frame.toArrow)
+        yield from map(result_of_row, table.sort_by("run").to_pylist())
+
+
+def _report_share(progress: Callable[[float], None], before: float, of: float, share: float) -> None:
+    progress(before + of * share)
+
+
+def _play_slices(
+    slices: Sequence[Sequence[Run]], numbers: Iterable[pa.RecordBatch], *, documented: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the slices with the given numbers."""
+    from simzk.scenarios.swarm import play_run
+
+    for batch in numbers:
+        for slice_number in batch["id"].to_pylist():
+            rows = (run_row(run.number, play_run(run, documented=documented)) for run in slices[slice_number])
+            yield from batches(rows, runs_schema(), _ROWS_PER_BATCH)
 
 
 def require_free(out: Path) -> None:

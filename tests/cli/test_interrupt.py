@@ -93,24 +93,52 @@ def test_a_risk_keeps_the_assignments_that_are_done(simzk: Simzk, tmp_path: Path
 
 
 IN_A_JOB = """
+import contextlib
 import threading
-import simzk.pipeline.sweeps.sweep as sweep
-sweep.MOST_TASKS_PER_JOB = 1
-add = sweep.Gathered.add
-def interrupt_next_job():
+import {module} as module
+watched, jobs = module.watched, []
+def interrupt_job():
     from pyspark import SparkContext
     tracker = SparkContext._active_spark_context.statusTracker()
     while not tracker.getActiveStageIds():
         os.sched_yield()
     os.killpg(0, signal.SIGINT)
-def add_and_interrupt(self, slices, sets):
-    add(self, slices, sets)
-    if not interrupted:
-        interrupted.append(sets)
-        threading.Thread(target=interrupt_next_job, daemon=True).start()
-sweep.Gathered.add = add_and_interrupt
+@contextlib.contextmanager
+def watched_and_interrupted(*words):
+    jobs.append(words)
+    if len(jobs) == 2:
+        threading.Thread(target=interrupt_job, daemon=True).start()
+    with watched(*words):
+        yield
+module.watched = watched_and_interrupted
 """
-"""Sends the signal while Spark works on the job after the first."""
+"""Sends the signal while Spark works on the second job."""
+
+
+@pytest.mark.java
+def test_runs_on_spark_keep_those_of_finished_jobs(tmp_path: Path) -> None:
+    out, words = tmp_path / "runs.json", ["run", SMALLEST, "--seeds", 20, "--master", "local[1]"]
+    when = IN_A_JOB.format(module="simzk.pipeline.swarms")
+    done = interrupted(*words, "--json", out, "--out", tmp_path / "dir", when=when)
+    kept = [run["seed"] for run in json.loads(out.read_text())["runs"]]
+    assert kept == list(range(1, 6)), "the first of four jobs"
+    assert done.stderr == "simzk: interrupted: 5 of 20 runs are done\n"
+    assert f"{SMALLEST}: 5 seeds" in done.stdout
+    assert pq.read_table(tmp_path / "dir" / "runs.parquet").num_rows == 5
+    none = interrupted(*words, when=ON_LINE.format(line="starting Spark"))
+    assert (none.stdout, none.stderr) == ("", "simzk: interrupted: 0 of 20 runs are done\n")
+
+
+@pytest.mark.java
+def test_a_risk_on_spark_keeps_the_assignments_of_finished_jobs(simzk: Simzk, tmp_path: Path) -> None:
+    layout, out = tmp_path / "layout.parquet", tmp_path / "out"
+    simzk("layout", "make", "--topics", 4, "--out", layout)
+    words = ["risk", layout, "--compare", "random", "--samples", 128, "--out", out, "--master", "local[1]"]
+    done = interrupted(*words, when=IN_A_JOB.format(module="simzk.pipeline.risks"))
+    assert done.stderr == "simzk: interrupted: 1 of 2 assignments are done\n"
+    (saved,) = find_saved(out)
+    assert saved.table("assignments.parquet")["assignment"].to_pylist() == ["as-is"]
+    assert saved.table("topics.parquet").num_rows == 4
 
 
 @pytest.mark.java
@@ -118,7 +146,12 @@ def test_a_sweep_keeps_the_sets_of_finished_jobs(simzk: Simzk, tmp_path: Path) -
     layout, out = tmp_path / "layout.parquet", tmp_path / "out"
     simzk("layout", "make", "--brokers", 60, "--partitions", 3000, "--topics", 3, "--out", layout)
     words = ["sweep", layout, "--fail", "brokers:1", "--fail", "brokers:3", "--out", out, "--master", "local[1]"]
-    done = interrupted(*words, "--json", tmp_path / "sweep.json", when=IN_A_JOB)
+    done = interrupted(
+        *words,
+        "--json",
+        tmp_path / "sweep.json",
+        when=IN_A_JOB.format(module="simzk.pipeline.sweeps.sweep") + "module.MOST_TASKS_PER_JOB = 1\n",
+    )
     document = json.loads((tmp_path / "sweep.json").read_text())
     kept, planned = document["failure_sets"], document["planned_failure_sets"]
     assert planned == 60 + 60 * 59 * 58 // 6

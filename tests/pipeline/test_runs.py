@@ -114,11 +114,13 @@ def test_bad_options_are_told(session: SparkSession, path: str, options: dict[st
 @pytest.mark.java
 def test_a_swarm_on_spark_tells_its_progress_and_its_errors(session: SparkSession, tmp_path: Path) -> None:
     shares: list[float] = []
-    results = play_on_spark(session, FILES, None, 5, "", documented=False, progress=shares.append)
-    assert results == [play_run(run, documented=False) for run in plan_runs(FILES, None, 5, "")]
+    runs = plan_runs(FILES, None, 5, "")
+    results = list(play_on_spark(session, runs, documented=False, progress=shares.append))
+    assert results == [play_run(run, documented=False) for run in runs]
     assert shares == sorted(shares)
-    with pytest.raises(SimzkError, match="at commas"):
-        play_on_spark(session, ["a,b.toml"], None, 5, "", documented=False)
+    gone = [run._replace(path=str(tmp_path / "gone.toml")) for run in runs]
+    with pytest.raises(SimzkError, match=r"gone\.toml"):
+        list(play_on_spark(session, gone, documented=False))
 
 
 @pytest.mark.java
