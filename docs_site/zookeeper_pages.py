@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import inspect
+from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from docs_site.markdown import arguments, code, description, page, table
+from simzk.scenarios.faults.plan import FAULT_KINDS
 from simzk.serve.configuration.keys import KEYS, Key, not_no, yes
 from simzk.serve.configuration.settings import Settings, Storage, Throttle
 from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg
-from simzk.simulation.fault_plan import FAULT_KINDS
 from simzk.simulation.request_faults import REQUEST_FAULTS
 from simzk.zookeeper.acl import ADMIN, CREATE, DELETE, READ, WRITE
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.operations import OPERATIONS, Kind
 from simzk.zookeeper.replies import Code
+
+if TYPE_CHECKING:
+    from simzk.scenarios.faults.fault import Fault
 
 _PERMISSIONS = {READ: "READ", WRITE: "WRITE", CREATE: "CREATE", DELETE: "DELETE", ADMIN: "ADMIN"}
 _SETTINGS = {"settings": Settings, "server": ServerConfig, "storage": Storage, "throttle": Throttle}
@@ -66,14 +72,20 @@ def faults_page() -> str:
         "Each is a method of `faults` with the name of the fault, and an endpoint of the AdminServer.",
         table(["fault", "effect", "parameter", "endpoint"], rows),
         "## Random faults of a run",
-        "A scenario with a table `[faults]`, and a swarm of seeds, draws these from the seed.",
+        "A plan file names these (`simzk run --plan`); a scenario with a table `[faults]` draws them from the seed.",
         table(
-            ["fault", "effect", "lasts"],
-            [
-                (code(name), description(type(kind)), "for some time" if kind.has_duration else "an instant")
-                for name, kind in FAULT_KINDS.items()
-            ],
+            ["kind", "effect", "keys beside `at`"],
+            [(code(name), description(kind), _keys_of(kind)) for name, kind in FAULT_KINDS.items()],
         ),
+    )
+
+
+def _keys_of(kind: type[Fault]) -> str:
+    """Return the keys of a kind of fault in a plan file, those with a default in brackets."""
+    fields = [info for info in structs.fields(kind) if info.name not in ("kind", "at")]
+    return ", ".join(
+        code(info.encode_name) if info.required else f"[{code(info.encode_name)}]"
+        for info in sorted(fields, key=lambda info: not info.required)
     )
 
 

@@ -32,6 +32,7 @@ SLOW = (
     "tests/cli/test_layout_import",
     "tests/cli/test_run.py",
     "tests/cli/test_run_html",
+    "tests/cli/test_run_plan",
     "tests/cli/test_run_side_by_side",
     "tests/cli/test_serve.py",
     "tests/cli/test_serve_ensemble",

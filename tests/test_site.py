@@ -18,8 +18,8 @@ from simzk.kafka.releases.profile import BrokerRules, ControllerRules, ZnodeRule
 from simzk.kafka.releases.versions import VERSIONS
 from simzk.scenarios.actions import ACTIONS
 from simzk.scenarios.expectations import EXPECTATIONS
+from simzk.scenarios.faults.plan import FAULT_KINDS
 from simzk.serve.configuration.keys import KEYS
-from simzk.simulation.fault_plan import FAULT_KINDS
 from simzk.simulation.request_faults import REQUEST_FAULTS
 from simzk.zookeeper.operations import OPERATIONS
 from tests.conformance.differences import DIFFERENCES

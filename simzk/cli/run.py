@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from simzk.report.run_page import Comparison
+    from simzk.scenarios.faults.plan import FaultPlan
+    from simzk.scenarios.player import Play
     from simzk.scenarios.report_text import Line
     from simzk.scenarios.results import Result
     from simzk.scenarios.swarm import Run
@@ -58,6 +60,17 @@ def run(
             show_default="run in this process",
         ),
     ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            help="Play the faults of this plan file instead of drawing them; its seed and Kafka version, unless given.",
+            metavar="PLAN",
+        ),
+    ] = None,
+    save_plan: Annotated[
+        Path | None,
+        typer.Option(help="File for the plan of the run's faults; - for stdout.", metavar="OUT"),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -68,11 +81,12 @@ def run(
     """Play scenario files on a simulated Kafka cluster."""
     versions = kafka_version or [""]
     documented = json_out is not None or html_out is not None
-    with text_output(json_out, html_out):
+    with text_output(json_out, html_out, save_plan):
         from simzk.scenarios.examples import find_scenario
 
         paths = [find_scenario(file) for file in files]
-        played = _play(Runs(paths, seed, seeds, versions[0], jobs, master, documented), versions, out)
+        runs = Runs(paths, seed, seeds, versions[0], jobs, master, documented)
+        played = _play(runs if plan is None else _with_plan(runs, plan), versions, out, save_plan)
     logged = [result.znodes for result in played.results if result.znodes is not None]  # of a single run
     document = {"runs": [result.document for result in played.results]}
     write_json(json_out, {**document, "znodes": logged[0]} if logged else document)
@@ -92,7 +106,30 @@ class Played(NamedTuple):
     comparisons: list[Comparison]
 
 
-def _play(runs: Runs, versions: list[str], out: Path | None) -> Played:
+def _with_plan(runs: Runs, path: Path) -> Runs:
+    """Return the same runs with the faults of a plan file, and with its seed and version unless others are given.
+
+    Raises:
+        ConfigError: there is more than one scenario, or Spark is to play them.
+        ScenarioError: the plan is invalid for the scenario.
+    """
+    from simzk.scenarios.faults.plan_file import PlanFile
+    from simzk.scenarios.player import setting_of
+    from simzk.scenarios.reader import read_scenario
+
+    if len(runs.files) > 1 or runs.master is not None:
+        raise ConfigError(
+            "a plan is for one scenario in local processes", where="--plan", right="one FILE, no --master"
+        )
+    scenario = read_scenario(runs.files[0])
+    file = PlanFile(path)
+    seed = file.seed if runs.seed is None else runs.seed
+    version = runs.version or file.version
+    plan = file.plan(setting_of(scenario, version))
+    return runs._replace(seed=seed, version=version, plan=plan, plan_file=str(path))
+
+
+def _play(runs: Runs, versions: list[str], out: Path | None, save_plan: Path | None) -> Played:
     """Play everything, and print it.
 
     Raises:
@@ -103,27 +140,39 @@ def _play(runs: Runs, versions: list[str], out: Path | None) -> Played:
         raise ConfigError(
             "--jobs and --master exclude each other", right="--jobs for local processes or --master for Spark"
         )
+    if save_plan is not None and (many or len(versions) > 1 or len(runs.files) > 1):
+        right = "one FILE with one seed and one version"
+        raise ConfigError("a plan belongs to one run", where="--save-plan", right=right)
     if len(versions) > 1:
-        if many:
-            right = "neither --seeds, --jobs, --master nor --out"
+        if many or runs.plan is not None:
+            right = "neither --seeds, --jobs, --master, --plan nor --out"
             raise ConfigError("several versions are compared for one seed", where="--kafka-version", right=right)
         return _play_side_by_side(runs.files, runs.seed, versions)
     if len(runs.files) == 1 and not many:
-        return Played([_play_one(runs.files[0], runs.seed, versions[0], logs_znodes=runs.documented)], 1, [])
+        return Played([_play_one(runs, save_plan)], 1, [])
     return _play_many(runs, out)
 
 
-def _play_one(file: str, seed: int | None, version: str, *, logs_znodes: bool) -> Result:
+def _play_one(runs: Runs, save_plan: Path | None) -> Result:
     """Play one run, and print its heading with the plan of its faults before it."""
     from simzk.scenarios import report_text
     from simzk.scenarios.player import Play
     from simzk.scenarios.reader import read_scenario
     from simzk.scenarios.results import result_of
 
-    scenario = read_scenario(file)
-    play = Play(scenario, seed=scenario.seed if seed is None else seed, version=version, logs_znodes=logs_znodes)
+    scenario = read_scenario(runs.files[0])
+    play = Play(
+        scenario,
+        seed=scenario.seed if runs.seed is None else runs.seed,
+        version=runs.version,
+        logs_znodes=runs.documented,
+        plan=runs.plan,
+        plan_file=runs.plan_file,
+    )
     with closing(play):
         show(report_text.heading(play))
+        if save_plan is not None:
+            _save_plan(save_plan, play, runs.version)
         with Progress() as progress:
             whole_us = max(scenario.longest_us, 1)
             try:
@@ -133,10 +182,25 @@ def _play_one(file: str, seed: int | None, version: str, *, logs_znodes: bool) -
             except KeyboardInterrupt:
                 show(report_text.timeline(list(play.history)))
                 exit_interrupted(f"{play.cluster.scheduler.now_us / 1e6:,.3f} s of virtual time are played")
-        result = result_of(play, version, documented=True)
+        result = result_of(play, runs.version, documented=True)
         show([*report_text.timeline(list(play.history)), *report_text.closing(play), *report_text.verdicts(play)])
         show(report_text.conclusion(play, result.replay))
     return result
+
+
+def _save_plan(path: Path, play: Play, version: str) -> None:
+    """Write the plan of a run.
+
+    Raises:
+        ConfigError: the run has no faults, or the file cannot be written.
+    """
+    from simzk.scenarios.faults.plan_file import SavedPlan, write_plan
+
+    if play.plan is None:
+        raise ConfigError("the scenario has no faults", where="--save-plan", right="a scenario with [faults]")
+    comment = f"Faults of {play.scenario.path}, seed {play.seed}, from the end of its steps on. Play them again with:"
+    command = f"  simzk run {play.scenario.path} --plan {path}"
+    write_text(path, write_plan(SavedPlan(play.seed, version, play.plan), [comment, command]))
 
 
 def _play_side_by_side(files: list[str], seed: int | None, versions: list[str]) -> Played:
@@ -190,6 +254,8 @@ class Runs(NamedTuple):
         jobs: number of processes on this machine.
         master: master URL of Spark; None for processes.
         documented: whether results include the whole run.
+        plan: the faults of every run; None to draw them from each seed.
+        plan_file: the file of the plan; empty for none.
     """
 
     files: list[str]
@@ -199,6 +265,8 @@ class Runs(NamedTuple):
     jobs: int
     master: str | None
     documented: bool
+    plan: FaultPlan | None = None
+    plan_file: str = ""
 
 
 def _play_many(runs: Runs, out: Path | None) -> Played:
@@ -209,7 +277,11 @@ def _play_many(runs: Runs, out: Path | None) -> Played:
         from simzk.pipeline.swarms import require_free, write_swarm
 
         require_free(out)
-    planned = plan_runs(runs.files, runs.seed, runs.seeds, runs.version)  # all are checked before the first is played
+    # All files are checked before the first run is played.
+    planned = [
+        run._replace(plan=runs.plan, plan_file=runs.plan_file)
+        for run in plan_runs(runs.files, runs.seed, runs.seeds, runs.version)
+    ]
     results: list[Result] = []
     failed = 0
     with Progress() as progress, suppress(KeyboardInterrupt):

@@ -500,28 +500,28 @@ ACTIONS: dict[str, type[Action]] = {
 def cut(cluster: KafkaCluster, broker: int, peer: int | str = "") -> None:
     """Cut a broker's link to one peer, or its links to ZooKeeper and every other broker."""
     for end in _peer_ends(cluster, broker, peer):
-        cluster.network.cut(_end(broker), end)
+        cluster.network.cut(end_of(broker), end)
 
 
 def heal(cluster: KafkaCluster, broker: int, peer: int | str = "") -> None:
     """Heal a broker's link to one peer, or its links to ZooKeeper and every other broker."""
     for end in _peer_ends(cluster, broker, peer):
-        cluster.network.heal(_end(broker), end)
+        cluster.network.heal(end_of(broker), end)
 
 
 def _peer_ends(cluster: KafkaCluster, broker: int, peer: int | str) -> Iterable[str]:
     if peer != "":
-        return [_end(peer)]
-    return [ZOOKEEPER, *(_end(other) for other in cluster.brokers if other != broker)]
+        return [end_of(peer)]
+    return [ZOOKEEPER, *(end_of(other) for other in cluster.brokers if other != broker)]
 
 
-def _end(peer: int | str) -> str:
+def end_of(peer: int | str) -> str:
     """Return the name of an end of the network."""
     return f"broker {peer}" if isinstance(peer, int) else peer
 
 
 def _describe_peer(peer: int | str) -> str:
-    return _end(peer) or "everything"
+    return end_of(peer) or "everything"
 
 
 def parse_partition(name: str) -> TopicPartition:

@@ -21,26 +21,29 @@ from msgspec import structs
 from simzk.errors import ScenarioError, SimzkError
 from simzk.kafka.cluster.cluster import START_MS, KafkaCluster
 from simzk.kafka.cluster.cost_model import MEASURED
+from simzk.kafka.releases.versions import kafka_version
 from simzk.scenarios import actions
 from simzk.scenarios.actions import Restart
 from simzk.scenarios.broker_control import BrokerControl
 from simzk.scenarios.cluster_model import by_broker
 from simzk.scenarios.expectations import Expectation, ExpectWhole, Observed
+from simzk.scenarios.faults.fault import FAULT, OPERATOR, Setting, Target
+from simzk.scenarios.faults.plan import FaultPlan
 from simzk.scenarios.znode_log import ZnodeLog
-from simzk.simulation import FaultPlan, Monitor
-from simzk.simulation.fault_plan import FAULT_KINDS
+from simzk.simulation import Monitor
 from simzk.simulation.history import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
-    from simzk.scenarios.reader import FaultTimes, PlannedStep, Scenario
+    from simzk.scenarios.reader import PlannedStep, Scenario
     from simzk.simulation import Event, Violation
-    from simzk.simulation.fault_plan import Fault
     from simzk.simulation.request_faults import FaultRules
     from simzk.zookeeper.server import Server
 
-OPERATOR, EXPECTATION, FAULT = "operator", "expectation", "fault"
+__all__ = ["EXPECTATION", "FAULT", "OPERATOR", "Crash", "LiveScenario", "Play", "Verdict", "is_scenario_event"]
+
+EXPECTATION = "expectation"
 HOLDS, BROKEN = "holds", "BROKEN"
 
 AFTERWARDS = "after the last step: what is under way comes to its end"
@@ -94,6 +97,8 @@ class Play:
         version: the Kafka version of all brokers for the whole run; empty for the versions of the scenario.
         start_ms: wall-clock time of the cluster at its start, in milliseconds since the epoch.
         logs_znodes: whether the changes of znodes are logged (`znodes`); they cost memory.
+        plan: the faults after the steps; None to draw them from the seed, if the scenario has faults.
+        plan_file: the file that the plan was read from, for the command that replays the run; empty for none.
 
     Raises:
         ConfigError: the version is unknown.
@@ -107,9 +112,12 @@ class Play:
         version: str = "",
         start_ms: int = START_MS,
         logs_znodes: bool = False,
+        plan: FaultPlan | None = None,
+        plan_file: str = "",
     ) -> None:
         self.scenario = scenario
         self.seed = seed
+        self.plan_file = plan_file
         self.verdicts: list[Verdict] = []
         self._one_release = bool(version)
         self.version = version or _version_text(scenario.cluster.version)
@@ -119,7 +127,9 @@ class Play:
         self.history = self.cluster.history
         self.znodes = ZnodeLog(self.cluster.server, self._scheduler) if logs_znodes else None
         self._monitor = Monitor(self.history, self.cluster.invariants, seed=seed)
-        self.plan = self._draw_plan(scenario.faults)
+        self.plan: FaultPlan | None = plan
+        if plan is None and scenario.faults is not None:
+            self.plan = FaultPlan.draw(self._scheduler.stream, scenario.faults, setting_of(scenario, version))
         self.crash: Crash | None = None
         self.is_quiet = False
         self._on_progress: Callable[[int], None] = lambda _: None
@@ -270,69 +280,32 @@ class Play:
                 return failures
             yield Wait(until_us, each_event=True)
 
-    def _draw_plan(self, times: FaultTimes | None) -> FaultPlan | None:
-        if times is None:
-            return None
-        return FaultPlan.draw(
-            self._scheduler.stream("fault plan"),
-            members=len(self.scenario.brokers),
-            safety_us=times.safety_us,
-            liveness_us=times.liveness_us,
-        )
-
     def _play_faults(self, plan: FaultPlan) -> Iterator[Wait]:
         start_us = self._scheduler.now_us
-        running = [broker for broker in self.scenario.brokers if self.cluster.brokers[broker].alive]
-        for fault in plan.faults(self._scheduler.stream("faults"), running):
+        target = Target(self.cluster)
+        for fault in plan.faults:
             yield Wait(start_us + fault.at_us)
-            self._begin_fault(fault)
+            fault.play(target)
             self._on_progress(self._scheduler.now_us)
         yield Wait(start_us + plan.safety_us)
         self.history.record(OPERATOR, "heals everything; from now on the cluster must become whole")
-        self.cluster.network.heal_all()
+        target.heal()
         whole = ExpectWhole(
             expect="whole", name="after all faults, every partition has a leader and all replicas in sync"
         )
-        steps = self.scenario.steps
-        yield from self._judge(whole, self.scenario.faults_line, plan.liveness_us, steps[-1].topics if steps else {})
-
-    def _begin_fault(self, fault: Fault) -> None:
-        broker = fault.member
-        if not self.cluster.brokers[broker].alive:  # killed by an earlier fault, and not registered again yet
-            return
-        kind = FAULT_KINDS[fault.kind]
-        duration = f"for {fault.duration_us / 1_000_000:g}s" if kind.has_duration else ""
-        self.history.record(FAULT, f"{kind.verb} broker {broker}", after=duration)
-        kind.begin(_BrokerTarget(self.cluster), broker, fault.duration_us)
+        yield from self._judge(whole, self.scenario.faults_line, plan.liveness_us, self.scenario.topics)
 
 
-class _BrokerTarget:
-    """The brokers of a cluster as members that random faults affect (`FaultTarget`)."""
+def setting_of(scenario: Scenario, version: str) -> Setting:
+    """Return the cluster that a fault plan of a scenario is for.
 
-    def __init__(self, cluster: KafkaCluster) -> None:
-        self._cluster = cluster
-
-    def kill(self, member: int) -> None:
-        self._cluster.kill(member)
-
-    def restart(self, member: int) -> None:
-        if not self._cluster.brokers[member].alive:
-            self._cluster.restart(member)
-
-    def pause(self, member: int, seconds: float) -> None:
-        self._cluster.pause(member, seconds)
-
-    def expire(self, member: int) -> None:
-        self._cluster.expire(member)
-
-    def cut(self, member: int) -> None:
-        actions.cut(self._cluster, member)
-
-    def heal(self, member: int) -> None:
-        actions.heal(self._cluster, member)
-
-    def call_later(self, delay_us: int, action: Callable[[], None]) -> None:
-        self._cluster.scheduler.call_later(delay_us, "faults", action)
+    Args:
+        scenario: the scenario.
+        version: the Kafka version of all brokers; empty for the versions of the scenario.
+    """
+    given = version or scenario.cluster.version
+    oldest = given if isinstance(given, str) else min(given.values(), key=lambda line: kafka_version(line).number)
+    return Setting(scenario.brokers, oldest, scenario.topics, scenario.cluster.log_dirs)
 
 
 def _make_cluster(scenario: Scenario, seed: int, version: str, start_ms: int) -> KafkaCluster:

@@ -13,17 +13,19 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from msgspec import field
+from msgspec import Meta, field
 
 from simzk.errors import ConfigError, ScenarioError
 from simzk.kafka.releases.versions import kafka_version
 from simzk.scenarios.actions import ACTIONS, Action, Wait
 from simzk.scenarios.cluster_model import ClusterModel, ClusterTable, initial_model
 from simzk.scenarios.expectations import EXPECTATIONS, Expectation
+from simzk.scenarios.faults.plan import FAULT_KINDS, SwarmLimits
 from simzk.scenarios.source import (
     FORM,
+    Count,
     DependentError,
     Mistakes,
     Source,
@@ -47,10 +49,14 @@ SHOWN, MENDED = "shown", "mended"
 
 
 class FaultsTable(Table, kw_only=True):
-    """`[faults]`: how long random faults happen, and how long the recovery after them may take."""
+    """`[faults]`: how long random faults happen, how long the recovery after them may take, and what is drawn."""
 
     safety: str
     liveness: str
+    gap: str = ""
+    longest: str = ""
+    broken_max: Count | None = None
+    weights: dict[str, Annotated[int, Meta(ge=0, le=1000)]] = field(default_factory=dict)
 
 
 class BugTable(Table, kw_only=True):
@@ -173,14 +179,6 @@ class PlannedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultTimes:
-    """Duration of random faults, and the time limit for the recovery after them."""
-
-    safety_us: int
-    liveness_us: int
-
-
-@dataclass(frozen=True, slots=True)
 class Scenario:
     """A checked scenario, ready to be played.
 
@@ -194,7 +192,7 @@ class Scenario:
         racks: the rack of each broker; empty for none.
         recording: a recording of a real cluster to start from and to compare with; None for a new cluster.
         steps: the steps in order.
-        faults: the random faults after the steps; None for none.
+        faults: what is drawn of the random faults after the steps; None for no faults.
         faults_line: the line of `[faults]`.
         bug: the known bug that the scenario shows; None for none.
     """
@@ -208,9 +206,14 @@ class Scenario:
     racks: dict[int, str]
     recording: Recording | None
     steps: tuple[PlannedStep, ...]
-    faults: FaultTimes | None
+    faults: SwarmLimits | None
     faults_line: int
     bug: Bug | None
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """The number of partitions of each topic after the last step, as far as the file defines it."""
+        return self.steps[-1].topics if self.steps else {}
 
     @property
     def longest_us(self) -> int:
@@ -312,13 +315,33 @@ def _initial_model(source: Source, cluster: ClusterTable | None, mistakes: Mista
     return None
 
 
-def _read_faults(source: Source, mistakes: Mistakes) -> FaultTimes | None:
+def _read_faults(source: Source, mistakes: Mistakes) -> SwarmLimits | None:
+    """Return the limits of the faults that are drawn; None without `[faults]`, or if the table has mistakes."""
     table = source.document.get("faults")
-    times_us: dict[str, int] = {}
-    for key, text in good_keys(table, FaultsTable).items() if isinstance(table, dict) else ():
-        with mistakes:
-            times_us[key] = _time(source, str(text), ("faults", key))
-    return FaultTimes(times_us["safety"], times_us["liveness"]) if len(times_us) == 2 else None
+    good = good_keys(table, FaultsTable) if isinstance(table, dict) else {}
+    in_table = Mistakes()
+    for key in ("safety", "liveness", "gap", "longest"):
+        with in_table:
+            if key in good and not _time(source, str(good[key]), ("faults", key)) and key in ("gap", "longest"):
+                source.fail(("faults", key), f"{good[key]!r} is not positive", FORM)
+    weights = good.get("weights", {})
+    for kind in weights if isinstance(weights, dict) else ():
+        with in_table:
+            if kind not in FAULT_KINDS:
+                right = did_you_mean(kind, FAULT_KINDS)
+                source.fail(("faults", "weights", kind), f"unknown kind of fault {kind!r}", right)
+    mistakes.found += in_table.found
+    converted = _table(source, "faults", FaultsTable)
+    if converted is None or in_table.found:
+        return None
+    return SwarmLimits(
+        safety_us=parse_duration(converted.safety) or 0,
+        liveness_us=parse_duration(converted.liveness) or 0,
+        weights=converted.weights,
+        gap_us=parse_duration(converted.gap),
+        longest_us=parse_duration(converted.longest),
+        broken_max=converted.broken_max,
+    )
 
 
 def _step_tables(source: Source) -> list[dict[str, object]]:

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 
 from simzk.scenarios import view
 from simzk.scenarios.player import BROKEN, EXPECTATION, OPERATOR, is_scenario_event
+from simzk.scenarios.results import describe_plan
+from simzk.scenarios.source import format_duration
 from simzk.simulation.history import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from simzk.scenarios.faults.plan import FaultPlan
     from simzk.scenarios.player import Play
     from simzk.simulation import Event
 
@@ -26,6 +29,7 @@ Line = list[tuple[str, str]]
 
 WIDTH = 100
 PARTITIONS_SHOWN_MAX = 60
+FAULTS_SHOWN_MAX = 30
 
 
 def heading(play: Play, *others: Play) -> list[Line]:
@@ -49,8 +53,21 @@ def heading(play: Play, *others: Play) -> list[Line]:
     if scenario.recording is not None:
         lines.append([(f"starts from the tree recorded after {scenario.cluster.step}", "")])
     if play.plan is not None:
-        lines.append([(f"faults drawn from seed {play.seed}: {play.plan}", "")])
+        lines.append([(describe_plan(play), "")])
+        if play.plan.options is None:
+            lines += fault_lines(play.plan)
     lines.append([])
+    return lines
+
+
+def fault_lines(plan: FaultPlan) -> list[Line]:
+    """Return one line per fault of a plan, up to `FAULTS_SHOWN_MAX`, with its time since the last step."""
+    lines: list[Line] = []
+    for fault in plan.faults[:FAULTS_SHOWN_MAX]:
+        lasts = f" for {format_duration(fault.duration_us)}" if fault.duration_us else ""
+        lines.append([(f"  {fault.at}: {fault.describe()}{lasts}", "")])
+    if len(plan.faults) > FAULTS_SHOWN_MAX:
+        lines.append([(f"  and {len(plan.faults) - FAULTS_SHOWN_MAX} more", "dim")])
     return lines
 
 

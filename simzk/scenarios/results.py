@@ -7,14 +7,17 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.errors import ScenarioError
+from simzk.errors import SimzkError
 from simzk.scenarios import view
+from simzk.scenarios.faults.plan_file import fault_fields
 from simzk.scenarios.player import EXPECTATION, FAULT, OPERATOR, Crash, Play
+from simzk.scenarios.source import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simzk.kafka.cluster.cluster import KafkaCluster
+    from simzk.scenarios.faults.plan import FaultPlan
     from simzk.scenarios.player import Verdict
     from simzk.scenarios.reader import Scenario
 
@@ -55,17 +58,25 @@ class Result:
         return not self.failed
 
 
-def play_scenario(scenario: Scenario, seed: int, version: str, *, documented: bool) -> Result:
+def play_scenario(
+    scenario: Scenario,
+    seed: int,
+    version: str,
+    *,
+    documented: bool,
+    plan: FaultPlan | None = None,
+    plan_file: str = "",
+) -> Result:
     """Play a whole scenario, and return its result.
 
     A step that is impossible in this run, such as the restart of a running broker, is a failure of this run only: the
     other runs of a batch are played.
     """
-    play = Play(scenario, seed=seed, version=version)
+    play = Play(scenario, seed=seed, version=version, plan=plan, plan_file=plan_file)
     try:
         try:
             play.run()
-        except ScenarioError as error:
+        except SimzkError as error:
             play.crash = Crash(f"impossible step: {error.what}", str(error))
         return result_of(play, version, documented=documented)
     finally:
@@ -74,7 +85,7 @@ def play_scenario(scenario: Scenario, seed: int, version: str, *, documented: bo
 
 def result_of(play: Play, version: str, *, documented: bool) -> Result:
     """Return the result of a finished run."""
-    replay = replay_command(play.scenario, play.seed, version)
+    replay = replay_command(play.scenario, play.seed, version, play.plan_file)
     failed = [play.crash.what] if play.crash is not None else []
     named = [(_name(verdict, play.verdicts), verdict) for verdict in play.verdicts]
     failed += [name for name, verdict in named if not verdict.held]
@@ -101,12 +112,34 @@ def _name(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
     return verdict.name if alone else f"{verdict.name} (line {verdict.line})"
 
 
-def replay_command(scenario: Scenario, seed: int, version: str) -> str:
+def replay_command(scenario: Scenario, seed: int, version: str, plan_file: str = "") -> str:
     """Return the command that replays a run in the same working directory."""
     words = ["simzk", "run", str(scenario.path), "--seed", str(seed)]
     if version:
         words += ["--kafka-version", version]
+    if plan_file:
+        words += ["--plan", plan_file]
     return shlex.join(words)
+
+
+def describe_plan(play: Play) -> str:
+    """Return where the faults of a run come from, with all options that were drawn."""
+    plan = play.plan
+    assert plan is not None
+    faults = f"{len(plan.faults)} fault{'s' * (len(plan.faults) != 1)}"
+    if plan.options is None:
+        return f"{faults} of {play.plan_file or 'a plan'}"
+    times = f"safety_us={plan.safety_us} liveness_us={plan.liveness_us}"
+    return f"{faults} drawn from seed {play.seed}: {times} {plan.options}"
+
+
+def plan_document(plan: FaultPlan) -> dict[str, object]:
+    """Return a plan as JSON values: what a plan file has, apart from seed and version."""
+    return {
+        "safety": format_duration(plan.safety_us),
+        "liveness": format_duration(plan.liveness_us),
+        "fault": [dict(fault_fields(fault)) for fault in plan.faults],
+    }
 
 
 def document_of(play: Play, replay: str) -> dict[str, object]:
@@ -117,7 +150,8 @@ def document_of(play: Play, replay: str) -> dict[str, object]:
         "why": play.scenario.why,
         "seed": play.seed,
         "kafka_version": play.version,
-        "faults": None if play.plan is None else str(play.plan),
+        "faults": None if play.plan is None else describe_plan(play),
+        "plan": None if play.plan is None else plan_document(play.plan),
         "held": play.held,
         "crash": "" if play.crash is None else play.crash.traceback,
         "replay": replay,

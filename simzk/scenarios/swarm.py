@@ -21,6 +21,7 @@ from simzk.scenarios.results import play_scenario
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from simzk.scenarios.faults.plan import FaultPlan
     from simzk.scenarios.reader import Scenario
     from simzk.scenarios.report_text import Line
     from simzk.scenarios.results import Result
@@ -37,6 +38,8 @@ class Run(NamedTuple):
         path: its absolute path.
         seed: the seed.
         version: the Kafka version; empty for the scenario's own.
+        plan: its faults; None to draw them from the seed, if the scenario has faults.
+        plan_file: the file of the plan; empty for none.
     """
 
     number: int
@@ -44,6 +47,8 @@ class Run(NamedTuple):
     path: str
     seed: int
     version: str
+    plan: FaultPlan | None = None
+    plan_file: str = ""
 
 
 def plan_runs(files: Iterable[str], seed: int | None, seeds: int | None, version: str) -> list[Run]:
@@ -71,7 +76,7 @@ def play_run(run: Run, *, documented: bool) -> Result:
     """Play one run, and return its result, with its document if `documented`."""
     status = os.stat(run.path)
     scenario = replace(_scenario(run.path, status.st_mtime_ns, status.st_size), path=Path(run.file))
-    return play_scenario(scenario, run.seed, run.version, documented=documented)
+    return play_scenario(scenario, run.seed, run.version, documented=documented, plan=run.plan, plan_file=run.plan_file)
 
 
 @lru_cache(maxsize=16)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from simzk.simulation.condition import Condition
-    from simzk.simulation.fault_plan import Fault, FaultPlan
     from simzk.simulation.history import Event, History, Invariant, Monitor, Violation
     from simzk.simulation.network import Network
     from simzk.simulation.process import CancelledError, Future, Process, Queue, Task, gather
@@ -20,8 +19,6 @@ __all__ = [
     "CancelledError",
     "Condition",
     "Event",
-    "Fault",
-    "FaultPlan",
     "Future",
     "History",
     "Invariant",
@@ -40,7 +37,6 @@ __all__ = [
 
 _HOMES = {
     "condition": ("Condition",),
-    "fault_plan": ("Fault", "FaultPlan"),
     "process": ("CancelledError", "Future", "Process", "Queue", "Task", "gather"),
     "history": ("Event", "History", "Invariant", "Monitor", "Violation"),
     "network": ("Network",),

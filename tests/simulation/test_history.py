@@ -1,15 +1,11 @@
-"""Histories, monitors and fault plans."""
+"""Histories and monitors."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from simzk.simulation import FaultPlan, History, Monitor, RandomStream, Scheduler
-from simzk.simulation.fault_plan import FAULT_KINDS
+from simzk.simulation import History, Monitor, Scheduler
 from tests.simulation.programs import ping_pong
 
 if TYPE_CHECKING:
@@ -59,30 +55,3 @@ def test_a_monitor_names_the_event_that_broke_the_invariant_and_the_seed() -> No
 def test_the_same_seed_gives_the_same_history_and_another_seed_another() -> None:
     assert ping_pong(seed=5).to_text() == ping_pong(seed=5).to_text()
     assert ping_pong(seed=5).to_text() != ping_pong(seed=6).to_text()
-
-
-@given(st.integers(0, 2**64), st.integers(1, 9))
-def test_a_plan_keeps_what_it_says(seed: int, members: int) -> None:
-    stream = RandomStream(seed, "faults")
-    plan = FaultPlan.draw(stream, members=members, safety_us=120_000_000, liveness_us=60_000_000)
-    faults = plan.faults(stream, range(members))
-    assert [fault.at_us for fault in faults] == sorted(fault.at_us for fault in faults)
-    for fault in faults:
-        assert 0 < fault.at_us < plan.safety_us
-        assert fault.at_us + fault.duration_us <= plan.safety_us
-        assert plan.weights[fault.kind] > 0
-        assert fault.duration_us <= plan.duration_us
-        broken = {
-            other.member
-            for other in faults
-            if FAULT_KINDS[other.kind].has_duration and other.at_us <= fault.at_us < other.at_us + other.duration_us
-        }
-        assert len(broken) <= plan.broken_max
-
-
-def test_plans_differ_from_seed_to_seed_and_print_every_number() -> None:
-    plans = {
-        str(FaultPlan.draw(RandomStream(seed, "plan"), members=3, safety_us=1, liveness_us=1)) for seed in range(50)
-    }
-    assert len(plans) > 45
-    assert all(plan.startswith("safety_us=1 liveness_us=1 gap_us=") for plan in plans)

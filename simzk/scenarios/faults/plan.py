@@ -1,0 +1,170 @@
+"""Fault plan of a run: swarm options and faults drawn from the seed.
+
+Rules of this module:
+  - first safety: for `safety_us` the faults of the plan happen; then liveness: everything heals, and the cluster must
+    recover within `liveness_us`;
+  - every option of a swarm is drawn anew for each seed, so that different seeds test different combinations of faults
+    (swarm testing: Groce et al., ISSTA 2012);
+  - a plan is a list of faults and depends on nothing else: it can be saved, edited and played again;
+  - options draw a weight for each kind in the order of `FAULT_KINDS`, so a new kind changes the plans of all seeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from simzk.scenarios.faults.brokers import BROKER_KINDS
+from simzk.scenarios.faults.fault import Draw, Fault, Setting, kinds_by_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from simzk.simulation import RandomStream
+
+WEIGHT_LIMIT: Final = 4
+"""Upper limit, exclusive, of the number that multiplies a kind's weight."""
+FAULTS_MAX: Final = 10_000
+"""Limit of the faults of a drawn plan, which bounds one whose mean gap is tiny."""
+
+FAULT_KINDS: Final[dict[str, type[Fault]]] = kinds_by_name(BROKER_KINDS)
+"""All kinds of fault by name, in the order in which a plan draws their weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwarmLimits:
+    """What a scenario says about the faults that are drawn.
+
+    Args:
+        safety_us: length of the phase with faults.
+        liveness_us: time limit for the recovery after it.
+        weights: relative frequency of kinds by name [default: 1 for each]; a kind of weight 0 is never drawn.
+        gap_us: mean time between two faults; None to draw it.
+        longest_us: maximum duration of a fault; None to draw it.
+        broken_max: maximum number of brokers with a fault at one time; None to draw it.
+    """
+
+    safety_us: int
+    liveness_us: int
+    weights: Mapping[str, int] = field(default_factory=dict)
+    gap_us: int | None = None
+    longest_us: int | None = None
+    broken_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SwarmOptions:
+    """Options of one seed.
+
+    Args:
+        gap_us: mean time between two faults.
+        longest_us: maximum duration of a fault.
+        broken_max: maximum number of brokers with a fault at one time.
+        weights: relative frequency of each kind of fault, by its name.
+    """
+
+    gap_us: int
+    longest_us: int
+    broken_max: int
+    weights: dict[str, int]
+
+    @classmethod
+    def draw(cls, stream: RandomStream, limits: SwarmLimits, setting: Setting) -> SwarmOptions:
+        """Return options drawn from a stream, within the limits of a scenario."""
+        wanted = {
+            name: limits.weights.get(name, 1) if kind.is_possible(setting) else 0 for name, kind in FAULT_KINDS.items()
+        }
+        weights = {name: weight * stream.below(WEIGHT_LIMIT) for name, weight in wanted.items()}
+        if not any(weights.values()):
+            weights = wanted
+        gap_us = stream.between(1_000, 20_000) * 1_000
+        longest_us = stream.between(1_000, 40_000) * 1_000
+        broken_max = stream.between(1, max(1, len(setting.brokers)))
+        return cls(
+            gap_us=limits.gap_us or gap_us,
+            longest_us=limits.longest_us or longest_us,
+            broken_max=limits.broken_max or broken_max,
+            weights=weights,
+        )
+
+    def __str__(self) -> str:
+        """Return all options, as printed before a run.
+
+        >>> str(SwarmOptions(3, 4, 5, {"kill": 1, "pause": 0}))
+        'gap_us=3 longest_us=4 broken_max=5 kill=1 pause=0'
+        """
+        weights = " ".join(f"{name}={weight}" for name, weight in self.weights.items())
+        return f"gap_us={self.gap_us} longest_us={self.longest_us} broken_max={self.broken_max} {weights}"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """The faults of a run.
+
+    Args:
+        safety_us: length of the phase with faults.
+        liveness_us: time limit for the recovery after it.
+        faults: the faults, in the order of their times.
+        options: the options from which the faults were drawn; None for a plan that was read or changed.
+    """
+
+    safety_us: int
+    liveness_us: int
+    faults: tuple[Fault, ...]
+    options: SwarmOptions | None = None
+
+    @classmethod
+    def draw(cls, stream_of: Callable[[str], RandomStream], limits: SwarmLimits, setting: Setting) -> FaultPlan:
+        """Return the plan of a seed.
+
+        Args:
+            stream_of: returns the seed's random stream of a name.
+            limits: what the scenario says about faults.
+            setting: the cluster.
+        """
+        options = SwarmOptions.draw(stream_of("fault plan"), limits, setting)
+        faults = draw_faults(stream_of("faults"), options, limits.safety_us, setting)
+        return cls(limits.safety_us, limits.liveness_us, tuple(faults), options)
+
+    def with_faults(self, faults: tuple[Fault, ...]) -> FaultPlan:
+        """Return a plan of the same lengths with other faults."""
+        return FaultPlan(self.safety_us, self.liveness_us, tuple(sorted(faults, key=lambda fault: fault.at_us)))
+
+    def kinds(self) -> dict[str, int]:
+        """Return the number of faults of each kind in the plan, in the order of the table of kinds."""
+        counts = dict.fromkeys(FAULT_KINDS, 0)
+        for fault in self.faults:
+            counts[fault.kind] += 1
+        return {name: count for name, count in counts.items() if count}
+
+    def check(self) -> None:
+        """Assert that the faults are in order and begin in the phase of faults."""
+        times_us = [fault.at_us for fault in self.faults]
+        assert times_us == sorted(times_us)
+        assert all(0 <= at_us < self.safety_us for at_us in times_us)
+
+
+def draw_faults(stream: RandomStream, options: SwarmOptions, safety_us: int, setting: Setting) -> list[Fault]:
+    """Return faults in the order of their time; all begin within the phase of faults, and end within it.
+
+    Args:
+        stream: draws times, kinds, brokers and parameters.
+        options: the options of the swarm.
+        safety_us: length of the phase of faults.
+        setting: the cluster.
+    """
+    assert options.gap_us > 0
+    kinds = [kind for kind, weight in options.weights.items() for _ in range(weight)]
+    if not kinds:
+        return []
+    draw = Draw(stream, setting, safety_us=safety_us, longest_us=options.longest_us, broken_max=options.broken_max)
+    faults: list[Fault] = []
+    while len(faults) < FAULTS_MAX:
+        draw.at_us += stream.between(1, 2 * options.gap_us)
+        if draw.at_us >= safety_us:
+            break
+        fault = FAULT_KINDS[stream.choice(kinds)].draw(draw)
+        if fault is not None:
+            faults.append(fault)
+    assert all(fault.end_us <= safety_us for fault in faults)
+    return faults
