@@ -5,6 +5,9 @@ asynchronous requests. Recipes start more with `handler.spawn`: a `DataWatch` af
 
 Rules of this module:
   - kazoo is unmodified: a handler is its extension point, and each thread and queue of a client comes from its handler;
+  - a client of this process with a handler of its own (`KazooClient(hosts=server.hosts)`) is found by its connection
+    thread. Its queues count unfinished callbacks, its thread is idle while it is in kazoo's `select`, and the kernel
+    counts the bytes that lie in its socket;
   - a thread is idle while it waits for a queue that is empty, or for a connection on which nothing is under way. A
     thread that sleeps, or waits for a reply, is not idle;
   - each thread counts its steps, before it takes what it waited for. All threads were idle at one instant if each was
@@ -17,6 +20,7 @@ from __future__ import annotations
 import logging
 import queue
 import ssl
+import struct
 import sys
 import threading
 import time
@@ -31,6 +35,12 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 
 from simzk.errors import SimzkError
+
+try:
+    import fcntl
+    import termios
+except ImportError:  # on Windows
+    fcntl = termios = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     import socket
@@ -66,6 +76,13 @@ class Traffic(NamedTuple):
 
 Connections = Mapping[tuple[str, int], Traffic] | None
 """The server's side of the connections, by the client's address; None if the server cannot be looked into."""
+
+
+class HasFileno(Protocol):
+    """Socket, or what asyncio gives for one."""
+
+    def fileno(self) -> int:
+        """Return its file descriptor; -1 if it is closed."""
 
 
 class Wait(Protocol):
@@ -268,8 +285,8 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
             activities = list(self._activities)
             return (self.calls, *((id(activity), activity.steps) for activity in activities))
 
-    def busy(self, connections: Connections) -> Activity | None:
-        """Return a thread that is not idle; None if all are.
+    def why_busy(self, connections: Connections) -> str:
+        """Return what a thread does that is not idle; empty if all are idle.
 
         Args:
             connections: the server's side of the connections.
@@ -280,10 +297,10 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
         for activity in activities:
             waits_for = activity.waits_for
             if waits_for is None or not waits_for.is_quiet(connections, client):
-                return activity
-        return None
+                return self._explain(activity)
+        return ""
 
-    def explain(self, activity: Activity) -> str:
+    def _explain(self, activity: Activity) -> str:
         """Return what a thread does, for an error message."""
         client = self.client
         owner = getattr(activity.call, "__self__", None)
@@ -445,6 +462,143 @@ class ObservedTcpHandler(ObservedHandler):
         return found
 
 
+_UNSENT = 0x894B  # SIOCOUTQNSD of Linux: bytes that the kernel has not sent
+
+
+def unread_bytes(connected: HasFileno) -> int:
+    """Return the number of bytes that have arrived at a socket and were not read; 0 where the kernel does not say."""
+    return 0 if fcntl is None else _ask_kernel(connected, termios.FIONREAD)
+
+
+def unsent_bytes(connected: HasFileno) -> int:
+    """Return the number of written bytes that a socket has yet to send; 0 where the kernel does not say."""
+    return _ask_kernel(connected, _UNSENT) if sys.platform == "linux" else 0
+
+
+def _ask_kernel(connected: HasFileno, what: int) -> int:
+    try:
+        (count,) = struct.unpack("i", fcntl.ioctl(connected.fileno(), what, bytes(4)))
+    except OSError:  # it was closed
+        return 0
+    return int(count)
+
+
+class Watched(Protocol):
+    """Client that `settle` waits for.
+
+    Attributes:
+        number: of the client, for the order of messages.
+    """
+
+    number: int
+
+    def activity(self) -> object:
+        """Return a true value if the present thread is one of the client's."""
+
+    def counts(self) -> tuple[object, ...]:
+        """Return counts that differ after any thread of the client has done something."""
+
+    def why_busy(self, connections: Connections) -> str:
+        """Return what a thread does that is not idle; empty if all are idle."""
+
+    def take_failures(self) -> list[CallbackFailure]:
+        """Return the errors of callbacks since the last call, oldest first."""
+
+
+class PlainClient:
+    """Client of this process with kazoo's own handler, which knows only the address of the server.
+
+    The errors of its callbacks are not recorded: kazoo logs them.
+
+    Args:
+        client: the client.
+        thread: its connection thread.
+    """
+
+    number = 0
+
+    def __init__(self, client: KazooClient, thread: threading.Thread) -> None:
+        self._client = client
+        self._thread = thread
+
+    def activity(self) -> bool:
+        """Return whether the present thread is one of kazoo's for this client."""
+        return threading.current_thread() in (self._thread, *self._client.handler._workers)
+
+    def counts(self) -> tuple[object, ...]:
+        """Return nothing: whatever a callback sends is counted by the server."""
+        return ()
+
+    def take_failures(self) -> list[CallbackFailure]:
+        """Return nothing."""
+        return []
+
+    def why_busy(self, connections: Connections) -> str:
+        """Return what a thread does that is not idle; empty if all are idle."""
+        client = self._client
+        connected = client._connection._socket
+        address = None if connected is None else _address_of(connected)
+        traffic = None if connections is None or address is None else connections.get(address)
+        if address is None or traffic is None or traffic.closing or not (client.connected or traffic.paused):
+            return "" if not self._thread.is_alive() else f"{self._name(address)}: it is not connected, and tries again"
+        # In the order in which a reply passes: socket, connection thread, queues.
+        if not traffic.paused and unread_bytes(connected):
+            return f"{self._name(address)}: a reply is on its way"
+        if client._queue or not self._is_selecting():
+            return f"{self._name(address)}: its connection thread is busy"
+        for work in (client.handler.completion_queue, client.handler.callback_queue):
+            if work.unfinished_tasks:
+                return f"{self._name(address)}: a callback does not return{self._where()}"
+        return ""
+
+    def _is_selecting(self) -> bool:
+        """Return whether the connection thread waits for its sockets."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        for _ in range(_FRAMES_IN_SELECT):
+            if frame is None:
+                return False
+            if frame.f_code is SequentialThreadingHandler.select.__code__:
+                return True
+            frame = frame.f_back
+        return False
+
+    def _name(self, address: tuple[str, int] | None) -> str:
+        return "a client" if address is None else f"client at {address[0]}:{address[1]}"
+
+    def _where(self) -> str:
+        return next(filter(None, (_where(worker.ident) for worker in self._client.handler._workers)), "")
+
+
+_FRAMES_IN_SELECT = 5  # from the call into the kernel to `select` of the handler
+
+
+def plain_clients(is_mine: Callable[[KazooClient], bool]) -> list[PlainClient]:
+    """Return the running clients of this process with kazoo's own handler.
+
+    Args:
+        is_mine: returns whether a client connects to the server.
+    """
+    found = []
+    for thread in threading.enumerate():
+        owner = getattr(getattr(thread, "_target", None), "__self__", None)
+        if not isinstance(owner, ConnectionHandler) or not is_mine(owner.client):
+            continue
+        if type(owner.client.handler) is SequentialThreadingHandler:
+            found.append(PlainClient(owner.client, thread))
+    return found
+
+
+def _address_of(connected: socket.socket) -> tuple[str, int] | None:
+    """Return the address of a socket as the server writes it; None if it was closed."""
+    from simzk.serve.tcp.addresses import as_java  # imported late: a client in memory needs no asyncio
+
+    try:
+        host, port = connected.getsockname()[:2]
+    except OSError:
+        return None
+    return as_java(host), port
+
+
 class Look(NamedTuple):
     """A look at a server.
 
@@ -459,13 +613,11 @@ class Look(NamedTuple):
     busy: str = ""
 
 
-def wait_until_idle(
-    handlers: Callable[[], Iterable[ObservedHandler]], look: Callable[[], Look], timeout_s: float
-) -> None:
+def wait_until_idle(handlers: Callable[[], Iterable[Watched]], look: Callable[[], Look], timeout_s: float) -> None:
     """Wait until all clients and the server have nothing to do, then raise what callbacks raised meanwhile.
 
     Args:
-        handlers: returns the handlers of the clients.
+        handlers: returns the clients: their observed handlers, or what stands for one.
         look: returns the state of the server at one instant.
         timeout_s: longest time to wait, in seconds.
 
@@ -479,14 +631,12 @@ def wait_until_idle(
     idle: object = None
     while True:
         observed = sorted(handlers(), key=lambda handler: handler.number)
-        if any(handler.activity() is not None for handler in observed):
+        if any(handler.activity() for handler in observed):
             raise SimzkError("a callback cannot wait for the end of all callbacks", right="a call in the test's thread")
         # The counts come first: what starts after them shows in the next look.
         counts = [handler.counts() for handler in observed]
         seen = look()
-        busy = seen.busy or next(
-            (handler.explain(one) for handler in observed if (one := handler.busy(seen.connections)) is not None), ""
-        )
+        busy = seen.busy or next((why for handler in observed if (why := handler.why_busy(seen.connections))), "")
         if not busy:
             if idle == (counts, seen.counts):
                 break
@@ -501,7 +651,7 @@ def wait_until_idle(
     raise_failures(observed)
 
 
-def raise_failures(handlers: Sequence[ObservedHandler]) -> None:
+def raise_failures(handlers: Sequence[Watched]) -> None:
     """Raise what callbacks raised since the last time.
 
     Raises:

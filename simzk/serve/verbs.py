@@ -28,13 +28,13 @@ from simzk.zookeeper.tree import DataTree
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from kazoo.client import KazooClient
     from kazoo.handlers.threading import SequentialThreadingHandler
 
-    from simzk.serve.client_activity import Look, ObservedHandler
+    from simzk.serve.client_activity import Look, ObservedHandler, Watched
     from simzk.serve.request_recorder import RecordedRequest
     from simzk.serve.wire_driver import WireDriver
     from simzk.simulation.fault_verbs import FaultVerbs
@@ -111,7 +111,7 @@ class TestServer(ABC):
         """Wait until every event was sent and every callback of every client has returned, then raise their errors.
 
         What a watcher does counts too: the request of a `DataWatch` that reads again, its reply, and the next event.
-        For each client of `client()` (in memory those of `handler()` too), settled means of kazoo's threads:
+        For each client of `client()` or with a handler of `handler()`, settled means of kazoo's threads:
 
         - the connection thread has sent all requests, the server has processed them, and the thread has read all
           replies and events. After `disconnect` or `expire` the client is connected again;
@@ -121,7 +121,17 @@ class TestServer(ABC):
         A request that a pause, a fault rule or a lagging follower keeps back is not waited for, nor is virtual time; a
         callback that waits for its reply is. `PatientChildrenWatch` and `SetPartitioner` sleep on wall time in a thread
         of their own, which is waited for. Threads of the test are not: a thread in `Lock.acquire` may run a moment
-        later. Of other clients of a TCP port, `settle` knows only what the server has sent to them.
+        later.
+
+        Two other kinds of clients can connect to a TCP port:
+
+        - clients of this process that were made by `KazooClient(hosts=server.hosts)`, with kazoo's handler of threads:
+          their connection threads and callbacks are waited for as above. The errors of their callbacks are only logged
+          by kazoo, and of threads of recipes `settle` sees only the requests;
+        - clients of other processes, of other languages, and with handlers of gevent or eventlet: the server has read
+          and processed every byte that has arrived, and has sent all replies and events. Whether the client has read
+          them, which callbacks run, and what it is about to send is not known: wait for their effect with
+          `simzk.testing.wait_until`.
 
         Args:
             timeout_s: longest time to wait, in seconds of wall time.
@@ -149,7 +159,7 @@ class TestServer(ABC):
             if not isinstance(client.handler, ObservedHandler):
                 kind = type(client.handler).__name__
                 raise SimzkError(f"a client uses {kind}, which is not observed", right="client() without a handler")
-        wait_until_idle(self._observed_handlers, self._look, timeout_s)
+        wait_until_idle(self._watched_clients, self._look, timeout_s)
 
     @abstractmethod
     def _look(self) -> Look:
@@ -161,7 +171,8 @@ class TestServer(ABC):
             self._handlers.add(handler)
         return handler
 
-    def _observed_handlers(self) -> list[ObservedHandler]:
+    def _watched_clients(self) -> Sequence[Watched]:
+        """Return the clients that `settle` waits for."""
         with self._handlers_lock:
             return list(self._handlers)
 

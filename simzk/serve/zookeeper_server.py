@@ -19,13 +19,13 @@ from simzk.serve.verbs import EAGER_RETRY, TestServer
 from simzk.zookeeper.releases import NEWEST
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from kazoo.client import KazooClient
     from kazoo.handlers.threading import SequentialThreadingHandler
 
-    from simzk.serve.client_activity import Look
+    from simzk.serve.client_activity import Look, Watched
     from simzk.serve.tcp.ensemble import TcpEnsemble
     from simzk.serve.tcp.tls import Tls
     from simzk.serve.verbs import EnsembleVerbs
@@ -219,6 +219,11 @@ class ZooKeeperServer(TestServer):
     def _last_session_id(self, client: KazooClient) -> int:
         # KazooClient.client_id is None while disconnected; the verbs apply to disconnected clients too.
         return client._session_id or 0
+
+    def _watched_clients(self) -> Sequence[Watched]:
+        from simzk.serve.client_activity import plain_clients
+
+        return [*super()._watched_clients(), *plain_clients(self._is_mine)]
 
     def _look(self) -> Look:
         from simzk.serve.client_activity import Look

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import socket
+import struct
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -300,6 +302,102 @@ def test_clients_of_other_code_in_memory_count() -> None:
         assert len(seen) == 1
         client.stop()
         client.close()
+
+
+@pytest.fixture(params=["tcp", "ensemble", "tls"])
+def by_hosts(request: pytest.FixtureRequest) -> Iterator[tuple[TestServer, Callable[[], KazooClient]]]:
+    """A server, and a function that makes a client as code does that knows nothing of simzk."""
+    tls = Tls(FILES / "server-and-key.pem", client_auth="none") if request.param == "tls" else None
+    made: list[KazooClient] = []
+
+    def new() -> KazooClient:
+        options: dict[str, Any] = {} if tls is None else {"use_ssl": True, "verify_certs": False}
+        made.append(KazooClient(hosts=started_server.hosts, **options))
+        made[-1].start(timeout=PATIENCE_S)
+        return made[-1]
+
+    servers = 3 if request.param == "ensemble" else 1
+    with simzk.ZooKeeperServer(servers=servers, tls=tls) as started_server:
+        yield started_server, new
+        for client in made:
+            client.stop()
+            client.close()
+
+
+def test_clients_that_know_only_the_hosts_are_settled(
+    by_hosts: tuple[TestServer, Callable[[], KazooClient]],
+) -> None:
+    server, new = by_hosts
+    writer, watcher = new(), new()
+    for number in range(25):
+        watch_story(server, writer, watcher, number)
+    server.expire(watcher.client_id[0])
+    server.settle(PATIENCE_S)
+    assert watcher.connected
+    writer.set("/config-0", b"third")
+    server.settle(PATIENCE_S)
+    watch_story(server, writer, watcher, 25)
+    with server.pause(watcher.client_id[0]):
+        writer.set("/config-0", b"fourth")
+        server.settle(PATIENCE_S)  # what a pause holds back is not waited for
+
+
+def test_a_callback_of_a_client_that_knows_only_the_hosts_is_named() -> None:
+    released = threading.Event()
+    with simzk.ZooKeeperServer() as server:
+        client = KazooClient(hosts=server.hosts)
+        client.start(timeout=PATIENCE_S)
+        try:
+            client.create("/a")
+            client.exists("/a", watch=lambda event: released.wait(PATIENCE_S) and None)
+            client.set("/a", b"1")
+            with pytest.raises(TimeoutError, match=r"client at 127\.0\.0\.1:\d+: a callback does not return"):
+                server.settle(0.2)
+            released.set()
+            server.settle(PATIENCE_S)
+            failures: list[BaseException] = []
+
+            def settle(event: object) -> None:
+                try:
+                    server.settle(PATIENCE_S)
+                except simzk.SimzkError as error:
+                    failures.append(error)
+
+            client.exists("/a", watch=settle)
+            client.set("/a", b"2")
+            server.settle(PATIENCE_S)
+            assert "a callback cannot wait" in str(failures[0])
+        finally:
+            released.set()
+            client.stop()
+            client.close()
+
+
+def test_a_client_of_another_process_has_been_sent_everything() -> None:
+    """Its process may not have read it: the test reads what lies in the socket."""
+    with simzk.ZooKeeperServer() as server, socket.create_connection(("127.0.0.1", server.port)) as foreign:
+        writer = started(server)
+        writer.create("/a")
+        foreign.sendall(frame(CONNECT) + frame(struct.pack(">iii2s?", 1, 3, 2, b"/a", True)))  # exists, with a watch
+        server.settle(PATIENCE_S)
+        assert len(server.server.sessions) == 2, "its session was opened"
+        writer.set("/a", b"1")
+        server.settle(PATIENCE_S)
+        foreign.setblocking(False)
+        received = foreign.recv(4096)
+        sizes = []
+        while received:
+            (size,) = struct.unpack(">i", received[:4])
+            sizes.append(size)
+            received = received[4 + size :]
+        assert len(sizes) == 3, "the session, the reply, the event"
+
+
+CONNECT = struct.pack(">iqiqi16s?", 0, 0, 10_000, 0, 16, bytes(16), False)
+
+
+def frame(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
 
 
 def test_a_handler_of_another_kind_is_refused() -> None:

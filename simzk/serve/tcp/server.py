@@ -583,10 +583,15 @@ class TcpConnection(asyncio.Protocol):
 
     def traffic(self) -> Traffic:
         """Return what was received and sent; on the loop's thread, under the driver's lock."""
-        from simzk.serve.client_activity import Traffic  # imported late: only a waiting test needs it
+        # Imported late: only a waiting test needs it.
+        from simzk.serve.client_activity import Traffic, unread_bytes, unsent_bytes
 
         paused = self._link is not None and self._link.paused
-        busy = bool(self._queue or self._flushing or self._from_others) and not (paused or self._clogged)
+        busy = bool(self._queue or self._flushing or self._from_others)
+        if not busy and self._transport is not None:
+            connected = self._transport.get_extra_info("socket")
+            busy = bool(unread_bytes(connected) or self._transport.get_write_buffer_size() or unsent_bytes(connected))
+        busy = busy and not (paused or self._clogged)
         closing = self._transport is None or self._transport.is_closing()
         return Traffic(self._received_bytes, self._written_bytes, busy=busy, paused=paused, closing=closing)
 
