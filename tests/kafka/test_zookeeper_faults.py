@@ -148,6 +148,25 @@ def test_a_session_expires_at_a_write_and_the_write_is_not_made() -> None:
         assert not monitor.violations
 
 
+def test_a_controller_may_die_while_it_reads_isr_notifications() -> None:
+    with simzk.KafkaCluster("2.1", 3, seed=1) as c:
+        controller = c.controller
+        assert controller is not None
+        first, second = (broker for broker in (1, 2, 3) if broker != controller)
+        topic(c, "t", {0: [first, second]})
+        rule = c.zookeeper_faults.pause("get", client=controller, path=paths.ISR_CHANGES, below=True)
+        c.kill(second)
+        c.run_for(30)
+        c.restart(second)
+        c.run_until(lambda: rule.fired == 1, timeout_s=30)
+        c.kill(controller)
+        node = c.server.tree.get(paths.ISR_CHANGES)
+        assert node is not None
+        assert node.children, "a dead controller deletes nothing"
+        c.run_for(60)
+        assert not node.children, "the next controller deletes them"
+
+
 def test_an_unknown_broker_is_refused() -> None:
     with cluster(2) as c, pytest.raises(ConfigError, match="broker 7 does not exist; expected one of 1, 2"):
         c.zookeeper_faults.hold(client=7)

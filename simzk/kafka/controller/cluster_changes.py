@@ -198,8 +198,10 @@ class LogDirFailures(ControllerPart):
             found = await self._client.notifications(paths.LOG_DIR_EVENTS, names, decode_log_dir_failure)
             brokers = dict.fromkeys(found)
             await self._replicas.handle_rows(*context.replicas_on(brokers), ReplicaState.ONLINE)
-        finally:
+        except Exception:  # not `finally`: a killed broker deletes nothing
             await self._client.delete_children(paths.LOG_DIR_EVENTS, names, context.epoch_version)
+            raise
+        await self._client.delete_children(paths.LOG_DIR_EVENTS, names, context.epoch_version)
 
     def on_response(self, broker: int, response: ControlResponse) -> None:
         """Handle a LeaderAndIsr response with partition errors."""

@@ -420,8 +420,10 @@ class IsrChanges(ControllerPart):
         try:
             announced = await client.notifications(paths.ISR_CHANGES, names, decode_partitions)
             await self._update([partition for changed in announced for partition in changed])
-        finally:
+        except Exception:  # not `finally`: a killed broker deletes nothing
             await client.delete_children(paths.ISR_CHANGES, names, self._context.epoch_version)
+            raise
+        await client.delete_children(paths.ISR_CHANGES, names, self._context.epoch_version)
 
     async def _update(self, changed: list[TopicPartition]) -> None:
         context = self._context
