@@ -9,6 +9,7 @@ Rules of this module:
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from simzk.scenarios import view
@@ -127,6 +128,10 @@ def verdicts(play: Play) -> list[Line]:
     if not play.violations:
         lines.append([("  holds   ", "green"), ("at every event:", "")])
         lines.extend([(f"            {name}", "")] for name in play.invariants)
+    for issue, count in Counter(violation.issue for violation in play.known).items():
+        first = next(violation for violation in play.known if violation.issue == issue)
+        times = f"{count} time{'s' * (count != 1)}"
+        lines.append([("  known   ", "yellow"), (f"{issue}, {times}; first {first}", "")])
     lines.append([])
     return lines
 

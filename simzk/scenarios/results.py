@@ -166,6 +166,7 @@ def document_of(play: Play, replay: str) -> dict[str, object]:
             for verdict in play.verdicts
         ],
         "violations": [violation.to_json() for violation in play.violations],
+        "known_bugs": [violation.to_json() for violation in play.known],
         "racks": {str(broker): rack for broker, rack in play.scenario.racks.items()},
         **document_of_cluster(play.cluster),
     }

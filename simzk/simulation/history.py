@@ -174,12 +174,16 @@ class Invariant(Protocol):
 
 
 class Violation(NamedTuple):
-    """A violation of an invariant: the event that caused it, the seed of the run, and what was found."""
+    """A violation of an invariant: the event that caused it, the seed of the run, and what was found.
+
+    `issue` is the known bug of the simulated system that violates it; empty for an unexplained violation.
+    """
 
     invariant: str
     event: Event
     seed: int
     detail: str
+    issue: str = ""
 
     def __str__(self) -> str:
         return f"{self.invariant}: {self.detail}, broken by {' '.join(str(self.event).split())} (seed {self.seed})"
@@ -191,6 +195,7 @@ class Violation(NamedTuple):
             "event": self.event.to_json(),
             "seed": self.seed,
             "detail": self.detail,
+            **({"issue": self.issue} if self.issue else {}),
         }
 
 
@@ -201,6 +206,10 @@ class Monitor:
         history: the history, checked from now on.
         invariants: the invariants.
         seed: the seed of the run, stored with each violation.
+
+    Attributes:
+        violations: the first violations.
+        known: the first violations of invariants with an attribute `issue`, which the simulated system itself violates.
 
     >>> from simzk.simulation.history import History
     >>> from simzk.simulation.scheduler import Scheduler
@@ -218,11 +227,16 @@ class Monitor:
     def __init__(self, history: History, invariants: Sequence[Invariant], *, seed: int) -> None:
         self.invariants: tuple[Invariant, ...] = tuple(invariants)
         self.violations: list[Violation] = []
+        self.known: list[Violation] = []
         self._seed = seed
         history.observers.append(self._check)
 
     def _check(self, event: Event) -> None:
         for invariant in self.invariants:
             detail = invariant.check(event)
-            if detail is not None and len(self.violations) < VIOLATIONS_MAX:
-                self.violations.append(Violation(invariant.name, event, self._seed, detail))
+            if detail is None:
+                continue
+            issue: str = getattr(invariant, "issue", "")
+            found = self.known if issue else self.violations
+            if len(found) < VIOLATIONS_MAX:
+                found.append(Violation(invariant.name, event, self._seed, detail, issue))

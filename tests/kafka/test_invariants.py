@@ -17,6 +17,7 @@ from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
     from simzk.zookeeper import transactions as txns
+    from simzk.zookeeper.connection import Connection
 
 TRANSACTIONS = Path(__file__).parents[2] / "scenarios" / "layouts" / "kafka-3.9.1" / "txns.json"
 STATE = "/brokers/topics/t/partitions/0/state"
@@ -25,12 +26,22 @@ STATE = "/brokers/topics/t/partitions/0/state"
 class Rig:
     """A server, a session that writes to it, a history with an event for each transaction, and the monitor."""
 
-    def __init__(self, *, empties_isr: bool = False) -> None:
+    def __init__(self, *, empties_isr: bool = False, elects_in_steps: bool = False) -> None:
         self.server = Server()
+        self.unclean_allowed = empties_isr
         self.history = History(Scheduler(seed=1))
         self.server.on_transaction.append(self._tell)
-        self.monitor = Monitor(self.history, invariants_of(self.server, empties_isr=empties_isr), seed=1)
-        self._connection = self.server.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False), now_ms=0)
+        invariants = invariants_of(
+            self.server,
+            empties_isr=empties_isr,
+            elects_in_steps=elects_in_steps,
+            unclean_allowed=lambda: self.unclean_allowed,
+        )
+        self.monitor = Monitor(self.history, invariants, seed=1)
+        self._connection = self.new_session()
+
+    def new_session(self) -> Connection:
+        return self.server.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False), now_ms=0)
 
     def _tell(self, transaction: txns.Transaction) -> None:
         self.history.record("somebody", "writes", str(transaction.zxid))
@@ -64,8 +75,8 @@ def rig() -> Rig:
     return of_one_partition()
 
 
-def of_one_partition(*, empties_isr: bool = False) -> Rig:
-    rig = Rig(empties_isr=empties_isr)
+def of_one_partition(*, empties_isr: bool = False, elects_in_steps: bool = False) -> Rig:
+    rig = Rig(empties_isr=empties_isr, elects_in_steps=elects_in_steps)
     rig.create(CONTROLLER_EPOCH, "1")
     rig.create(CONTROLLER, '{"version":2,"brokerid":1,"timestamp":"0","kraftControllerEpoch":-1}')
     rig.create("/brokers/topics/t", '{"partitions":{"0":[1,2,3]},"version":1}')
@@ -133,6 +144,61 @@ def test_an_epoch_that_falls_and_a_second_controller_of_one_epoch_are_told(rig: 
     assert rig.broken == [
         f"{name}: brokers 1 and 2 were both controller of 1",
         f"{name}: /controller_epoch fell from 1 to 0",
+    ]
+
+
+UNCLEAN = '{"version":1,"config":{"unclean.leader.election.enable":"true"}}'
+
+
+def test_an_election_outside_the_isr_is_reported_unless_it_is_allowed(rig: Rig) -> None:
+    rig.set(STATE, state(1, [1], epoch=1))
+    rig.set(STATE, state(2, [2], epoch=2))
+    name = "a leader is elected from the ISR, unless unclean elections are allowed"
+    assert rig.broken == [f"{name}: t-0 elected 2, its ISR was [1]"]
+    rig.create("/config/topics/other", UNCLEAN)
+    rig.set(STATE, state(3, [3], epoch=3))
+    assert len(rig.broken) == 2, "another topic's configuration allows nothing"
+    rig.create("/config/topics/t", UNCLEAN)
+    rig.set("/config/topics/t", UNCLEAN.replace("true", "false"))
+    rig.set(STATE, state(1, [1], epoch=4))
+    assert len(rig.broken) == 2, "the election may be older than the change of the configuration"
+
+
+@pytest.mark.parametrize("allowed_by", ["brokers", "request"])
+def test_an_election_outside_the_isr_may_be_allowed_for_all_topics(rig: Rig, allowed_by: str) -> None:
+    if allowed_by == "brokers":
+        rig.create("/config/brokers/<default>", UNCLEAN)
+    rig.unclean_allowed = allowed_by == "request"
+    rig.set(STATE, state(1, [1], epoch=1))
+    rig.set(STATE, state(2, [2], epoch=2))
+    assert rig.broken == []
+
+
+@pytest.mark.parametrize("elects_in_steps", [False, True])
+def test_a_broker_that_raises_the_epoch_of_another_controller_is_reported(elects_in_steps: bool) -> None:
+    """Up to 2.0 this is a known bug of Kafka, which is counted under its name."""
+    rig = of_one_partition(elects_in_steps=elects_in_steps)
+    session = rig.new_session()
+    rig.server.handle(session, 1, req.SetData(CONTROLLER_EPOCH, b"2", -1), now_ms=0)
+    found, others = rig.monitor.violations, rig.monitor.known
+    if elects_in_steps:
+        found, others = others, found
+    (violation,) = found
+    assert others == []
+    assert violation.detail == "/controller_epoch was raised to 2 by a broker that is not in /controller"
+    assert violation.issue == ("KAFKA-6082" if elects_in_steps else "")
+
+
+def test_before_2_1_a_broker_may_leave_controller_before_it_raises_the_epoch_and_no_epoch_is_given_twice() -> None:
+    rig = of_one_partition(elects_in_steps=True)
+    for broker in (2, 3):
+        rig.do(req.Delete(CONTROLLER, -1))
+        rig.do(req.Create(CONTROLLER, b'{"version":1,"brokerid":%d,"timestamp":"0"}' % broker, req.OPEN_ACL, 0))
+    rig.set(CONTROLLER_EPOCH, "2")
+    assert rig.broken == []
+    rig.set(CONTROLLER_EPOCH, "2")
+    assert rig.broken == [
+        "each controller epoch is given once, and epochs never fall: /controller_epoch went from 2 to 2"
     ]
 
 

@@ -25,7 +25,7 @@ from simzk.partitions.arrays import NONE, any_of, taken, unpack, widen
 from simzk.partitions.table import PartitionTable, columns_at, packed_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -76,6 +76,10 @@ class BrokerEpochs:
     def controller_epoch(self) -> int:
         """The highest controller epoch that a live broker has accepted."""
         return int(self._controller_epoch.max())
+
+    def controller_epochs(self) -> NDArray[np.int64]:
+        """Return a copy of the highest controller epochs that brokers have accepted, by id; 0 for none."""
+        return self._controller_epoch.copy()
 
     def fence_all(self, brokers: IntArray, broker_epochs: NDArray[np.int64], controller_epoch: int) -> NDArray[np.int8]:
         """Check control requests to live brokers, and record the controller epoch at those that accept.
@@ -250,11 +254,15 @@ class ReplicaManager:
 
     Attributes:
         table: the assignments that brokers were sent last. Its states are used by replicas without logs only.
+        on_accepted: called with the replicas that accepted a LeaderAndIsr.
+        on_forgotten: called with a broker whose process ended, and the rows where logs were deleted, None for all.
     """
 
     def __init__(self, epochs: BrokerEpochs) -> None:
         self.epochs = epochs
         self.table = PartitionTable()
+        self.on_accepted: list[Callable[[NewLeaders], None]] = []
+        self.on_forgotten: list[Callable[[int, IntArray | None], None]] = []
         self._leaders = _LeaderRecords(self.table.width)
         # Replicas that are not in the assignment (any more): by broker and row, leader epoch and leader.
         self._unassigned: dict[int, dict[int, tuple[int, int]]] = {}
@@ -271,6 +279,8 @@ class ReplicaManager:
             np.copyto(column, np.int32(NONE), where=mine)
         self._leaders.put(rows, leaders)
         self._unassigned.pop(broker, None)
+        for observer in self.on_forgotten:
+            observer(broker, None)
 
     def leaders_at(self, rows: IntArray) -> AcceptedLeaders:
         """Return a copy of the leaders and leader epochs that the replicas of some rows have accepted."""
@@ -311,7 +321,10 @@ class ReplicaManager:
         np.copyto(leaders.leader, states.leader[:, None], where=accepted)
         leaders.pending[any_of(accepted & (replicas == states.leader[:, None]))] = False
         self._leaders.put(rows, leaders)
-        return NewLeaders(places, rows, replicas, accepted, states)
+        new = NewLeaders(places, rows, replicas, accepted, states)
+        for observer in self.on_accepted:
+            observer(new)
+        return new
 
     def accept_on(self, broker: int, updates: PartitionUpdates, allowed: BoolArray) -> BoolArray:
         """Accept updates at the replicas of one broker.
@@ -413,6 +426,8 @@ class ReplicaManager:
                     unassigned[row] = accepted, NONE
                     if stops.delete[place]:
                         del unassigned[row]
+        for observer in self.on_forgotten:
+            observer(broker, rows[delete & ~fenced[known]])
         return fenced
 
     def check(self) -> None:

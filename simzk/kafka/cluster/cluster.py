@@ -50,6 +50,7 @@ from simzk.kafka.consumer.consumer import Consumer, ConsumerEnvironment, Identit
 from simzk.kafka.consumer.settings import LINES, ConsumerConfig, consumer_version, line_of
 from simzk.kafka.consumer.subscriptions import Subscription, static
 from simzk.kafka.controller.channels import BatchChannelManager, ControllerChannelManager
+from simzk.kafka.observation.beliefs import beliefs_of
 from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.observation.observer import Observer, Participant, SessionNames
 from simzk.kafka.releases.cluster_releases import Releases, broker_ids, ids_above, local_registration, racks_of
@@ -407,6 +408,7 @@ class KafkaCluster:
         self._preferred_controllers: deque[int] = deque()
         self._topic_ids: dict[str, str] = {}
         self._invariants: tuple[Invariant, ...] | None = None
+        self._unclean_requested = False
         self._last_transaction_us = 0
         self._last_in_sync: object = None
         self._replica_manager = ReplicaManager(BrokerEpochs(registrations))
@@ -707,10 +709,17 @@ class KafkaCluster:
     @property
     @synchronized
     def invariants(self) -> tuple[Invariant, ...]:
-        """Invariants of the znodes that no failure may break, checked from the first access on."""
+        """Invariants of znodes and brokers that no failure may break, checked from the first access on."""
         if self._invariants is None:
-            leaders_write, empties_isr = self._releases.leaders_write, self._releases.empties_isr
-            self._invariants = invariants_of(self._observable, leaders_write=leaders_write, empties_isr=empties_isr)
+            releases = self._releases
+            of_znodes = invariants_of(
+                self._observable,
+                leaders_write=releases.leaders_write,
+                empties_isr=releases.empties_isr,
+                elects_in_steps=releases.elects_in_steps,
+                unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
+            )
+            self._invariants = (*of_znodes, *beliefs_of(self._replica_manager, self._observable))
         return self._invariants
 
     @synchronized
@@ -1223,6 +1232,7 @@ class KafkaCluster:
         if kind not in ("preferred", "unclean"):
             raise ConfigError(f"there is no {kind!r} election", where="kind", right="preferred or unclean")
         chosen = None if partitions is None else tuple(TopicPartition(*pair) for pair in partitions)
+        self._unclean_requested |= kind == "unclean"
         return self._operator.request(f"{kind} election", ElectLeadersRequest(kind, chosen), via)
 
     @synchronized

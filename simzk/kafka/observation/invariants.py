@@ -4,11 +4,14 @@ Rules of this module:
   - an invariant is one class in `INVARIANTS`; it reads transactions as ZooKeeper applies them and no state of a broker,
     so that any client could observe a violation;
   - an invariant compares with the previous value, so that each violation is reported once, for the event that
-    caused it.
+    caused it;
+  - no invariant is false of a real cluster of the release. What a release breaks by a known bug of Kafka has `issue`,
+    and is counted under that name (`Monitor.known`).
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
     from simzk.simulation import Event
 
 
+_CONFIGS, _BROKER_CONFIGS = paths.config(""), paths.config("brokers/")
+_UNCLEAN = re.compile(rb'"unclean\.leader\.election\.enable"\s*:\s*"?true')
+
+
 @dataclass(slots=True)
 class ObservedZnodes:
     """State of a server's znodes that invariants compare with.
@@ -36,6 +43,9 @@ class ObservedZnodes:
         versions: the version of each znode.
         controller_epoch: the present controller epoch; -1 before the first controller.
         controllers: the controller of each controller epoch.
+        controller_session: the session that owns `/controller`; 0 if there is none.
+        session: the session of the present transaction.
+        unclean: the znodes of configurations that have allowed unclean elections.
     """
 
     server: ObservableTree
@@ -43,6 +53,9 @@ class ObservedZnodes:
     versions: dict[str, int] = field(default_factory=dict)
     controller_epoch: int = -1
     controllers: dict[int, int] = field(default_factory=dict)
+    controller_session: int = 0
+    session: int = 0
+    unclean: dict[str, None] = field(default_factory=dict)
 
     def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
         """Return the replicas that the topic's znode assigns to a partition."""
@@ -65,10 +78,12 @@ class ZnodeInvariant:
     Attributes:
         name: the condition that holds, in a few words.
         allows_leader_writes: whether the invariant holds for releases whose leaders write ISRs (2.6 and older).
+        issue: the bug of Kafka by which the release may violate the invariant; empty for none.
     """
 
     name: ClassVar[str]
     allows_leader_writes: ClassVar[bool] = True
+    issue: str = ""
 
     def __init__(self, znodes: ObservedZnodes) -> None:
         self.znodes = znodes
@@ -115,6 +130,31 @@ class OneController(ZnodeInvariant):
             self.violate(f"brokers {known} and {broker} were both controller of {epoch}")
 
 
+class EpochsGivenOnce(ZnodeInvariant):
+    """Controller epochs rise (before 2.1, where a broker creates `/controller` before it raises the epoch).
+
+    A broker that pauses in between leaves `/controller` to another with the same epoch; its own condition on the
+    version of `/controller_epoch` then fails.
+    """
+
+    name = "each controller epoch is given once, and epochs never fall"
+
+    def on_controller_epoch(self, epoch: int) -> None:
+        if epoch <= self.znodes.controller_epoch:
+            self.violate(f"{paths.CONTROLLER_EPOCH} went from {self.znodes.controller_epoch} to {epoch}")
+
+
+class RaisedByController(ZnodeInvariant):
+    """Only the broker in `/controller` raises the controller epoch."""
+
+    name = "only the broker in /controller raises the controller epoch"
+
+    def on_controller_epoch(self, epoch: int) -> None:
+        # A starting broker creates the epoch as 0 (2.1 and later).
+        if self.znodes.controller_epoch >= 0 and self.znodes.session != self.znodes.controller_session:
+            self.violate(f"{paths.CONTROLLER_EPOCH} was raised to {epoch} by a broker that is not in /controller")
+
+
 class Fenced(ZnodeInvariant):
     """Only the controller of the present epoch writes partition states."""
 
@@ -139,6 +179,30 @@ class LeaderInIsr(ZnodeInvariant):
 
     def on_invalid_state(self, error: ZnodeError) -> None:
         self.violate(str(error))
+
+
+class ElectedFromIsr(ZnodeInvariant):
+    """A leader is elected from the ISR, unless unclean elections are allowed.
+
+    Args:
+        znodes: the znodes before the change.
+        unclean_allowed: whether the brokers' own configuration, or a request, has allowed unclean elections.
+    """
+
+    name = "a leader is elected from the ISR, unless unclean elections are allowed"
+
+    def __init__(self, znodes: ObservedZnodes, unclean_allowed: Callable[[], bool] = lambda: False) -> None:
+        super().__init__(znodes)
+        self._unclean_allowed = unclean_allowed
+
+    def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        before = self.znodes.states.get(partition)
+        if before is None or state.leader in (NO_LEADER, before.leader, *before.isr):
+            return
+        own = paths.config(f"topics/{partition.topic}")
+        by_znode = any(path == own or path.startswith(_BROKER_CONFIGS) for path in self.znodes.unclean)
+        if not by_znode and not self._unclean_allowed():
+            self.violate(f"{partition} elected {state.leader}, its ISR was {list(before.isr)}")
 
 
 class OnlyReplicasJoin(ZnodeInvariant):
@@ -195,8 +259,10 @@ class VersionsRise(ZnodeInvariant):
 
 INVARIANTS: tuple[type[ZnodeInvariant], ...] = (
     OneController,
+    RaisedByController,
     Fenced,
     LeaderInIsr,
+    ElectedFromIsr,
     IsrKept,
     EpochsRise,
     VersionsRise,
@@ -212,6 +278,8 @@ class _TransactionReader:
         self._invariants = invariants
         for path, node in znodes.server.tree.walk():
             self._load(path, node.data, node.version)
+            if path == paths.CONTROLLER:
+                znodes.controller_session = node.ephemeral_owner
         # Before the other observers: one of them records the event that is reported with the violation.
         znodes.server.on_transaction.insert(0, self._read)
 
@@ -224,10 +292,12 @@ class _TransactionReader:
             self._znodes.controller_epoch = _number(data)
         elif path == paths.CONTROLLER:
             self._znodes.controllers[self._znodes.controller_epoch] = _controller_id(data)
+        self._note_unclean(path, data)
         self._znodes.versions[path] = version
 
     def _read(self, transaction: txns.Transaction) -> None:
         controllers: list[int] = []
+        self._znodes.session = transaction.session_id
         for record in _leaves(transaction.record):
             match record:
                 case txns.CreateTxn(path=path, data=data) | txns.Create2Txn(path=path, data=data):
@@ -235,6 +305,7 @@ class _TransactionReader:
                     self._read_data(path, data, 0)
                     if path == paths.CONTROLLER:
                         controllers.append(_controller_id(data))
+                        self._znodes.controller_session = transaction.session_id
                 case txns.SetDataTxn(path=path, data=data, version=version):
                     for invariant in self._invariants:
                         invariant.on_version(path, version)
@@ -255,6 +326,8 @@ class _TransactionReader:
 
     def _forget(self, path: str) -> None:
         self._znodes.versions.pop(path, None)
+        if path == paths.CONTROLLER:
+            self._znodes.controller_session = 0
         partition = paths.state_partition(path)
         if partition is not None:
             self._znodes.states.pop(partition, None)
@@ -268,6 +341,12 @@ class _TransactionReader:
             for invariant in self._invariants:
                 invariant.on_controller_epoch(epoch)
             self._znodes.controller_epoch = epoch
+        self._note_unclean(path, data)
+
+    def _note_unclean(self, path: str, data: bytes | None) -> None:
+        """Note a configuration that allows unclean elections, also for the time after it is changed again."""
+        if path.startswith(_CONFIGS) and data is not None and _UNCLEAN.search(data):
+            self._znodes.unclean[path] = None
 
     def _read_state(self, partition: TopicPartition, path: str, data: bytes | None, version: int) -> None:
         try:
@@ -282,7 +361,12 @@ class _TransactionReader:
 
 
 def invariants_of(
-    server: ObservableTree, *, leaders_write: bool = False, empties_isr: bool = False
+    server: ObservableTree,
+    *,
+    leaders_write: bool = False,
+    empties_isr: bool = False,
+    elects_in_steps: bool = False,
+    unclean_allowed: Callable[[], bool] = lambda: False,
 ) -> tuple[ZnodeInvariant, ...]:
     """Return the invariants of a Kafka cluster's znodes, which read the server's transactions from now on.
 
@@ -291,10 +375,22 @@ def invariants_of(
         leaders_write: whether leaders write ISRs (2.6 and older), with the epoch of the controller that chose them,
             which another may have followed (§2.8); invariants that do not hold then are left out.
         empties_isr: whether a controller removes the last member of an ISR and writes `[]` (1.0 and older, §2.6).
+        elects_in_steps: whether a controller creates `/controller` before it raises the epoch (2.0 and older, §2.2).
+        unclean_allowed: whether something other than a znode has allowed unclean elections.
     """
     znodes = ObservedZnodes(server)
-    kinds = [OnlyReplicasJoin if empties_isr and kind is IsrKept else kind for kind in INVARIANTS]
-    invariants = tuple(kind(znodes) for kind in kinds if kind.allows_leader_writes or not leaders_write)
+    kinds: dict[type[ZnodeInvariant], Callable[[ObservedZnodes], ZnodeInvariant]] = {kind: kind for kind in INVARIANTS}
+    kinds[ElectedFromIsr] = partial(ElectedFromIsr, unclean_allowed=unclean_allowed)
+    if empties_isr:
+        kinds[IsrKept] = OnlyReplicasJoin
+    if elects_in_steps:
+        kinds[OneController] = EpochsGivenOnce
+    if leaders_write:
+        kinds = {kind: make for kind, make in kinds.items() if kind.allows_leader_writes}
+    invariants = tuple(make(znodes) for make in kinds.values())
+    for invariant in invariants:
+        if elects_in_steps and isinstance(invariant, RaisedByController):
+            invariant.issue = "KAFKA-6082"
     _TransactionReader(znodes, invariants)
     return invariants
 

@@ -245,6 +245,19 @@ class Releases:
         """Whether a controller on any broker can remove the last member of an ISR."""
         return any(release.version.rules.last_member != LastMember.KEPT for release in self._releases.values())
 
+    @property
+    def elects_in_steps(self) -> bool:
+        """Whether a controller on any broker creates `/controller` before it raises the controller epoch."""
+        return any(not release.version.client.fences_writes for release in self._releases.values())
+
+    @property
+    def unclean_allowed(self) -> bool:
+        """Whether the configuration of any broker allows unclean elections; up to 0.8.1 nothing forbids them."""
+        return any(
+            release.version.rules.always_unclean or release.config.boolean("unclean.leader.election.enable")
+            for release in self._releases.values()
+        )
+
     def of(self, broker: int) -> BrokerRelease:
         """Return the release of a broker, running or not."""
         return self._releases[broker]

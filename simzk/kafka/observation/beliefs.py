@@ -1,0 +1,185 @@
+"""Invariants of the leaders and epochs that brokers have accepted: what each broker believes.
+
+Rules of this module (KafkaApis.handleLeaderAndIsrRequest, ReplicaManager.becomeLeaderOrFollower):
+  - an invariant reads what replicas accept when they accept it, and remembers it by itself: it does not rely on the
+    comparisons of `replica_manager`, which it checks;
+  - a broker forgets with the end of its process, a replica also with the deletion of its log;
+  - a topic that was deleted may be created again with lower epochs: its partitions are no longer compared with znodes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from simzk.errors import ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.requests import LEADER_DURING_DELETE
+from simzk.kafka.schemas import partition_state
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simzk.kafka.broker.replica_manager import NewLeaders, ReplicaManager
+    from simzk.kafka.cluster.zookeeper_access import ObservableTree
+    from simzk.partitions.arrays import IntArray
+    from simzk.simulation import Event
+    from simzk.zookeeper import transactions as txns
+
+
+class BeliefInvariant:
+    """An invariant of what brokers believe, and the violation of it that has not been reported yet.
+
+    Args:
+        manager: the replicas of all brokers.
+
+    Attributes:
+        name: the condition that holds, in a few words.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, manager: ReplicaManager) -> None:
+        self.manager = manager
+        self._violation = ""
+        manager.on_accepted.append(self.on_accepted)
+        manager.on_forgotten.append(self.on_forgotten)
+
+    def violate(self, detail: str) -> None:
+        """Note a violation; of several at one event the first is reported."""
+        self._violation = self._violation or detail
+
+    def check(self, event: Event) -> str | None:
+        """Return the violation since the last event, or None."""
+        violation, self._violation = self._violation, ""
+        return violation or None
+
+    def on_accepted(self, new: NewLeaders) -> None:
+        """Check replicas that accept a LeaderAndIsr."""
+
+    def on_forgotten(self, broker: int, rows: IntArray | None) -> None:
+        """Forget the replicas of a broker at some rows, or all: its process ended, or logs were deleted."""
+
+    def name_of(self, row: int) -> TopicPartition:
+        """Return the partition of a row."""
+        (name,) = self.manager.table.partitions(np.array([row], dtype=np.int32)).names()
+        return TopicPartition(*name)
+
+
+def _each(new: NewLeaders) -> Iterator[tuple[int, int, int, int]]:
+    """Yield row, broker, leader and leader epoch of each replica that accepts."""
+    for at, place in np.argwhere(new.accepted).tolist():
+        state = new.states
+        yield int(new.rows[at]), int(new.replicas[at, place]), int(state.leader[at]), int(state.leader_epoch[at])
+
+
+class OneLeaderOfAnEpoch(BeliefInvariant):
+    """At most one broker believes itself leader of a partition in one leader epoch (the highest that anyone leads)."""
+
+    name = "one broker takes itself for the leader in a leader epoch"
+
+    def __init__(self, manager: ReplicaManager) -> None:
+        super().__init__(manager)
+        self._latest: dict[int, tuple[int, int]] = {}
+
+    def on_accepted(self, new: NewLeaders) -> None:
+        for row, broker, leader, epoch in _each(new):
+            if broker != leader:
+                continue
+            known, of = self._latest.get(row, (-1, broker))
+            if epoch == known and broker != of:
+                self.violate(f"brokers {of} and {broker} both lead {self.name_of(row)} in leader epoch {epoch}")
+            if epoch >= known:
+                self._latest[row] = epoch, broker
+
+    def on_forgotten(self, broker: int, rows: IntArray | None) -> None:
+        for row in [] if rows is None else rows.tolist():  # the next topic of that name begins with epoch 0
+            self._latest.pop(row, None)
+
+
+class AcceptedEpochsRise(BeliefInvariant):
+    """A replica accepts rising leader epochs while its process runs, and a broker rising controller epochs."""
+
+    name = "a broker accepts no older leader epoch and no older controller"
+
+    def __init__(self, manager: ReplicaManager) -> None:
+        super().__init__(manager)
+        self._accepted: dict[tuple[int, int], int] = {}
+        self._controller_epochs = manager.epochs.controller_epochs()
+
+    def on_accepted(self, new: NewLeaders) -> None:
+        for row, broker, _, epoch in _each(new):
+            before = self._accepted.get((broker, row), -1)
+            if epoch <= before:
+                self.violate(f"broker {broker} has leader epoch {before} of {self.name_of(row)} and accepted {epoch}")
+            self._accepted[broker, row] = epoch
+
+    def on_forgotten(self, broker: int, rows: IntArray | None) -> None:
+        for of in [of for of in self._accepted if of[0] == broker and (rows is None or of[1] in rows)]:
+            del self._accepted[of]
+
+    def check(self, event: Event) -> str | None:
+        before, self._controller_epochs = self._controller_epochs, self.manager.epochs.controller_epochs()
+        fell = np.flatnonzero((self._controller_epochs < before) & (self._controller_epochs != 0))
+        for broker in fell.tolist():  # 0: its process has ended
+            self.violate(f"broker {broker} obeyed controller epoch {before[broker]} and then an older one")
+        return super().check(event)
+
+
+class AcceptedIsWritten(BeliefInvariant):
+    """A replica accepts only leader epochs that stand in ZooKeeper: a controller writes before it sends.
+
+    Args:
+        manager: the replicas of all brokers.
+        server: the cluster's ZooKeeper.
+    """
+
+    name = "a broker accepts only leader epochs that were written"
+
+    def __init__(self, manager: ReplicaManager, server: ObservableTree) -> None:
+        super().__init__(manager)
+        self._tree = server.tree
+        self._deleted: dict[str, None] = {}
+        server.on_transaction.append(self._observe)
+
+    def _observe(self, transaction: txns.Transaction) -> None:
+        for record in getattr(transaction.record, "records", (transaction.record,)):
+            path = getattr(record, "path", "")
+            if path.startswith(_TOPICS) and path.count("/") == _TOPIC_DEPTH and self._tree.get(path) is None:
+                self._deleted[path.rpartition("/")[2]] = None
+
+    def on_accepted(self, new: NewLeaders) -> None:
+        for row, broker, leader, epoch in _each(new):
+            partition = self.name_of(row)
+            node = self._tree.get(paths.state(partition))
+            if node is None or partition.topic in self._deleted:
+                continue
+            try:
+                written = partition_state.decode(paths.state(partition), node.data, node.version)
+            except ZnodeError:  # an operator's
+                continue
+            if epoch > written.leader_epoch:
+                self.violate(
+                    f"broker {broker} accepted leader epoch {epoch} of {partition}, {written.leader_epoch} is written"
+                )
+            elif epoch == written.leader_epoch and leader not in (written.leader, LEADER_DURING_DELETE):
+                self.violate(
+                    f"broker {broker} takes {leader} for the leader of {partition} in leader epoch {epoch},"
+                    f" which is written with leader {written.leader}"
+                )
+
+
+_TOPICS = f"{paths.TOPICS}/"
+_TOPIC_DEPTH = paths.TOPICS.count("/") + 1
+
+
+def beliefs_of(manager: ReplicaManager, server: ObservableTree) -> tuple[BeliefInvariant, ...]:
+    """Return the invariants of what brokers believe, which observe them from now on.
+
+    Args:
+        manager: the replicas of all brokers.
+        server: the cluster's ZooKeeper.
+    """
+    return OneLeaderOfAnEpoch(manager), AcceptedEpochsRise(manager), AcceptedIsWritten(manager, server)

@@ -1,0 +1,122 @@
+"""Each invariant of what brokers believe reports a planted mistake, and nothing in a cluster without it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simzk.kafka.broker import replica_manager
+from simzk.kafka.broker.replica_manager import BrokerEpochs
+from simzk.kafka.requests import PartitionUpdates
+from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+from simzk.partitions.table import PartitionTable
+from tests.kafka.clusters import cluster, quiet, topic, watch
+from tests.kafka.test_fencing import lead
+
+if TYPE_CHECKING:
+    import pytest
+
+    from simzk.kafka.cluster.cluster import KafkaCluster
+    from simzk.simulation import Monitor
+
+
+def watched(c: KafkaCluster) -> Monitor:
+    monitor = watch(c)
+    topic(c, "orders", {0: [1, 2]})
+    assert monitor.violations == []
+    return monitor
+
+
+def accept(c: KafkaCluster, broker: int, leader_epoch: int) -> None:
+    """Let the replica of a broker accept its own leadership of the partition, without a request."""
+    table = PartitionTable()
+    rows = table.add("orders", {0: (1, 2)})
+    table.put(int(rows[0]), LeaderAndIsr(broker, leader_epoch, (1, 2), 1, version=leader_epoch))
+    c.brokers[broker].replica_manager.accept_on(
+        broker, PartitionUpdates.of_table(table, rows, is_new=False), np.array([True])
+    )
+
+
+def broken(c: KafkaCluster, monitor: Monitor) -> list[str]:
+    c.history.record("somebody", "looks")
+    return [f"{violation.invariant}: {violation.detail}" for violation in monitor.violations]
+
+
+def test_a_replica_that_obeys_an_old_leader_epoch_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    with cluster(3, controller=3) as c:
+        monitor = watched(c)
+        c.kill(2)
+        quiet(c)
+        epoch = c.state("orders", 0).leader_epoch
+        accept(c, 1, epoch - 1)
+        assert broken(c, monitor) == [], "it is refused"
+        monkeypatch.setattr(replica_manager, "is_newer", lambda epochs, accepted: np.ones_like(epochs - accepted, bool))
+        accept(c, 1, epoch - 1)
+        assert broken(c, monitor) == [
+            (
+                "a broker accepts no older leader epoch and no older controller:"
+                f" broker 1 has leader epoch {epoch} of orders-0 and accepted {epoch - 1}"
+            )
+        ]
+
+
+def test_a_broker_that_obeys_an_old_controller_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    with cluster(3, controller=3) as c:
+        monitor = watched(c)
+        c.kill(3)
+        quiet(c)
+        fence_all = BrokerEpochs.fence_all
+
+        def forgets(self: BrokerEpochs, *args: object) -> object:
+            self._controller_epoch[:] = 0
+            return fence_all(self, *args)  # type: ignore[arg-type]
+
+        lead(c.brokers[1], controller_epoch=1, leader=1, leader_epoch=0)
+        assert broken(c, monitor) == []
+        monkeypatch.setattr(BrokerEpochs, "fence_all", forgets)
+        lead(c.brokers[1], controller_epoch=1, leader=1, leader_epoch=0)
+        assert "broker 1 obeyed controller epoch 2 and then an older one" in broken(c, monitor)[0]
+
+
+def test_a_leader_epoch_that_nobody_wrote_is_reported() -> None:
+    with cluster(3, controller=3) as c:
+        monitor = watched(c)
+        lead(c.brokers[2], controller_epoch=1, leader=2, leader_epoch=7)
+        assert broken(c, monitor) == [
+            (
+                "a broker accepts only leader epochs that were written:"
+                " broker 2 accepted leader epoch 7 of orders-0, 0 is written"
+            )
+        ]
+
+
+def test_two_leaders_of_one_epoch_are_reported() -> None:
+    with cluster(3, controller=3) as c:
+        monitor = watch(c)
+        c.pause(2)
+        c.create_topic("orders", assignment={0: [1, 2]})
+        c.run_until(lambda: c.brokers[1].replicas.leads(TopicPartition("orders", 0)))
+        accept(c, 2, 0)
+        found = broken(c, monitor)
+        assert found[0] == (
+            "one broker takes itself for the leader in a leader epoch:"
+            " brokers 1 and 2 both lead orders-0 in leader epoch 0"
+        )
+        assert "broker 2 takes 2 for the leader of orders-0 in leader epoch 0" in found[1]
+
+
+def test_a_topic_that_is_created_again_begins_with_epoch_0() -> None:
+    with cluster(3, controller=3) as c:
+        monitor = watched(c)
+        for dying in (2, 1):
+            c.kill(dying)
+            quiet(c)
+            c.restart(dying)
+            quiet(c)
+        assert c.state("orders", 0).leader_epoch > 0
+        c.delete_topic("orders")
+        quiet(c)
+        topic(c, "orders", {0: [2, 1]})
+        assert c.state("orders", 0).leader_epoch == 0
+        assert broken(c, monitor) == []
