@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
+from simzk.lifecycle import note_closing, note_made
 
 try:
     import numpy  # noqa: F401  # imported here first, so that the error names the extra to install
@@ -64,8 +65,12 @@ class KafkaCluster(kafka.KafkaCluster):
                 self._zookeeper.wake_by(host.wake_at)
             return self._zookeeper
 
+    def _note_ready(self) -> None:
+        note_made(self)
+
     def close(self) -> None:
         """Stop the kazoo clients of this cluster, then kill all its processes; closing twice is allowed."""
+        note_closing(self)
         if self._zookeeper is not None:  # without the lock, which the clients' threads need to end
             self._zookeeper.close()
         super().close()

@@ -72,6 +72,7 @@ FIRST_KINDS: Final = (("step", "fault", "expectation"), ("broker", "controller")
 """Kinds of events that are kept first if a run has too many, after the leaders that were lost; then all others."""
 
 
+LANES: Final = ("Brokers", "above: process, below: session in ZooKeeper")
 EVENT_COLUMNS: Final = ("at, s", "who", "what", "subject", "before", "after", "kind")
 
 
@@ -97,6 +98,7 @@ class RunTables:
         faults: the plan of random faults; empty for none.
         rest: where everything is that the page leaves out; empty for the replay command with `--json OUT`.
         topics: the topics, by which events and partitions are filtered.
+        lanes: heading and note of the lanes of `brokers`, which are clients if there is no cluster.
         znodes_at_start: the data of the znodes at the start, by path.
         znode_changes: `at, s`, `path`, `data` (None for a deleted znode), in order; empty if they were not logged.
     """
@@ -120,6 +122,7 @@ class RunTables:
     faults: str = ""
     rest: str = ""
     topics: Sequence[str] = ()
+    lanes: tuple[str, str] = LANES
     znodes_at_start: Mapping[str, str] = field(default_factory=dict)
     znode_changes: Columns = field(default_factory=dict)
 
@@ -204,7 +207,7 @@ def _introduction(run: RunTables) -> list[Part]:
         Text(run.heading, style="heading"),
         Text(run.replay, code=True),
         *faults,
-        _figures(run),
+        *([_figures(run)] if run.lanes == LANES else []),
     ]
 
 
@@ -301,7 +304,7 @@ def _timeline(run: RunTables, name: str, room: int) -> Timeline:
     note = f"the first {len(rows)} of {len(rows) + left}; all: {_rest(run)}" if left else ""
     groups = [
         Group("Steps, faults and expectations", _mark_rows(run)),
-        Group("Brokers", _brokers(run), "above: process, below: session in ZooKeeper"),
+        Group(run.lanes[0], _brokers(run), run.lanes[1]),
         Group("Partitions", rows, note or "above: leader, below: ISR; the longest without a leader first"),
     ]
     lines = [Mark(float(str(at)), MARKS[str(kind)], "") for at, kind, _ in _marks(run) if kind != "held"]

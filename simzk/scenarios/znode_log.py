@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from simzk.zookeeper.transactions import (
     CloseSessionTxn,
@@ -17,9 +17,16 @@ from simzk.zookeeper.transactions import (
 )
 
 if TYPE_CHECKING:
-    from simzk.simulation import Scheduler
     from simzk.zookeeper.server import Server
     from simzk.zookeeper.transactions import Record, Transaction
+
+
+class HasTime(Protocol):
+    """Scheduler, or another clock."""
+
+    @property
+    def now_us(self) -> int:
+        """The present virtual time in microseconds."""
 
 
 class ZnodeChange(NamedTuple):
@@ -42,7 +49,8 @@ class ZnodeLog:
         changes: the changes in order; a deletion of a session's ephemerals is one change for each.
     """
 
-    def __init__(self, server: Server, scheduler: Scheduler) -> None:
+    def __init__(self, server: Server, scheduler: HasTime) -> None:
+        self._server = server
         self._scheduler = scheduler
         self.at_start: dict[str, str] = {path: _text(node.data) for path, node in server.tree.walk()}
         self.changes: list[ZnodeChange] = []
@@ -63,6 +71,11 @@ class ZnodeLog:
                 self.changes.append(ZnodeChange(now_us, record.path, None))
             case CloseSessionTxn():
                 self.changes += (ZnodeChange(now_us, path, None) for path in record.paths)
+
+    def close(self) -> None:
+        """Stop observing the server."""
+        if self._observe in self._server.on_transaction:
+            self._server.on_transaction.remove(self._observe)
 
     def to_json(self) -> dict[str, object]:
         """Return the log as JSON values: `at_start`, and `changes` of `at_us`, `path`, `data`."""

@@ -26,6 +26,7 @@ from kazoo.client import KazooClient
 from kazoo.hosts import collect_hosts
 
 from simzk.errors import ConfigError
+from simzk.lifecycle import note_made
 from simzk.serve.client_activity import Connections, Look, ObservedHandler
 from simzk.serve.clock import BorrowedClock, Clock, StillClock, WallClock
 from simzk.serve.verbs import EAGER_RETRY, TestServer
@@ -349,6 +350,8 @@ class ZooKeeper(TestServer):
         # Called by a handler before each wait (kazoo_handler.Listener): bound here to save a call.
         self.seconds_to_deadline: Callable[[], float | None] = self._driver.seconds_to_deadline
         self.tick: Callable[[], None] = self._driver.tick
+        if server is None:  # a cluster is noted as a whole
+            note_made(self)
 
     def client(self, **options: object) -> KazooClient:
         """Return an unmodified kazoo client that connects in memory, not yet started; `close` stops it.

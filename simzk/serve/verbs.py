@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 from simzk.errors import SimzkError
+from simzk.lifecycle import note_closing
 from simzk.serve.clock import BorrowedClock, Clock, WallClock
 from simzk.serve.request_recorder import RequestRecorder, public_form
 from simzk.simulation.request_faults import PauseHandle, check_requests
@@ -504,6 +505,11 @@ class TestServer(ABC):
 
     def close(self) -> None:
         """Stop the clients that `client` made, and refuse new connections; closing twice is allowed."""
+        if not isinstance(self._clock, BorrowedClock):  # a cluster is noted as a whole
+            note_closing(self)
+        self._close()
+
+    def _close(self) -> None:
         self._stop_clients()
         self._driver.close()
 

@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Literal, Self
 
 from simzk.errors import ConfigError, SimzkError
+from simzk.lifecycle import note_closing, note_made
 from simzk.serve.clock import Clock, StillClock, WallClock
 from simzk.serve.configuration.settings import Settings
 from simzk.serve.tcp.server import TcpServer
@@ -120,6 +121,7 @@ class ZooKeeperServer(TestServer):
         self._ready.wait()
         if self._failure is not None:
             raise self._failure
+        note_made(self)
 
     @property
     def _address_text(self) -> str:
@@ -274,9 +276,10 @@ class ZooKeeperServer(TestServer):
         """Stop the clients that `client` made, refuse new connections, and free the port; closing twice is allowed."""
         if self._loop.is_closed():
             return
+        note_closing(self)
         if not isinstance(self._tcp, TcpServer):
             self._tcp.catch_up()  # a client that stops waits for the end of its session
-        super().close()
+        self._close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 

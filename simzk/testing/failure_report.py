@@ -1,10 +1,13 @@
 """Section "simzk" in pytest's report of a failed test: events, requests, sessions and znodes of the test's servers.
 
 Rules of this module:
-  - pytest loads it in every run, so importing it imports nothing but pytest; servers are recognized only after
-    something else has imported them;
-  - a server belongs to a test if a fixture of the test returned it, whoever wrote the fixture;
-  - "since the start" counts from the creation of the fixture, or from the start of the test if the fixture is older;
+  - pytest loads it in every run, so importing it imports nothing but pytest and `simzk.lifecycle`; servers are
+    recognized only after something else has imported them;
+  - a server belongs to a test if a fixture of the test returned or made it, whoever wrote the fixture, or if the test
+    made it: in its body, or in `setUp` of a `unittest.TestCase`;
+  - "since the start" counts from the creation of the server, or from the start of the test if the server is older;
+  - a server that is closed while the test fails, as by `with simzk.ZooKeeper() as zookeeper:`, is described as it was
+    before it was closed;
   - a failure of the report becomes one line of the report, and the test's own failure stays.
 """
 
@@ -16,9 +19,11 @@ import sys
 from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import pytest
+
+from simzk.lifecycle import observe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
@@ -26,9 +31,11 @@ if TYPE_CHECKING:
     from _pytest.nodes import Node
 
     from simzk.kafka.cluster.cluster import KafkaCluster
+    from simzk.report.run_page import RunTables
     from simzk.serve.request_recorder import Exchange, Notice
     from simzk.serve.verbs import TestServer
     from simzk.simulation.history import Event
+    from simzk.zookeeper.server import Server
 
     Watched: TypeAlias = TestServer | KafkaCluster
 
@@ -42,6 +49,8 @@ TEXT_MAX = 72
 """Length to which data of a znode is cut."""
 LOCK_TIMEOUT_S = 5.0
 """Time to wait for the lock of a server: a test that failed by a timeout may still hold it."""
+OWN_MAX = 4
+"""Number of servers that a test made itself that are stored, the latest ones: a property may make hundreds."""
 
 
 # What is known about a test's servers
@@ -51,25 +60,105 @@ class Start(NamedTuple):
     """State of a server when the test began.
 
     Args:
-        name: the name of the fixture.
+        name: the name in the section: of the fixture, or of the class if the test made it.
+        fixture: the name of the fixture; empty if the test made it.
         watched: the server or cluster.
         zxid: the last zxid.
         data: the data by path; None for a tree that is too large.
         mark: place in the recorded requests; None if none was recorded.
         events: number of events in a cluster's history.
         at_ms: the server's time.
+        changes: the changes of znodes since then; None if no pages are written, or the tree is too large.
     """
 
     name: str
+    fixture: str
     watched: Watched
     zxid: int
     data: dict[str, bytes | None] | None
     mark: Notice | None
     events: int
     at_ms: int
+    changes: ChangeLog | None
 
 
 _STARTS = pytest.StashKey[dict[str, Start]]()
+
+
+class Ending(NamedTuple):
+    """State of a server before it was closed.
+
+    Args:
+        text: its part of the section.
+        page: its part of the page; None if no pages are written.
+    """
+
+    text: str
+    page: RunTables | None
+
+
+class TestObserver:
+    """Observer of the servers that are made and closed during one test.
+
+    Args:
+        item: the test.
+        pages: whether pages of failed tests are written.
+
+    Attributes:
+        pages: whether pages of failed tests are written.
+        fixture: the fixture that is set up at present, with its node; None in the test itself.
+    """
+
+    __test__ = False  # pytest: this is no test class
+
+    def __init__(self, item: pytest.Item, *, pages: bool) -> None:
+        self._item = item
+        self.pages = pages
+        self._own: list[Start] = []
+        self._closed: set[int] = set()
+        self._endings: dict[int, Ending] = {}
+        self.fixture: tuple[Node, str] | None = None
+
+    def made(self, watched: object) -> None:
+        """Store the start of a new server."""
+        with suppress(Exception):  # without a start there is no section; the test goes on
+            if self.fixture is not None:
+                node, name = self.fixture
+                note_start(node, name, watched, fixture=name, pages=self.pages)  # type: ignore[arg-type]  # a server
+                return
+            name = type(watched).__name__
+            start = start_of(name, watched, fixture="", pages=self.pages)  # type: ignore[arg-type]  # as above
+            self._own = [*self._own[1 - OWN_MAX :], start]
+
+    def closing(self, watched: object) -> None:
+        """Describe a server that is closed while the test fails."""
+        if id(watched) in self._closed or not any(start.watched is watched for start in self.starts()):
+            return
+        self._closed.add(id(watched))
+        if sys.exc_info()[0] is None and not getattr(self._item, "_excinfo", None):  # the latter of unittest
+            return
+        for start in self.starts():
+            if start.watched is watched:
+                with suppress(Exception):  # as above
+                    page = tables_of_start(start) if self.pages else None
+                    self._endings[id(watched)] = Ending(describe(start), page)
+
+    def starts(self) -> list[Start]:
+        """Return the servers of the test, clusters first; a cluster's own ZooKeeper is part of the cluster."""
+        return starts_of(self._item, self._own)
+
+    def reported(self) -> list[Start]:
+        """Return the servers that the section describes: without those that the test closed before it failed."""
+        starts = self.starts()
+        relevant = [one for one in starts if id(one.watched) not in self._closed or id(one.watched) in self._endings]
+        return relevant or starts
+
+    def ending(self, start: Start) -> Ending | None:
+        """Return the state of a server before it was closed; None if it is open."""
+        return self._endings.get(id(start.watched))
+
+
+_OBSERVER = pytest.StashKey[TestObserver]()
 
 
 def watched_kinds() -> tuple[type, ...]:
@@ -78,31 +167,41 @@ def watched_kinds() -> tuple[type, ...]:
     return tuple(getattr(sys.modules[module], name) for module, name in found if module in sys.modules)
 
 
-def note_start(node: Node, name: str, watched: Watched) -> None:
+def note_start(node: Node, name: str, watched: Watched, *, fixture: str, pages: bool) -> None:
     """Store the present state of a server as the start of the tests of `node`."""
+    starts = node.stash.setdefault(_STARTS, {})
+    before = starts.pop(name, None)
+    if before is not None and before.changes is not None:
+        before.changes.close()
+    starts[name] = start_of(name, watched, fixture=fixture, pages=pages)
+
+
+def start_of(name: str, watched: Watched, *, fixture: str, pages: bool) -> Start:
+    """Return the present state of a server; log its changes of znodes from now on if pages are written."""
     cluster = _cluster_of(watched)
     server = watched.server
     with _locked(watched.lock):
         small = len(server.tree) <= ZNODES_MAX
         test_server = _test_server_of(watched)
-        start = Start(
+        return Start(
             name,
+            fixture,
             watched,
             server.zxid,
             {path: one.data for path, one in server.tree.in_any_order()} if small else None,
             None if test_server is None else test_server.recorder.mark(),
             0 if cluster is None else len(cluster.history),
             watched.now_ms,
+            _log_changes(watched) if pages and small else None,
         )
-    node.stash.setdefault(_STARTS, {})[name] = start
 
 
-def starts_of(item: pytest.Item) -> list[Start]:
-    """Return the servers of a test's fixtures, clusters first; a cluster's own ZooKeeper is part of the cluster."""
+def starts_of(item: pytest.Item, own: Sequence[Start] = ()) -> list[Start]:
+    """Return the servers of a test's fixtures and its own, clusters first; a cluster's own ZooKeeper is part of it."""
     # Fixtures that others request by name while they run are only in the private dictionary of the request.
     requested: Collection[str] = getattr(getattr(item, "_request", None), "_fixture_defs", ())
     names = {*getattr(item, "fixturenames", ()), *requested}
-    found = [start for start in _all_starts(item) if start.name in names]
+    found = [*(start for start in _all_starts(item) if start.fixture in names), *own]
     found.sort(key=lambda start: _cluster_of(start.watched) is None)
     # Two fixtures may return one object.
     return list({id(start.watched.server): start for start in reversed(found)}.values())[::-1]
@@ -182,28 +281,43 @@ def _brokers(cluster: KafkaCluster) -> Iterator[str]:
 
 def events_since(start: Start) -> list[Event]:
     """Return the events of a server since the start: its history, its clients' requests, watch events, sessions."""
+    cluster = _cluster_of(start.watched)
+    found: list[Event] = [] if cluster is None else list(cluster.history)[start.events :]
+    found += (event for event, _, _ in _recorded(start))
+    if cluster is not None:
+        found.sort(key=lambda event: event.at_us)
+    return found
+
+
+def _recorded(start: Start) -> list[tuple[Event, int, bool]]:
+    """Return what was recorded since the start: each event, the last zxid at that time, and whether it may write."""
     from simzk.serve.request_recorder import Notice
     from simzk.simulation.history import Event
 
     cluster, test_server = _cluster_of(start.watched), _test_server_of(start.watched)
-    found: list[Event] = [] if cluster is None else list(cluster.history)[start.events :]
-    if test_server is not None:
-        # A cluster's history begins at its time 0, wall time at the start of the test.
-        origin_ms = start.at_ms if test_server.is_on_wall_time else 0
-        if cluster is not None:
-            origin_ms = cluster.now_ms - cluster.scheduler.now_us // 1000
-        names = _client_names(test_server)
-        for record in test_server.recorder.records(start.mark):
-            at_us = (record.at_ms - origin_ms) * 1000
-            who = names.get(record.session_id, "")
-            if not who and cluster is not None:
-                continue  # of a broker: its registration is in the history
-            who = who or _session_text(record.session_id)
-            if isinstance(record, Notice):
-                found.append(Event(at_us, who, record.what, record.path))
-            elif (shown := _shown(record)) is not None:
-                found.append(Event(at_us, who, *shown))
-        found.sort(key=lambda event: event.at_us)
+    found: list[tuple[Event, int, bool]] = []
+    if test_server is None:
+        return found
+    # A cluster's history begins at its time 0, wall time at the start of the test.
+    origin_ms = start.at_ms if test_server.is_on_wall_time else 0
+    if cluster is not None:
+        origin_ms = cluster.now_ms - cluster.scheduler.now_us // 1000
+    names = _client_names(test_server)
+    zxid = start.zxid
+    for record in test_server.recorder.records(start.mark):
+        at_us = (record.at_ms - origin_ms) * 1000
+        who = names.get(record.session_id, "")
+        if not who and cluster is not None:
+            continue  # of a broker: its registration is in the history
+        who = who or _session_text(record.session_id)
+        if isinstance(record, Notice):
+            is_transaction = record.what.startswith("session ")
+            zxid += is_transaction
+            found.append((Event(at_us, who, record.what, record.path), zxid, is_transaction))
+        elif (shown := _shown(record)) is not None:
+            is_write = record.zxid > zxid
+            zxid = max(zxid, record.zxid)
+            found.append((Event(at_us, who, *shown), zxid, is_write))
     return found
 
 
@@ -352,12 +466,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(request: pytest.FixtureRequest) -> Generator[None, object, object]:
-    """Store the start of a server that a fixture returns."""
-    result = yield
+    """Store the start of a server that a fixture makes or returns."""
+    name = request.fixturename or ""
+    observer = _current[-1] if _current else None
+    around = None if observer is None else observer.fixture
+    if observer is not None:
+        observer.fixture = (request.node, name)
+    try:
+        result = yield
+    finally:
+        if observer is not None:
+            observer.fixture = around
     if isinstance(result, watched_kinds()):
         with suppress(Exception):  # without a start there is no section; the test goes on
-            note_start(request.node, request.fixturename or "", result)  # type: ignore[arg-type]
+            pages = observer is not None and observer.pages
+            note_start(request.node, name, result, fixture=name, pages=pages)  # type: ignore[arg-type]
     return result
+
+
+_current: list[TestObserver] = []
+"""Observers of the tests that run at present: more than one where a test runs pytest."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Observe the servers that are made during a test; forget those of the test after it."""
+    observer = TestObserver(item, pages=bool(item.config.getoption("--simzk-html", None)))
+    item.stash[_OBSERVER] = observer
+    _current.append(observer)
+    before = observe(observer)
+    try:
+        return (yield)
+    finally:
+        observe(before)
+        _current.pop()
+        del item.stash[_OBSERVER]
+        if _STARTS in item.stash:
+            del item.stash[_STARTS]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -366,7 +511,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for node in item.listchain():
         for start in [*node.stash.get(_STARTS, {}).values()]:
             with suppress(Exception):  # as above
-                note_start(node, start.name, start.watched)
+                pages = start.changes is not None
+                note_start(node, start.name, start.watched, fixture=start.fixture, pages=pages)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -383,27 +529,33 @@ def pytest_runtest_makereport(
 
 
 def section_of(item: pytest.Item) -> str:
-    """Return the section of a test; empty if no fixture of the test returned a server."""
+    """Return the section of a test; empty if the test has no server."""
+    observer = item.stash[_OBSERVER]
     parts = []
-    for start in starts_of(item):
+    for start in observer.reported():
+        ending = observer.ending(start)
         try:
-            parts.append(describe(start))
+            parts.append(describe(start) if ending is None else ending.text)
         except Exception as problem:  # of any kind: the test's own failure must stay visible
             parts.append(f"{start.name}: no report: {type(problem).__name__}: {problem}")
     if not parts:
         return ""
     directory = item.config.getoption("--simzk-html", None)
     if directory:
-        parts.append(_written_page(item, Path(directory)))
+        parts.append(_written_page(item, observer, Path(directory)))
     return "\n".join([*parts, f"run again: {replay_command(item)}"])
 
 
-def _written_page(item: pytest.Item, directory: Path) -> str:
+def _written_page(item: pytest.Item, observer: TestObserver, directory: Path) -> str:
     """Write the page of a test; return the line that says where it is."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', item.nodeid)[-150:]}.html"
-        path.write_text(page_of(item.nodeid, replay_command(item), starts_of(item)), encoding="utf-8")
+        parts = []
+        for start in observer.reported():
+            ending = observer.ending(start)
+            parts.append(tables_of_start(start) if ending is None or ending.page is None else ending.page)
+        path.write_text(page_of(item.nodeid, replay_command(item), parts), encoding="utf-8")
     except Exception as problem:  # of any kind, as above
         return f"no page: {type(problem).__name__}: {problem}"
     return f"page: {path}"
@@ -412,48 +564,207 @@ def _written_page(item: pytest.Item, directory: Path) -> str:
 # The page
 
 
-def page_of(nodeid: str, command: str, starts: Sequence[Start]) -> str:
-    """Return the page of a failed test.
+class ChangeLog(Protocol):
+    """Log of the changes of znodes since the start, from `simzk.scenarios.znode_log`."""
+
+    def close(self) -> None:
+        """Stop observing the server."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return `at_start`, and `changes` of `at_us`, `path`, `data`."""
+
+
+class _ZxidClock:
+    """Clock whose time is the last zxid of a server: the order of changes where virtual time stands still."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    @property
+    def now_us(self) -> int:
+        return self._server.zxid
+
+
+def _log_changes(watched: Watched) -> ChangeLog:
+    from simzk.scenarios.znode_log import ZnodeLog
+
+    cluster = _cluster_of(watched)
+    return ZnodeLog(watched.server, _ZxidClock(watched.server) if cluster is None else cluster.scheduler)
+
+
+def page_of(nodeid: str, command: str, parts: Sequence[RunTables]) -> str:
+    """Return the page of a failed test, of the same form as that of a run.
 
     Args:
         nodeid: pytest's name of the test.
         command: the command that runs it again.
-        starts: the servers of the test, at least one; the page of a single cluster is that of a run.
+        parts: the servers of the test, at least one.
     """
-    from simzk.report.page import Section, Table, Text, to_html
+    from dataclasses import replace
 
-    assert starts, "a page needs a server"
-    (first, *others) = starts
-    if hasattr(first.watched, "history") and not others:
-        return _page_of_cluster(nodeid, command, first.watched)  # type: ignore[arg-type]
-    sections = []
-    for start in starts:
-        events = [event._asdict() for event in events_since(start)]
-        columns = {name: [event[name] for event in events] for name in ("who", "what", "subject", "before", "after")}
-        table = Table({"at, s": [event["at_us"] / 1e6 for event in events], **columns})
-        lines = [Text(line) for line in describe(start).splitlines() if not line.startswith("     ")]
-        sections.append(Section(start.name, [*lines, table] if events else lines))
-    return to_html(nodeid, [Text("The test failed."), Text(command, code=True)], sections)
-
-
-def _page_of_cluster(nodeid: str, command: str, cluster: KafkaCluster) -> str:
-    """Return the page of a run, which `simzk run --html` writes too."""
     from simzk.report.run_page import runs_page
+
+    assert parts, "a page needs a server"
+    single = len(parts) == 1
+    return runs_page([replace(one, title=nodeid if single else one.title, replay=command) for one in parts])
+
+
+def tables_of_start(start: Start) -> RunTables:
+    """Return what happened to a server since the start, as the tables of a page."""
+    with _locked(start.watched.lock):
+        cluster = _cluster_of(start.watched)
+        return _tables_of_server(start) if cluster is None else _tables_of_cluster(start, cluster)
+
+
+def _summary(start: Start) -> str:
+    """Return requests and sessions as paragraphs, which the tables do not show."""
+    lines = [*_requests(start), *_sessions(start.watched)]
+    return "\n\n".join(line.strip() for line in lines)
+
+
+_STEPS_OF_BROKERS = {
+    "killed": "kill",
+    "shutting down": "shut down",
+    "paused": "pause",
+    "started": "start",
+    "session expired by hand": "expire the session of",
+}
+_STEPS_OF_TOPICS = {
+    "topic created": "create topic",
+    "deletion requested": "delete topic",
+    "reassignment": "reassign",
+}
+"""Events of a cluster's history that a test causes, with the name of the step."""
+
+
+def _with_steps(cluster: KafkaCluster, since: int) -> Iterator[Event]:
+    """Yield the history with a step of the operator before each event, from `since` on, that a test has caused."""
+    from simzk.simulation.history import Event
+
+    for place, event in enumerate(cluster.history):
+        if place >= since and event.what in _STEPS_OF_BROKERS and event.who.startswith("broker "):
+            yield Event(event.at_us, "operator", f"{_STEPS_OF_BROKERS[event.what]} {event.who}", "", "", event.after)
+        elif place >= since and event.what in _STEPS_OF_TOPICS:
+            yield Event(event.at_us, "operator", f"{_STEPS_OF_TOPICS[event.what]} {event.subject}")
+        yield event
+
+
+def _tables_of_cluster(start: Start, cluster: KafkaCluster) -> RunTables:
     from simzk.scenarios.results import document_of_cluster
     from simzk.scenarios.run_tables import tables_of
 
+    of_clients = [event for event in events_since(start) if event.who.startswith(("client ", "session "))]
+    events = sorted([*_with_steps(cluster, start.events), *of_clients], key=lambda event: event.at_us)
     document: dict[str, object] = {
         "file": "pytest",
-        "title": nodeid,
+        "title": start.name,
+        "why": _summary(start),
         "seed": cluster.seed,
         "kafka_version": cluster.version,
         "faults": None,
         "held": False,
-        "crash": "The test failed.",
-        "replay": command,
+        "crash": f"The test failed. Brokers: {'; '.join(_brokers(cluster))}.",
+        "replay": "",
         "expectations": [],
         "violations": [],
         "rest": "the history of the cluster in the test",
         **document_of_cluster(cluster),
+        "timeline": [event._asdict() for event in events],
     }
-    return runs_page([tables_of(document)])
+    return tables_of(document, None if start.changes is None else start.changes.to_json())
+
+
+_SPACING_S = 0.001
+"""Distance on the page between two events of the same virtual time."""
+
+
+def _tables_of_server(start: Start) -> RunTables:
+    """Return the tables of a ZooKeeper: a lane for each client, requests as steps, failed ones as failures."""
+    from simzk.report.run_page import RunTables
+
+    server = start.watched
+    recorded = _recorded(start)
+    times_s: list[float] = []
+    for event, _, _ in recorded:
+        times_s.append(max(event.at_us / 1e6, times_s[-1] + _SPACING_S if times_s else 0.0))
+    end_s = (times_s[-1] if times_s else 0.0) + _SPACING_S
+    events = [event for event, _, _ in recorded]
+    marks = [
+        (at_s, "failed" if _has_failed(event) else "step", " ".join(filter(None, event[1:])))
+        for at_s, event in zip(times_s, events, strict=True)
+        if not event.what.startswith(("watch event", "session "))
+    ]
+    changes, at_start = _timed_changes(start, recorded, times_s)
+    return RunTables(
+        title=start.name,
+        heading=f"{server!r}. Events of the same virtual time are {_SPACING_S * 1000:g} ms apart on this page.",
+        held=False,
+        outcome="The test failed.",
+        replay="",
+        expectations={},
+        violations={},
+        brokers=_client_spans(events, times_s, end_s),
+        leaders={},
+        in_sync={},
+        marks={name: [mark[at] for mark in marks] for at, name in enumerate(("at_s", "kind", "label"))},
+        events={
+            "at, s": times_s,
+            **{name: [getattr(event, name) for event in events] for name in ("who", "what", "subject")},
+            "before": [event.before for event in events],
+            "after": [event.after for event in events],
+            "kind": ["session" if event.what.startswith("session ") else "metadata" for event in events],
+        },
+        end_s=end_s,
+        why=_summary(start),
+        rest="zookeeper.requests() in the test",
+        lanes=("Clients", "their sessions"),
+        znodes_at_start=at_start,
+        znode_changes=changes,
+    )
+
+
+def _has_failed(event: Event) -> bool:
+    """Return whether a request was refused; a znode that does not exist is a result of `exists`."""
+    return event.after not in ("", "ok") and (event.what, event.after) != ("exists", "NoNodeError")
+
+
+def _client_spans(events: Sequence[Event], times_s: Sequence[float], end_s: float) -> dict[str, list[object]]:
+    """Return when each client had a session; one that expired is dead."""
+    begun: dict[str, tuple[float, str]] = {}
+    spans: list[tuple[object, ...]] = []
+
+    def end(who: str, at_s: float) -> None:
+        since_s, state = begun.pop(who, (0.0, "up"))
+        if at_s > since_s:
+            spans.append((who, since_s, at_s, state, f"{who}: session {'open' if state == 'up' else 'expired'}", ""))
+
+    for at_s, event in zip(times_s, events, strict=True):
+        state = {"session opened": "up", "session expired": "dead", "session closed": ""}.get(event.what)
+        if state is None:
+            begun.setdefault(event.who, (0.0, "up"))
+            continue
+        if event.who in begun or state != "up":
+            end(event.who, at_s)
+        if state:
+            begun[event.who] = (at_s, state)
+    for who in list(begun):
+        end(who, end_s)
+    names = ("row", "from_s", "until_s", "state", "label", "text")
+    return {name: [span[at] for span in spans] for at, name in enumerate(names)}
+
+
+def _timed_changes(
+    start: Start, recorded: Sequence[tuple[Event, int, bool]], times_s: Sequence[float]
+) -> tuple[dict[str, list[object]], dict[str, str]]:
+    """Return the changes of znodes at the times of the requests that caused them, and the znodes at the start."""
+    if start.changes is None:
+        return {}, {}
+    logged: Any = start.changes.to_json()
+    writes = [(zxid, at_s) for (_, zxid, is_write), at_s in zip(recorded, times_s, strict=True) if is_write]
+    rows = []
+    for change in logged["changes"]:
+        # The clock of the log is the zxid. What no recorded request wrote has the time of the next one.
+        at_s = next((at_s for zxid, at_s in writes if zxid >= change["at_us"]), times_s[-1] if times_s else 0.0)
+        rows.append((at_s, change["path"], change["data"]))
+    rows.sort(key=lambda row: row[0])
+    return {name: [row[at] for row in rows] for at, name in enumerate(("at, s", "path", "data"))}, logged["at_start"]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+
+import pytest
 
 import simzk
 import simzk.scenarios.results
-import simzk.testing.failure_report
-
-if TYPE_CHECKING:
-    import pytest
+import simzk.scenarios.znode_log
+from simzk.testing import failure_report
 
 pytest_plugins = ["pytester"]
 
@@ -274,6 +273,230 @@ def test_the_page_of_one_cluster_is_that_of_a_run(pytester: pytest.Pytester) -> 
     written = (pytester.path / "pages" / "test_it.py_test_it.html").read_text()
     assert "registration gone" in written
     assert "The test failed." in written
+
+
+def test_a_server_that_the_test_makes_itself(pytester: pytest.Pytester) -> None:
+    """It is described as it was before it was closed by the failure."""
+    found = section_of(
+        pytester,
+        """
+        import simzk
+
+        def test_it():
+            with simzk.ZooKeeper() as passed:
+                pass
+            with simzk.ZooKeeper() as zookeeper, simzk.KafkaCluster(brokers=2) as cluster:
+                client = zookeeper.client()
+                client.start()
+                client.create("/lock", ephemeral=True)
+                cluster.kill(2)
+                assert False
+        """,
+    )
+    lines = found.splitlines()
+    assert lines[0] == "KafkaCluster: <KafkaCluster 3.9, 2 brokers, controller 1, 3.6 s>, seed 0"
+    assert lines[1] == "  brokers: 1 registered, controller; 2 killed at 3.600 s"
+    assert "ZooKeeper: <ZooKeeper 3.9, 1 client>, time 0.000 s" in lines
+    assert "    client 1: session 0x100000000000000, timeout 10 s, ephemerals /lock" in lines
+    assert "    + /lock" in lines
+    assert sum(line.startswith("ZooKeeper: ") for line in lines) == 1
+    assert lines[-1] == "run again: pytest test_it.py::test_it"
+
+
+def test_a_server_that_was_closed_before_the_failure(pytester: pytest.Pytester) -> None:
+    found = section_of(
+        pytester,
+        """
+        import simzk
+
+        def test_it():
+            with simzk.ZooKeeperServer() as zookeeper:
+                client = zookeeper.client()
+                client.start()
+                client.create("/a", b"1")
+            assert False
+        """,
+    )
+    assert "    + /a  b'1'" in found.splitlines()
+
+
+UNITTEST = """
+    import unittest
+    import simzk
+    from simzk.testing import KafkaClusterTestCase, ZooKeeperTestCase
+
+    class Helper(ZooKeeperTestCase):
+        def test_it(self):
+            self.kazoo_client.create("/lock", ephemeral=True)
+            {helper}
+
+    class Cluster(KafkaClusterTestCase):
+        def test_it(self):
+            self.kafka_cluster.kill(3)
+            {cluster}
+
+    class Own(unittest.TestCase):
+        @classmethod
+        def setUpClass(cls):
+            cls.shared = simzk.ZooKeeper()
+
+        @classmethod
+        def tearDownClass(cls):
+            cls.shared.close()
+
+        def setUp(self):
+            self.zookeeper = simzk.ZooKeeper(version="3.5.8")
+
+        def tearDown(self):
+            self.zookeeper.close()
+
+        def test_it(self):
+            client = self.zookeeper.client()
+            client.start()
+            client.create("/lock", ephemeral=True)
+            {own}
+"""
+
+
+@pytest.mark.parametrize("case", ["helper", "cluster", "own"])
+def test_cases_of_unittest(pytester: pytest.Pytester, case: str) -> None:
+    source = UNITTEST.format(**{**dict.fromkeys(("helper", "cluster", "own"), "pass"), case: "self.fail()"})
+    lines = section_of(pytester, source).splitlines()
+    if case == "cluster":
+        assert "  brokers: 1 registered, controller; 2 registered; 3 killed at 3.600 s" in lines
+    else:
+        assert "    client 1: session 0x100000000000000, timeout 10 s, ephemerals /lock" in lines
+        assert "    + /lock" in lines
+    if case == "own":
+        assert "ZooKeeper: <ZooKeeper 3.5.8, 1 client>, time 0.000 s" in lines
+        assert any(line.endswith(": <ZooKeeper 3.9, 0 clients>, time 0.000 s") for line in lines), "of setUpClass"
+    assert lines[-1] == f"run again: pytest test_it.py::{case.capitalize()}::test_it"
+
+
+def test_a_server_inside_what_a_fixture_returns(pytester: pytest.Pytester) -> None:
+    found = section_of(
+        pytester,
+        """
+        import pytest
+        import simzk
+
+        @pytest.fixture(scope="module")
+        def app():
+            with simzk.ZooKeeper() as zookeeper:
+                yield {"zookeeper": zookeeper}
+
+        def test_before(app): app["zookeeper"].advance(1)
+        def test_without(): pass
+        def test_it(app): assert False
+        """,
+    )
+    assert found.startswith("app: <ZooKeeper 3.9, 0 clients>, time 1.000 s\n")
+
+
+def test_servers_of_earlier_tests_are_forgotten(pytester: pytest.Pytester) -> None:
+    assert (
+        section_of(
+            pytester,
+            """
+        import simzk
+
+        def test_before(zookeeper):
+            simzk.ZooKeeper()
+
+        def test_it(): assert False
+        """,
+        )
+        == ""
+    )
+
+
+def test_hundreds_of_servers_are_not_kept(pytester: pytest.Pytester) -> None:
+    found = section_of(
+        pytester,
+        """
+        import gc
+        import simzk
+        from simzk.serve.memory import ZooKeeper
+
+        def test_it():
+            for number in range(200):
+                simzk.ZooKeeper().close()
+            gc.collect()
+            assert sum(isinstance(one, ZooKeeper) for one in gc.get_objects()) > 100
+        """,
+    )
+    assert found.count("ZooKeeper: <") == failure_report.OWN_MAX
+
+
+def test_a_page_has_steps_and_znodes(pytester: pytest.Pytester) -> None:
+    section_of(
+        pytester,
+        """
+        import simzk
+
+        def test_it():
+            with simzk.KafkaCluster() as cluster:
+                cluster.create_topic("orders", partitions=1, replication_factor=3)
+                cluster.run_for(5)
+                cluster.kill(3)
+                cluster.run_for(30)
+                cluster.restart(3)
+                cluster.run_for(5)
+                assert False
+        """,
+        "--simzk-html=pages",
+    )
+    page = (pytester.path / "pages" / "test_it.py_test_it.html").read_text()
+    for step in ("create topic orders", "kill broker 3", "start broker 3"):
+        assert f">operator</td><td>{step}<" in page, step
+    assert ">steps<" in page
+    assert '<ul class="tree">' in page, "the znodes at the moment of the slider"
+
+
+def test_a_page_of_a_zookeeper_has_clients_steps_and_znodes(pytester: pytest.Pytester) -> None:
+    section_of(
+        pytester,
+        """
+        import contextlib
+        import simzk
+
+        def test_it(zookeeper, kazoo_client):
+            kazoo_client.create("/a", b"1", ephemeral=True)
+            kazoo_client.exists("/b")
+            with contextlib.suppress(Exception):
+                kazoo_client.set("/c", b"2")
+            zookeeper.expire(kazoo_client)
+            zookeeper.settle()
+            assert False
+        """,
+        "--simzk-html=pages",
+    )
+    page = (pytester.path / "pages" / "test_it.py_test_it.html").read_text()
+    for part in (">Clients <small>", ">client 1<", ">steps<", ">failed<", '<ul class="tree">'):
+        assert part in page, part
+
+
+def test_changes_of_znodes_have_the_time_of_their_request() -> None:
+    with simzk.ZooKeeper() as zookeeper:
+        client = zookeeper.client()
+        client.start()
+        start = failure_report.start_of("zookeeper", zookeeper, fixture="", pages=True)
+        client.create("/a", b"1", ephemeral=True)
+        client.exists("/a")
+        client.create("/b", b"2")
+        client.delete("/b")
+        zookeeper.expire(client)
+        tables = failure_report.tables_of_start(start)
+        events = [(at_s, what) for at_s, what in zip(tables.events["at, s"], tables.events["what"], strict=True)]
+        assert [what for _, what in events][:5] == ["create", "exists", "create", "delete", "session expired"]
+        times = {what: at_s for at_s, what in reversed(events)}
+        changes = list(zip(*(tables.znode_changes[name] for name in ("at, s", "path", "data")), strict=True))
+        assert changes == [
+            (times["create"], "/a", "1"),
+            (events[2][0], "/b", "2"),
+            (times["delete"], "/b", None),
+            (times["session expired"], "/a", None),
+        ]
 
 
 def test_with_workers(pytester: pytest.Pytester) -> None:

@@ -239,6 +239,10 @@ class KafkaCluster:
             for broker in self.brokers.values():
                 broker.start()
             self.run_until_quiet(_BOOT_LIMIT_S)
+        self._note_ready()
+
+    def _note_ready(self) -> None:
+        """Do nothing; a subclass may tell that the cluster is ready to be used."""
 
     @classmethod
     def from_tree(
@@ -286,6 +290,7 @@ class KafkaCluster:
             cost_model=cost_model,
         )
         cluster._continue_from(initial)
+        cluster._note_ready()
         return cluster
 
     @classmethod
@@ -359,6 +364,7 @@ class KafkaCluster:
             sends_batches=sends_batches,
         )
         cluster._continue_from(initial)
+        cluster._note_ready()
         return cluster
 
     def _build(
