@@ -10,15 +10,16 @@ A cluster of 300 brokers in 3 racks, replication factor 3, 100 partitions a topi
   - a rolling restart: each broker shuts down in order, starts, registers, and is in sync again; the controller last,
     as operators do it, so that it is elected once.
 
-`--partitions` by batches; a tenth of it too, whence the slope. `--singly` by single requests and the same by batches
-beside it: both must leave the same history, zxids and states. For this comparison all messages take equally long and
-requests are not limited in flight. Otherwise 10 requests in flight take more time and draw more random latencies than
-one batch. Then other brokers win or lose the race for `/controller`, and each broker that loses it consumes a zxid by
-its failed multi (KafkaZkClient.registerControllerAndIncrementControllerEpoch). Beside them stand the
-physical limit (what it takes this machine to copy the columns that are read and written), and real Kafka: published,
-14 s of failover at 100,000 partitions (1.1), 503 s of recovery at 2 million in ZooKeeper mode and 37 s in KRaft;
-measured, 3.9.1 writes 2,000 to 2,500 partition states a second. Demanded are wall times; those of the processor, which
-a busy machine shows the same, stand beside them.
+`--partitions` by batches; a tenth of it too, whence the slope. `--singly` by single requests, ten in flight, as
+brokers of the real form make them, and the same by batches beside it. Both forms must leave the same history, zxids
+and states: compared at a tenth of `--singly`, with equal latencies and all requests in flight at once. Otherwise
+single requests take more time and draw more random latencies than one batch. Then other brokers lose the race for
+`/controller`, and each loser consumes a zxid by its failed multi
+(KafkaZkClient.registerControllerAndIncrementControllerEpoch). Beside them stand the physical limit (what it takes
+this machine to copy the columns that are read and written), and real Kafka: published, 14 s of failover at 100,000
+partitions (1.1), 503 s of recovery at 2 million in ZooKeeper mode and 37 s in KRaft; measured, 3.9.1 writes 2,000 to
+2,500 partition states a second. Demanded are wall times; those of the processor, which a busy machine shows the same,
+stand beside them.
 """
 
 from __future__ import annotations
@@ -209,24 +210,30 @@ def figures_of(partitions: int, brokers: int, rounds: int) -> Figures:
     return figures
 
 
-def beside_single_requests(partitions: int, brokers: int) -> dict[str, object]:
-    """The same failures by batches and by single requests, which must leave the same."""
-    with mock.patch.object(cluster_module, "LATENCY_US", EQUAL_LATENCY_US):
-        both = [
-            Figures(partitions, brokers, sends_batches=batches, settled_seconds=SETTLED_SINGLY_SECONDS, config=AT_ONCE)
-            for batches in (True, False)
-        ]
-    for figures in both:
+def beside_single_requests(
+    partitions: int, brokers: int, config: Mapping[str, int] | None = None
+) -> dict[str, Figures]:
+    """Return the same failures by batches and by single requests."""
+    both = {
+        name: Figures(partitions, brokers, sends_batches=batches, settled_seconds=SETTLED_SINGLY_SECONDS, config=config)
+        for name, batches in {"by_batches": True, "by_single_requests": False}.items()
+    }
+    for figures in both.values():
         figures.broker_dies(1)
         figures.controller_dies()
-    batched, single = (figures.cluster for figures in both)
+    return both
+
+
+def compare_with_single_requests(partitions: int, brokers: int) -> None:
+    """Assert that batches leave the history, zxids and states that as many single requests leave."""
+    with mock.patch.object(cluster_module, "LATENCY_US", EQUAL_LATENCY_US):
+        batched, single = (figures.cluster for figures in beside_single_requests(partitions, brokers, AT_ONCE).values())
     assert [tuple(event) for event in batched.history] == [tuple(event) for event in single.history], "equal histories"
     assert batched.server.zxid == single.server.zxid, f"zxids {batched.server.zxid} and {single.server.zxid}"
     rows = np.arange(partitions, dtype=np.int32)
     same_rows = single.table.find_all(batched.table.partitions(rows))  # each table has an order of its own
     for column, expected in zip(batched.table.states(rows), single.table.states(same_rows), strict=True):
         assert np.array_equal(column, expected), "equal states"
-    return {"by_batches": both[0].figures, "by_single_requests": both[1].figures}
 
 
 def summary_figures(sizes: Mapping[str, Figures], bare: dict[str, float]) -> list[Figure]:
@@ -276,7 +283,9 @@ def main() -> None:
     details: dict[str, object] = {"numpy": np.__version__, "real_kafka": REAL_KAFKA, "limits": bare}
     details |= {name: figures.figures for name, figures in sizes.items()}
     if options.singly:
-        details["singly"] = beside_single_requests(options.singly, options.brokers)
+        compare_with_single_requests(options.singly // 10, options.brokers)
+        singly = beside_single_requests(options.singly, options.brokers)
+        details["singly"] = {name: figures.figures for name, figures in singly.items()}
         print(json.dumps(details["singly"], indent=2))
     write_figures("large_cluster", summary_figures(sizes, bare), details, options.json)
 
