@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,10 +121,9 @@ def test_after_each_step_controller_and_brokers_are_the_recorded_ones(
 def test_partitions_were_as_long_without_a_full_isr_as_their_intervals_say(
     changes: DataFrame, partitions: list[Row]
 ) -> None:
-    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
-
     end = max(row["from"] for row in partitions)  # type: ignore[type-var]
-    totals = rows(timelines.totals_of(timelines.partitions_of(changes), F.lit(end)))
+    end_us = (end - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)  # type: ignore[operator]
+    totals = rows(timelines.totals_of(timelines.partitions_of(changes), end_us))
     assert {(row["topic"], row["partition"]) for row in totals} == {
         (row["topic"], row["partition"]) for row in partitions
     }

@@ -1,8 +1,9 @@
 """Timelines computed in this process, for logs that are too small to be worth a Spark.
 
-The tables are those of `simzk.pipeline.timelines.tables`, from the rows of the same reader. This is a second
-implementation of their rules, because Spark takes ten seconds or more for what takes less than one here.
-`simzk.pipeline.timelines.run.fits_here` alone chooses, and `benchmarks/timelines.py` compares both.
+The tables are those of `simzk.pipeline.timelines.tables`, from the rows of the same reader and by the same rules
+(`simzk.pipeline.timelines.rules`). Here are the joins that Spark does there: it takes ten seconds or more for what
+takes less than one here. `simzk.pipeline.timelines.run.fits_here` alone chooses, and `benchmarks/timelines.py`
+compares both.
 
 Rules of this module:
   - a function has the name and the result of its counterpart in `tables.py`, with rows as tuples;
@@ -11,13 +12,11 @@ Rules of this module:
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from datetime import UTC, datetime
-from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.pipeline.data_source import sound
 from simzk.pipeline.logs.files import find_files
@@ -29,7 +28,8 @@ from simzk.pipeline.logs.sources import (
     snapshot_file_rows,
 )
 from simzk.pipeline.logs.tables import MOST, Wanted
-from simzk.pipeline.timelines.tables import GONE, SET
+from simzk.pipeline.timelines import rules
+from simzk.pipeline.timelines.rules import CREATED, GONE, MADE, REMOVED, SET, Change, parsed
 from simzk.zookeeper.persistence.files import LOG, SNAPSHOT
 
 if TYPE_CHECKING:
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Damages = list[dict[str, str]]
-
-_CREATED = frozenset(("create", "create2", "createContainer", "createTTL"))
-_MADE = _CREATED | {"setData"}
-_REMOVED = frozenset(("delete", "deleteContainer"))
 
 
 class LogRow(NamedTuple):
@@ -88,19 +84,6 @@ class SnapshotRow(NamedTuple):
     aversion: int
     ephemeral_owner: int
     damage: str | None
-
-
-class Change(NamedTuple):
-    """A change of a znode, as of `changes_of`."""
-
-    zxid: int
-    step: int
-    time: int
-    session: int | None
-    change: str
-    path: str
-    data: str | None
-    version: int | None
 
 
 class SessionEnd(NamedTuple):
@@ -184,7 +167,7 @@ def cluster_ids(
                 renewed.add(znode.mzxid)
     written: dict[str, set[tuple[int, str]]] = {}
     for file, zxid, data in seen:
-        found = _parsed(_text(data))
+        found = parsed(_text(data))
         if isinstance(found, dict) and found.get("id") is not None:
             written.setdefault(file, set()).add((zxid, str(found["id"])))
     return written, frozenset(renewed)
@@ -206,9 +189,9 @@ def taken_by_sessions(once: Sequence[LogRow], snapshots: Sequence[SnapshotRow]) 
         return ends
     steps: dict[tuple[str, int, int | None], int] = {}
     for row in once:
-        if row.operation in _CREATED or row.operation in _REMOVED:
+        if row.operation in CREATED or row.operation in REMOVED:
             assert row.path is not None
-            owner = row.session if row.operation in _CREATED and row.ephemeral else None
+            owner = row.session if row.operation in CREATED and row.ephemeral else None
             key = (row.path, row.zxid, owner)
             steps[key] = max(steps.get(key, 0), row.step or 0)
     for znode in snapshots:
@@ -248,11 +231,11 @@ def _all_changes(
     once: Iterable[LogRow], ends: Iterable[SessionEnd], snapshots: Iterable[SnapshotRow]
 ) -> Iterator[Change]:
     for row in once:
-        if row.operation in _MADE:
+        if row.operation in MADE:
             assert row.path is not None
             data = _text(row.data)
             yield Change(row.zxid, row.step or 0, row.time, row.session, SET, row.path, data, row.version or 0)
-        elif row.operation in _REMOVED:
+        elif row.operation in REMOVED:
             assert row.path is not None
             yield Change(row.zxid, row.step or 0, row.time, row.session, GONE, row.path, None, None)
     for end in ends:
@@ -264,259 +247,6 @@ def _all_changes(
 
 def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode(errors="replace")
-
-
-_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/([0-9]+)/state")
-_TOPIC = re.compile(r"/brokers/topics/([^/]+)")
-_CONFIG = re.compile(r"/config/topics/([^/]+)")
-_BROKER = re.compile(r"/brokers/ids/([0-9]+)")
-
-
-class _State(NamedTuple):
-    leader: int | None
-    leader_epoch: int | None
-    controller_epoch: int | None
-    isr: list[int] | None
-
-
-_NO_STATE = _State(-1, -1, -1, None)
-
-
-class _Event(NamedTuple):
-    """Change of a partition: its state, its replicas or its minimum ISR; None for what does not change."""
-
-    zxid: int
-    step: int
-    time: int
-    state: _State | None = None
-    replicas: list[int] | None = None
-    min_isr: int | None = None
-    set_by: int | None = None
-    version: int | None = None
-
-
-class Partition(NamedTuple):
-    """Interval of a partition, as of `partitions_of`; `start` is the column `from`."""
-
-    topic: str
-    partition: int
-    from_zxid: int
-    until_zxid: int | None
-    start: int
-    until: int | None
-    leader: int | None
-    isr: list[int]
-    leader_epoch: int | None
-    controller_epoch: int | None
-    version: int | None
-    replicas: list[int] | None
-    min_isr: int
-    session: int | None
-    offline: bool | None
-    under_replicated: bool | None
-    under_min_isr: bool | None
-
-
-def partitions_of(changes: Sequence[Change]) -> list[Partition]:
-    """Return each partition's leader, ISR, epochs and replicas as intervals."""
-    events: dict[tuple[str, int], list[_Event]] = defaultdict(list)
-    minimums: dict[str, list[_Event]] = defaultdict(list)
-    for change in changes:
-        zxid, step, time, session, kind, path, data, version = change
-        if found := _STATE.fullmatch(path):
-            state = _NO_STATE if kind == GONE else _state_of(data)
-            event = _Event(zxid, step, time, state=state, set_by=session, version=version)
-            events[found[1], int(found[2])].append(event)
-        elif (found := _TOPIC.fullmatch(path)) and kind == SET:
-            for partition, replicas in _assignment_of(data):
-                events[found[1], partition].append(_Event(zxid, step, time, replicas=replicas))
-        elif found := _CONFIG.fullmatch(path):
-            minimums[found[1]].append(_Event(zxid, step, time, min_isr=_min_isr_of(data)))
-    return [
-        interval
-        for (topic, partition), of_partition in sorted(events.items())
-        for interval in _intervals(topic, partition, [*of_partition, *minimums.get(topic, ())])
-    ]
-
-
-def _intervals(topic: str, partition: int, events: list[_Event]) -> Iterator[Partition]:
-    events.sort(key=attrgetter("zxid", "step"))
-    state = replicas = min_isr = set_by = version = None
-    for event, following in zip(events, [*events[1:], None], strict=True):
-        state = state if event.state is None else event.state
-        replicas = replicas if event.replicas is None else event.replicas
-        min_isr = min_isr if event.min_isr is None else event.min_isr
-        set_by = set_by if event.set_by is None else event.set_by
-        version = version if event.version is None else event.version
-        until_zxid, until = (None, None) if following is None else (following.zxid, following.time)
-        if state is None or state.isr is None or until_zxid == event.zxid:
-            continue
-        led = None if state.leader is None else state.leader >= 0
-        least = 1 if min_isr is None else min_isr
-        is_small = len(state.isr) < least
-        yield Partition(
-            topic,
-            partition,
-            event.zxid,
-            until_zxid,
-            event.time,
-            until,
-            state.leader,
-            state.isr,
-            state.leader_epoch,
-            state.controller_epoch,
-            version,
-            replicas,
-            least,
-            set_by,
-            offline=None if led is None else not led,
-            under_replicated=None if replicas is None else len(state.isr) < len(replicas),
-            under_min_isr=(None if is_small else False) if led is None else led and is_small,
-        )
-
-
-_JSON = json.JSONDecoder()
-
-
-def _parsed(data: str | None) -> Any:
-    """Return JSON text as a value; None if it is none. Text after the value is ignored, as Spark does."""
-    try:
-        return None if data is None else _JSON.raw_decode(data.lstrip())[0]
-    except ValueError:
-        return None
-
-
-def _int(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 31 else None
-
-
-def _ints(value: object) -> list[int] | None:
-    return value if isinstance(value, list) and all(_int(one) is not None for one in value) else None
-
-
-def _number_in(value: object) -> int | None:
-    """Return the number that a JSON value is, or has as text; None if there is none."""
-    text = str(value).strip()
-    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,9}", text) else None
-
-
-def _state_of(data: str | None) -> _State | None:
-    if data is None or not data.strip():
-        return None  # the state before it holds on
-    found = _parsed(data)
-    known = found if isinstance(found, dict) else {}
-    return _State(
-        _int(known.get("leader")),
-        _int(known.get("leader_epoch")),
-        _int(known.get("controller_epoch")),
-        _ints(known.get("isr")),
-    )
-
-
-def _assignment_of(data: str | None) -> Iterator[tuple[int, list[int]]]:
-    found = _parsed(data)
-    partitions = found.get("partitions") if isinstance(found, dict) else None
-    if isinstance(partitions, dict) and all(_ints(replicas) is not None for replicas in partitions.values()):
-        for name, replicas in partitions.items():
-            number = _number_in(name)
-            if number is not None:
-                yield number, replicas
-
-
-def _min_isr_of(data: str | None) -> int:
-    found = _parsed(data)
-    config = found.get("config") if isinstance(found, dict) else None
-    value = config.get("min.insync.replicas") if isinstance(config, dict) else None
-    number = _number_in(value)
-    return 1 if number is None else number
-
-
-class Total(NamedTuple):
-    """Totals of a partition, as of `totals_of`."""
-
-    topic: str
-    partition: int
-    observed_s: float
-    offline_s: float
-    under_replicated_s: float
-    under_min_isr_s: float
-    leader_moves: int
-    isr_shrinks: int
-    isr_expansions: int
-
-
-def totals_of(partitions: Iterable[Partition], end: int) -> list[Total]:
-    """Return the totals of each partition; `end` is the end of the observation."""
-    found: dict[tuple[str, int], list[int]] = {}
-    for row, before in _with_previous(partitions):
-        sums = found.setdefault((row.topic, row.partition), [0] * 7)
-        lasted = (end if row.until is None else row.until) - row.start
-        conditions = (True, row.offline, row.under_replicated, row.under_min_isr)
-        for place, holds in enumerate(conditions):
-            sums[place] += lasted if holds else 0
-        if before is not None:
-            sums[4] += _has_moved(before, row)
-            sums[5] += len(row.isr) < len(before.isr)
-            sums[6] += len(row.isr) > len(before.isr)
-    return [
-        Total(topic, partition, a / 1e6, b / 1e6, c / 1e6, d / 1e6, moves, shrinks, expansions)
-        for (topic, partition), (a, b, c, d, moves, shrinks, expansions) in found.items()
-    ]
-
-
-def _with_previous(partitions: Iterable[Partition]) -> Iterator[tuple[Partition, Partition | None]]:
-    """Yield each interval with the one that ends where it begins; None if there is none."""
-    before: Partition | None = None
-    for row in partitions:
-        follows = before is not None and before[:2] == row[:2] and before.until_zxid == row.from_zxid
-        yield row, before if follows else None
-        before = row
-
-
-def _has_moved(before: Partition, row: Partition) -> bool:
-    return before.leader is not None and row.leader is not None and before.leader != row.leader
-
-
-def leadership_of(partitions: Iterable[Partition]) -> list[tuple[object, ...]]:
-    """Return each leader change with both brokers; -1 for none."""
-    return [
-        (row.topic, row.partition, row.from_zxid, row.start, before.leader, row.leader, row.leader_epoch)
-        for row, before in _with_previous(partitions)
-        if before is not None and _has_moved(before, row)
-    ]
-
-
-def controllers_of(changes: Iterable[Change]) -> list[tuple[object, ...]]:
-    """Return the controllers with their intervals; 0.8.0 wrote the bare id."""
-
-    def broker(change: Change) -> int | None:
-        found = _parsed(change.data)
-        return _number_in(found.get("brokerid") if isinstance(found, dict) else change.data)
-
-    return [(broker(change), *interval) for change, *interval in _ephemerals(changes, re.compile("/controller"))]
-
-
-def brokers_of(changes: Iterable[Change]) -> list[tuple[object, ...]]:
-    """Return the intervals in which each broker was registered."""
-    return [(int(change.path.rpartition("/")[2]), *interval) for change, *interval in _ephemerals(changes, _BROKER)]
-
-
-def _ephemerals(changes: Iterable[Change], path: re.Pattern[str]) -> Iterator[tuple[Any, ...]]:
-    by_path: dict[str, list[Change]] = defaultdict(list)
-    last: dict[str, Change] = {}
-    for change in changes:
-        if path.fullmatch(change.path):
-            # Brokers set their registration again to learn its zxid; that starts no interval.
-            before = last.get(change.path)
-            is_again = before is not None and before.change == change.change == SET
-            if not (is_again and before is not None and before.session == change.session):
-                by_path[change.path].append(change)
-            last[change.path] = change
-    for turns in by_path.values():
-        for change, following in zip(turns, [*turns[1:], None], strict=True):
-            if change.change == SET:
-                until_zxid, until = (None, None) if following is None else (following.zxid, following.time)
-                yield change, change.session, change.zxid, until_zxid, change.time, until
 
 
 def sessions_of(once: Iterable[LogRow], ends: Iterable[SessionEnd]) -> list[tuple[object, ...]]:
@@ -547,66 +277,24 @@ def tables_of(
     once = applied_once(log)
     ends = taken_by_sessions(once, snapshots)
     changes = changes_of(once, ends, snapshots, chroot)
-    partitions = partitions_of(changes)
+    in_topics = sorted(_like(rules.IN_TOPIC, changes), key=rules.topic_of)
+    partitions = sorted(rules.partitions_of(in_topics), key=attrgetter("topic", "partition", "from_zxid"))
+    registrations = sorted(_like(rules.BROKER, changes), key=attrgetter("path"))
     rows: dict[str, Sequence[tuple[object, ...]]] = {
         "partitions": partitions,
-        "totals": totals_of(partitions, max((row.time for row in log), default=0)),
-        "leadership": leadership_of(partitions),
-        "controllers": controllers_of(changes),
-        "brokers": brokers_of(changes),
+        "totals": list(rules.totals_of(partitions, max((row.time for row in log), default=0))),
+        "leadership": list(rules.leadership_of(partitions)),
+        "controllers": list(rules.controllers_of(_like(rules.CONTROLLER, changes))),
+        "brokers": list(rules.brokers_of(registrations)),
         "sessions": sessions_of(once, ends),
         "writers": writers_of(log),
     }
-    schemas = _schemas()
-    return {name: (schemas[name], found) for name, found in rows.items()}
+    return {name: (rules.schemas()[name], found) for name, found in rows.items()}
 
 
-def _schemas() -> dict[str, pa.Schema]:
-    import pyarrow as pa
-
-    time, text, truth, real = pa.timestamp("us", "UTC"), pa.string(), pa.bool_(), pa.float64()
-    small, large = pa.int32(), pa.int64()
-    whole = partial(pa.field, nullable=False)
-    ids, names = pa.list_(pa.field("element", small)), pa.list_(pa.field("element", text))
-    interval = (("from_zxid", large), ("until_zxid", large), ("from", time), ("until", time))
-    partition = (("topic", text), ("partition", small))
-    ephemeral = pa.schema([("broker", small), ("session", large), *interval])
-    state = (("leader", small), ("isr", ids), ("leader_epoch", small), ("controller_epoch", small), ("version", small))
-    conditions = (("offline", truth), ("under_replicated", truth), ("under_min_isr", truth))
-    return {
-        "partitions": pa.schema(
-            [*partition, *interval, *state, ("replicas", ids), whole("min_isr", small), ("session", large), *conditions]
-        ),
-        "totals": pa.schema(
-            [
-                *partition,
-                ("observed_s", real),
-                *(whole(name, real) for name in ("offline_s", "under_replicated_s", "under_min_isr_s")),
-                *(whole(name, large) for name in ("leader_moves", "isr_shrinks", "isr_expansions")),
-            ]
-        ),
-        "leadership": pa.schema(
-            [
-                *partition,
-                *(("zxid", large), ("time", time), ("from_broker", small), ("to_broker", small)),
-                ("leader_epoch", small),
-            ]
-        ),
-        "controllers": ephemeral,
-        "brokers": ephemeral,
-        "sessions": pa.schema(
-            [
-                *(("session", large), ("timeout_ms", small), ("from_zxid", large), ("from", time)),
-                *(("until_zxid", large), ("until", time), ("end", text), ("ephemerals", names)),
-            ]
-        ),
-        "writers": pa.schema(
-            [
-                *(("session", large), ("operation", text), ("path", text), whole("count", large)),
-                *(("first", time), ("last", time)),
-            ]
-        ),
-    }
+def _like(pattern: str, changes: Iterable[Change]) -> list[Change]:
+    matches = re.compile(pattern).match
+    return [change for change in changes if matches(change.path)]
 
 
 def write_table(folder: Path, schema: pa.Schema, rows: Sequence[tuple[object, ...]], *, day_of: str = "") -> None:
@@ -646,9 +334,7 @@ def _day(time_us: object) -> str:
     return f"day={datetime.fromtimestamp(time_us // 1_000_000, UTC):%Y-%m-%d}"
 
 
-_NAMED = re.compile(r"^(/config/\w+|/brokers/(?:topics|ids)|/consumers|/kafka-acl/\w+)/[^/]+", re.ASCII)
-_NUMBER = re.compile(r"/[0-9]+(?=/|$)")
-_SEQUENCE = re.compile(r"[0-9]{10}$")
+_KINDS = tuple((re.compile(pattern), replacement) for pattern, replacement in rules.KIND_OF_PATH)
 
 
 def writers_of(log: Iterable[LogRow]) -> list[tuple[object, ...]]:
@@ -658,7 +344,10 @@ def writers_of(log: Iterable[LogRow]) -> list[tuple[object, ...]]:
     for row in {(row.zxid, row.step): row for row in log}.values():
         if row.path not in kinds:
             assert row.path is not None
-            kinds[row.path] = _SEQUENCE.sub("*", _NUMBER.sub("/*", _NAMED.sub(r"\1/*", row.path)))
+            kind = row.path
+            for pattern, replacement in _KINDS:
+                kind = pattern.sub(replacement, kind)
+            kinds[row.path] = kind
         counted = found.setdefault((row.session, row.operation, kinds[row.path]), [0, row.time, row.time])
         counted[0] += 1
         counted[1:] = min(counted[1], row.time), max(counted[2], row.time)

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
@@ -151,18 +151,11 @@ class ClusterIds(NamedTuple):
 
 def _cluster_ids(log: DataFrame, snapshots: DataFrame | None, chroot: str) -> ClusterIds:
     at_path = F.col("path") == f"{chroot}/cluster/id"
-    cluster_id = F.get_json_object(F.col("data").cast("string"), "$.id").alias("id")
-    rows = log.where(at_path & F.col("applied")).select("file", "zxid", "operation", cluster_id).collect()
-    renewed = {row["zxid"] for row in rows if row["operation"] in ("delete", "deleteContainer", "setData")}
+    rows: Any = log.where(at_path).select("file", "zxid", "operation", "applied", "path", "data").collect()
+    kept: Any = []
     if snapshots is not None:
-        kept = snapshots.where(at_path).select("file", F.col("mzxid").alias("zxid"), "czxid", cluster_id).collect()
-        renewed |= {row["zxid"] for row in kept if row["zxid"] > row["czxid"]}
-        rows += kept
-    written: dict[str, set[tuple[int, str]]] = {}
-    for row in rows:
-        if row["id"] is not None:
-            written.setdefault(row["file"], set()).add((row["zxid"], row["id"]))
-    return ClusterIds(written, frozenset(renewed))
+        kept = snapshots.where(at_path).select("file", "mzxid", "czxid", "path", "data").collect()
+    return ClusterIds(*local.cluster_ids(rows, kept, chroot))
 
 
 def of_ids(ids: ClusterIds) -> Contradictions:
@@ -446,13 +439,11 @@ def _without(table: DataFrame, files: list[str]) -> DataFrame:
 
 
 def _tables(log: DataFrame, snapshots: DataFrame | None, changes: DataFrame) -> dict[str, DataFrame]:
-    from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
-
-    end = log.agg(F.max("time").alias("end")).collect()[0]["end"]
+    end_us = log.agg(F.unix_micros(F.max("time")).alias("end_us")).collect()[0]["end_us"] or 0
     partitions = timelines.partitions_of(changes).cache()
     return {
         "partitions": partitions,
-        "totals": timelines.totals_of(partitions, F.lit(end)),
+        "totals": timelines.totals_of(partitions, end_us),
         "leadership": timelines.leadership_of(partitions),
         "controllers": timelines.controllers_of(changes),
         "brokers": timelines.brokers_of(changes),
