@@ -62,26 +62,6 @@ class ZnodeDifferences(NamedTuple):
             "until": self.until_ms,
         }
 
-    def tree_at(self, moment: int) -> dict[str, str]:
-        """Return the data of all znodes after a moment, by path.
-
-        >>> changes = {"at, s": [1.0, 2.0], "path": ["/a", "/a"], "data": ["bcd", "bxd"]}
-        >>> differences({"/": ""}, changes, [], 1000).tree_at(1)
-        {'/': '', '/a': 'bxd'}
-        """
-        tree = {self.paths[path]: data for path, data in self.start}
-        for change in self.changes:
-            path = self.paths[change[1]]
-            if change[0] > moment:
-                break
-            if len(change) == 2:
-                tree.pop(path, None)
-                continue
-            _, _, begin, end, between = change
-            before = tree.get(path, "")
-            tree[path] = f"{before[:begin]}{between}{before[len(before) - end :]}"
-        return tree
-
 
 def differences(
     at_start: Mapping[str, str], changes: Columns, other_times_s: Iterable[float], bytes_max: int

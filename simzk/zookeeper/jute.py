@@ -70,7 +70,6 @@ def _number(layout: str) -> Codec[int]:
 
 INT = _number(">i")
 LONG = _number(">q")
-BYTE = _number(">B")
 
 _read_int, _write_int = INT.read, INT.write
 

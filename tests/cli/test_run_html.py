@@ -12,7 +12,7 @@ from simzk.report.page import PAGE_BYTES
 from simzk.report.znode_tree import differences
 from simzk.scenarios.run_tables import Document, tables_of
 from tests.cli.commands import ROOT
-from tests.report.reading import Reader, titles
+from tests.report.reading import Reader, titles, tree_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,7 @@ def test_the_tree_at_the_last_moment_is_the_tree_of_the_cluster(simzk: Simzk, tm
     (document,) = written["runs"]
     tables = tables_of(document, written["znodes"])
     found = differences(tables.znodes_at_start, tables.znode_changes, [], 1_000_000)
-    tree = found.tree_at(len(found.moments_ms) - 1)
+    tree = tree_at(found, len(found.moments_ms) - 1)
     registered = {int(path.rpartition("/")[2]) for path in tree if path.startswith("/brokers/ids/")}
     assert registered == set(document["brokers"])
     assert json.loads(tree["/controller"])["brokerid"] == document["controller"]
@@ -66,7 +66,7 @@ def test_the_tree_at_the_last_moment_is_the_tree_of_the_cluster(simzk: Simzk, tm
         state = json.loads(tree[path])
         assert (state["leader"], state["isr"]) == (partition["leader"], partition["isr"])
     killed_ms = 36_100
-    tree = found.tree_at(max(at for at, ms in enumerate(found.moments_ms) if ms < killed_ms))
+    tree = tree_at(found, max(at for at, ms in enumerate(found.moments_ms) if ms < killed_ms))
     assert "/brokers/ids/2" not in tree
 
 

@@ -6,13 +6,32 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import read_layout
-from simzk.pipeline.sweeps.outcomes import added_up, failures_table, parts_of_slices, slice_batches, slice_schema
+from simzk.pipeline.sweeps.outcomes import (
+    added_up,
+    count_sets,
+    failure_batches,
+    failures_schema,
+    parts_of_slices,
+    slice_batches,
+    slice_schema,
+)
 from simzk.pipeline.sweeps.sweep import WORST_FIRST
 from simzk.pipeline.sweeps.tables import WORST_SETS, estimates_table, things_tables, worst_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simzk.partitions.failures.sets import AnyFailure
+    from simzk.partitions.layouts import Layout
     from simzk.pipeline.sweeps.sweep import Plan
+
+
+def failures_table(layout: Layout, specs: Sequence[AnyFailure]) -> pa.Table:
+    """The whole table `failures`."""
+    batches = failure_batches(WhatIf(layout), specs, 0, count_sets(specs, layout.brokers))
+    return pa.Table.from_batches(batches, schema=failures_schema())
 
 
 def local_tables(plan: Plan) -> dict[str, pa.Table]:

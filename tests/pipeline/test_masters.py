@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout, write_layout
-from simzk.pipeline.sweeps.outcomes import failures_table, parse_specs
+from simzk.pipeline.sweeps.outcomes import parse_specs
 from simzk.pipeline.sweeps.sweep import plan_sweep
-from tests.pipeline.local_tables import local_tables
+from tests.pipeline.local_tables import failures_table, local_tables
 from tests.pipeline.processes import Started, descendants, end
 from tests.pipeline.spark_cluster import StandaloneCluster, environment
 

@@ -16,12 +16,12 @@ from simzk.pipeline.sweeps.outcomes import (
     count_sets,
     failure_batches,
     failures_schema,
-    failures_table,
     numbered_sets,
     parse_specs,
 )
 from tests.partitions.layout_strategies import Cluster, clusters, layout_of
 from tests.partitions.test_what_if import brute_force
+from tests.pipeline.local_tables import failures_table
 
 SPECS = st.lists(st.sampled_from(["brokers:1", "brokers:2", "racks:1"]), min_size=1, max_size=3).map(",".join)
 

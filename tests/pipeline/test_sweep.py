@@ -13,9 +13,9 @@ import simzk.pipeline
 from simzk.errors import ConfigError, SimzkError
 from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_layout, write_layout
 from simzk.pipeline.spark_session import QUICK_COMPILER, in_words, spark_session
-from simzk.pipeline.sweeps.outcomes import failures_table, parse_specs
+from simzk.pipeline.sweeps.outcomes import parse_specs
 from simzk.pipeline.sweeps.sweep import MOST_ROWS_PER_JOB, WORST_FIRST, plan_sweep, run_sweep
-from tests.pipeline.local_tables import local_tables
+from tests.pipeline.local_tables import failures_table, local_tables
 
 if TYPE_CHECKING:
     from pathlib import Path

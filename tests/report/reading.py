@@ -6,9 +6,12 @@ import base64
 import json
 import zlib
 from html.parser import HTMLParser
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.report.packed import DEFLATED, JSON
+
+if TYPE_CHECKING:
+    from simzk.report.znode_tree import ZnodeDifferences
 
 VOID = {"meta", "br", "img", "link", "input"}
 
@@ -103,3 +106,19 @@ def titles(html: str, chart: str) -> dict[str, list[tuple[str, str]]]:
     """Return the style and the text of each shape of a chart that has a text, by row."""
     rows = Reader(html).charts[chart]
     return {row: [(shape.style, shape.title) for shape in shapes if shape.title] for row, shapes in rows.items()}
+
+
+def tree_at(found: ZnodeDifferences, moment: int) -> dict[str, str]:
+    """Return the data of all znodes after a moment, by path, as the script of the page computes it."""
+    tree = {found.paths[path]: data for path, data in found.start}
+    for change in found.changes:
+        path = found.paths[change[1]]
+        if change[0] > moment:
+            break
+        if len(change) == 2:
+            tree.pop(path, None)
+            continue
+        _, _, begin, end, between = change
+        before = tree.get(path, "")
+        tree[path] = f"{before[:begin]}{between}{before[len(before) - end :]}"
+    return tree

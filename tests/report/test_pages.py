@@ -19,7 +19,7 @@ from simzk.report.charts import TITLED_BYTES, Group, Row, Strip, Timeline, spans
 from simzk.report.page import PAGE_BYTES, Section, Table, Text
 from simzk.report.run_page import RunTables, runs_page
 from simzk.report.znode_tree import differences
-from tests.report.reading import Reader, titles
+from tests.report.reading import Reader, titles, tree_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -321,14 +321,14 @@ def test_differences_give_the_tree_at_each_moment(
             tree.pop(path, None)
             if data is not None:
                 tree[path] = data
-        assert found.tree_at(moment) == tree
+        assert tree_at(found, moment) == tree
 
 
 def test_differences_that_are_too_large_end_early() -> None:
     changes: Columns = {"at, s": [1.0, 2.0, 3.0], "path": ["/a"] * 3, "data": ["x" * 50, "y" * 50, "z" * 50]}
     found = differences({}, changes, [], 150)
     assert (len(found.changes), found.left) == (2, 1)
-    assert found.tree_at(2) == {"/a": "y" * 50}
+    assert tree_at(found, 2) == {"/a": "y" * 50}
 
 
 def test_a_page_without_charts_has_no_chart() -> None:

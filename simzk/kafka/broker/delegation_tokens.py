@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 MASTER_KEY = "delegation.token.master.key"
 _MAX_LIFETIME = "delegation.token.max.lifetime.ms"
 _RENEWAL = "delegation.token.expiry.time.ms"
-CHECK_INTERVAL = "delegation.token.expiry.check.interval.ms"
 _DISABLED = AdminResponse(Error.DELEGATION_TOKEN_AUTH_DISABLED)
 
 

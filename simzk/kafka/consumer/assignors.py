@@ -10,7 +10,7 @@ Rules of the module (docs/reference/kafka.md §4.4; PartitionAssignor):
 from __future__ import annotations
 
 from itertools import cycle
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from simzk.jvm.hash_codes import string_hash
 from simzk.kafka.consumer.errors import AssignmentError
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 Strategy: TypeAlias = Literal["range", "roundrobin"]
-STRATEGIES: Final[tuple[Strategy, ...]] = ("range", "roundrobin")
 
 
 class ThreadId(NamedTuple):

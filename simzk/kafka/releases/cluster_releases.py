@@ -141,12 +141,7 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
     )
 
 
-_V2_BY_LATER: Final[
-    dict[
-        Callable[[broker_registration.BrokerRegistration], bytes],
-        Callable[[broker_registration.BrokerRegistration], bytes],
-    ]
-] = {
+_V2_BY_LATER: Final[dict[Encode, Encode]] = {
     broker_registration.encode_v4_of_2_12: broker_registration.encode_v2_of_2_12,
     broker_registration.encode_v4: broker_registration.encode_v2_of_2_13,
 }

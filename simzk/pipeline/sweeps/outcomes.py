@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from simzk.partitions.failures.sets import AnyFailure, FailureSet
     from simzk.partitions.failures.what_if import Consequences
-    from simzk.partitions.layouts import Brokers, Layout
+    from simzk.partitions.layouts import Brokers
 
 TOPIC, BROKER, RACK = KINDS = ("topic", "broker", "rack")
 
@@ -287,17 +287,3 @@ def parts_of_slices(slices: pa.Table) -> tuple[pa.Table, pa.Table]:
         for column, schema in zip(slices.columns, (failures_schema(), shares_schema()), strict=True)
     )
     return failures, shares
-
-
-def failures_table(layout: Layout, specs: Sequence[AnyFailure]) -> pa.Table:
-    """Compute the whole table `failures` in this process, without Spark.
-
-    >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
-    >>> layout = generate_layout(brokers_in_racks(3, 3), topics=1, partitions=6, replication_factor=2, seed=0)
-    >>> failures_table(layout, parse_specs("brokers:1"))["under_replicated"].to_pylist()
-    [4, 4, 4]
-    """
-    import pyarrow as pa
-
-    batches = failure_batches(WhatIf(layout), specs, 0, count_sets(specs, layout.brokers))
-    return pa.Table.from_batches(batches, schema=failures_schema())

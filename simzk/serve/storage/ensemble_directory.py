@@ -261,7 +261,6 @@ class DynamicConfig:
 
     def __init__(self, belonging: Belonging) -> None:
         self._file = belonging.file.absolute()
-        self._server_id = belonging.server_id
         self._has_own_client_port = belonging.line is None or belonging.line.client is None
         self._version = belonging.membership.version
 
