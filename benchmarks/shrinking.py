@@ -64,15 +64,18 @@ class CarelessController(KafkaClusterMachine):
     """The machine over a controller with a mistake."""
 
 
-def plant_missing_epochs() -> None:
-    """Let the controller write its elections with the old leader epoch."""
-    correct = transitions.after_controller_write
+def without_new_epochs(correct: Callable[..., States]) -> Callable[..., States]:
+    """Return `after_controller_write` with a mistake: an election keeps the old leader epoch."""
 
     def unraised(before: States, *arguments: object, **options: object) -> States:
-        after = correct(before, *arguments, **options)  # type: ignore[arg-type]
-        return after._replace(leader_epoch=before.leader_epoch)
+        return correct(before, *arguments, **options)._replace(leader_epoch=before.leader_epoch)
 
-    transitions.after_controller_write = unraised  # type: ignore[assignment]
+    return unraised
+
+
+def plant_missing_epochs() -> None:
+    """Let the controller write its elections with the old leader epoch."""
+    transitions.after_controller_write = without_new_epochs(transitions.after_controller_write)
 
 
 def plant_missing_elections() -> None:

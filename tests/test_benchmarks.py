@@ -21,9 +21,7 @@ FIGURES = [
 ]
 
 
-def test_figures_are_told_with_what_is_demanded_and_their_limit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_figures_are_printed_with_their_demand_and_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_figures("some", FIGURES, {"rounds": 3}, tmp_path / "out.json")
     machine, *lines = capsys.readouterr().out.splitlines()
     assert lines == [

@@ -49,9 +49,9 @@ def main(arguments: list[str]) -> int:
     Raises:
         ConfigError: an option, a configuration file, a port or a data directory is invalid.
     """
-    asked = make_parser().parse_args(arguments)
-    files = [read_settings(asked, config) for config in asked.config or (None,)]
-    server = _server(files, asked)
+    options = make_parser().parse_args(arguments)
+    files = [read_settings(options, config) for config in options.config or (None,)]
+    server = _server(files, options)
     admins, metrics = _http_servers(server)
     for notice in server.notices:
         sys.stderr.write(f"simzk: warning: {notice}\n")
@@ -62,18 +62,18 @@ def main(arguments: list[str]) -> int:
     return asyncio.run(_serve(server, admins, metrics))
 
 
-def _server(files: Sequence[Settings], asked: argparse.Namespace) -> TcpServer | TcpEnsemble:
+def _server(files: Sequence[Settings], options: argparse.Namespace) -> TcpServer | TcpEnsemble:
     settings = files[0]
     if len(files) > 1 or settings.belonging is not None:
-        return _serve_files(files, asked)
-    if asked.kafka is not None:
-        return _serve_kafka(settings, asked)
-    if asked.servers == 1 and not asked.observers and not asked.read_only:
+        return _serve_files(files, options)
+    if options.kafka is not None:
+        return _serve_kafka(settings, options)
+    if options.servers == 1 and not options.observers and not options.read_only:
         return TcpServer(settings, WallClock())
     from simzk.serve.configuration.ensemble_plan import numbered
     from simzk.serve.tcp.ensemble import TcpEnsemble
 
-    plan = numbered(settings, asked.servers, observers=asked.observers, read_only=asked.read_only)
+    plan = numbered(settings, options.servers, observers=options.observers, read_only=options.read_only)
     return TcpEnsemble(plan, WallClock())
 
 
@@ -84,7 +84,7 @@ def _reject_options(given: dict[str, bool], what: str, right: str = "") -> None:
             raise ConfigError(what, where=option, right=right)
 
 
-def _serve_files(files: Sequence[Settings], asked: argparse.Namespace) -> TcpEnsemble:
+def _serve_files(files: Sequence[Settings], options: argparse.Namespace) -> TcpEnsemble:
     """Return the servers of the zoo.cfg files of an ensemble, not started yet.
 
     Raises:
@@ -94,18 +94,18 @@ def _serve_files(files: Sequence[Settings], asked: argparse.Namespace) -> TcpEns
     from simzk.serve.tcp.ensemble import TcpEnsemble
 
     given = {
-        "--servers": asked.servers != 1,
-        "--observers": asked.observers != 0,
-        "--port": asked.port is not None,
-        "--data-dir": asked.data_dir is not None,
-        "--admin-port": asked.admin_port is not None,
-        "--kafka": asked.kafka is not None,
+        "--servers": options.servers != 1,
+        "--observers": options.observers != 0,
+        "--port": options.port is not None,
+        "--data-dir": options.data_dir is not None,
+        "--admin-port": options.admin_port is not None,
+        "--kafka": options.kafka is not None,
     }
     _reject_options(given, "it cannot be combined with the files of an ensemble", "the setting in each file")
-    return TcpEnsemble(of_files(files, read_only=asked.read_only), WallClock())
+    return TcpEnsemble(of_files(files, read_only=options.read_only), WallClock())
 
 
-def _serve_kafka(settings: Settings, asked: argparse.Namespace) -> TcpServer:
+def _serve_kafka(settings: Settings, options: argparse.Namespace) -> TcpServer:
     """Return a server that is not started yet, with a layout's znodes or the brokers of a scenario.
 
     Events of the brokers are printed on stderr.
@@ -115,22 +115,22 @@ def _serve_kafka(settings: Settings, asked: argparse.Namespace) -> TcpServer:
         ConfigError: an option cannot be combined with --kafka.
     """
     given = {
-        "--servers": asked.servers != 1,
-        "--observers": asked.observers != 0,
-        "--read-only": asked.read_only,
+        "--servers": options.servers != 1,
+        "--observers": options.observers != 0,
+        "--read-only": options.read_only,
         "--data-dir": settings.data_directory is not None,
-        "--zookeeper-version": asked.zookeeper_version is not None,
-        "--jaas": asked.jaas is not None,
+        "--zookeeper-version": options.zookeeper_version is not None,
+        "--jaas": options.jaas is not None,
     }
     _reject_options(given, "it cannot be combined with --kafka: simulated brokers use one server in memory")
-    if Path(asked.kafka).suffix in LAYOUTS:
-        return _serve_layout(settings, asked.kafka)
+    if Path(options.kafka).suffix in LAYOUTS:
+        return _serve_layout(settings, options.kafka)
     from simzk.scenarios.examples import find_scenario
     from simzk.scenarios.player import LiveScenario
     from simzk.scenarios.reader import read_scenario
     from simzk.serve.tcp.simulated_cluster import ClusterTcpServer
 
-    scenario = read_scenario(find_scenario(asked.kafka))
+    scenario = read_scenario(find_scenario(options.kafka))
     return ClusterTcpServer(settings, LiveScenario(scenario, start_ms=WallClock().now_ms(), tell=_show, warn=_warn))
 
 
@@ -159,7 +159,7 @@ def _warn(what: str) -> None:
     sys.stderr.write(f"simzk: skipped: {what}\n")
 
 
-def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
+def read_settings(options: argparse.Namespace, config: Path | None) -> Settings:
     """Return the settings from the command line and a configuration file."""
     if config is not None:
         from simzk.serve.configuration.zoo_cfg import read_zoo_cfg
@@ -168,28 +168,28 @@ def read_settings(asked: argparse.Namespace, config: Path | None) -> Settings:
     else:
         settings = Settings(port=DEFAULT_PORT)
     given = {
-        "address": asked.host,
-        "port": asked.port,
-        "admin_port": asked.admin_port,
-        "admin_token": asked.admin_token,
+        "address": options.host,
+        "port": options.port,
+        "admin_port": options.admin_port,
+        "admin_token": options.admin_token,
     }
     settings = settings._replace(**{key: value for key, value in given.items() if value is not None})
-    if asked.data_dir is not None:
-        settings = settings._replace(data_directory=asked.data_dir, log_directory=None)
-    settings = _with_tls(settings, asked)
-    if asked.jaas is not None:
+    if options.data_dir is not None:
+        settings = settings._replace(data_directory=options.data_dir, log_directory=None)
+    settings = _with_tls(settings, options)
+    if options.jaas is not None:
         from simzk.serve.configuration.file_formats import read_jaas
 
-        settings = settings._replace(server=settings.server._replace(sasl_users=read_jaas(asked.jaas)))
+        settings = settings._replace(server=settings.server._replace(sasl_users=read_jaas(options.jaas)))
     for scheme in settings.server.required_schemes:
         if scheme not in settings.server.schemes:
             right = "--jaas FILE, with users" if scheme == "sasl" else ", ".join(sorted(settings.server.schemes))
             raise ConfigError(f"the required authentication scheme {scheme!r} is not configured", right=right)
-    if settings.server.required_schemes and (asked.servers > 1 or settings.belonging is not None):
+    if settings.server.required_schemes and (options.servers > 1 or settings.belonging is not None):
         raise ConfigError("required authentication is supported by a single server only", where="--servers", right="1")
-    if asked.zookeeper_version is not None:
-        settings = settings._replace(server=settings.server._replace(version=asked.zookeeper_version))
-    if asked.no_fsync:
+    if options.zookeeper_version is not None:
+        settings = settings._replace(server=settings.server._replace(version=options.zookeeper_version))
+    if options.no_fsync:
         settings = settings._replace(storage=settings.storage._replace(fsync=False))
     return settings
 
@@ -366,34 +366,34 @@ def _add_tls_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _with_tls(settings: Settings, asked: argparse.Namespace) -> Settings:
+def _with_tls(settings: Settings, options: argparse.Namespace) -> Settings:
     """Return the settings with the TLS options applied.
 
     Raises:
         ConfigError: the options contradict each other.
     """
-    if asked.tls_cert is None:
+    if options.tls_cert is None:
         for name, option in _REST.items():
-            if getattr(asked, name) is not None:
+            if getattr(options, name) is not None:
                 raise ConfigError("it is used with --tls-cert only", where=option, right="--tls-cert FILE beside it")
-        if asked.secure_port is None:
+        if options.secure_port is None:
             return settings
         if settings.tls is None:
             raise ConfigError("a secure port needs a certificate", where="--secure-port", right="--tls-cert FILE")
-        return settings._replace(secure_port=asked.secure_port)
-    if asked.tls_client_auth in ("need", "want") and asked.tls_ca is None:
+        return settings._replace(secure_port=options.secure_port)
+    if options.tls_client_auth in ("need", "want") and options.tls_ca is None:
         raise ConfigError(
             "no certificate of a client would be trusted", where="--tls-client-auth", right="--tls-ca FILE beside it"
         )
     from simzk.serve.tcp.tls import Tls
 
     tls = Tls(
-        asked.tls_cert,
-        key=asked.tls_key,
-        authorities=asked.tls_ca,
-        client_auth=asked.tls_client_auth or ("none" if asked.tls_ca is None else "need"),
-        password_path=asked.tls_password_file,
-        trust_password_path=asked.tls_password_file,
+        options.tls_cert,
+        key=options.tls_key,
+        authorities=options.tls_ca,
+        client_auth=options.tls_client_auth or ("none" if options.tls_ca is None else "need"),
+        password_path=options.tls_password_file,
+        trust_password_path=options.tls_password_file,
     )
-    secure_port = settings.secure_port if asked.secure_port is None else asked.secure_port
+    secure_port = settings.secure_port if options.secure_port is None else options.secure_port
     return settings._replace(tls=tls, secure_port=secure_port, server=settings.server._replace(x509=True))

@@ -236,7 +236,7 @@ MISTAKES: dict[str, Mistake] = {
         "wire/frames.py",
         "if not 0 <= length <= self._max_bytes:",
         "if length < 0:",
-        _WIRE + "test_a_bad_length_is_told_before_the_body_comes",
+        _WIRE + "test_a_bad_length_is_reported_before_the_body_arrives",
     ),
     "an old client gets a byte that it does not know": Mistake(
         "zookeeper/releases.py",
@@ -532,7 +532,7 @@ MISTAKES: dict[str, Mistake] = {
         "jvm/hash_map.py",
         "        if len(self) * 4 > self._capacity * 3:\n            self._capacity *= 2\n",
         "",
-        "jvm/test_numbered_names.py::test_any_history_is_told_alike",
+        "jvm/test_numbered_names.py::test_any_history_gives_the_same_names",
     ),
     "a batch tells no watcher": Mistake(
         "kafka/columnar/batches.py",
@@ -618,7 +618,7 @@ MISTAKES: dict[str, Mistake] = {
         "pipeline/logs/sources.py",
         "    return stretch.after < zxid <= stretch.until\n",
         "    return stretch.after <= zxid <= stretch.until\n",
-        _STREAM + "test_however_a_log_grows_each_transaction_is_told_once",
+        _STREAM + "test_each_transaction_of_a_growing_log_appears_once",
     ),
     "what is damaged behind a cut is nobody's": Mistake(
         "zookeeper/persistence/transaction_log.py",

@@ -49,7 +49,7 @@ def test_all_sources_give_the_same_layout(simzk: Simzk, tmp_path: Path, chroot: 
 
 
 @pytest.mark.parametrize("source", ["live", "directory"])
-def test_a_reassignment_is_carried_or_told(simzk: Simzk, tmp_path: Path, source: str) -> None:
+def test_a_reassignment_is_imported_or_reported(simzk: Simzk, tmp_path: Path, source: str) -> None:
     """Return what the topic's znode defines, with the reassignment of releases before 2.4."""
     data, out = tmp_path / "data", tmp_path / "layout.parquet"
     moved = b'"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1,2]}'
@@ -79,7 +79,7 @@ def test_a_reassignment_is_carried_or_told(simzk: Simzk, tmp_path: Path, source:
     assert "the plan has partitions that are already being reassigned: t-0; expected" in refused.err
 
 
-def test_a_torn_log_is_told_and_what_is_whole_is_taken(simzk: Simzk, tmp_path: Path) -> None:
+def test_a_torn_log_is_reported_and_its_whole_entries_are_read(simzk: Simzk, tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "layout.json"
     with package.ZooKeeperServer(data_directory=data) as server:
         fill(server, "")

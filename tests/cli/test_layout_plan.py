@@ -41,7 +41,7 @@ def lines(text: str) -> set[str]:
     return {" ".join(line.split()) for line in text.splitlines()}
 
 
-def test_a_plan_is_told(simzk: Simzk, folder: Path) -> None:
+def test_the_effects_of_a_plan_are_shown(simzk: Simzk, folder: Path) -> None:
     status, out, err = simzk("layout", "plan", "l.parquet", "plan.json", "--fail", 0)
     assert (status, err) == (0, "")
     assert {

@@ -30,7 +30,7 @@ def test_risks_and_runs_are_one_page(simzk: Simzk, tmp_path: Path) -> None:
     assert "Each broker is away 2 times a year, 1 hours each; " in html
 
 
-def test_what_cannot_be_told_or_written_is_one_line(simzk: Simzk, tmp_path: Path) -> None:
+def test_an_empty_directory_or_unwritable_file_is_one_line(simzk: Simzk, tmp_path: Path) -> None:
     done = simzk("report", tmp_path, "--html", tmp_path / "page.html")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(f"simzk: error: {tmp_path}: the directory contains no results of simzk; expected what ")

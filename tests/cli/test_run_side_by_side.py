@@ -72,7 +72,7 @@ def test_steps_stand_beside_each_other_and_are_never_folded(out: str) -> None:
     assert "(4 equal)" in out
 
 
-def test_znodes_that_differ_at_the_end_are_told(out: str) -> None:
+def test_znodes_that_differ_at_the_end_are_listed(out: str) -> None:
     message = out[out.index("Znodes that differ at the end") : out.index("Expectations")]
     assert '* /brokers/topics/orders\n    1.1  {"version":1,"partitions":' in message
     assert '* /feature\n    1.1  none\n    3.9  {"features":{},"version":2,"status":1}\n' in message
@@ -86,7 +86,7 @@ def test_releases_of_one_line_differ_in_nothing(simzk: Simzk) -> None:
     assert re.search(r"\nThe znodes are equal at the end \(Kafka 3\.9 quiet at [\d.]+ s, ", done.out)
 
 
-def test_three_versions_have_three_columns_and_what_is_looked_at_in_some_is_told(simzk: Simzk) -> None:
+def test_three_versions_have_three_columns_and_partial_comparisons_are_named(simzk: Simzk) -> None:
     done = simzk("run", BOUNCED, *OLD_AND_NEW, "--kafka-version", "2.4")
     assert done.status == 0
     assert f"{BOUNCED}, seed 1, Kafka 1.1 and 3.9 and 2.4, brokers " in done.out

@@ -32,7 +32,7 @@ def run(program: str, silent_s: float) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_how_a_run_ended_is_told() -> None:
+def test_the_end_of_a_run_is_reported() -> None:
     program = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
     assert run(program, 120) == (3, "out\n", "err\n")
 

@@ -14,7 +14,9 @@ STEPS = st.lists(st.tuples(st.booleans() | st.just(True), NAMES | st.none()), ma
 
 
 @given(before=STEPS, after=STEPS)
-def test_any_history_is_told_alike(before: list[tuple[bool, str | None]], after: list[tuple[bool, str | None]]) -> None:
+def test_any_history_gives_the_same_names(
+    before: list[tuple[bool, str | None]], after: list[tuple[bool, str | None]]
+) -> None:
     plain = HashOrderedSet(8)
     play(before, plain)
     packed = NumberedNames.of(plain)

@@ -103,7 +103,7 @@ def of_one_partition(*, empties_isr: bool = False, elects_in_steps: bool = False
         ("{", "a leader is in its ISR, or there is none: /brokers/topics/t/partitions/0/state: contains b'{'"),
     ],
 )
-def test_a_state_that_breaks_an_invariant_is_told_by_the_event_that_wrote_it(rig: Rig, data: str, said: str) -> None:
+def test_a_violation_names_the_event_that_wrote_the_state(rig: Rig, data: str, said: str) -> None:
     rig.set(STATE, data)
     (broken,) = rig.broken
     assert broken.startswith(said)
@@ -136,7 +136,7 @@ def test_a_member_that_is_no_replica_any_more_may_leave_in_its_time(rig: Rig) ->
     assert len(rig.broken) == 1
 
 
-def test_an_epoch_that_falls_and_a_second_controller_of_one_epoch_are_told(rig: Rig) -> None:
+def test_a_falling_epoch_and_two_controllers_of_one_epoch_are_reported(rig: Rig) -> None:
     rig.do(req.Delete(CONTROLLER, -1))
     rig.do(req.Create(CONTROLLER, b'{"version":2,"brokerid":2,"timestamp":"0"}', req.OPEN_ACL, 0))
     rig.set(CONTROLLER_EPOCH, "0")

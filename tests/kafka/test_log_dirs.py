@@ -107,7 +107,7 @@ def test_what_was_there_is_offline_until_the_broker_restarts(version: str) -> No
     c.check()
 
 
-def test_a_new_controller_finds_out_only_when_it_is_told() -> None:
+def test_a_new_controller_learns_of_offline_directories_from_responses() -> None:
     """Only the controller's cache stores the offline replicas; its successor finds them by LeaderAndIsr."""
     c = cluster()
     topic(c, "t", {0: [2, 3], 1: [2, 3]})

@@ -237,7 +237,7 @@ def test_what_cannot_be_asked_for_is_refused_at_once() -> None:
             c.log(2, "t", 0)
 
 
-def test_a_broker_that_nobody_reaches_believes_what_it_was_told_last() -> None:
+def test_an_unreachable_broker_keeps_its_last_metadata() -> None:
     with cluster("3.9", 4) as c:
         topic(c, "t", {0: [1, 2]})
         cut = next(broker for broker in (3, 4) if broker != c.controller)

@@ -59,7 +59,7 @@ STALLING = {"/brokers/ids/3", "/brokers/ids/9", "/brokers/ids/x", "/controller_e
     ],
     ids=["create", "create2", "container", "multi"],
 )
-def test_every_way_to_make_a_topic_is_told(request_of: Callable[[str, bytes], req.Request]) -> None:
+def test_every_way_to_create_a_topic_is_recorded(request_of: Callable[[str, bytes], req.Request]) -> None:
     with cluster(3, controller=1) as c:
         client = c.server.connect(req.ConnectRequest(0, 0, 40_000, 0, None, False), c.now_ms)
         c.server.handle(client, 1, request_of("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1,2]}}'), c.now_ms)

@@ -154,7 +154,7 @@ def test_no_session_stays_behind(session: SparkSession) -> None:
         ({"hosts": "{hosts}", "mode": "LAX"}, "unknown mode LAX"),
     ],
 )
-def test_bad_options_are_told(session: SparkSession, hosts: str, options: dict[str, str], message: str) -> None:
+def test_bad_options_are_reported(session: SparkSession, hosts: str, options: dict[str, str], message: str) -> None:
     given = {name: value.format(hosts=hosts) for name, value in options.items()}
     with pytest.raises(Exception, match=re.escape(message)):
         load(session, **given).collect()

@@ -142,7 +142,7 @@ def test_a_connection_that_is_lost_is_waited_for(
 
 
 @pytest.mark.parametrize(("version", "stat_is_told"), [("3.7", True), ("3.9", False)])
-def test_what_may_not_be_read_is_told_with_what_may_be_known(version: str, stat_is_told: bool) -> None:
+def test_an_unreadable_znode_is_reported_with_its_stat(version: str, stat_is_told: bool) -> None:
     with simzk.ZooKeeperServer(version=version) as server:
         owner = server.client(auth_data=[("digest", "me:mine")])
         owner.start()

@@ -90,7 +90,7 @@ class Writer:
     split_bytes=st.sampled_from([500, 3000, 1 << 20]),
     padded=st.booleans(),
 )
-def test_however_a_log_grows_each_transaction_is_told_once(
+def test_each_transaction_of_a_growing_log_appears_once(
     tmp_path_factory: pytest.TempPathFactory,
     starts: list[int],
     pieces: list[tuple[int, bool, bool]],
@@ -132,7 +132,7 @@ def write(folder: Path, start: int, stop: int, change: int | None = None, cut: i
     return path
 
 
-def test_a_torn_tail_is_told_when_the_next_file_shows_that_it_stays(tmp_path: Path) -> None:
+def test_a_torn_tail_is_reported_when_the_next_file_exists(tmp_path: Path) -> None:
     write(tmp_path, 0, 10, cut=5)
     follower = LogFollower(str(tmp_path))
     assert follower.last_zxid() == ENTRIES[8][0]
@@ -147,7 +147,7 @@ def test_a_torn_tail_is_told_when_the_next_file_shows_that_it_stays(tmp_path: Pa
     assert first + second == whole_log(tmp_path)
 
 
-def test_what_is_damaged_in_the_middle_is_told_once_wherever_a_batch_ends(tmp_path: Path) -> None:
+def test_damage_in_the_middle_is_reported_once_wherever_a_batch_ends(tmp_path: Path) -> None:
     write(tmp_path, 0, 30, change=len(LOG_HEADER) + sum(len(data) for _, data in ENTRIES[:12]) + 40)
     expected = whole_log(tmp_path)
     assert sum(row[-1] is not None for row in expected) == 1
@@ -169,7 +169,7 @@ def test_files_that_were_removed_after_they_were_read_are_not_missed(tmp_path: P
     assert rows == whole_log(tmp_path)
 
 
-def test_files_that_were_removed_before_they_were_read_are_told(tmp_path: Path) -> None:
+def test_files_removed_before_they_were_read_are_reported(tmp_path: Path) -> None:
     write(tmp_path, 20, 30)
     for after in (ENTRIES[9][0], ENTRIES[18][0]):
         reported, *rows = read(LogFollower(str(tmp_path)).stretches(after, ENTRIES[29][0], 1 << 20))
@@ -190,7 +190,7 @@ def test_between_two_epochs_only_the_new_one_is_known_to_have_a_gap(tmp_path: Pa
     assert reported.startswith("transactions 0x200000001 to 0x200000004 are gone")
 
 
-def test_a_transaction_that_two_files_have_is_told_by_the_newer(tmp_path: Path) -> None:
+def test_a_transaction_in_two_files_is_read_from_the_newer(tmp_path: Path) -> None:
     write(tmp_path, 0, 12)
     write(tmp_path, 9, 20)
     follower = LogFollower(str(tmp_path))

@@ -93,7 +93,7 @@ def test_a_query_that_is_started_again_loses_and_repeats_nothing(session: SparkS
     assert query.run() == [], "nothing is new"
 
 
-def test_what_was_removed_before_it_was_read_is_told_or_fatal(session: SparkSession, tmp_path: Path) -> None:
+def test_files_removed_before_they_were_read_are_reported_or_fatal(session: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     (folder / "version-2").mkdir(parents=True)
     first = write(folder / "version-2", 0, 10)

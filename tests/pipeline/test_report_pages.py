@@ -50,9 +50,7 @@ def test_a_page_of_timelines_says_what_the_tables_say(spark: SparkSession, tmp_p
     assert len(results_page([tables]).encode()) < PAGE_BYTES
 
 
-def test_sets_that_have_a_name_are_told_by_it_and_only_the_worst_with_their_load(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_named_sets_are_shown_by_name_and_only_the_worst_with_their_load(spark: SparkSession, tmp_path: Path) -> None:
     layout = generate_layout(brokers_in_racks(9, 3), topics=3, partitions=90, replication_factor=2, seed=1)
     write_layout(layout, tmp_path / "layout.parquet")
     feeds = [NamedFailure(f"feed {number}", (number, number + 1)) for number in range(MOST_NAMED_LOADS + 2)]

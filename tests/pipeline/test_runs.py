@@ -106,7 +106,7 @@ def test_a_scenario_has_its_own_seed_and_version_where_none_is_named(session: Sp
         ("nowhere.toml", {}, "nowhere.toml"),
     ],
 )
-def test_bad_options_are_told(session: SparkSession, path: str, options: dict[str, str], message: str) -> None:
+def test_bad_options_are_reported(session: SparkSession, path: str, options: dict[str, str], message: str) -> None:
     with pytest.raises(Exception, match=re.escape(message)):
         load(session, path, **options).collect()
 

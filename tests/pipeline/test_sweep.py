@@ -84,7 +84,7 @@ def test_a_sweep_writes_the_local_tables_and_finds_the_worst(
 
 
 @pytest.mark.java
-def test_what_fails_in_a_worker_is_told_in_one_line(spark: SparkSession, layout: Path) -> None:
+def test_a_failure_in_a_worker_is_reported_in_one_line(spark: SparkSession, layout: Path) -> None:
     simzk.pipeline.register(spark)
     layout.write_bytes(layout.read_bytes()[:-9])
     with pytest.raises(SimzkError) as caught:
@@ -120,7 +120,7 @@ def test_a_layout_that_cannot_be_is_refused_with_its_rows(spark: SparkSession, l
         ({"path": None}, "simzk_failures reads a layout"),
     ],
 )
-def test_bad_options_of_the_source_are_told(
+def test_bad_options_of_the_source_are_reported(
     spark: SparkSession, layout: Path, options: dict[str, str | None], message: str
 ) -> None:
     from pyspark.errors import PySparkException
@@ -136,7 +136,7 @@ def test_bad_options_of_the_source_are_told(
     assert message in str(caught.value)
 
 
-def test_what_a_layout_does_not_have_is_left_out_and_told_or_fatal(
+def test_sets_that_a_layout_lacks_are_skipped_and_reported_or_fatal(
     layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     specs = parse_specs("brokers:1,racks:4,brokers:13")
@@ -164,7 +164,7 @@ def test_a_directory_with_a_sweep_is_left_alone(layout: Path, tmp_path: Path) ->
 
 
 @pytest.mark.java
-def test_where_nothing_can_be_written_is_told(spark: SparkSession, layout: Path, tmp_path: Path) -> None:
+def test_an_unwritable_directory_is_reported(spark: SparkSession, layout: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     plan = plan_sweep(layout, parse_specs("brokers:1"), tmp_path / "file" / "out")
     with pytest.raises(ConfigError, match=r"file/out: cannot write it: Not a directory"):

@@ -189,7 +189,7 @@ def test_an_estimate_is_what_statistics_say(counts: list[int], population: int) 
         assert len(set(counts)) == 1
 
 
-def test_specifications_that_meet_in_one_batch_are_told_apart() -> None:
+def test_specifications_in_one_batch_are_kept_apart() -> None:
     layout = generate_layout(brokers_in_racks(6, 3), topics=2, partitions=30, replication_factor=2, seed=3)
     what_if, fail = WhatIf(layout), "brokers:1,brokers:2"
     sets = count_sets(parse_specs(fail), layout.brokers)

@@ -150,7 +150,7 @@ def test_killed_brokers_sessions_expired_and_others_were_closed(log: DataFrame, 
     assert reported == ENDS
 
 
-def test_who_wrote_states_is_told_by_kind_of_path(log: DataFrame) -> None:
+def test_writers_are_counted_by_kind_of_path(log: DataFrame) -> None:
     found = rows(timelines.writers_of(log))
     state = "/brokers/topics/*/partitions/*/state"
     written = sum(int(str(row["count"])) for row in found if row["path"] == state)

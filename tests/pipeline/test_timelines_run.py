@@ -84,7 +84,7 @@ def compute(request: pytest.FixtureRequest) -> Compute:
     return partial(run_timelines, request.getfixturevalue("spark"))
 
 
-def test_what_cannot_be_used_is_told_and_left_out(compute: Compute, tmp_path: Path) -> None:
+def test_unusable_input_is_reported_and_skipped(compute: Compute, tmp_path: Path) -> None:
     # What is a pattern or an escape to Hadoop is a name here.
     data, out = tmp_path / "data", tmp_path / "out of [1] {x,y} 100% *"
     version_2 = data / "version-2"

@@ -146,7 +146,7 @@ def test_what_is_there_is_a_name_and_no_pattern(tmp_path: Path) -> None:
     assert folders("data*") == ["data 1", "data [1]"]
 
 
-def test_a_file_that_cannot_be_read_is_told_once_however_it_was_to_be_cut(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_once_however_it_is_split(tmp_path: Path) -> None:
     log, snapshot = tmp_path / "log.1", tmp_path / "snapshot.1"
     log.write_bytes(bytes(2000))
     snapshot.write_bytes(b"")

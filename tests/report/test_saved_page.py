@@ -183,7 +183,7 @@ def test_several_make_one_page_with_names_that_differ() -> None:
 
 
 @pytest.mark.parametrize(("rows", "tag"), [(MOST_UPRIGHT, "rect"), (MOST_UPRIGHT + 1, "path")])
-def test_more_rows_than_can_be_told_apart_are_lines(rows: int, tag: str) -> None:
+def test_too_many_rows_to_distinguish_become_lines(rows: int, tag: str) -> None:
     columns = {"broker": list(range(rows)), "before": list(range(rows))}
     bars = Bars(columns, "loads", "broker", {"before": "lead"}, "partitions", upright=True)
     (shapes,) = Reader(page.to_html("t", [], [Section("s", [bars])])).charts["loads"].values()

@@ -30,12 +30,6 @@ PARTIAL = {"monitor", "environment"}
 
 
 @pytest.fixture
-def server() -> Iterator[Served]:
-    with served(Settings(admin_port=0)) as running:
-        yield running
-
-
-@pytest.fixture
 def client(server: Served) -> Iterator[TcpClient]:
     with TcpClient(server.port) as one:
         one.connect()
@@ -264,7 +258,7 @@ def test_a_paused_session_is_answered_when_it_is_resumed(server: Served, client:
     assert [reply.xid for reply in replies if isinstance(reply, Reply)] == list(range(5, 505))
 
 
-def test_requests_can_be_told_to_fail(server: Served, client: TcpClient) -> None:
+def test_requests_can_be_made_to_fail(server: Served, client: TcpClient) -> None:
     assert inject(server, "fail_next?op=get&error=NoNodeError&n=2") is None
     assert inject(server, "fail_next?op=create&error=NODE_EXISTS") is None
     codes = [client.ask(req.GetData("/f", False)).error for _ in range(3)]

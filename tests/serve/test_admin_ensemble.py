@@ -168,7 +168,7 @@ def test_a_session_moves_to_one_server(ensemble: ServedEnsemble) -> None:
     assert (listed["rule"], listed["fired"]) == (rule, 1)
 
 
-def test_what_befalls_a_session_finds_it_on_any_server(ensemble: ServedEnsemble) -> None:
+def test_session_verbs_find_the_session_on_any_server(ensemble: ServedEnsemble) -> None:
     with TcpClient(ensemble.ports[1]) as client:
         session = client.connect()
         do(ensemble, f"pause?session={session.session_id}", at=2)

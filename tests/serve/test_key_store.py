@@ -61,14 +61,14 @@ def test_a_store_is_known_by_its_bytes(tmp_path: Path) -> None:
         ("missing.p12", "secret", "cannot be read: No such file or directory"),
     ],
 )
-def test_a_store_that_cannot_be_used_is_told(name: str, password: str, says: str) -> None:
+def test_an_unusable_store_is_reported(name: str, password: str, says: str) -> None:
     with pytest.raises(simzk.ConfigError) as reported:
         Tls(FILES / name, client_auth="none", password=password).context()
     assert str(reported.value).startswith(f"{FILES / name}: ")
     assert says in str(reported.value)
 
 
-def test_a_file_of_another_format_is_told() -> None:
+def test_a_file_of_another_format_is_reported() -> None:
     with pytest.raises(
         simzk.ConfigError, match=r"not a PKCS #12 file that can be parsed \(.*\); expected a key store of Java's"
     ):
@@ -76,7 +76,7 @@ def test_a_file_of_another_format_is_told() -> None:
 
 
 @pytest.mark.parametrize("name", ["server.jks", "server.p12", "authority.jks", "authority.p12"])
-def test_a_store_that_is_cut_or_changed_is_told(name: str) -> None:
+def test_a_truncated_or_changed_store_is_reported(name: str) -> None:
     whole = (FILES / name).read_bytes()
     read = read_jks if name.endswith("jks") else read_pkcs12
     contents = held(read(whole, "secret"))

@@ -27,12 +27,6 @@ HOUR_S = 3600
 
 
 @pytest.fixture
-def server() -> Iterator[Served]:
-    with served(Settings(admin_port=0)) as running:
-        yield running
-
-
-@pytest.fixture
 def client(server: Served) -> Iterator[TcpClient]:
     with TcpClient(server.port) as one:
         one.connect()

@@ -100,7 +100,7 @@ def test_a_button_expires_a_session_and_time_passes(browser: Any, server: Served
         assert server.tcp.driver.now_ms() == 7250
 
 
-def test_a_refusal_is_told(browser: Any, server: Served) -> None:
+def test_a_rejection_is_shown(browser: Any, server: Served) -> None:
     with page_of(browser, server) as page:
         page.wait_for_selector("#sessions tr")
         page.evaluate("document.getElementById('seconds').removeAttribute('max')")

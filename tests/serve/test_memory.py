@@ -319,7 +319,7 @@ def test_restart_keeps_the_tree_and_the_sessions(either: TestServer) -> None:
         assert client.exists("/there") is None
 
 
-def test_on_wall_time_sessions_expire_without_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_wall_time_sessions_expire_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = [0]
     monkeypatch.setattr("simzk.serve.clock.time.monotonic_ns", lambda: now_ns[0])
     monkeypatch.setattr("simzk.serve.clock.time.time_ns", lambda: 1_700_000_000_000_000_000)
@@ -369,7 +369,7 @@ def test_a_failed_request_is_not_applied_and_only_the_next_fail(either: TestServ
         ("sync", lambda client: client.sync("/a")),
     ],
 )
-def test_every_operation_can_be_told_to_fail(either: TestServer, op: str, call: Any) -> None:
+def test_every_operation_can_be_made_to_fail(either: TestServer, op: str, call: Any) -> None:
     client = started(either)
     client.create("/a")
     either.fail_next(op, OperationTimeoutError)

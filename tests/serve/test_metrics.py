@@ -56,7 +56,7 @@ def families(text: str) -> dict[str, dict[str, Any]]:
     return reported
 
 
-def test_every_family_is_told_as_by_a_real_server(server: Served) -> None:
+def test_every_family_is_reported_as_by_a_real_server(server: Served) -> None:
     with TcpClient(server.port) as client:
         client.connect()
         client.ask(req.Create("/a", b"", req.OPEN_ACL, 0))
@@ -83,7 +83,7 @@ def test_numbers_are_the_servers(server: Served) -> None:
     assert 'fsynctime{quantile="0.5",} NaN' in lines
 
 
-def test_some_are_told_by_name(server: Served) -> None:
+def test_some_are_reported_by_name(server: Served) -> None:
     body = fetch(server.metrics_port, "/metrics?name[]=znode_count&name[]=readlatency_count")[2].decode()
     # As a real server tells them.
     assert body == (

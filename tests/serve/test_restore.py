@@ -135,7 +135,7 @@ def test_what_was_restored_survives(tmp_path: Path) -> None:
         assert [client.ask(req.Exists(path, False)).error for path in ("/a", "/b", "/c")] == [0, -101, 0]
 
 
-def test_an_address_may_be_told_by_a_proxy() -> None:
+def test_an_address_may_come_from_a_proxy() -> None:
     reported = {"Authorization": "ip", "X-Forwarded-For": "10.1.2.3, 127.0.0.1"}
     for believes, status in ((True, 403), (False, 200)):
         with served(Settings(admin_port=0, trusts_forwarded_for=believes)) as server, TcpClient(server.port) as client:

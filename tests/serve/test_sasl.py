@@ -70,7 +70,7 @@ def test_who_logged_in_is_known_again_after_a_lost_connection(
 
 @pytest.mark.parametrize("kind", [simzk.ZooKeeper, simzk.ZooKeeperServer])
 @pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "secret")])
-def test_kazoo_is_told_that_it_is_not_let_in(
+def test_kazoo_gets_an_authentication_failure(
     kind: type[simzk.ZooKeeper | simzk.ZooKeeperServer], user: str, password: str
 ) -> None:
     pytest.importorskip("puresasl")
@@ -160,7 +160,7 @@ def test_who_must_log_in_can_do_nothing_else(asked: req.Request) -> None:
     assert story.arm.server.zxid == 1
 
 
-def test_a_failed_login_of_who_must_is_told_so() -> None:
+def test_a_failed_required_login_is_reported() -> None:
     story = Story(requires_sasl=True)
     story.ask(req.Sasl(b""))
     assert story.ask(req.Sasl(b""))[0] == Reply(2, 0, Code.SESSION_CLOSED_REQUIRE_SASL_AUTH, None)
@@ -206,7 +206,7 @@ def test_a_file_without_users_is_refused(text: str, says: str) -> None:
         parse_jaas(text)
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(simzk.ConfigError, match="cannot be read"):
         read_jaas(tmp_path / "none")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")

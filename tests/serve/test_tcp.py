@@ -94,7 +94,7 @@ def test_an_event_comes_before_the_reply_that_shows_the_change(server: simzk.Zoo
         assert kinds == [Reply, Reply, WatchedEvent, Reply, Reply]
 
 
-def test_a_watcher_elsewhere_is_told(server: simzk.ZooKeeperServer) -> None:
+def test_a_watcher_on_another_server_is_notified(server: simzk.ZooKeeperServer) -> None:
     with TcpClient(server.port) as watcher, TcpClient(server.port) as writer:
         watcher.connect()
         writer.connect()

@@ -126,7 +126,7 @@ def test_without_tls_nobody_can_be_named_by_a_certificate() -> None:
         ("server.pem", "locked.key", "wrong", "expected the password of the key"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told(certificate: str, key: str, password: str | None, says: str) -> None:
+def test_an_unusable_file_is_reported(certificate: str, key: str, password: str | None, says: str) -> None:
     tls = Tls(FILES / certificate, FILES / key, FILES / "authority.pem", password=password)
     with pytest.raises(simzk.ConfigError) as reported:
         simzk.ZooKeeperServer(tls=tls)
@@ -185,7 +185,7 @@ def test_only_a_secure_port() -> None:
         ("ssl.keyStore.location=/k\nssl.clientAuth=perhaps", "invalid ssl.clientAuth: 'perhaps'"),
     ],
 )
-def test_a_zoo_cfg_that_cannot_be_is_told(line: str, says: str) -> None:
+def test_an_invalid_zoo_cfg_is_reported(line: str, says: str) -> None:
     with pytest.raises(simzk.ConfigError) as reported:
         parse_zoo_cfg(f"dataDir=/z\nsecureClientPort=2281\n{line}\n")
     assert says in str(reported.value)
@@ -235,7 +235,7 @@ def test_protocols_and_ciphers_are_those_of_the_file(tmp_path: Path) -> None:
         (Tls(FILES / "server-and-key.pem", client_auth="none", password_path=FILES / "none"), "none: cannot be read"),
     ],
 )
-def test_what_tls_cannot_do_is_told(tls: Tls, says: str) -> None:
+def test_unsupported_tls_options_are_reported(tls: Tls, says: str) -> None:
     with pytest.raises(simzk.ConfigError) as reported:
         tls.context()
     assert says in str(reported.value)

@@ -9,6 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
+from benchmarks.shrinking import CarelessInvariant, without_new_epochs
 from simzk.partitions import transitions
 from simzk.scenarios.player import EXPECTATION, OPERATOR, Play
 from simzk.scenarios.reader import read_scenario
@@ -27,11 +28,9 @@ from simzk.testing import (
 from simzk.testing.story import Story
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from simzk.partitions.states import States
-    from simzk.simulation.history import Event, Invariant
+    from simzk.simulation.history import Event
 
 # To find is enough here; what is found need not be made small.
 FIND = settings(max_examples=200, deadline=None, database=None, phases=[Phase.generate])
@@ -45,35 +44,14 @@ TestSmallCluster = SmallCluster.TestCase
 TestSmallCluster.settings = settings(MACHINE_SETTINGS, max_examples=30, stateful_step_count=20)
 
 
-class CarelessInvariant:
-    """A wrong one, to see that the machine looks: that no broker is ever gone."""
-
-    name = "nobody is ever gone"
-
-    def check(self, event: Event) -> str | None:
-        return f"{event.who} is gone" if event.what == "registration gone" else None
-
-
-class CarelessUser(KafkaClusterMachine):
-    """Adds an invariant of its own."""
-
-    def extra_invariants(self) -> Sequence[Invariant]:
-        return [CarelessInvariant()]
-
-
 def test_the_machine_finds_what_a_user_got_wrong() -> None:
     with pytest.raises(AssertionError, match="nobody is ever gone"):
-        run_state_machine_as_test(CarelessUser, settings=FIND)
+        run_state_machine_as_test(CarelessInvariant, settings=FIND)
 
 
 def test_the_machine_finds_a_controller_that_raises_no_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    correct = transitions.after_controller_write
-
-    def unraised(before: States, *arguments: object, **options: object) -> States:
-        after = correct(before, *arguments, **options)  # type: ignore[arg-type]
-        return after._replace(leader_epoch=before.leader_epoch)
-
-    monkeypatch.setattr(transitions, "after_controller_write", unraised)
+    mistaken = without_new_epochs(transitions.after_controller_write)
+    monkeypatch.setattr(transitions, "after_controller_write", mistaken)
     with pytest.raises(AssertionError, match="leader epochs never fall, and rise with every change of leader"):
         run_state_machine_as_test(KafkaClusterMachine, settings=FIND)
 
@@ -94,17 +72,17 @@ def test_a_failure_is_printed_as_a_test_and_a_scenario_that_fail_too(tmp_path: P
     """Run both texts: the invariant of the subclass fails in the test; the scenario does the same to the cluster."""
     small = settings(MACHINE_SETTINGS, database=None, derandomize=True, stateful_step_count=5, print_blob=False)
     with pytest.raises(AssertionError) as failed:
-        run_state_machine_as_test(CarelessUser, settings=small)
+        run_state_machine_as_test(CarelessInvariant, settings=small)
     printed = "\n".join(failed.value.__notes__)
     _, _, both = printed.partition("# As a test, to paste:\n")
     source, _, scenario = both.partition("# As a scenario for `simzk run`, to paste:\n")
     assert "cluster.kill(" in source or "cluster.expire(" in source or "cluster.shutdown(" in source
-    imported_here = f"from {CarelessUser.__module__} import CarelessUser\n"
+    imported_here = f"from {CarelessInvariant.__module__} import CarelessInvariant\n"
     assert imported_here in source
-    names: dict[str, Any] = {"CarelessUser": CarelessUser}
+    names: dict[str, Any] = {"CarelessInvariant": CarelessInvariant}
     exec(source.replace(imported_here, ""), names)
     with pytest.raises(AssertionError, match="nobody is ever gone"):
-        names["test_CarelessUser"]()
+        names["test_CarelessInvariant"]()
     assert any(event.what == "registration gone" for event in played(scenario, tmp_path).history)
 
 

@@ -193,7 +193,7 @@ def test_a_session_byte_by_byte_reads_alike() -> None:
 
 
 @pytest.mark.parametrize("length", [-1, 0x100000, 2**31 - 1])
-def test_a_bad_length_is_told_before_the_body_comes(length: int) -> None:
+def test_a_bad_length_is_reported_before_the_body_arrives(length: int) -> None:
     client, server = connected()
     good = client.request(1, req.Ping())
     heard = server.receive_data(good + length.to_bytes(4, "big", signed=True))

@@ -70,6 +70,6 @@ def test_the_table_of_permissions_says_the_same(operation: Operation) -> None:
         assert reported in ([], ["none"])
 
 
-def test_what_faults_must_be_told_to_mean_is_documented() -> None:
+def test_operations_that_faults_must_name_are_documented() -> None:
     text = (DOCS / "faults.md").read_text()
     assert all(f'`"{operation.name}"`' in text for operation in OPERATIONS if operation.is_implicit)

@@ -24,7 +24,7 @@ def error(client: Client, request: req.Request, now_ms: int = 0) -> int:
     return answer(client, request, now_ms).error
 
 
-def test_a_lagging_follower_serves_stale_reads_until_it_is_told_the_time() -> None:
+def test_a_lagging_follower_serves_stale_reads_until_its_lag_has_passed() -> None:
     ensemble = Ensemble()
     writer, reader = connected(ensemble, LEADER), connected(ensemble, FOLLOWER)
     ensemble.lag(FOLLOWER, 0, lag_ms=100)

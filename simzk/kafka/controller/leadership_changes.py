@@ -211,22 +211,22 @@ class LeaderElections(ControllerPart):
             again: whether partitions that need no election get one nevertheless.
         """
         context = self._context
-        asked: ScalaSet[TopicPartition] = partition_set(
+        requested: ScalaSet[TopicPartition] = partition_set(
             context.all_partitions() if partitions is None else partitions, context.collections
         )
         errors: dict[TopicPartition, Error] = {}
-        for partition in asked:
+        for partition in requested:
             if not context.has_partition(partition):
                 errors[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
             elif partition.topic in context.to_be_deleted:
                 errors[partition] = Error.INVALID_TOPIC_EXCEPTION
             elif not again and not self._is_needed(partition, strategy):
                 errors[partition] = Error.ELECTION_NOT_NEEDED
-        electable = list(asked.filter(lambda partition: partition not in errors))
+        electable = list(requested.filter(lambda partition: partition not in errors))
         elected = set(context.names(await self._partitions.handle(electable, PartitionState.ONLINE, strategy)))
         for partition in electable:
             errors[partition] = Error.NONE if partition in elected else _FAILURE[strategy]
-        assert errors.keys() == set(asked), "each partition has a result"
+        assert errors.keys() == set(requested), "each partition has a result"
         return errors
 
     async def rebalance(self) -> None:
@@ -372,8 +372,8 @@ class IsrChanges(ControllerPart):
         broker = self._context.brokers.get(request.broker_id)
         if broker is None or broker.epoch != request.broker_epoch:
             return AlterPartitionResponse(Error.STALE_BROKER_EPOCH, {})
-        asked = list({proposal.partition: proposal for proposal in request.proposals}.values())
-        proposals = Proposals.of_one(request.broker_id, request.broker_epoch, asked)
+        distinct = list({proposal.partition: proposal for proposal in request.proposals}.values())
+        proposals = Proposals.of_one(request.broker_id, request.broker_epoch, distinct)
         altered = await self.process_many(proposals, in_order=True)
         return AlterPartitionResponse(Error.NONE, altered.by_partition(proposals.partitions))
 
@@ -394,14 +394,14 @@ class IsrChanges(ControllerPart):
         accepted = accepted[context.order.positions_in_map(rows[accepted], in_order=in_order)]
         if context.scala != "2.13":  # the map of accepted proposals; in 2.13 it has the order of the map of all
             accepted = accepted[context.order.positions_in_map(rows[accepted])]
-        asked = proposals.at(accepted)
+        written = proposals.at(accepted)
         after = States(
-            leader=asked.leader,
-            leader_epoch=asked.leader_epoch,
-            isr=asked.isr,
+            leader=written.leader,
+            leader_epoch=written.leader_epoch,
+            isr=written.isr,
             controller_epoch=np.full(len(accepted), context.epoch, dtype=np.int32),
-            version=asked.version + np.int32(1),
-            recovering=asked.recovering,
+            version=written.version + np.int32(1),
+            recovering=written.recovering,
         )
         partitions = context.table.partitions(rows[accepted])
         codes = await self._client.write_states(partitions, after, context.epoch_version)
@@ -434,26 +434,29 @@ class IsrChanges(ControllerPart):
             for partition in [p for p in changed if p in context.being_reassigned]:
                 await self._reassignments.maybe_complete(partition)
 
-    def _validate(self, rows: IntArray, present: States, asked: Proposals) -> tuple[NDArray[np.int8], BoolArray]:
+    def _validate(self, rows: IntArray, present: States, proposed: Proposals) -> tuple[NDArray[np.int8], BoolArray]:
         """Return an error code by proposal, 0 for none, and whether it proposes the present state."""
         context, strict = self._context, self._client.version.controller.validates_isr_changes
         known = (rows >= 0) & (present.version >= 0)
-        width = max(asked.isr.shape[1], present.isr.shape[1])
-        same_isr = ~any_of(widen(asked.isr, width) != widen(present.isr, width))
-        is_present = same_isr & (asked.leader == present.leader) & (asked.recovering == present.recovering)
+        width = max(proposed.isr.shape[1], present.isr.shape[1])
+        same_isr = ~any_of(widen(proposed.isr, width) != widen(present.isr, width))
+        is_present = same_isr & (proposed.leader == present.leader) & (proposed.recovering == present.recovering)
         is_present &= known
-        ahead = (asked.version > present.version) | (asked.leader_epoch > present.leader_epoch)
+        ahead = (proposed.version > present.version) | (proposed.leader_epoch > present.leader_epoch)
         epochs = by_broker({broker: live.epoch for broker, live in context.brokers.items()}, _NOT_REGISTERED)
-        registered = epochs.take(np.where(asked.leader < len(epochs), asked.leader, NONE))
+        registered = epochs.take(np.where(proposed.leader < len(epochs), proposed.leader, NONE))
         checks = (
-            (registered != asked.broker_epoch, Error.STALE_BROKER_EPOCH),
+            (registered != proposed.broker_epoch, Error.STALE_BROKER_EPOCH),
             (~known, Error.UNKNOWN_TOPIC_OR_PARTITION),
             (ahead & strict, Error.NOT_CONTROLLER),
-            (asked.leader_epoch < present.leader_epoch, Error.FENCED_LEADER_EPOCH),
+            (proposed.leader_epoch < present.leader_epoch, Error.FENCED_LEADER_EPOCH),
             (is_present, Error.NONE),
-            ((asked.version < present.version) & strict, Error.INVALID_UPDATE_VERSION),
-            (asked.recovering & ((sizes(asked.isr) > 1) | ~present.recovering), Error.INVALID_REQUEST),
-            (any_of((asked.isr != NONE) & ~among(asked.isr, context.live_mask())) & strict, Error.INELIGIBLE_REPLICA),
+            ((proposed.version < present.version) & strict, Error.INVALID_UPDATE_VERSION),
+            (proposed.recovering & ((sizes(proposed.isr) > 1) | ~present.recovering), Error.INVALID_REQUEST),
+            (
+                any_of((proposed.isr != NONE) & ~among(proposed.isr, context.live_mask())) & strict,
+                Error.INELIGIBLE_REPLICA,
+            ),
         )
         errors = np.select([check for check, _ in checks], [np.int8(CODE_OF[error]) for _, error in checks], np.int8(0))
         return errors.astype(np.int8), is_present

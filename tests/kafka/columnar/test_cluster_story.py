@@ -61,7 +61,7 @@ VERSIONS = st.sampled_from(["3.9", "3.3", "2.8", "2.7"])
 @given(
     story=steps((*FAILURES, *CUTS, *ORDERS, *CLIENT_STEPS, "listen"), QUICKLY), seed=st.integers(0, 3), version=VERSIONS
 )
-def test_columns_are_told_from_objects_by_nothing(story: list[Step], seed: int, version: str) -> None:
+def test_columns_equal_objects_for_clients(story: list[Step], seed: int, version: str) -> None:
     """Compare batches with single requests under any steps."""
     play_story((BY_SINGLE_REQUESTS, OBJECTS), story, seed, version)
 

@@ -62,7 +62,7 @@ def test_no_answer_walks_the_tree(question: str, server: TcpServer, monkeypatch:
     assert visited == []
 
 
-def test_the_size_that_is_told_is_that_of_all_znodes(server: TcpServer) -> None:
+def test_the_reported_size_is_that_of_all_znodes(server: TcpServer) -> None:
     tree = server.driver.server.tree
     report = dict(line.split("\t") for line in answer("mntr", server.report()).splitlines())
     assert int(report["zk_approximate_data_size"]) == sum(

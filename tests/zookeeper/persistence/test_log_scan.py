@@ -88,5 +88,5 @@ def test_a_file_that_is_no_log_is_one_damage_however_it_is_cut(head: bytes, kind
     assert list(chain.from_iterable(parts)) == ([(0, Damage(kind, 0, None))] if head else [])
 
 
-def test_of_a_log_without_entries_nothing_is_told() -> None:
+def test_a_log_without_entries_has_no_rows() -> None:
     assert list(scan(BytesIO(LOG_HEADER))) == []
