@@ -15,8 +15,9 @@ import pytest
 
 from simzk.partitions.layouts import read_layout
 from simzk.pipeline.saved import find_saved
-from simzk.pipeline.sweeps.outcomes import failures_table, parse_specs
+from simzk.pipeline.sweeps.outcomes import parse_specs
 from tests.cli.commands import ROOT
+from tests.pipeline.local_tables import failures_table
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,8 @@ import pytest
 
 from simzk.partitions.failures.sets import NamedFailure
 from simzk.partitions.layouts import read_layout
-from simzk.pipeline.sweeps.outcomes import failures_table, parse_specs
+from simzk.pipeline.sweeps.outcomes import parse_specs
+from tests.pipeline.local_tables import failures_table
 
 if TYPE_CHECKING:
     from pathlib import Path
