@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, overload
 
 import numpy as np
 
+from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition, named
 from simzk.partitions.arrays import pack, taken, unpack
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from simzk.kafka.log.batches import RecordBatch
+    from simzk.kafka.log.leader_epochs import EpochEnd
     from simzk.kafka.schemas.acl import AclEntry, AclResource
     from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.partitions.arrays import BoolArray, IntArray
@@ -47,6 +50,7 @@ class Error(Enum):
     UNKNOWN_TOPIC_OR_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
     INVALID_UPDATE_VERSION = "INVALID_UPDATE_VERSION"
     INVALID_REQUEST = "INVALID_REQUEST"
+    OFFSET_OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
     INELIGIBLE_REPLICA = "INELIGIBLE_REPLICA"
     INVALID_REPLICA_ASSIGNMENT = "INVALID_REPLICA_ASSIGNMENT"
     INVALID_REPLICATION_FACTOR = "INVALID_REPLICATION_FACTOR"
@@ -173,11 +177,16 @@ class ControlledShutdownResponse(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """Leader epoch and log end offset of a follower in one partition."""
+    """Leader epoch and log end offset of a follower in one partition.
+
+    `last_epoch` is the leader epoch of its last record, so that the leader can find out whether the logs differ
+    (KIP-595); `NO_EPOCH` if the release does not send it.
+    """
 
     partition: TopicPartition
     leader_epoch: int
     log_end: int
+    last_epoch: int = NO_EPOCH
 
 
 class FetchRequest(NamedTuple):
@@ -193,25 +202,81 @@ class FetchRequest(NamedTuple):
     forgotten: tuple[TopicPartition, ...]
 
 
-class FetchResponse(NamedTuple):
-    """Log end offsets of the leader where they differ from the follower's, or errors.
+class LogRange(NamedTuple):
+    """Log start offset and log end offset of a leader."""
 
-    `session_lost` asks for a full fetch. `watermarks` are high watermarks that rose since the last response.
+    start: int
+    end: int
+
+
+class FetchResponse(NamedTuple):
+    """Records after the follower's log end offsets, or errors.
+
+    Args:
+        session_lost: whether the follower must send a full fetch.
+        records: batches by partition.
+        errors: errors by partition.
+        watermarks: high watermarks of partitions with records, and those that rose since the last response.
+        diverging: ends of leader epochs where the follower's log differs from the leader's (KIP-595).
+        ranges: logs of the leader that do not contain the follower's log end offset (OFFSET_OUT_OF_RANGE). Kafka's
+            follower asks for them with a ListOffsets request.
     """
 
     session_lost: bool
-    log_ends: Mapping[TopicPartition, int]
+    records: Mapping[TopicPartition, tuple[RecordBatch, ...]]
     errors: Mapping[TopicPartition, Error]
     watermarks: Mapping[TopicPartition, int] = {}
+    diverging: Mapping[TopicPartition, EpochEnd] = {}
+    ranges: Mapping[TopicPartition, LogRange] = {}
+
+
+class AskedEpoch(NamedTuple):
+    """Leader epoch that a follower has accepted, and the epoch of its last record, of which it asks for the end."""
+
+    leader_epoch: int
+    last_epoch: int
+
+
+class OffsetForLeaderEpochRequest(NamedTuple):
+    """Question of a follower where leader epochs end in the leader's logs (KIP-101).
+
+    Args:
+        replica_id: the follower.
+        fenced: whether the leader compares the leader epochs with its own (KIP-320).
+        names_epochs: whether the answer names epochs (version 1, KIP-279).
+        epochs: the epochs by partition.
+    """
+
+    replica_id: int
+    fenced: bool
+    names_epochs: bool
+    epochs: Mapping[TopicPartition, AskedEpoch]
+
+
+class OffsetForLeaderEpochResponse(NamedTuple):
+    """Response to `OffsetForLeaderEpochRequest`: the end of an epoch or an error by partition."""
+
+    ends: Mapping[TopicPartition, EpochEnd | Error]
 
 
 class ProduceRequest(NamedTuple):
-    """Request to append records; `acks` is 0 (no response), 1 (the leader only) or -1 (all in the ISR)."""
+    """Request to append a batch of records.
+
+    Args:
+        partition: the partition.
+        records: number of records.
+        acks: 0 (no response), 1 (the leader only) or -1 (all in the ISR).
+        timeout_ms: how long the leader may wait for acks.
+        identity: number that identifies the batch in the cluster.
+        payload: the records as bytes, stored unopened.
+    """
 
     partition: TopicPartition
     records: int
     acks: int
     timeout_ms: int
+    identity: int = 0
+    payload: bytes | None = None
 
 
 class ProduceResponse(NamedTuple):

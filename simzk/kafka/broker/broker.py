@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 LAG_MESSAGES_KEY = "replica.lag.max.messages"
 """A setting of 0.8 only (KIP-16)."""
+RESPONSE_BYTES_KEY = "replica.fetch.response.max.bytes"
+"""A setting of 0.10.1 and later (KIP-74)."""
 BOOT_US = 500_000
 """From the start of the process to its first request to ZooKeeper."""
 LATE_REGISTRATION_US = 300_000
@@ -228,8 +230,14 @@ class Broker:
             self._fetcher_start_us,
         )
         self.proposals = self._isr_proposals()
-        wait_us = config.integer("replica.fetch.wait.max.ms") * 1000
-        self.fetch_sessions = FetchSessions(process, self.replicas, version, wait_us)
+        self.fetch_sessions = FetchSessions(
+            process,
+            self.replicas,
+            version,
+            config.integer("replica.fetch.wait.max.ms") * 1000,
+            config.integer("replica.fetch.max.bytes"),
+            config.integer(RESPONSE_BYTES_KEY) if RESPONSE_BYTES_KEY in version.defaults else None,
+        )
         self.producing = Producing(process, version, self.replicas, lambda p: self.fetch_sessions.complete_fetches([p]))
         self.replicas.on_watermark = self._on_watermark
         self.replicas.on_leadership = self.producing.complete_waiting
@@ -255,6 +263,7 @@ class Broker:
             admin=self._admin_handlers(),
             controller=self.controller,
             has_log=lambda partition: partition in self.replicas.replicas,
+            epoch_ends=self.replicas.epoch_ends,
         )
 
     def _new_controller(self) -> KafkaController:

@@ -206,7 +206,7 @@ class EmptyReplicas:
         )
         return pending
 
-    def have_reached_watermark(self, rows: IntArray, _follower: int) -> BoolArray:
+    def have_caught_up(self, rows: IntArray, _follower: int) -> BoolArray:
         """Return true everywhere: an empty log has nothing to fetch."""
         return np.ones(len(rows), dtype=np.bool_)
 

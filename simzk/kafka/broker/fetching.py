@@ -12,6 +12,19 @@ Rules of this module:
   - a broker that is shutting down follows no new leader epoch (ReplicaManager.makeFollowers, all releases); it goes on
     to fetch what it followed before.
 
+Truncation (AbstractFetcherThread.maybeTruncate; docs/reference/kafka.md §2.17):
+  - before a fetch, a follower asks where the last epochs of logs end that it has to truncate (0.11 to 2.7), in one
+    request. A log without epochs is truncated to its high watermark without a request;
+  - a partition with an error, or of which it has to ask again, is left out of fetches; it asks again after
+    `replica.fetch.backoff.ms`, or at once;
+  - since 2.8 the fetch names the last epoch, and the response says where the logs differ: the follower truncates and
+    fetches again;
+  - a response counts only if the log end offset is still that of the request.
+
+Size of a response (KIP-74): whole batches up to `replica.fetch.max.bytes` of a partition and, since 0.10.1,
+`replica.fetch.response.max.bytes` of all; the first batch is sent whatever its size. Partitions that did not fit are
+served with the next request.
+
 Order of partitions in a fetch; leaders that write ISRs to ZooKeeper write them in this order (AbstractFetcherThread,
 ReplicaFetcherThread, FetchRequest; equal to recordings of each release):
   - the new partitions of one LeaderAndIsr pass through an immutable map. It is made of a mutable set of the partitions
@@ -32,7 +45,17 @@ from typing import TYPE_CHECKING
 from simzk.jvm.hash_codes import long_hash, product_hash, string_hash
 from simzk.jvm.hash_map import hash_map_order
 from simzk.jvm.scala_collections import SMALL, immutable_order, mutable_order, mutable_set_order
-from simzk.kafka.requests import Error, FetchedPartition, FetchRequest, FetchResponse
+from simzk.kafka.log.batches import NO_EPOCH
+from simzk.kafka.requests import (
+    AskedEpoch,
+    Error,
+    FetchedPartition,
+    FetchRequest,
+    FetchResponse,
+    LogRange,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 from simzk.kafka.rpc import Connections, Disconnected, Respond
 from simzk.kafka.topic_partition import Collections, TopicPartition, cluster_partition_hash, topic_partition_hash
 from simzk.simulation import Future, Process, Task, Timer
@@ -41,6 +64,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
+    from simzk.kafka.log.batches import RecordBatch
+    from simzk.kafka.log.leader_epochs import EpochEnd
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
 
 BACKOFF_US = 1_000_000
@@ -63,13 +88,16 @@ class Fetcher:
         starts_us: int,
     ) -> None:
         self._orders = version.orders
-        self._fenced = version.broker.fetches_have_leader_epochs
+        self._rules = version.broker
         self._starts_us = starts_us
         self._process = process
         self._connections = connections
         self._leader = leader
         self._replicas = replicas
         self.following: dict[TopicPartition, int] = {}
+        self._requested: dict[TopicPartition, int] = {}
+        self._truncating: dict[TopicPartition, None] = {}  # those that may have to be truncated first
+        self._asks_again_us = 0
         self._changed: dict[TopicPartition, None] = {}
         self._forgotten: dict[TopicPartition, None] = {}
         self._full = True
@@ -81,12 +109,14 @@ class Fetcher:
         assert leader_epoch >= self.following.get(partition, leader_epoch), f"{partition}: an old leader epoch"
         self.following[partition] = leader_epoch
         self._changed[partition] = None
+        self._truncating[partition] = None
         self._forgotten.pop(partition, None)
         self._wake_up()
 
     def forget(self, partition: TopicPartition) -> None:
         """Remove a partition."""
         if self.following.pop(partition, None) is not None:
+            self._requested.pop(partition, None)
             self._changed.pop(partition, None)
             self._forgotten[partition] = None
             self._wake_up()
@@ -102,6 +132,10 @@ class Fetcher:
                 self._wake = Future()
                 await self._wake
             try:
+                waiting = await self._truncate()
+                if waiting and len(waiting) == len(self.following):
+                    await self._process.sleep(BACKOFF_US)
+                    continue
                 response: FetchResponse = await self._connections.call(
                     self._process, f"broker {self._leader}", self._request()
                 )
@@ -113,6 +147,54 @@ class Fetcher:
                 self._begin_session()
             elif self._apply(response):
                 await self._process.sleep(BACKOFF_US)
+
+    async def _truncate(self) -> list[TopicPartition]:
+        """Truncate the logs that have to be; return the partitions that still wait, because of an error.
+
+        Raises:
+            Disconnected: the leader did not answer.
+        """
+        while waiting := self._waiting():
+            asked: dict[TopicPartition, AskedEpoch] = {}
+            for partition in waiting:
+                last_epoch = self._replicas.replicas[partition].log.epochs.latest
+                if last_epoch == NO_EPOCH:
+                    self._replicas.truncate_to_watermark(partition, self.following[partition])
+                else:
+                    asked[partition] = AskedEpoch(self.following[partition], last_epoch)
+            if not asked:
+                return []
+            if self._process.scheduler.now_us < self._asks_again_us:
+                return list(asked)
+            await self._ask(asked)
+        return []
+
+    def _waiting(self) -> list[TopicPartition]:
+        """Return the followed partitions that have to be truncated."""
+        if self._truncating:
+            found = [(partition, self._replicas.replicas.get(partition)) for partition in self._truncating]
+            waiting = [p for p, replica in found if p in self.following and replica is not None and replica.truncates]
+            self._truncating = dict.fromkeys(waiting)
+        return list(self._truncating)
+
+    async def _ask(self, asked: Mapping[TopicPartition, AskedEpoch]) -> None:
+        """Ask the leader where epochs end, and truncate."""
+        rules = self._rules
+        request = OffsetForLeaderEpochRequest(
+            self._replicas.broker_id, rules.fetches_have_leader_epochs, rules.epoch_ends_name_epochs, asked
+        )
+        response: OffsetForLeaderEpochResponse = await self._connections.call(
+            self._process, f"broker {self._leader}", request
+        )
+        for partition, end in response.ends.items():
+            if self.following.get(partition) != asked[partition].leader_epoch:
+                continue
+            if isinstance(end, Error):
+                self._asks_again_us = self._process.scheduler.now_us + BACKOFF_US
+                self._forgotten[partition] = None
+            else:
+                self._replicas.truncate_after(partition, asked[partition].leader_epoch, end)
+                self._forgotten.pop(partition, None)
 
     def _begin_session(self) -> None:
         self._full = True
@@ -127,22 +209,34 @@ class Fetcher:
             if partition not in self._changed:
                 continue
             replica = self._replicas.replicas.get(partition)
-            if replica is not None:
-                changed.append(FetchedPartition(partition, self.following[partition], replica.log_end))
-        request = FetchRequest(
-            self._replicas.broker_id, self._full, self._fenced, tuple(changed), tuple(self._forgotten)
-        )
+            if replica is not None and not replica.truncates:
+                last_epoch = replica.log.epochs.latest if self._rules.truncates_on_fetch else NO_EPOCH
+                fetched = FetchedPartition(partition, self.following[partition], replica.log_end, last_epoch)
+                self._requested[partition] = fetched.log_end
+                changed.append(fetched)
+        fenced = self._rules.fetches_have_leader_epochs
+        request = FetchRequest(self._replicas.broker_id, self._full, fenced, tuple(changed), tuple(self._forgotten))
         self._full = False
-        self._changed = {}
+        self._changed = dict.fromkeys(self._waiting())
         self._forgotten = {}
         return request
 
     def _apply(self, response: FetchResponse) -> bool:
         """Apply a response; return whether to back off because of errors."""
-        for partition, log_end in response.log_ends.items():
+        for partition, batches in response.records.items():
             epoch = self.following.get(partition)
-            if epoch is not None:
-                self._replicas.set_log_end(partition, epoch, log_end)
+            if epoch is not None and partition in self._requested:
+                self._replicas.append_fetched(partition, epoch, self._requested[partition], batches)
+                self._changed[partition] = None
+        for partition, answer in response.diverging.items():
+            epoch = self.following.get(partition)
+            if epoch is not None and self._is_as_requested(partition):
+                self._replicas.truncate_after(partition, epoch, answer)
+                self._changed[partition] = None
+        for partition, leader_log in response.ranges.items():
+            epoch = self.following.get(partition)
+            if epoch is not None and self._is_as_requested(partition):
+                self._replicas.truncate_to_range(partition, epoch, leader_log)
                 self._changed[partition] = None
         for partition in response.errors:
             if partition in self.following:
@@ -152,6 +246,11 @@ class Fetcher:
             if epoch is not None:
                 self._replicas.set_watermark(partition, epoch, watermark)
         return bool(response.errors)
+
+    def _is_as_requested(self, partition: TopicPartition) -> bool:
+        """Return whether a log still ends where the last request named it, and may be fetched."""
+        replica = self._replicas.replicas.get(partition)
+        return replica is not None and not replica.truncates and replica.log_end == self._requested.get(partition)
 
 
 @dataclass(slots=True)
@@ -171,14 +270,40 @@ class _Session:
     timer: Timer | None = None
 
 
+@dataclass(slots=True)
+class _Found:
+    """What a leader has for a fetch, by partition."""
+
+    records: dict[TopicPartition, tuple[RecordBatch, ...]] = field(default_factory=dict)
+    errors: dict[TopicPartition, Error] = field(default_factory=dict)
+    diverging: dict[TopicPartition, EpochEnd] = field(default_factory=dict)
+    ranges: dict[TopicPartition, LogRange] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the fetch has to wait."""
+        return not (self.records or self.errors or self.diverging or self.ranges)
+
+
 @dataclass(eq=False)
 class FetchSessions:
-    """Fetch sessions of a leader, by follower."""
+    """Fetch sessions of a leader, by follower.
+
+    Args:
+        process: the leader's process.
+        replicas: its replicas.
+        version: its release.
+        wait_us: `replica.fetch.wait.max.ms`.
+        max_bytes: `replica.fetch.max.bytes`.
+        response_max_bytes: `replica.fetch.response.max.bytes`; None before 0.10.1.
+    """
 
     _process: Process
     _replicas: ReplicaLogs
     _version: KafkaVersion
     _wait_us: int
+    _max_bytes: int
+    _response_max_bytes: int | None
     _sessions: dict[int, _Session] = field(default_factory=dict, init=False)
 
     def serve(self, request: FetchRequest, respond: Respond) -> None:
@@ -206,7 +331,7 @@ class FetchSessions:
         session.respond = respond
         due = list(dict.fromkeys([*(fetched.partition for fetched in request.changed), *self._take_due(session)]))
         if not self._serve_changed(session, due, is_new=True):
-            session.timer = self._process.call_later(self._wait_us, lambda: self._complete(session, {}, {}))
+            session.timer = self._process.call_later(self._wait_us, lambda: self._complete(session, _Found()))
 
     def _take_due(self, session: _Session) -> list[TopicPartition]:
         """Return the cached partitions that are due, in the order of the fetch."""
@@ -231,27 +356,34 @@ class FetchSessions:
 
     def _serve_changed(self, session: _Session, partitions: Iterable[TopicPartition], *, is_new: bool) -> bool:
         """Complete a new or waiting fetch if there are records or errors for it; return whether there are."""
-        log_ends: dict[TopicPartition, int] = {}
-        errors: dict[TopicPartition, Error] = {}
+        found, left_bytes = _Found(), self._response_max_bytes
         for partition in dict.fromkeys(partitions):
             if (fetched := session.partitions.get(partition)) is None:
                 continue
             leader_epoch = fetched.leader_epoch if partition in session.fenced else None
-            if is_new:
-                result = self._replicas.fetch(partition, session.follower, leader_epoch, fetched.log_end)
-            else:
-                result = self._replicas.fetchable_end(partition, session.follower, leader_epoch)
-            if isinstance(result, Error):
-                errors[partition] = result
-            elif result != fetched.log_end:
-                log_ends[partition] = result
-        if log_ends or errors:
-            self._complete(session, log_ends, errors)
-        return bool(log_ends or errors)
+            serve = self._replicas.fetch if is_new else self._replicas.read
+            max_bytes = self._max_bytes if left_bytes is None else min(self._max_bytes, left_bytes)
+            result = serve(partition, session.follower, leader_epoch, fetched.log_end, fetched.last_epoch, max_bytes)
+            if result == Error.OFFSET_OUT_OF_RANGE:
+                log = self._replicas.replicas[partition].log
+                found.ranges[partition] = LogRange(log.start, log.end)
+            elif isinstance(result, Error):
+                found.errors[partition] = result
+            elif result.diverging is not None:
+                found.diverging[partition] = result.diverging
+            elif result.batches:
+                size_bytes = sum(batch.size_bytes for batch in result.batches)
+                if left_bytes is not None and found.records and size_bytes > left_bytes:
+                    session.due[partition] = None
+                    continue
+                found.records[partition] = result.batches
+                if left_bytes is not None:
+                    left_bytes = max(0, left_bytes - size_bytes)
+        if not found.is_empty:
+            self._complete(session, found)
+        return not found.is_empty
 
-    def _complete(
-        self, session: _Session, log_ends: dict[TopicPartition, int], errors: dict[TopicPartition, Error]
-    ) -> None:
+    def _complete(self, session: _Session, found: _Found) -> None:
         """Respond to the waiting fetch."""
         respond, session.respond = session.respond, None
         if session.timer is not None:
@@ -259,13 +391,12 @@ class FetchSessions:
             session.timer = None
         if respond is None:
             return
-        for partition in errors:
+        for partition in (*found.errors, *found.ranges):
             session.partitions.pop(partition, None)
-        for partition, log_end in log_ends.items():
-            session.partitions[partition] = session.partitions[partition]._replace(log_end=log_end)
         risen, session.risen = session.risen, {}
-        watermarks = {p: self._replicas.replicas[p].high_watermark for p in risen if self._replicas.leads(p)}
-        respond(FetchResponse(False, log_ends, errors, watermarks))
+        named = dict.fromkeys((*found.records, *risen))
+        watermarks = {p: self._replicas.replicas[p].high_watermark for p in named if self._replicas.leads(p)}
+        respond(FetchResponse(False, found.records, found.errors, watermarks, found.diverging, found.ranges))
 
 
 @dataclass(eq=False)

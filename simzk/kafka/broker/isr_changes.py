@@ -2,7 +2,9 @@
 
 Rules of this module (Partition, AlterPartitionManager; KIP-497; docs/reference/kafka.md §2.8):
   - a leader adds a follower to the ISR that has fetched, has the log up to the high watermark, and is taken for alive.
-    A follower that is not ready yet is considered again when it fetches again;
+    Since 2.0.1 it also needs the log that the leader had when it began to lead: the new leader may not have heard of
+    the high watermark, but all that it has may be committed (KAFKA-7128). A follower that is not ready yet is
+    considered again when it fetches again;
   - a leader has one proposed ISR per partition at a time;
   - since 2.7 a leader proposes. One request per broker is in flight; later proposals go with the next request;
   - a request that fails as a whole is sent again after 50 ms, to the controller of that time;
@@ -111,8 +113,8 @@ class LeaderReplicas(Protocol):
     def are_pending(self, rows: IntArray, proposals: Proposals) -> BoolArray:
         """Return which proposals wait for their result; others are of an earlier leader or epoch."""
 
-    def have_reached_watermark(self, rows: IntArray, follower: int) -> BoolArray:
-        """Return where a follower has the log up to the high watermark."""
+    def have_caught_up(self, rows: IntArray, follower: int) -> BoolArray:
+        """Return where a follower has enough of the log to be in the ISR (Partition.isFollowerInSync)."""
 
     def propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
         """Propose ISRs, int32[k, w], in place of those of `states`; the leaders wait for the results."""
@@ -152,7 +154,7 @@ class LeaderIsrs:
         assert len(rows) == len(is_accepted)
         replicas = self._replicas
         states = replicas.states(rows)
-        outside = ~any_of(states.isr == follower) & replicas.have_reached_watermark(rows, follower)
+        outside = ~any_of(states.isr == follower) & replicas.have_caught_up(rows, follower)
         ready = is_accepted & ~replicas.are_waiting(rows) & self._is_alive(follower)
         late = rows[outside & ~ready]
         replicas.consider_again(late, np.full(len(late), follower, dtype=np.int32))

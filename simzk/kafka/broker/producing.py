@@ -61,7 +61,13 @@ class Producing:
         if not self._version.broker.accepts_any_acks and request.acks not in (ALL, 0, 1):
             respond(ProduceResponse(Error.INVALID_REQUIRED_ACKS))
             return
-        result = self._replicas.append(request.partition, request.records, to_all=request.acks == ALL)
+        result = self._replicas.append(
+            request.partition,
+            request.records,
+            to_all=request.acks == ALL,
+            identity=request.identity,
+            payload=request.payload,
+        )
         if isinstance(result, Error):
             respond(ProduceResponse(result))
             return

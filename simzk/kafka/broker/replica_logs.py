@@ -1,13 +1,16 @@
-"""Replicas with logs on one broker: log end offsets, high watermarks, followers' progress, and the ISR as leader.
+"""Replicas with logs on one broker: appends, reads, truncation, high watermarks, followers' progress, ISR as leader.
 
-Rules of this module (Partition, Replica, ReplicaManager, LogManager; docs/reference/kafka.md §2.7, §2.8, §2.13):
+Rules of this module (Partition, Replica, ReplicaManager, LogManager; docs/reference/kafka.md §2.7, §2.8, §2.13, §2.17):
   - `replica_manager` decides which LeaderAndIsr and StopReplica requests a replica accepts;
-  - a log is a number, its log end offset: records have no content. After a fetch the follower has the leader's log end
-    offset; a longer log is truncated to it. Up to 0.10.2 a follower first truncates to its high watermark whenever its
-    leader changes (KIP-101);
+  - a leader appends what producers send as batches with its leader epoch, a follower what it fetches;
+  - up to 0.10.2 a follower truncates to its high watermark whenever its leader changes. Later it first asks the new
+    leader where its last epoch ends, or finds out with its first fetch (KIP-101, KIP-279, KIP-595); `fetching` asks;
+  - a follower whose log end offset is not in the leader's log truncates to the leader's log end offset;
+  - an empty log has nothing to truncate, so its follower asks nothing;
   - high watermarks are written to disk every 5 s and at a clean shutdown, and read again at the start;
-  - a follower is in sync once it has fetched up to the high watermark. It is out of sync when it has been behind the
-    log end offset for `replica.lag.time.max.ms`; since 2.1 a follower with the whole log never is (KAFKA-7152);
+  - a follower is in sync once it has fetched up to the high watermark, since 2.0.1 also up to the start of the leader's
+    epoch (KAFKA-7128). It is out of sync when it has been behind the log end offset for `replica.lag.time.max.ms`;
+    since 2.1 a follower with the whole log never is (KAFKA-7152);
   - the high watermark is the least log end offset of the ISR; while another ISR is proposed, of both ISRs (§2.8);
   - since 0.10.2 a follower outside the ISR that was caught up within `replica.lag.time.max.ms` counts as well, so that
     it can join; since 3.6 only if the leader takes it for alive;
@@ -32,6 +35,10 @@ import numpy as np
 from simzk.jvm.hash_map import concurrent_order
 from simzk.jvm.scala_collections import mutable_order, mutable_set_order
 from simzk.kafka.broker.isr_changes import LeaderIsrs
+from simzk.kafka.log.batches import NO_EPOCH
+from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd
+from simzk.kafka.log.log import Log
+from simzk.kafka.log.truncation import truncation_after
 from simzk.kafka.requests import (
     CODE_OF,
     AlteredPartitions,
@@ -39,6 +46,7 @@ from simzk.kafka.requests import (
     Error,
     IsrProposal,
     LeaderAndIsrRequest,
+    OffsetForLeaderEpochResponse,
     PartitionUpdate,
     PartitionUpdates,
     Proposals,
@@ -55,7 +63,9 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.configs import TopicConfigs
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.broker.timing import BrokerTiming
+    from simzk.kafka.log.batches import RecordBatch
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
+    from simzk.kafka.requests import LogRange, OffsetForLeaderEpochRequest
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.states import States
     from simzk.simulation import History, Process
@@ -76,28 +86,60 @@ class FollowerProgress:
 
 
 class LogOnDisk(NamedTuple):
-    """Log end offset and checkpointed high watermark that a starting broker finds."""
+    """Log and checkpointed high watermark that a starting broker finds."""
 
-    log_end: int
+    log: Log
     high_watermark: int
+
+
+class FetchedRecords(NamedTuple):
+    """Result of a fetch: the next batches, or where the logs differ.
+
+    Args:
+        batches: the batches from the fetch offset on.
+        diverging: end of the last epoch that both logs have, if the follower's log differs before the fetch offset.
+    """
+
+    batches: tuple[RecordBatch, ...]
+    diverging: EpochEnd | None = None
 
 
 @dataclass(slots=True)
 class Replica:
     """One replica with a log.
 
-    `state` is the last accepted state, with changes of the ISR that this replica made as leader; it is kept here as
-    Python values because every fetch reads it. `proposed` is the ISR that waits for an answer.
+    Args:
+        partition: the partition.
+        state: the last accepted state, with changes of the ISR that this replica made as leader; it is kept here as
+            Python values because every fetch reads it.
+        replicas: the assigned replicas.
+        log: the log.
+        saved_watermark: the high watermark in the checkpoint file.
+        proposed: the ISR that waits for an answer.
+        followers: the progress of followers, as leader.
+        epoch_start: the log end offset with which this replica began to lead.
+        truncates: whether this follower has to truncate its log before it fetches.
     """
 
     partition: TopicPartition
     state: LeaderAndIsr
     replicas: tuple[int, ...]
-    log_end: int = 0
-    high_watermark: int = 0
+    log: Log = field(default_factory=Log)
     saved_watermark: int = 0
     proposed: tuple[int, ...] | None = None
     followers: dict[int, FollowerProgress] = field(default_factory=dict)
+    epoch_start: int = 0
+    truncates: bool = False
+
+    @property
+    def log_end(self) -> int:
+        """The log end offset."""
+        return self.log.end
+
+    @property
+    def high_watermark(self) -> int:
+        """The high watermark."""
+        return self.log.high_watermark
 
 
 class LogDirs:
@@ -295,27 +337,52 @@ class ReplicaLogs:
         previous_leader = None
         assert self._log_dirs.directory_of(partition) is not None, f"the log of {partition} is not open"
         if replica is None:
-            log_end, watermark = self._logs_on_disk.pop(partition, LogOnDisk(0, 0))
-            replica = Replica(partition, state, update.assignment.replicas, log_end, watermark, watermark)
+            replica = Replica(partition, state, update.assignment.replicas, Log())
+            if (found := self._logs_on_disk.pop(partition, None)) is not None:
+                replica.log, replica.saved_watermark = found
+                replica.log.recover()
+                replica.log.set_high_watermark(found.high_watermark)
+            replica.log.epochs.resolves_conflicts = self._version.broker.epochs_begin_with_leadership
             self.replicas[partition] = replica
             self._most_replicas = max(self._most_replicas, len(self.replicas))
             self._configs.open(partition.topic)
         else:
             assert state.leader_epoch > replica.state.leader_epoch, f"{partition} accepted an old leader epoch"
             previous_leader = replica.state.leader
+        missed_epochs = state.leader_epoch - replica.state.leader_epoch > 1
         replica.state = state
         replica.replicas = update.assignment.replicas
         replica.proposed = None
         replica.followers = {}
+        replica.truncates = False
         if state.leader == self.broker_id:
-            now_us = self._scheduler.now_us
-            for broker in replica.replicas:
-                if broker != self.broker_id:
-                    replica.followers[broker] = FollowerProgress(-1, now_us if broker in state.isr else NEVER_US)
-            self._advance_watermark(replica)
-        elif self._version.broker.truncates_to_high_watermark and state.leader not in (previous_leader, -1):
-            replica.log_end = replica.high_watermark
+            self._lead(replica)
+        elif state.leader not in (previous_leader, -1) and self._version.broker.truncates_to_high_watermark:
+            self._truncate(replica, replica.high_watermark)
+        elif state.leader != -1 and not self._version.broker.truncates_to_high_watermark:
+            self._require_truncation(replica, is_new=state.leader != previous_leader, missed_epochs=missed_epochs)
         return replica
+
+    def _lead(self, replica: Replica) -> None:
+        """Begin to lead in a new leader epoch (Partition.makeLeader)."""
+        now_us, log = self._scheduler.now_us, replica.log
+        replica.epoch_start = log.end
+        if self._version.broker.truncates_to_epoch_end and self._version.broker.epochs_begin_with_leadership:
+            log.epochs.assign(replica.state.leader_epoch, log.end)
+        for broker in replica.replicas:
+            if broker != self.broker_id:
+                replica.followers[broker] = FollowerProgress(-1, now_us if broker in replica.state.isr else NEVER_US)
+        self._advance_watermark(replica)
+
+    def _require_truncation(self, replica: Replica, *, is_new: bool, missed_epochs: bool) -> None:
+        """Let a follower in a new leader epoch truncate before it fetches, if its log could differ from the leader's.
+
+        With the same leader it does so since 2.1, where fetches name the epoch (Partition.makeFollower).
+        """
+        rules = self._version.broker
+        if is_new or rules.fetches_have_leader_epochs or (rules.truncates_after_missed_epochs and missed_epochs):
+            by_fetch = rules.truncates_on_fetch and replica.log.epochs.latest != NO_EPOCH
+            replica.truncates = not replica.log.is_empty and not by_fetch
 
     def lose(self, partitions: Sequence[TopicPartition]) -> None:
         """Close replicas whose log directory failed: they neither lead nor follow any more."""
@@ -363,13 +430,23 @@ class ReplicaLogs:
 
     # -- logs
 
-    def append(self, partition: TopicPartition, records: int, *, to_all: bool = False) -> int | Error:
-        """Append records of a producer.
+    def append(
+        self,
+        partition: TopicPartition,
+        records: int,
+        *,
+        to_all: bool = False,
+        identity: int = 0,
+        payload: bytes | None = None,
+    ) -> int | Error:
+        """Append a batch of a producer.
 
         Args:
             partition: the partition.
             records: how many records.
             to_all: whether the producer asks for acks of all in the ISR, so that `min.insync.replicas` is checked.
+            identity: number that identifies the batch in the cluster.
+            payload: the records as bytes, unopened.
 
         Returns:
             The offset of the first record, or the error that rejects them.
@@ -379,13 +456,14 @@ class ReplicaLogs:
             return Error.NOT_LEADER_OR_FOLLOWER
         if to_all and len(replica.state.isr) < self._min_isr(replica):
             return Error.NOT_ENOUGH_REPLICAS
-        base_offset = replica.log_end
         for follower, progress in replica.followers.items():
             if progress.log_end == replica.log_end:  # it had the whole log when it last fetched
                 progress.caught_up_us = max(progress.caught_up_us, self._last_fetch_us.get(follower, 0))
-        replica.log_end += records
+        epoch = replica.state.leader_epoch if self._version.broker.truncates_to_epoch_end else NO_EPOCH
+        now_us = self._scheduler.now_us
+        batch = replica.log.append(records, leader_epoch=epoch, identity=identity, payload=payload, at_us=now_us)
         self._advance_watermark(replica)
-        return base_offset
+        return batch.base_offset
 
     def copies(self, replica: Replica, offset: int) -> int:
         """Return how many in the ISR have the log up to an offset, the leader included."""
@@ -424,22 +502,47 @@ class ReplicaLogs:
             if replica is not None and follower in replica.followers:
                 self._maybe_expand(replica, follower)
 
-    def fetch(self, partition: TopicPartition, follower: int, leader_epoch: int | None, log_end: int) -> int | Error:
-        """Note the log end offset of a follower that fetches; return what `fetchable_end` returns."""
-        result = self.fetchable_end(partition, follower, leader_epoch)
-        if isinstance(result, Error):
+    def fetch(
+        self,
+        partition: TopicPartition,
+        follower: int,
+        leader_epoch: int | None,
+        log_end: int,
+        last_epoch: int = NO_EPOCH,
+        max_bytes: int | None = None,
+    ) -> FetchedRecords | Error:
+        """Note the log end offset of a follower that fetches, unless the logs differ; return what `read` returns."""
+        result = self.read(partition, follower, leader_epoch, log_end, last_epoch, max_bytes)
+        if isinstance(result, Error) or result.diverging is not None:
             return result
         replica = self.replicas[partition]
         progress = replica.followers.setdefault(follower, FollowerProgress())
-        progress.log_end = min(log_end, replica.log_end)
+        progress.log_end = log_end
         if log_end >= replica.log_end:
             progress.caught_up_us = self._scheduler.now_us
         self._maybe_expand(replica, follower)
         self._advance_watermark(replica)
-        return replica.log_end
+        return result
 
-    def fetchable_end(self, partition: TopicPartition, follower: int, leader_epoch: int | None) -> int | Error:
-        """Return the log end offset for a follower, or why it may not fetch; None: its request has no leader epoch."""
+    def read(
+        self,
+        partition: TopicPartition,
+        follower: int,
+        leader_epoch: int | None,
+        log_end: int,
+        last_epoch: int = NO_EPOCH,
+        max_bytes: int | None = None,
+    ) -> FetchedRecords | Error:
+        """Read records for a follower (Partition.fetchRecords, Partition.readRecords).
+
+        Args:
+            partition: the partition.
+            follower: the follower.
+            leader_epoch: the leader epoch of its request; None if the request has none.
+            log_end: its log end offset, the first one to read.
+            last_epoch: the epoch of its last record; `NO_EPOCH` if the request has none.
+            max_bytes: size of the batches, except for the first one.
+        """
         replica = self.replicas.get(partition)
         if replica is None or replica.state.leader != self.broker_id:
             return Error.NOT_LEADER_OR_FOLLOWER
@@ -447,19 +550,86 @@ class ReplicaLogs:
             return Error.FENCED_LEADER_EPOCH
         if follower not in replica.followers and not self._accepts_unassigned:
             return Error.NOT_LEADER_OR_FOLLOWER
-        return replica.log_end
+        if last_epoch != NO_EPOCH:
+            found = replica.log.end_offset_for(last_epoch)
+            if found == UNDEFINED:
+                return Error.OFFSET_OUT_OF_RANGE
+            if found.epoch < last_epoch or found.end_offset < log_end:
+                return FetchedRecords((), found)
+        if not replica.log.is_readable(log_end):
+            return Error.OFFSET_OUT_OF_RANGE
+        return FetchedRecords(replica.log.read(log_end, max_bytes=max_bytes) if log_end < replica.log_end else ())
 
-    def set_log_end(self, partition: TopicPartition, leader_epoch: int, log_end: int) -> None:
-        """Set the log end offset of a follower to that of its leader; append or truncate."""
+    def epoch_ends(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+        """Return where leader epochs end in the logs that this broker leads (Partition.lastOffsetForLeaderEpoch)."""
+        ends: dict[TopicPartition, EpochEnd | Error] = {}
+        names_epochs = request.names_epochs and self._version.broker.epoch_ends_name_epochs
+        for partition, asked in request.epochs.items():
+            replica = self.replicas.get(partition)
+            if replica is None or replica.state.leader != self.broker_id:
+                ends[partition] = Error.NOT_LEADER_OR_FOLLOWER
+            elif request.fenced and asked.leader_epoch != replica.state.leader_epoch:
+                ends[partition] = Error.FENCED_LEADER_EPOCH
+            else:
+                found = replica.log.end_offset_for(asked.last_epoch)
+                ends[partition] = found if names_epochs else found._replace(epoch=NO_EPOCH)
+        return OffsetForLeaderEpochResponse(ends)
+
+    def _following(self, partition: TopicPartition, leader_epoch: int) -> Replica | None:
+        """Return a replica that still follows in a leader epoch."""
         replica = self.replicas.get(partition)
-        if replica is not None and replica.state.leader_epoch == leader_epoch:
-            replica.log_end = log_end
-            self._set_watermark(replica, min(replica.high_watermark, log_end))
+        if replica is None or replica.state.leader == self.broker_id or replica.state.leader_epoch != leader_epoch:
+            return None
+        return replica
+
+    def append_fetched(
+        self, partition: TopicPartition, leader_epoch: int, log_end: int, batches: Sequence[RecordBatch]
+    ) -> None:
+        """Append fetched batches, unless the log has changed since the request named its log end offset."""
+        replica = self._following(partition, leader_epoch)
+        if replica is None or replica.truncates or replica.log.end != log_end:
+            return
+        replica.log.truncate(batches[0].base_offset)  # the batch begins before the log end offset, which cut it
+        replica.log.append_fetched(batches, at_us=self._scheduler.now_us)
+
+    def truncate_after(self, partition: TopicPartition, leader_epoch: int, answer: EpochEnd) -> None:
+        """Truncate a follower's log after its leader has said where an epoch ends; it may have to ask again."""
+        replica = self._following(partition, leader_epoch)
+        if replica is not None:
+            offset, is_complete = truncation_after(replica.log, answer)
+            self._truncate(replica, offset)
+            replica.truncates = replica.truncates and not is_complete
+
+    def truncate_to_watermark(self, partition: TopicPartition, leader_epoch: int) -> None:
+        """Truncate a follower's log to its high watermark: the log has no leader epochs."""
+        replica = self._following(partition, leader_epoch)
+        if replica is not None:
+            self._truncate(replica, replica.high_watermark)
+            replica.truncates = False
+
+    def truncate_to_range(self, partition: TopicPartition, leader_epoch: int, leader_log: LogRange) -> None:
+        """Truncate a follower's log to the end of its leader's, or start anew where that begins."""
+        replica = self._following(partition, leader_epoch)
+        if replica is None:
+            return
+        if replica.log.end < leader_log.start:
+            replica.log.restart_at(leader_log.start)
+            self._unsaved[partition] = None
+        else:
+            self._truncate(replica, leader_log.end)
+
+    def _truncate(self, replica: Replica, offset: int) -> None:
+        """Truncate a log, and its high watermark with it."""
+        if replica.log.end > offset:
+            watermark = replica.high_watermark
+            replica.log.truncate(offset)
+            if replica.high_watermark != watermark:
+                self._unsaved[replica.partition] = None
 
     def set_watermark(self, partition: TopicPartition, leader_epoch: int, watermark: int) -> None:
         """Set the high watermark of a follower to that of its leader, at most its own log end offset."""
-        replica = self.replicas.get(partition)
-        if replica is not None and replica.state.leader_epoch == leader_epoch:
+        replica = self._following(partition, leader_epoch)
+        if replica is not None:
             self._set_watermark(replica, min(replica.log_end, watermark))
 
     def save_watermarks(self) -> None:
@@ -472,15 +642,14 @@ class ReplicaLogs:
     def on_disk(self) -> dict[TopicPartition, LogOnDisk]:
         """Return the logs that the next process finds if this one ends now."""
         open_logs = {
-            partition: LogOnDisk(replica.log_end, min(replica.saved_watermark, replica.log_end))
+            partition: LogOnDisk(replica.log, min(replica.saved_watermark, replica.log_end))
             for partition, replica in self.replicas.items()
         }
         return open_logs | self._logs_on_disk
 
     def _set_watermark(self, replica: Replica, watermark: int) -> None:
-        assert watermark <= replica.log_end, f"{replica.partition}: the high watermark is beyond the log"
         if watermark != replica.high_watermark:
-            replica.high_watermark = watermark
+            replica.log.set_high_watermark(watermark)
             self._unsaved[replica.partition] = None
 
     def _advance_watermark(self, replica: Replica) -> None:
@@ -615,10 +784,15 @@ class ReplicaLogs:
         epochs = [None if one is None or one.proposed is None else one.state.leader_epoch for one in self._at(rows)]
         return np.array([own == epoch for own, epoch in zip(epochs, proposals.leader_epoch.tolist(), strict=True)])
 
-    def have_reached_watermark(self, rows: IntArray, follower: int) -> BoolArray:
-        """Return where a follower has the log up to the high watermark."""
-        leaders = self._leaders(rows)
-        return np.array([leader.followers[follower].log_end >= leader.high_watermark for leader in leaders])
+    def have_caught_up(self, rows: IntArray, follower: int) -> BoolArray:
+        """Return where a follower has the log up to the high watermark and the start of the leader's epoch."""
+        waits = self._version.broker.isr_waits_for_epoch_start
+        return np.array(
+            [
+                leader.followers[follower].log_end >= max(leader.high_watermark, leader.epoch_start if waits else 0)
+                for leader in self._leaders(rows)
+            ]
+        )
 
     def propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
         """Send proposals in the order of the rows."""

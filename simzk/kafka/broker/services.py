@@ -36,6 +36,8 @@ from simzk.kafka.requests import (
     ExpireTokenRequest,
     FetchRequest,
     LeaderAndIsrRequest,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
     ProduceRequest,
     RenewTokenRequest,
     StopReplicaRequest,
@@ -85,6 +87,7 @@ class Services:
         admin: serves requests of operators.
         controller: the controller that the broker is or may become.
         has_log: whether the log of a replica is open.
+        epoch_ends: answers where leader epochs end.
     """
 
     broker_id: int
@@ -99,12 +102,15 @@ class Services:
     admin: AdminHandlers
     controller: KafkaController
     has_log: Callable[[TopicPartition], bool]
+    epoch_ends: Callable[[OffsetForLeaderEpochRequest], OffsetForLeaderEpochResponse]
 
     def serve(self, request: Any, respond: Respond) -> None:
         """Serve a request; `respond` is called with the response, now or later."""
         match request:
             case FetchRequest():
                 self.fetch_sessions.serve(request, respond)
+            case OffsetForLeaderEpochRequest():
+                respond(self.epoch_ends(request))
             case ProduceRequest():
                 self.producing.serve(request, respond)
             case LeaderAndIsrRequest() if self.client.session.is_cut and (new := self._new_topic(request)):

@@ -46,6 +46,7 @@ class Producer:
         self.last: dict[TopicPartition, Error] = {}
         self._connections = connections
         self._history = history
+        self._sent = 0
         connections.register(self.process, _reject_request)
 
     def send(
@@ -63,7 +64,8 @@ class Producer:
             raise ConfigError(f"there are {records} records", where="records", right="1 or more")
         if timeout_ms < 1:
             raise ConfigError(f"the timeout is {timeout_ms} ms", where="timeout_ms", right="1 or more")
-        request = ProduceRequest(partition, records, wanted, timeout_ms)
+        self._sent += 1
+        request = ProduceRequest(partition, records, wanted, timeout_ms, identity=self._sent)
         return self.process.spawn(self._send(request, broker), f"produce to {partition}")
 
     async def _send(self, request: ProduceRequest, broker: int | None) -> ProduceResponse:

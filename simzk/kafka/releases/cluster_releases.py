@@ -69,6 +69,12 @@ _STEPS: Final = {
     (3, 9): 1,
 }
 """Number of steps (`-IV0`, `-IV1`, …) of each line's protocol."""
+LEADER_EPOCHS_IN_BATCHES: Final = (0, 11, 0, 2)
+"""KIP-101."""
+NAMED_EPOCH_ENDS: Final = (2, 0, 0, 0)
+"""KIP-279."""
+TRUNCATION_ON_FETCH: Final = (2, 7, 0, 1)
+"""KIP-595."""
 FETCHED_LEADER_EPOCHS: Final = (2, 1, 0, 2)
 """KIP-320."""
 FEATURES: Final = (2, 7, 0, 0)
@@ -132,6 +138,9 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
             version.broker,
             uses_alter_isr=version.broker.uses_alter_isr and number >= ALTER_ISR,
             fetches_have_leader_epochs=(version.broker.fetches_have_leader_epochs and number >= FETCHED_LEADER_EPOCHS),
+            truncates_to_epoch_end=version.broker.truncates_to_epoch_end and number >= LEADER_EPOCHS_IN_BATCHES,
+            epoch_ends_name_epochs=version.broker.epoch_ends_name_epochs and number >= NAMED_EPOCH_ENDS,
+            truncates_on_fetch=version.broker.truncates_on_fetch and number >= TRUNCATION_ON_FETCH,
         ),
         controller=replace(
             version.controller,

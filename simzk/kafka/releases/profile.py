@@ -327,6 +327,28 @@ class BrokerRules:
     """A new follower's first offset is its high watermark, before its log end offset (ReplicaManager.makeFollowers)."""
     truncates_to_high_watermark: bool = before((0, 11))
     """A follower of a new leader truncates its log to its high watermark (KIP-101)."""
+    truncates_to_epoch_end: bool = since((0, 11))
+    """A follower of a new leader asks it where its last epoch ends, and truncates to that (KIP-101, §2.17).
+
+    Record batches then contain the leader epoch. Needs a protocol of 0.11.0-IV2 too; without it no log has an epoch, so
+    that followers truncate to the high watermark.
+    """
+    epoch_ends_name_epochs: bool = since((2, 0))
+    """The answer names the largest epoch up to the one asked for (KIP-279); needs a protocol of 2.0-IV0 too."""
+    truncates_after_missed_epochs: bool = since((2, 0))
+    """A follower asks again if its leader stayed, but the leader epoch rose by more than 1 (KAFKA-6361)."""
+    epochs_begin_with_leadership: bool = since((2, 0, 1))
+    """A leader notes its epoch when it begins to lead, not with its first record (KAFKA-7415, §2.17)."""
+    isr_waits_for_epoch_start: bool = since((2, 0, 1))
+    """A follower joins the ISR only with the log that the leader had when it began to lead (KAFKA-7128).
+
+    The branch 1.1 has it too, but 1.1.2 was never released.
+    """
+    truncates_on_fetch: bool = since((2, 8))
+    """A follower's fetch names its last epoch, and the response where the logs differ (KAFKA-10554, KIP-595, §2.17).
+
+    Needs a protocol of 2.7-IV1 too.
+    """
     high_watermark_waits_for_caught_up: bool = since((0, 10, 2))
     """The high watermark waits for followers outside the ISR that caught up recently (§2.8)."""
     high_watermark_ignores_dead: bool = since((3, 6))

@@ -22,6 +22,8 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "zookeeper.max.in.flight.requests": {(0, 8, 0): "10"},
     "replica.lag.time.max.ms": {(0, 8, 0): "10000", (2, 5): "30000"},  # KIP-537
     "replica.fetch.wait.max.ms": {(0, 8, 0): "500"},
+    "replica.fetch.max.bytes": {(0, 8, 0): "1048576"},
+    "replica.fetch.response.max.bytes": {(0, 8, 0): None, (0, 10, 1): "10485760"},  # KIP-74
     "unclean.leader.election.enable": {(0, 8, 0): "true", (0, 11): "false"},
     "min.insync.replicas": {(0, 8, 0): "1"},
     "auto.leader.rebalance.enable": {(0, 8, 0): "false", (0, 8, 2): "true"},
