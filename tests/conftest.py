@@ -114,6 +114,7 @@ SLOW_BUT_FOR_SOME_RELEASES = (
     "tests/kafka/test_replay.py::test_a_recording_without_actions",
     "tests/kafka/test_replay.py::test_a_replayed_step",
     "tests/kafka/test_stories",
+    "tests/kafka/test_truncation",
 )
 FAST_RELEASES = ("0.8.2", "3.9")
 REAL_SERVERS = ("tests/conformance/",)  # with the mark `java`: they start a real server or a Java client

@@ -173,6 +173,60 @@ class Kill(BrokerFailure, kw_only=True):
         cluster.kill(self.broker)
 
 
+class PowerOff(BrokerFailure, kw_only=True):
+    """Cut the power of a broker's machine: records that are neither flushed nor `unwritten` old are gone."""
+
+    unwritten: str = "30s"
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        super()._check(model, at)
+        if parse_duration(self.unwritten) is None:
+            model.note((*at, "unwritten"), f"{self.unwritten!r} is not a duration", FORM)
+        model.down.add(self.broker)
+
+    def _fail(self, cluster: KafkaCluster) -> None:
+        cluster.power_off(self.broker, unwritten_s=(parse_duration(self.unwritten) or 0) / 1_000_000)
+
+
+class Wipe(Action, kw_only=True):
+    """Replace the disks of a broker that is down by empty ones."""
+
+    broker: BrokerId
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        if self.broker in model.brokers and self.broker not in model.down:
+            what = f"broker {self.broker} is running"
+            model.note_after_steps((*at, "broker"), what, "a broker that is down")
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.wipe(self.broker)
+
+    def describe(self) -> str:
+        return f"{self.word} broker {self.broker}"
+
+
+class SlowDisk(Action, kw_only=True):
+    """Let each access to a broker's disk take some time; `0s` ends it."""
+
+    broker: BrokerId
+    access: str
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        if parse_duration(self.access) is None:
+            model.note((*at, "access"), f"{self.access!r} is not a duration", FORM)
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.slow_disk(self.broker, (parse_duration(self.access) or 0) / 1_000_000)
+
+    def describe(self) -> str:
+        """Return the step in a few words.
+
+        >>> SlowDisk(action="slow_disk", broker=1, access="2s").describe()
+        'slow disk of broker 1: 2s an access'
+        """
+        return f"{self.word} of broker {self.broker}: {self.access} an access"
+
+
 class Shutdown(BrokerFailure, kw_only=True):
     """Shut a broker down in a controlled way, as SIGTERM does."""
 
@@ -477,6 +531,9 @@ ACTIONS: dict[str, type[Action]] = {
     "delete_topic": DeleteTopic,
     "add_partitions": AddPartitions,
     "kill": Kill,
+    "power_off": PowerOff,
+    "wipe": Wipe,
+    "slow_disk": SlowDisk,
     "restart": Restart,
     "pause": Pause,
     "expire": Expire,

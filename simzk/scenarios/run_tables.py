@@ -186,7 +186,7 @@ def _broker_name(document: Document, broker: int) -> str:
     return f"broker {broker} ({rack})" if rack else f"broker {broker}"
 
 
-_ALIVE_AFTER = {"started": True, "killed": False, "stopped": False, "halted": False}
+_ALIVE_AFTER = {"started": True, "killed": False, "stopped": False, "halted": False, "power lost": False}
 """Events of a broker's process, and whether it runs after them."""
 
 

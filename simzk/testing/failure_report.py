@@ -266,7 +266,7 @@ def _brokers(cluster: KafkaCluster) -> Iterator[str]:
     ended = {
         event.who: f"{event.what} at {format_time(event.at_us).strip()}"
         for event in cluster.history
-        if event.what in ("killed", "stopped", "halted", "paused", "shutting down")
+        if event.what in ("killed", "stopped", "halted", "power lost", "paused", "shutting down")
     }
     for broker in cluster.brokers.values():
         last = ended.get(f"broker {broker.id}", "")

@@ -454,6 +454,30 @@ MISTAKES: dict[str, Mistake] = {
         "leader_epoch = fetched.leader_epoch",
         "kafka/test_woken_brokers.py::test_a_woken_follower_joins_isrs_before_it_registers_up_to_2_4[2.4-True]",
     ),
+    "a follower joins the ISR before the start of the leader's epoch": Mistake(
+        "kafka/broker/replica_logs.py",
+        "max(leader.high_watermark, leader.epoch_start if waits else 0)",
+        "leader.high_watermark",
+        "kafka/test_truncation.py::test_a_follower_joins_the_isr_with_the_log_that_the_leader_began_with[3.9-20]",
+    ),
+    "a follower keeps records that its leader does not have": Mistake(
+        "kafka/broker/replica_logs.py",
+        "            self._truncate(replica, offset)\n            replica.truncates = replica.truncates and not",
+        "            replica.truncates = replica.truncates and not",
+        "kafka/test_truncation.py::test_the_log_of_a_former_leader_is_cut_to_that_of_its_successor[2.4]",
+    ),
+    "a follower does not ask again about a smaller epoch": Mistake(
+        "kafka/log/truncation.py",
+        "return Truncation(min(own.end_offset, log.end), False)",
+        "return Truncation(offset, True)",
+        "kafka/test_truncation.py::test_fast_failovers_leave_logs_different_or_not[2.7-True]",
+    ),
+    "a power loss spares the page cache": Mistake(
+        "kafka/broker/broker.py",
+        "if lost := log.lose_unflushed():",
+        "if lost := 0:",
+        "kafka/test_truncation.py::test_a_killed_process_loses_nothing_and_a_machine_without_power_what_was_not_written",
+    ),
     "an ISR write ends with its session in every release": Mistake(
         "kafka/broker/isr_changes.py",
         "call = session.call_across_sessions if rules.retries_across_sessions else session.call",

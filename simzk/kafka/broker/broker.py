@@ -5,7 +5,8 @@ Rules of this module (docs/reference/kafka.md §1.3, §1.4, §2.14, §2.15):
     election of the controller;
   - a broker whose id is still registered by another session cannot start: it closes its session and exits, and its
     supervisor restarts it;
-  - a killed broker loses all but its logs; a paused one handles nothing and keeps its state;
+  - a killed broker loses all but its logs; a paused one handles nothing and keeps its state. The page cache outlives a
+    process, but not the power: see `log`;
   - a clean shutdown first moves the leaders, then closes the session.
 """
 
@@ -22,6 +23,7 @@ from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.broker.configs import ConfigChanges, TopicConfigs
 from simzk.kafka.broker.delegation_tokens import DelegationTokens
+from simzk.kafka.broker.disk import Disk
 from simzk.kafka.broker.fetching import STARTS_US, Fetchers, FetchSessions
 from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
 from simzk.kafka.broker.producing import Producing
@@ -87,6 +89,7 @@ class Broker:
         self.stopping = False
         self.logs: dict[TopicPartition, LogOnDisk] = {}
         self.log_dirs = LogDirs(environment.log_dirs)
+        self.disk = Disk()
         self._registration = registration
         self._environment = environment
         self._name = f"broker {broker_id}"
@@ -158,6 +161,28 @@ class Broker:
         self._environment.history.record(self._name, "killed")
         self._end_process()
 
+    def power_off(self, unwritten_us: int) -> None:
+        """End the process if it runs, and lose the records of the last `unwritten_us` that were not flushed."""
+        self._environment.history.record(self._name, "power lost")
+        if self.alive:
+            self._end_process()
+        for partition, (log, watermark) in self.logs.items():
+            log.flush_older(self.process.scheduler.now_us - unwritten_us)
+            end = log.end
+            if lost := log.lose_unflushed():
+                self._environment.history.record(
+                    self._name, "records lost", str(partition), f"end {end}", f"end {log.end}"
+                )
+                assert end - log.end == lost
+            self.logs[partition] = LogOnDisk(log, min(watermark, log.end))
+
+    def wipe(self) -> None:
+        """Replace the disks by empty ones; the process does not run."""
+        assert not self.alive, f"{self._name} runs"
+        self._environment.history.record(self._name, "disks replaced")
+        self.logs = {}
+        self.log_dirs = LogDirs(self.log_dirs.count)
+
     def shut_down(self) -> None:
         """Start a clean shutdown."""
         assert self.alive, f"{self._name} is dead"
@@ -228,6 +253,7 @@ class Broker:
             lambda: self.stopping,
             environment.endpoint_of,
             self._fetcher_start_us,
+            self.disk,
         )
         self.proposals = self._isr_proposals()
         self.fetch_sessions = FetchSessions(
@@ -237,8 +263,11 @@ class Broker:
             config.integer("replica.fetch.wait.max.ms") * 1000,
             config.integer("replica.fetch.max.bytes"),
             config.integer(RESPONSE_BYTES_KEY) if RESPONSE_BYTES_KEY in version.defaults else None,
+            self.disk,
         )
-        self.producing = Producing(process, version, self.replicas, lambda p: self.fetch_sessions.complete_fetches([p]))
+        self.producing = Producing(
+            process, version, self.replicas, lambda p: self.fetch_sessions.complete_fetches([p]), self.disk
+        )
         self.replicas.on_watermark = self._on_watermark
         self.replicas.on_leadership = self.producing.complete_waiting
         self.replicas.on_logs_changed = self.fetch_sessions.complete_fetches
@@ -315,6 +344,7 @@ class Broker:
             ),
             lag_max_us=config.integer("replica.lag.time.max.ms") * 1000,
             lag_max_messages=config.integer(LAG_MESSAGES_KEY) if LAG_MESSAGES_KEY in version.defaults else None,
+            flush_interval=config.integer("log.flush.interval.messages"),
             log_dirs=self.log_dirs,
             configs=self.topic_configs,
             timing=self._environment.timing,
@@ -516,6 +546,7 @@ class Broker:
             await self._controlled_shutdown()
         await self._close()
         self.replicas.save_watermarks()
+        self.replicas.flush()
         self._environment.history.record(self._name, "stopped")
         self._end_process()
 

@@ -63,6 +63,7 @@ from simzk.simulation import Future, Process, Task, Timer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from simzk.kafka.broker.disk import Disk
     from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
     from simzk.kafka.log.batches import RecordBatch
     from simzk.kafka.log.leader_epochs import EpochEnd
@@ -85,8 +86,10 @@ class Fetcher:
         leader: int,
         replicas: ReplicaLogs,
         version: KafkaVersion,
+        disk: Disk,
         starts_us: int,
     ) -> None:
+        self._disk = disk
         self._orders = version.orders
         self._rules = version.broker
         self._starts_us = starts_us
@@ -143,6 +146,8 @@ class Fetcher:
                 await self._process.sleep(BACKOFF_US)
                 self._begin_session()
                 continue
+            if response.records and (write_us := self._disk.access(self._process.scheduler.now_us)):
+                await self._process.sleep(write_us)
             if response.session_lost:
                 self._begin_session()
             elif self._apply(response):
@@ -296,6 +301,7 @@ class FetchSessions:
         wait_us: `replica.fetch.wait.max.ms`.
         max_bytes: `replica.fetch.max.bytes`.
         response_max_bytes: `replica.fetch.response.max.bytes`; None before 0.10.1.
+        disk: its disk.
     """
 
     _process: Process
@@ -304,10 +310,27 @@ class FetchSessions:
     _wait_us: int
     _max_bytes: int
     _response_max_bytes: int | None
+    _disk: Disk
     _sessions: dict[int, _Session] = field(default_factory=dict, init=False)
 
     def serve(self, request: FetchRequest, respond: Respond) -> None:
-        """Serve a fetch, now or when there is something to return."""
+        """Serve a fetch, now or when there is something to return; on a slow disk after the records were read."""
+        if self._disk.delay_us and self._reads_disk(request):
+            read_us = self._disk.access(self._process.scheduler.now_us)
+            self._process.call_later(read_us, lambda: self._serve(request, respond))
+        else:
+            self._serve(request, respond)
+
+    def _reads_disk(self, request: FetchRequest) -> bool:
+        """Return whether a follower fetches records, not only waits at the log end."""
+        session = self._sessions.get(request.replica_id)
+        due = () if session is None or request.full else tuple(session.partitions[p] for p in session.due)
+        replicas = self._replicas.replicas
+        return any(
+            p.partition in replicas and p.log_end < replicas[p.partition].log_end for p in (*request.changed, *due)
+        )
+
+    def _serve(self, request: FetchRequest, respond: Respond) -> None:
         session = self._sessions.get(request.replica_id)
         if request.full:
             if session is not None and session.timer is not None:
@@ -411,6 +434,7 @@ class Fetchers:
         is_shutting_down: whether a clean shutdown of the broker has begun.
         endpoint_of: returns host and port of a broker.
         starts_us: returns how long a new fetcher takes to start.
+        disk: the broker's disk.
     """
 
     _process: Process
@@ -420,6 +444,7 @@ class Fetchers:
     _is_shutting_down: Callable[[], bool]
     _endpoint_of: Callable[[int], tuple[str, int]]
     _starts_us: Callable[[], int]
+    _disk: Disk
     _fetchers: dict[int, Fetcher] = field(default_factory=dict, init=False)
 
     def update(self, changed: Iterable[Replica]) -> None:
@@ -446,7 +471,9 @@ class Fetchers:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
             starts_us = self._starts_us()
-            fetcher = Fetcher(self._process, self._connections, leader, self._replicas, self._version, starts_us)
+            fetcher = Fetcher(
+                self._process, self._connections, leader, self._replicas, self._version, self._disk, starts_us
+            )
             self._fetchers[leader] = fetcher
         return fetcher
 

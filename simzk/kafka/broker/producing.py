@@ -20,6 +20,7 @@ from simzk.kafka.requests import Error, ProduceRequest, ProduceResponse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from simzk.kafka.broker.disk import Disk
     from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.rpc import Respond
@@ -48,19 +49,26 @@ class Producing:
         version: its release.
         replicas: its replicas.
         on_append: called with each partition whose log grew.
+        disk: its disk.
     """
 
     _process: Process
     _version: KafkaVersion
     _replicas: ReplicaLogs
     _on_append: Callable[[TopicPartition], None]
+    _disk: Disk
     _waiting: dict[TopicPartition, list[_Waiting]] = field(default_factory=dict, init=False)
 
     def serve(self, request: ProduceRequest, respond: Respond) -> None:
         """Append records; respond now or when enough replicas have them."""
         if not self._version.broker.accepts_any_acks and request.acks not in (ALL, 0, 1):
             respond(ProduceResponse(Error.INVALID_REQUIRED_ACKS))
-            return
+        elif write_us := self._disk.access(self._process.scheduler.now_us):
+            self._process.call_later(write_us, lambda: self._append(request, respond))
+        else:
+            self._append(request, respond)
+
+    def _append(self, request: ProduceRequest, respond: Respond) -> None:
         result = self._replicas.append(
             request.partition,
             request.records,

@@ -223,6 +223,7 @@ class ReplicaLogs:
         is_alive: whether the broker takes another for alive; up to 3.2 always true.
         lag_max_us: `replica.lag.time.max.ms`.
         lag_max_messages: `replica.lag.max.messages` of 0.8; None for later releases.
+        flush_interval: `log.flush.interval.messages`.
         log_dirs: the log directories.
         configs: the configuration of topics.
 
@@ -246,6 +247,7 @@ class ReplicaLogs:
         is_alive: Callable[[int], bool],
         lag_max_us: int,
         lag_max_messages: int | None,
+        flush_interval: int,
         log_dirs: LogDirs,
         configs: TopicConfigs,
         timing: BrokerTiming,
@@ -269,6 +271,7 @@ class ReplicaLogs:
         self._is_alive = is_alive
         self._lag_max_us = lag_max_us
         self._lag_max_messages = lag_max_messages
+        self._flush_interval = flush_interval
         self._log_dirs = log_dirs
         self._configs = configs
         self._timing = timing
@@ -462,6 +465,7 @@ class ReplicaLogs:
         epoch = replica.state.leader_epoch if self._version.broker.truncates_to_epoch_end else NO_EPOCH
         now_us = self._scheduler.now_us
         batch = replica.log.append(records, leader_epoch=epoch, identity=identity, payload=payload, at_us=now_us)
+        self._flush_if_due(replica)
         self._advance_watermark(replica)
         return batch.base_offset
 
@@ -591,6 +595,7 @@ class ReplicaLogs:
             return
         replica.log.truncate(batches[0].base_offset)  # the batch begins before the log end offset, which cut it
         replica.log.append_fetched(batches, at_us=self._scheduler.now_us)
+        self._flush_if_due(replica)
 
     def truncate_after(self, partition: TopicPartition, leader_epoch: int, answer: EpochEnd) -> None:
         """Truncate a follower's log after its leader has said where an epoch ends; it may have to ask again."""
@@ -631,6 +636,15 @@ class ReplicaLogs:
         replica = self._following(partition, leader_epoch)
         if replica is not None:
             self._set_watermark(replica, min(replica.log_end, watermark))
+
+    def flush(self) -> None:
+        """Write all logs to disk."""
+        for replica in self.replicas.values():
+            replica.log.flush()
+
+    def _flush_if_due(self, replica: Replica) -> None:
+        if replica.log.end - replica.log.flushed >= self._flush_interval:
+            replica.log.flush()
 
     def save_watermarks(self) -> None:
         """Write the high watermarks to disk."""

@@ -776,6 +776,68 @@ class KafkaCluster:
         self._running(broker).kill()
 
     @synchronized
+    def power_off(self, broker: int, *, unwritten_s: float = 30.0) -> None:
+        """Cut the power of a broker's machine: its process ends, and what its operating system has not written is gone.
+
+        Kafka flushes logs only at a clean shutdown and by `log.flush.interval.messages`; Linux writes what is older
+        than 30 s. A killed process loses nothing of it. `restart` starts the broker again.
+
+        Args:
+            broker: id of the broker, which may be dead already.
+            unwritten_s: age in seconds up to which appended records are only in memory.
+
+        Raises:
+            ConfigError: the broker does not exist, or the time is negative.
+
+        >>> cluster = KafkaCluster(brokers=1, seed=1)
+        >>> _ = cluster.create_topic("orders", assignment={0: [1]})
+        >>> cluster.advance(1)
+        >>> for wait_s in (40, 1):
+        ...     _ = cluster.produce("orders", 0, records=10)
+        ...     cluster.advance(wait_s)
+        >>> cluster.power_off(1)
+        >>> cluster.restart(1)
+        >>> cluster.run_until_quiet()
+        True
+        >>> cluster.log(1, "orders", 0).log_end
+        10
+        """
+        found = self._broker(broker)
+        if unwritten_s < 0:
+            raise ConfigError(f"the time is {unwritten_s} s", where="unwritten_s", right="0 or more")
+        found.power_off(round(unwritten_s * 1_000_000))
+
+    @synchronized
+    def wipe(self, broker: int) -> None:
+        """Replace the disks of a broker that does not run by empty ones; it keeps its id.
+
+        Raises:
+            ConfigError: the broker does not exist, or it runs.
+        """
+        found = self._broker(broker)
+        if found.alive:
+            raise ConfigError(f"broker {broker} is running", where="broker", right="a broker that is not")
+        found.wipe()
+
+    @synchronized
+    def slow_disk(self, broker: int, seconds: float) -> None:
+        """Let each access to a broker's disk take some time, until set to 0: appends, and reads of what followers lack.
+
+        Accesses come one after the other. Reads at the log end come from the page cache and are fast.
+
+        Args:
+            broker: id of the broker, running or not.
+            seconds: duration of an access in virtual seconds; 0 for a fast disk.
+
+        Raises:
+            ConfigError: the broker does not exist, or the time is negative.
+        """
+        found = self._broker(broker)
+        if seconds < 0:
+            raise ConfigError(f"the time is {seconds} s", where="seconds", right="0 or more")
+        found.disk.delay_us = round(seconds * 1_000_000)
+
+    @synchronized
     def restart(
         self,
         broker: int,

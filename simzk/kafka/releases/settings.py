@@ -25,6 +25,7 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "replica.fetch.max.bytes": {(0, 8, 0): "1048576"},
     "replica.fetch.response.max.bytes": {(0, 8, 0): None, (0, 10, 1): "10485760"},  # KIP-74
     "unclean.leader.election.enable": {(0, 8, 0): "true", (0, 11): "false"},
+    "log.flush.interval.messages": {(0, 8, 0): "10000", (0, 8, 1): str(2**63 - 1)},
     "min.insync.replicas": {(0, 8, 0): "1"},
     "auto.leader.rebalance.enable": {(0, 8, 0): "false", (0, 8, 2): "true"},
     "leader.imbalance.per.broker.percentage": {(0, 8, 0): "10"},
