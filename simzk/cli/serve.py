@@ -314,7 +314,8 @@ async def _serve(server: TcpServer | TcpEnsemble, admins: list[AdminServer], met
     await server.start()
     for admin in admins:
         await admin.start()
-        sys.stderr.write(f"simzk: AdminServer on http://{admin.name}{server.settings.admin_path}\n")
+        path = server.settings.admin_path
+        sys.stderr.write(f"simzk: AdminServer on http://{admin.name}{path}, live page on http://{admin.name}/\n")
     for endpoint in metrics:
         await endpoint.start()
         sys.stderr.write(f"simzk: metrics on http://{endpoint.name}/metrics\n")

@@ -62,11 +62,15 @@ def find_scenario(word: str) -> str:
     """
     if Path(word).exists() or Path(word).suffix:
         return word
-    return str(find_example(word).path)
+    return str(find_example(word, accepted="a file, or a name that simzk examples lists").path)
 
 
-def find_example(name: str) -> Example:
+def find_example(name: str, accepted: str = "a name that simzk examples lists") -> Example:
     """Return a shipped scenario.
+
+    Args:
+        name: its name.
+        accepted: what is accepted, for the error.
 
     Raises:
         ConfigError: there is none of this name; the nearest name is suggested.
@@ -77,7 +81,7 @@ def find_example(name: str) -> Example:
     from difflib import get_close_matches
 
     near = get_close_matches(name, by_name, n=1)
-    right = near[0] if near else "a file, or a name that simzk examples lists"
+    right = near[0] if near else accepted
     raise ConfigError(f"no scenario {name!r} ships with simzk", right=right)
 
 

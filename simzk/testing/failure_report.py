@@ -467,6 +467,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(request: pytest.FixtureRequest) -> Generator[None, object, object]:
     """Store the start of a server that a fixture makes or returns."""
+    __tracebackhide__ = True  # of an error of the fixture
     name = request.fixturename or ""
     observer = _current[-1] if _current else None
     around = None if observer is None else observer.fixture

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from simzk.errors import ConfigError
 from simzk.testing.servers import SHARED, marked, new_cluster, new_zookeeper
 
 if TYPE_CHECKING:
@@ -136,7 +137,10 @@ def aiozk_client(zookeeper_server: simzk.ZooKeeperServer) -> AiozkClients:
     """Opens asyncio clients of the test's `zookeeper_server`: `async with aiozk_client() as client`."""
     from simzk.testing.asyncio_clients import AiozkClients
 
-    return AiozkClients(zookeeper_server.hosts)
+    try:
+        return AiozkClients(zookeeper_server.hosts)
+    except ConfigError as missing:
+        pytest.fail(str(missing), pytrace=False)
 
 
 @pytest.fixture

@@ -62,4 +62,5 @@ def test_an_unknown_name_names_the_nearest(simzk: Simzk) -> None:
         done = simzk(*words)
         assert (done.status, done.out, done.err) == (2, "", wrong)
     done = simzk("new", "xyz")
-    assert done.err.endswith("expected a file, or a name that simzk examples lists\n")
+    assert done.err.endswith("; expected a name that simzk examples lists\n")
+    assert simzk("run", "xyz").err.endswith("; expected a file, or a name that simzk examples lists\n")

@@ -226,8 +226,9 @@ def test_the_command_says_where_the_adminservers_are() -> None:
     with serving("--port", "0", "--servers", "3", "--observers", "1", "--admin-port", "0") as process:
         assert len(process.line.split(",")) == 4
         status, said = process.end(signal.SIGTERM)
-    ports = re.findall(r"simzk: AdminServer on http://127\.0\.0\.1:(\d+)/commands\n", said)
-    assert (status, len(set(ports))) == (0, 4)
+    place = r"http://127\.0\.0\.1:(\d+)/"
+    ports = re.findall(rf"simzk: AdminServer on {place}commands, live page on {place}\n", said)
+    assert (status, len(set(ports)), [one for one in ports if one[0] != one[1]]) == (0, 4, [])
     assert "is not a number of observers" in refused("--observers", "254")
 
 

@@ -11,6 +11,8 @@ import pytest
 import simzk
 from simzk.testing.asyncio_clients import AiozkClients
 
+pytest_plugins = ["pytester"]
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -46,3 +48,15 @@ def test_without_the_package_it_says_what_to_type(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "aiozk", None)
     with pytest.raises(simzk.ConfigError, match="needs aiozk, which is not installed; expected pip install aiozk"):
         AiozkClients("127.0.0.1:2181")
+
+
+def test_without_the_package_a_test_fails_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, pytester: pytest.Pytester
+) -> None:
+    monkeypatch.setitem(sys.modules, "aiozk", None)
+    pytester.makepyfile("def test_it(aiozk_client): pass")
+    run = pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:xdist")
+    run.assert_outcomes(errors=1)
+    said = str(run.stdout)
+    assert "\nthe fixture needs aiozk, which is not installed; expected pip install aiozk\n" in said
+    assert "asyncio_clients.py" not in said
