@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from simzk.kafka.replay.player import StepReport
     from simzk.kafka.replay.report import ReplayReport
     from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+    from simzk.kafka_server import KafkaServer
     from simzk.serve.memory import ZooKeeper
     from simzk.serve.zookeeper_server import ZooKeeperServer
     from simzk.simulation.history import Event, History
@@ -35,6 +36,7 @@ __all__ = [
     "Event",
     "History",
     "KafkaCluster",
+    "KafkaServer",
     "LayoutError",
     "LeaderAndIsr",
     "RecordingError",
@@ -59,6 +61,7 @@ _HOMES = {
     "Event": "simzk.simulation.history",
     "History": "simzk.simulation.history",
     "KafkaCluster": "simzk.api",
+    "KafkaServer": "simzk.kafka_server",
     "LayoutError": "simzk.errors",
     "LeaderAndIsr": "simzk.kafka.topic_partition",
     "RecordingError": "simzk.errors",

@@ -29,6 +29,7 @@ SLOW = (
     "tests/canaries/test_canaries.py::test_the_mistake",
     "tests/canaries/test_canaries.py::test_without",
     "tests/cli/test_interrupt",
+    "tests/cli/test_kafka.py",
     "tests/cli/test_layout_import",
     "tests/cli/test_run.py",
     "tests/cli/test_run_html",
@@ -106,6 +107,7 @@ SLOW = (
     "tests/report/test_browser",
 )
 SLOW_BUT_FOR_SOME_RELEASES = (
+    "tests/kafka/client_requests/test_recorded_answers",
     "tests/kafka/test_imported_cluster",
     "tests/kafka/test_readers",
     "tests/kafka/test_reassign_tool",

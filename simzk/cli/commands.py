@@ -110,6 +110,14 @@ COMMANDS = {
         "simzk serve --port 2181 --data-dir data",
         parses_arguments=True,
     ),
+    "kafka": Command(
+        "simzk.cli.kafka",
+        "main",
+        "Serve a simulated Kafka cluster and its ZooKeeper on TCP ports.",
+        "simzk kafka --version 3.9 --brokers 3",
+        ("numpy",),
+        parses_arguments=True,
+    ),
 }
 """Commands by name, in the order of `simzk --help`."""
 

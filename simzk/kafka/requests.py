@@ -104,13 +104,17 @@ class LeaderAndIsrRequest(NamedTuple):
 
 
 class UpdateMetadataRequest(NamedTuple):
-    """Update of a metadata cache: partitions that changed, and all live brokers with their racks."""
+    """Update of a metadata cache: partitions that changed, and all live brokers with their racks.
+
+    `topic_ids` has the ids of the topics that changed, as far as topics have ids (2.8).
+    """
 
     controller_id: int
     controller_epoch: int
     broker_epoch: int
     updates: Sequence[PartitionUpdate]
     live_brokers: Mapping[int, str | None]
+    topic_ids: Mapping[str, str] = {}
 
 
 class ReplicaStop(NamedTuple):

@@ -9,6 +9,7 @@ Rules of this module:
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,7 +22,7 @@ from simzk.zookeeper.replies import Outgoing, Reply, WatchedEvent
 from simzk.zookeeper.requests import ConnectRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from simzk.serve.request_recorder import Pending, RequestRecorder
@@ -268,16 +269,22 @@ class WireDriver(Driver):
             return
         assert isinstance(self.clock, WallClock), "only its own clock is set ahead"
         with self.lock:
-            heard = [link for link in self.open_links() if link.connection is not None and not link.paused]
-            for link in heard:
-                assert link.connection is not None
-                link.connection.attended = True
-            self.clock.skip(duration_ms)
-            self.tick()
-            for link in heard:
-                if link.connection is not None:
-                    link.driver._stop_keepalive(link.connection)
+            with self.attended_links():
+                self.clock.skip(duration_ms)
+                self.tick()
             self.on_deadline(self.clock.now_ms())
+
+    @contextmanager
+    def attended_links(self) -> Iterator[None]:
+        """Keep the sessions of connected clients that are not paused alive in a block in which time jumps."""
+        heard = [link for link in self.open_links() if link.connection is not None and not link.paused]
+        for link in heard:
+            assert link.connection is not None
+            link.connection.attended = True
+        yield
+        for link in heard:
+            if link.connection is not None:
+                link.driver._stop_keepalive(link.connection)
 
     def open_links(self) -> list[Link]:
         """Return the links of all clients."""

@@ -257,7 +257,7 @@ class ZooKeeperServer(TestServer):
             self._ready.set()
         self._loop.run_forever()
         self._tcp.stop()
-        self._loop.run_until_complete(_end_connections())
+        self._loop.run_until_complete(end_connections())
         self._loop.close()
 
     def reset(self, *, keep: Collection[KazooClient] = ()) -> None:
@@ -287,7 +287,7 @@ class ZooKeeperServer(TestServer):
         return self
 
 
-async def _end_connections() -> None:
+async def end_connections() -> None:
     """Let the loop close the connections of a stopped server, those included that it was just about to accept."""
     accepting = asyncio.all_tasks() - {asyncio.current_task()}
     if accepting:

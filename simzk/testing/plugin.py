@@ -6,7 +6,8 @@ Rules of this module:
   - in workers of pytest-xdist nothing is shared: each has its own servers, on free ports.
 
 `zookeeper` is a `simzk.ZooKeeper`, `zookeeper_server` one on a TCP port, `kazoo_client` a started kazoo client of
-`zookeeper`, `kafka_cluster` a simulated cluster. `simzk.pytest` makes such fixtures with other options.
+`zookeeper`, `kafka_cluster` a simulated cluster, `kafka_server` one on TCP ports. `simzk.pytest` makes such fixtures
+with other options.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from simzk.errors import ConfigError
-from simzk.testing.servers import SHARED, marked, new_cluster, new_zookeeper
+from simzk.testing.servers import SHARED, marked, new_cluster, new_kafka_server, new_zookeeper
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -31,7 +32,7 @@ pytest_plugins: tuple[str, ...] = ("simzk.testing.failure_report",)
 """The section "simzk" in the report of a failed test."""
 _MARKS = (
     "zookeeper(version=..., servers=..., ...): options of zookeeper and zookeeper_server, as of simzk.ZooKeeperServer",
-    "kafka(version=..., brokers=..., racks=..., config=..., ...): options of kafka_cluster, as of simzk.KafkaCluster",
+    "kafka(version=..., brokers=..., racks=..., config=..., ...): options of kafka_cluster and kafka_server",
 )
 _SEED_OF_WORKERS = "simzk_seed"
 
@@ -148,3 +149,10 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[simzk.KafkaCluster
     """A simulated Kafka cluster of three brokers, in virtual time."""
     with new_cluster(request.config, marked(request, "kafka")) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def kafka_server(request: pytest.FixtureRequest) -> Iterator[simzk.KafkaServer]:
+    """A simulated Kafka cluster of three brokers on TCP ports, for Kafka clients of any kind."""
+    with new_kafka_server(request.config, marked(request, "kafka")) as server:
+        yield server

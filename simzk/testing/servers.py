@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from simzk.api import KafkaCluster
+    from simzk.kafka_server import KafkaServer
     from simzk.serve.verbs import TestServer
     from simzk.testing.remote_zookeeper import RemoteZooKeeper
 
@@ -85,6 +86,23 @@ def check_zookeeper_options(options: Mapping[str, object]) -> None:
         from simzk.serve.zookeeper_server import ZooKeeperServer
 
         _check(options, ZooKeeperServer)
+
+
+def new_kafka_server(config: pytest.Config, options: Mapping[str, object]) -> KafkaServer:
+    """Return a cluster on TCP ports, with the seed of the command line unless the options have one.
+
+    Args:
+        config: pytest's configuration, with the options of the command line.
+        options: of `simzk.KafkaServer`, by name.
+
+    Raises:
+        ConfigError: there is no such option, or it has an invalid value.
+    """
+    from simzk.kafka_server import KafkaServer
+
+    _check(options, KafkaServer)
+    given: dict[str, Any] = {"seed": config.getoption(SEED) or 0, **options}
+    return KafkaServer(**given)
 
 
 def check_cluster_options(options: Mapping[str, object]) -> None:

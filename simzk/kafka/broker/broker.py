@@ -29,6 +29,8 @@ from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
 from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.services import Services
+from simzk.kafka.client_requests.broker_api import BrokerApi
+from simzk.kafka.client_requests.metadata import MetadataApi
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.releases.cluster_releases import local_registration
 from simzk.kafka.requests import ControlledShutdownRequest, ControlledShutdownResponse, Error
@@ -85,8 +87,11 @@ class Broker:
         self.rack = registration.rack
         self.process = process
         self.epoch = -1
+        self.cluster_id = environment.cluster_id
+        self.features_epoch = -1
         self.registered = False
         self.stopping = False
+        self.serving = False
         self.logs: dict[TopicPartition, LogOnDisk] = {}
         self.log_dirs = LogDirs(environment.log_dirs)
         self.disk = Disk()
@@ -107,6 +112,11 @@ class Broker:
     def paused(self) -> bool:
         """Whether its process is paused."""
         return self.process.paused
+
+    @property
+    def accepts_clients(self) -> bool:
+        """Whether its port accepts connections: from its registration to the end of its process."""
+        return self.serving
 
     @property
     def endpoint(self) -> tuple[str, int]:
@@ -140,10 +150,11 @@ class Broker:
         self._start_process()
         self.process.spawn(self._boot(), "boot")
 
-    def set_endpoint(self, port: int | None, rack: str | None) -> None:
-        """Set port and rack from the next start on; None changes nothing."""
-        if port is not None:
-            self._registration = local_registration(port, self.rack)
+    def set_endpoint(self, port: int | None, rack: str | None, host: str | None = None) -> None:
+        """Set port, rack and host from the next start on; None changes nothing."""
+        if port is not None or host is not None:
+            at_host, at_port = host or self._registration.host, port or self._registration.port
+            self._registration = local_registration(at_port, self.rack, at_host)
         if rack is not None:
             self._registration = self._registration._replace(rack=rack)
             self.rack = rack
@@ -230,6 +241,7 @@ class Broker:
         self.log_dirs.restart()
         self.registered = False
         self.stopping = False
+        self.serving = False
         self.session = ZooKeeperSession(
             process,
             environment.host,
@@ -279,6 +291,7 @@ class Broker:
             process, self.client, config, now_ms=environment.now_ms, new_id=environment.new_token_id
         )
         self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
+        admin = self._admin_handlers()
         self._services = Services(
             self.id,
             process,
@@ -289,10 +302,32 @@ class Broker:
             fetch_sessions=self.fetch_sessions,
             producing=self.producing,
             tokens=self.tokens,
-            admin=self._admin_handlers(),
+            admin=admin,
             controller=self.controller,
             has_log=lambda partition: partition in self.replicas.replicas,
             epoch_ends=self.replicas.epoch_ends,
+        )
+        self.client_api = self._client_api(admin)
+
+    def _client_api(self, admin: AdminHandlers) -> BrokerApi:
+        """Return the APIs for clients of the process that starts."""
+        environment, version = self._environment, self.version
+        metadata = MetadataApi(
+            version,
+            self.config,
+            self.metadata,
+            cluster_id=lambda: self.cluster_id if version.znodes.has_cluster_id else None,
+            endpoint_of=environment.endpoint_of,
+            create_topic=admin.create_topic,
+            spawn=lambda work, what: self.client_api.spawn(work, what),
+        )
+        return BrokerApi(
+            self._name,
+            self.process,
+            version,
+            environment.history,
+            features_epoch=lambda: self.features_epoch,
+            handlers=metadata.handlers,
         )
 
     def _new_controller(self) -> KafkaController:
@@ -428,7 +463,7 @@ class Broker:
             if found is None:
                 await self.client.create_recursive(paths.CLUSTER_ID, encode_cluster_id(self._environment.cluster_id))
             else:
-                decode_cluster_id(paths.CLUSTER_ID, found[0], self.version.reading)
+                self.cluster_id = decode_cluster_id(paths.CLUSTER_ID, found[0], self.version.reading)
         await self._environment.ids.draw(self.id, self.process, self.session)
         await self.client.entity_config(f"brokers/{paths.DEFAULT_ENTITY}")
         await self.client.entity_config(f"brokers/{self.id}")
@@ -457,6 +492,7 @@ class Broker:
         self._start_serving()
 
     def _start_serving(self) -> None:
+        self.serving = True
         self.config_changes.start()
         self.replica_requests.start_timers()
 
@@ -473,8 +509,10 @@ class Broker:
 
     def _end_process(self) -> None:
         self.registered = False
+        self.serving = False
         self.logs = self.replicas.on_disk()
         self.session.drop_connection()
+        self.client_api.close()
         self.process.kill()
         self._environment.manager.epochs.set(self.id, alive=False, epoch=self.epoch)
         self._environment.manager.forget(self.id)
@@ -515,7 +553,8 @@ class Broker:
             return
         self.session.data_handlers[paths.FEATURE] = lambda _kind: self._read_features_again()
         await self.client.exists(paths.FEATURE)
-        await self.client.read(paths.FEATURE)
+        found = await self.client.read(paths.FEATURE)
+        self.features_epoch = -1 if found is None else found[1].version
 
     def _read_features_again(self) -> None:
         self._spawn_in_session(self._watch_features, "features")

@@ -69,23 +69,49 @@ class MetadataCache:
 
     Args:
         forgets: whether brokers are removed that a request does not name.
+
+    Attributes:
+        assignments: assigned replicas by partition.
+        topics: numbers of the known partitions by topic.
+        topic_ids: id by topic, as far as topics have ids.
+        observers: called after each update with the topics that it named.
     """
 
     def __init__(self, *, forgets: bool) -> None:
         self.controller_id: int | None = None
         self.live_brokers: dict[int, str | None] = {}
         self.partitions: dict[TopicPartition, LeaderAndIsr] = {}
+        self.assignments: dict[TopicPartition, tuple[int, ...]] = {}
+        self.topics: dict[str, dict[int, None]] = {}
+        self.topic_ids: dict[str, str] = {}
+        self.observers: list[Callable[[set[str]], None]] = []
         self._forgets = forgets
 
     def update(self, request: UpdateMetadataRequest) -> None:
         """Apply an UpdateMetadata request."""
         self.controller_id = request.controller_id
         self.live_brokers = ({} if self._forgets else self.live_brokers) | dict(request.live_brokers)
-        for update in request.updates:
-            if update.state.leader == LEADER_DURING_DELETE:
-                self.partitions.pop(update.partition, None)
+        for partition, state, assignment, _ in request.updates:
+            if state.leader == LEADER_DURING_DELETE:
+                self._remove(partition)
             else:
-                self.partitions[update.partition] = update.state
+                self.partitions[partition] = state
+                self.assignments[partition] = assignment.replicas
+                self.topics.setdefault(partition.topic, {})[partition.partition] = None
+        self.topic_ids.update((topic, found) for topic, found in request.topic_ids.items() if topic in self.topics)
+        if self.observers:
+            named = {update.partition.topic for update in request.updates}
+            for observer in list(self.observers):
+                observer(named)
+
+    def _remove(self, partition: TopicPartition) -> None:
+        self.partitions.pop(partition, None)
+        self.assignments.pop(partition, None)
+        numbers = self.topics.get(partition.topic, {})
+        numbers.pop(partition.partition, None)
+        if not numbers:
+            self.topics.pop(partition.topic, None)
+            self.topic_ids.pop(partition.topic, None)
 
     def snapshot(self) -> BrokerMetadata:
         """Return a copy of the present content."""

@@ -157,6 +157,7 @@ class KafkaCluster:
         racks: number of racks, assigned to brokers in turn, or the rack of each broker by id; no racks if None.
         seed: seed of all random choices.
         config: Kafka configuration that differs from the defaults, such as `{"unclean.leader.election.enable": True}`.
+        broker_config: configuration of some brokers by id, which wins over `config`.
         tick_time_ms: ZooKeeper's tick.
         max_session_timeout_ms: longest session timeout that ZooKeeper grants; 20 ticks if None.
         base_port: broker N listens on this port plus N.
@@ -200,6 +201,7 @@ class KafkaCluster:
         seed: int = 0,
         *,
         config: Mapping[str, str | int | bool] | None = None,
+        broker_config: Mapping[int, Mapping[str, str | int | bool]] | None = None,
         tick_time_ms: int = 2000,
         max_session_timeout_ms: int | None = None,
         base_port: int = BASE_PORT,
@@ -217,7 +219,7 @@ class KafkaCluster:
         ids = ids_above(config, brokers) if generated_ids else broker_ids(brokers)
         rack_of = racks_of(ids, racks)
         registrations = {broker: local_registration(base_port + broker, rack_of.get(broker)) for broker in ids}
-        releases = Releases(ids, version, inter_broker_protocol, config)
+        releases = Releases(ids, version, inter_broker_protocol, config, broker_config)
         if log_dirs < 1:
             raise ConfigError(f"there are {log_dirs} log directories", where="log_dirs", right="1 or more")
         access = access_of(zookeeper_chroot, secure=zookeeper_set_acl, oldest=releases.oldest.version)
@@ -537,10 +539,14 @@ class KafkaCluster:
         """
         if seconds < 0:
             raise ConfigError(f"time cannot go back by {-seconds:g} s", where="seconds", right="0 or more")
-        self.scheduler.run_until(self.scheduler.now_us + round(seconds * 1_000_000))
+        self._pass_time(self.scheduler.now_us + round(seconds * 1_000_000))
 
     run_for = advance
     """The same as `advance`."""
+
+    def _pass_time(self, until_us: int) -> None:
+        """Let virtual time pass; the caller holds `lock`."""
+        self.scheduler.run_until(until_us)
 
     def run_until(self, condition: Callable[[], _R], timeout_s: float = 120.0) -> _R:
         """Let virtual time pass until a condition is true.
@@ -578,7 +584,7 @@ class KafkaCluster:
                 if self.scheduler.now_us >= deadline_us:
                     raise wanted.timeout(f"{timeout_s:g} virtual seconds", self.describe()) from wanted.error
                 next_us = self.scheduler.next_at_us
-                self.scheduler.run_until(deadline_us if next_us is None else min(next_us, deadline_us))
+                self._pass_time(deadline_us if next_us is None else min(next_us, deadline_us))
         return wanted.value
 
     @synchronized
@@ -631,7 +637,7 @@ class KafkaCluster:
                 busy_us = self.scheduler.now_us
             elif self.scheduler.now_us - max(self._last_transaction_us, busy_us) >= QUIET_US:
                 return True
-            self.scheduler.run_until(min(deadline_us, self.scheduler.now_us + QUIET_STEP_US))
+            self._pass_time(min(deadline_us, self.scheduler.now_us + QUIET_STEP_US))
         return False
 
     def _is_settled(self) -> bool:
@@ -846,6 +852,7 @@ class KafkaCluster:
         inter_broker_protocol: str | None = None,
         port: int | None = None,
         rack: str | None = None,
+        config: Mapping[str, str | int | bool] | None = None,
     ) -> None:
         """Start a broker that does not run; while its old session exists, its registration fails and is retried.
 
@@ -854,14 +861,15 @@ class KafkaCluster:
             version: new release of the broker, as in a rolling upgrade; unchanged if None.
             inter_broker_protocol: new `inter.broker.protocol.version`; unchanged if None.
             port, rack: new port and rack; unchanged if None.
+            config: settings of this broker that change.
 
         Raises:
-            ConfigError: the broker does not exist, already runs, or cannot run this release.
+            ConfigError: the broker does not exist, already runs, cannot run this release, or a setting is invalid.
         """
         found = self._broker(broker)
         if found.alive:
             raise ConfigError(f"broker {broker} is running", right="a broker that is not")
-        self._releases.change(broker, version, inter_broker_protocol)
+        self._releases.change(broker, version, inter_broker_protocol, config)
         found.set_endpoint(port, rack)
         found.start()
 

@@ -337,16 +337,23 @@ class ControllerChannelManager:
             for broker in brokers:
                 parts_of.setdefault(broker, []).append(part)
         # Brokers with the same parts share one object: building the updates is the expensive step.
-        updates_of: dict[tuple[int, ...], PartitionUpdates] = {}
+        updates_of: dict[tuple[int, ...], tuple[PartitionUpdates, dict[str, str]]] = {}
         for broker, parts in parts_of.items():
             if broker not in self._context.brokers:
                 continue
-            updates = updates_of.get(tuple(parts))
-            if updates is None:
+            found = updates_of.get(tuple(parts))
+            if found is None:
                 rows = np.concatenate([self._metadata[part][1] for part in parts])
                 updates = self._updates(*_distinct(rows, np.zeros(len(rows), dtype=np.bool_)))
-                updates_of[tuple(parts)] = updates
-            self._put(broker, UpdateMetadataRequest(*self._header(broker), updates, racks), None)
+                found = updates_of[tuple(parts)] = updates, self._topic_ids(updates)
+            updates, topic_ids = found
+            self._put(broker, UpdateMetadataRequest(*self._header(broker), updates, racks, topic_ids), None)
+
+    def _topic_ids(self, updates: PartitionUpdates) -> dict[str, str]:
+        """Return the ids of the topics of some partitions."""
+        known = self._context.topic_ids
+        topics = dict.fromkeys(topic for topic, _ in updates.partitions.names())
+        return {topic: topic_id for topic in topics if (topic_id := known.get(topic)) is not None}
 
     def _send_stops(self) -> None:
         for broker, parts in self._stops.items():

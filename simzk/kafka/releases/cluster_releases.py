@@ -213,9 +213,11 @@ class Releases:
         version: release of all brokers, or of each.
         protocol: inter-broker protocol of all brokers, or of some [default: that of the broker's release].
         config: settings of all brokers.
+        own: settings of some brokers, which win.
 
     Raises:
-        ConfigError: a release or protocol is not simulated, a broker has no release, or an unknown broker is given.
+        ConfigError: a release, protocol or setting is not simulated, a broker has no release, or an unknown broker is
+            given.
 
     >>> releases = Releases([1, 2], {1: "2.4", 2: "2.8"}, {2: "2.4"})
     >>> releases.of(2).version.name, releases.of(2).version.broker.uses_alter_isr, releases.oldest.version.name
@@ -223,16 +225,25 @@ class Releases:
     """
 
     def __init__(
-        self, ids: Sequence[int], version: ByBroker, protocol: ByBroker | None = None, config: Config | None = None
+        self,
+        ids: Sequence[int],
+        version: ByBroker,
+        protocol: ByBroker | None = None,
+        config: Config | None = None,
+        own: Mapping[int, Config] | None = None,
     ) -> None:
         versions = _by_broker(ids, version, "version")
         protocols = {} if protocol is None else _by_broker(ids, protocol, "inter_broker_protocol")
         for broker in ids:
             if broker not in versions:
                 raise ConfigError(f"broker {broker} has no version", where="version", right="one for each broker")
-        self._config = config
+        for broker in own or ():
+            if broker not in ids:
+                right = f"one of {list(ids)}"
+                raise ConfigError(f"broker {broker} does not exist", where="broker_config", right=right)
+        self._configs = {broker: {**(config or {}), **(own or {}).get(broker, {})} for broker in ids}
         self._chosen = {broker: _Chosen(versions[broker], protocols.get(broker)) for broker in ids}
-        self._releases = {broker: chosen.resolve(config) for broker, chosen in self._chosen.items()}
+        self._releases = {broker: chosen.resolve(self._configs[broker]) for broker, chosen in self._chosen.items()}
 
     @property
     def oldest(self) -> BrokerRelease:
@@ -266,12 +277,13 @@ class Releases:
         """Return the release of a broker, running or not."""
         return self._releases[broker]
 
-    def change(self, broker: int, version: str | None, protocol: str | None) -> None:
-        """Change a broker's release or protocol; None keeps it."""
+    def change(self, broker: int, version: str | None, protocol: str | None, config: Config | None = None) -> None:
+        """Change a broker's release or protocol, None keeps it; and set settings of the broker."""
         before = self._chosen[broker]
-        chosen = _Chosen(version or before.version, protocol or before.protocol)
-        self._releases[broker] = chosen.resolve(self._config)
-        self._chosen[broker] = chosen
+        chosen, values = _Chosen(version or before.version, protocol or before.protocol), self._configs[broker]
+        values = {**values, **(config or {})}
+        self._releases[broker] = chosen.resolve(values)
+        self._chosen[broker], self._configs[broker] = chosen, values
 
 
 def _by_broker(ids: Sequence[int], given: ByBroker, where: str) -> Mapping[int, str]:
@@ -322,6 +334,6 @@ def racks_of(ids: Sequence[int], racks: int | Mapping[int, str] | None) -> dict[
     return dict(racks)
 
 
-def local_registration(port: int, rack: str | None) -> BrokerRegistration:
-    """Return the registration of a broker on this machine."""
-    return BrokerRegistration("127.0.0.1", port, rack, (f"PLAINTEXT://127.0.0.1:{port}",))
+def local_registration(port: int, rack: str | None, host: str = "127.0.0.1") -> BrokerRegistration:
+    """Return the registration of a broker with one plain listener, on this machine by default."""
+    return BrokerRegistration(host, port, rack, (f"PLAINTEXT://{host}:{port}",))

@@ -508,6 +508,32 @@ class OrderRules:
         return self.json_hash(partition)
 
 
+@dataclass(frozen=True)
+class ApiRules:
+    """Answers of a broker to requests of clients (recorded)."""
+
+    answers_metadata_of_any_version: bool = before((0, 10, 0))
+    """Metadata of an unknown version is answered as version 0; later the connection is closed."""
+    ignores_malformed_requests: bool = since((0, 9), before=(0, 10, 0))
+    """A request that cannot be decoded gets no answer, and the connection stays open; else it is closed."""
+    ignores_empty_frames: bool = since((0, 9), before=(1, 0))
+    """A frame of length 0 gets no answer, and the connection stays open; else it is closed."""
+    names_versions_on_refusal: bool = since((2, 4))
+    """The answer to ApiVersions in an unknown version names the versions of ApiVersions (KIP-511)."""
+    validates_unknown_names: bool = since((2, 8))
+    """Metadata answers INVALID_TOPIC_EXCEPTION to an illegal name, even if no topic may be created."""
+    creates_internal_topics: bool = before((2, 8))
+    """Metadata creates an internal topic that a client names, even if no topic may be created."""
+    fails_whole_metadata: bool = before((0, 9))
+    """A topic that cannot be created fails the whole Metadata request: no brokers, and this error for each topic."""
+    replicas_in_hash_set: bool = since((0, 10, 0), before=(0, 11))
+    """The metadata cache keeps the replicas of a partition in a HashSet, which loses their order."""
+    unasked_operations: int = by_release({OLDEST: 0, (2, 5): -(1 << 31)})
+    """Authorized operations that a client did not ask for; 0 in 2.4, the later default in 2.8 (2.5 to 2.7 unknown)."""
+    confuses_leader_with_itself: bool = since((2, 0), before=(2, 7))
+    """Metadata from version 6 on answers LISTENER_NOT_FOUND where no leader is available (KAFKA-10312)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class KafkaVersion:
     """Profile of one release line of Kafka in ZooKeeper mode.
@@ -522,6 +548,7 @@ class KafkaVersion:
         client: the broker's ZooKeeper client and registration.
         controller: the controller.
         broker: the broker.
+        api: answers to clients.
         configs: entity configurations.
         tools: command line tools.
         orders: collections that fix the order of writes.
@@ -536,6 +563,7 @@ class KafkaVersion:
     client: ClientRules
     controller: ControllerRules
     broker: BrokerRules
+    api: ApiRules
     configs: EntityConfigRules
     tools: ToolRules
     orders: OrderRules

@@ -8,6 +8,7 @@ from typing import Final
 
 from simzk.errors import ConfigError
 from simzk.kafka.releases.profile import (
+    ApiRules,
     BrokerRules,
     ClientRules,
     ControllerRules,
@@ -71,6 +72,7 @@ def _profile_of(line: str, release: Release) -> KafkaVersion:
         client=at_release(ClientRules, release),
         controller=at_release(ControllerRules, release),
         broker=at_release(BrokerRules, release),
+        api=at_release(ApiRules, release),
         configs=at_release(EntityConfigRules, release),
         tools=at_release(ToolRules, release),
         orders=at_release(OrderRules, release),

@@ -67,8 +67,10 @@ class ClusterClock(WallClock):
         return self._cluster.now_ms()
 
     def present_ms(self) -> int:
-        """Return the time that the cluster has to run up to."""
-        return max(super().now_ms() + self._ahead_ms, self._cluster.now_ms())
+        """Return the time that the cluster has to run up to; a cluster that was advanced by hand stays ahead."""
+        wall_ms = super().now_ms()
+        self._ahead_ms = max(self._ahead_ms, self._cluster.now_ms() - wall_ms)
+        return wall_ms + self._ahead_ms
 
 
 class ClusterDriver(WireDriver):
@@ -105,6 +107,12 @@ class ClusterDriver(WireDriver):
             except Exception as error:  # of any kind: nobody else would report it
                 self._on_error(error)
                 return
+            self._send()
+
+    def advance_attended(self, advance: Callable[[], None]) -> None:
+        """Let the cluster's time jump; a client that is connected and not paused keeps its session."""
+        with self.lock, self.attended_links():
+            advance()
             self._send()
 
     def seconds_to_deadline(self) -> float | None:

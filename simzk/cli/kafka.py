@@ -1,0 +1,197 @@
+"""Serve a simulated Kafka cluster on TCP ports."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simzk.errors import ConfigError
+from simzk.serve.configuration.file_formats import read_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simzk.kafka_server import KafkaServer
+
+DEFAULT_VERSION = "3.9"
+DEFAULT_PORT, DEFAULT_ZOOKEEPER_PORT = 9092, 2181
+TOKEN_VARIABLE = "SIMZK_ADMIN_TOKEN"
+"""Environment variable of the token: arguments are visible to other users of the machine."""
+
+DESCRIPTION = """\
+Serve a simulated Kafka cluster and its ZooKeeper on TCP ports. When all brokers serve, the first line on stdout tells
+where they listen. SIGTERM or Ctrl-C stops the cluster."""
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until a signal; return the exit status.
+
+    Raises:
+        ConfigError: an option, a setting or a port is invalid.
+    """
+    from simzk.kafka_server import KafkaServer
+
+    asked = make_parser().parse_args(arguments)
+    common, own = _settings(asked)
+    default = 0 if asked.json else None
+    with KafkaServer(
+        asked.version,
+        asked.broker_ids or asked.brokers,
+        asked.racks or _racks(own),
+        asked.seed,
+        config=common,
+        broker_config=own,
+        host=asked.host,
+        port=_port_of(asked.port, default, DEFAULT_PORT),
+        zookeeper_port=_port_of(asked.zookeeper_port, default, DEFAULT_ZOOKEEPER_PORT),
+        control_port=asked.control_port,
+        control_token=asked.control_token,
+    ) as server:
+        _announce(server, as_json=asked.json)
+        _wait_for_signal()
+    return 0
+
+
+def _port_of(given: int | None, by_default: int | None, well_known: int) -> int:
+    if given is not None:
+        return given
+    return well_known if by_default is None else by_default
+
+
+def _announce(server: KafkaServer, *, as_json: bool) -> None:
+    if as_json:
+        fields = {
+            "bootstrap_servers": server.bootstrap_servers,
+            "brokers": {str(broker): address for broker, address in server.brokers.items()},
+            "zookeeper": server.zookeeper_hosts,
+            "control": server.control_url,
+            "cluster_id": server.cluster_id,
+        }
+        line = json.dumps(fields)
+    else:
+        line = f"listening on {server.bootstrap_servers}"
+        sys.stderr.write(f"simzk: ZooKeeper on {server.zookeeper_hosts}\nsimzk: control on {server.control_url}\n")
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _wait_for_signal() -> None:
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    stopped.wait()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # a second signal does not interrupt the stop
+
+
+def _settings(asked: argparse.Namespace) -> tuple[dict[str, str], dict[int, dict[str, str]]]:
+    """Return the settings of all brokers and those of single brokers; name those that are not simulated on stderr."""
+    if asked.config is None:
+        return {}, {}
+    from simzk.kafka.releases.versions import kafka_version
+
+    known = kafka_version(asked.version).defaults
+    try:
+        entries = read_properties(asked.config.read_text(encoding="latin-1"), str(asked.config))
+    except OSError as error:
+        raise ConfigError(f"cannot read: {error.strerror}", where=str(asked.config)) from error
+    common: dict[str, str] = {}
+    own: dict[int, dict[str, str]] = {}
+    ignored = []
+    for name, entry in entries.items():
+        broker, key = _split(name)
+        if key in known or key == _RACK:
+            (common if broker is None else own.setdefault(broker, {}))[key] = entry.value
+        else:
+            ignored.append(name)
+    if ignored:
+        sys.stderr.write(f"simzk: not simulated, and ignored: {', '.join(ignored)}\n")
+    common.pop(_RACK, None)
+    return common, own
+
+
+_RACK = "broker.rack"
+
+
+def _split(name: str) -> tuple[int | None, str]:
+    """Return the broker of a key, None for all, and the setting.
+
+    >>> _split("broker.2.num.partitions"), _split("broker.rack")
+    ((2, 'num.partitions'), (None, 'broker.rack'))
+    """
+    first, _, rest = name.partition(".")
+    number, _, key = rest.partition(".")
+    return (int(number), key) if first == "broker" and number.isascii() and number.isdecimal() else (None, name)
+
+
+def _racks(own: dict[int, dict[str, str]]) -> Mapping[int, str] | None:
+    """Return the racks among the settings of single brokers, and remove them there."""
+    racks = {broker: values.pop(_RACK) for broker, values in own.items() if _RACK in values}
+    return racks or None
+
+
+def _ids(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of ids such as 0,1,2") from None
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port from 0 to 65535")
+    return int(text)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options."""
+    parser = argparse.ArgumentParser(
+        prog="simzk kafka", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--version",
+        metavar="V",
+        default=DEFAULT_VERSION,
+        help=f"Kafka release, 0.8.0 to 3.9 [default: {DEFAULT_VERSION}]",
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--brokers", metavar="N", type=int, default=3, help="number of brokers, ids from 1 [default: 3]")
+    which.add_argument("--broker-ids", metavar="IDS", type=_ids, help="ids of the brokers, such as 0,1,2")
+    parser.add_argument("--racks", metavar="N", type=int, help="number of racks, assigned in turn [default: none]")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="properties file with settings of all brokers; broker.N.KEY is for broker N",
+    )
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of all random choices [default: 0]")
+    parser.add_argument("--host", metavar="H", default="127.0.0.1", help="interface to listen on [default: 127.0.0.1]")
+    parser.add_argument(
+        "--port",
+        metavar="N",
+        type=_port,
+        help=f"port of the first broker, the others follow; 0 for any free [default: {DEFAULT_PORT}, with --json 0]",
+    )
+    parser.add_argument(
+        "--zookeeper-port",
+        metavar="N",
+        type=_port,
+        help=f"port of ZooKeeper [default: {DEFAULT_ZOOKEEPER_PORT}, with --json 0]",
+    )
+    parser.add_argument(
+        "--control-port", metavar="N", type=_port, default=0, help="port of the HTTP control [default: any free one]"
+    )
+    parser.add_argument(
+        "--control-token",
+        metavar="TOKEN",
+        default=os.environ.get(TOKEN_VARIABLE) or None,
+        help=f"token that clients need to change state by HTTP [default: the environment variable {TOKEN_VARIABLE}]",
+    )
+    parser.add_argument("--json", action="store_true", help="write the first line as one JSON object")
+    return parser

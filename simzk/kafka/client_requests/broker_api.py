@@ -1,0 +1,231 @@
+"""Connections of clients to a simulated broker: frames to requests, and responses to frames.
+
+Rules of this module (RequestChannel, KafkaApis; tests/kafka/test_client_requests.py has the recorded answers):
+  - a connection has one request in progress: the next one is read when the response is sent, so responses are in order;
+  - a request is handled in the process of the broker: a paused broker answers nothing, a killed one closes;
+  - bytes that are no request, an unknown API and a version that the release does not accept close the connection; 0.9
+    keeps it open without an answer;
+  - an API of the release that is not simulated closes the connection too, and the history says so.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from simzk.kafka.protocol.codec import API_VERSIONS, decode_request, decode_request_header, encode_response
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from simzk.kafka.protocol.structs import ProtocolError
+from simzk.kafka.releases.api_versions import accepted_versions, api_names
+from simzk.kafka.zookeeper_client.session import SessionExpiredError
+
+if TYPE_CHECKING:
+    from simzk.kafka.protocol.messages import RequestHeader
+    from simzk.kafka.protocol.structs import Message
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.simulation import Future, History, Process
+
+_METADATA_KEY = b"\0\3"
+
+
+class Context(NamedTuple):
+    """Version of a request, and the id of the client that sent it."""
+
+    version: int
+    client_id: str | None
+
+
+Answer = Callable[["Message"], None]
+Handler = Callable[[Context, Any, Answer], None]
+"""Handle a request; call the answer with the response, now or later."""
+
+
+class Transport(Protocol):
+    """The way to one client."""
+
+    def send(self, frame: bytes) -> None:
+        """Send the frame of a response, without its length."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+@dataclass(eq=False)
+class BrokerApi:
+    """The APIs of one broker, from one start of its process to the next.
+
+    Args:
+        name: the broker's name in the history.
+        process: runs the handlers.
+        version: the broker's release.
+        history: where requests that cannot be answered are recorded.
+        features_epoch: returns the epoch of the finalized features; -1 if the release has none.
+        handlers: by API key.
+    """
+
+    name: str
+    process: Process
+    version: KafkaVersion
+    history: History
+    features_epoch: Callable[[], int]
+    handlers: dict[int, Handler]
+    connections: dict[ClientConnection, None] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.accepted = accepted_versions(self.version.number)
+        self.handlers = {**self.handlers, API_VERSIONS: self._serve_api_versions}
+
+    def connect(self, transport: Transport) -> ClientConnection:
+        """Return the broker's end of a new connection; the process runs."""
+        assert self.process.alive
+        connection = ClientConnection(self, transport)
+        self.connections[connection] = None
+        return connection
+
+    def close(self) -> None:
+        """Close all connections, because the process ends."""
+        for connection in list(self.connections):
+            connection.close()
+
+    def spawn(self, work: Coroutine[Future[Any], None, object], what: str) -> None:
+        """Run a handler that waits; it ends with the broker's session, and the client gets no response."""
+
+        async def task() -> None:
+            with suppress(SessionExpiredError):
+                await work
+
+        self.process.spawn(task(), what)
+
+    def answers(self, api_key: int, version: int) -> bool:
+        """Return whether the release accepts a version of an API."""
+        accepted = self.accepted.get(api_key)
+        return accepted is not None and version in accepted
+
+    def _serve_api_versions(self, context: Context, request: ApiVersionsRequest, answer: Answer) -> None:
+        if context.version >= 3 and not (
+            is_software_text(request.client_software_name) and is_software_text(request.client_software_version)
+        ):
+            answer(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+            return
+        answer(
+            ApiVersionsResponse(api_keys=self._ranges(self.accepted), finalized_features_epoch=self.features_epoch())
+        )
+
+    def refuse_api_versions(self) -> ApiVersionsResponse:
+        """Return the answer to ApiVersions in a version that the release does not have, in version 0 (KIP-511)."""
+        named = [API_VERSIONS] if self.version.api.names_versions_on_refusal else []
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._ranges(named))
+
+    def _ranges(self, keys: Any) -> list[ApiVersionsResponse.ApiVersion]:
+        one = ApiVersionsResponse.ApiVersion
+        accepted = self.accepted
+        return [one(api_key=key, min_version=accepted[key].low, max_version=accepted[key].high) for key in keys]
+
+
+def is_software_text(text: str) -> bool:
+    """Return whether a text is the name or version of a client's software: letters, digits, `-` and `.` inside.
+
+    >>> [is_software_text(text) for text in ("kafka-python", "3.0.1", "a_b", "-a", "")]
+    [True, True, False, False, False]
+    """
+    inner = text.replace("-", "a").replace(".", "a")
+    return inner.isascii() and inner.isalnum() and text[0] not in "-." and text[-1] not in "-."
+
+
+class ClientConnection:
+    """The broker's end of a connection.
+
+    Args:
+        api: the broker's APIs.
+        transport: the way to the client.
+    """
+
+    def __init__(self, api: BrokerApi, transport: Transport) -> None:
+        self._api = api
+        self._transport = transport
+        self._waiting: deque[bytes] = deque()
+        self._in_progress = False
+        self._goes_on = False
+        self.closed: bool = False
+
+    @property
+    def backlog(self) -> int:
+        """Number of requests that are not handled yet: an earlier one is, or the broker is paused."""
+        return len(self._waiting)
+
+    def receive(self, frame: bytes) -> None:
+        """Handle the frame of a request in the broker's process, after the response to the one before."""
+        if not self.closed:
+            self._waiting.append(frame)
+            self._api.process.deliver(self._go_on)
+
+    def hang_up(self) -> None:
+        """Forget the connection, because the client has closed its end."""
+        self.closed = True
+        self._waiting.clear()
+        self._api.connections.pop(self, None)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if not self.closed:
+            self.hang_up()
+            self._transport.close()
+
+    def _go_on(self) -> None:
+        if self._goes_on:  # an answer that comes at once; thousands of requests may wait
+            return
+        self._goes_on = True
+        while self._waiting and not self._in_progress and not self.closed:
+            self._serve(self._waiting.popleft())
+        self._goes_on = False
+
+    def _serve(self, frame: bytes) -> None:
+        rules = self._api.version.api
+        if not frame and rules.ignores_empty_frames:
+            return
+        try:
+            header, body, version = self._decode(frame)
+        except ProtocolError:
+            if not rules.ignores_malformed_requests:
+                self.close()
+            return
+        if body is None:  # of a version that the release does not have
+            self._respond(self._api.refuse_api_versions(), 0, header.correlation_id)
+            return
+        handler = self._api.handlers.get(header.request_api_key)
+        if handler is None:
+            api, name = api_names()[header.request_api_key], self._api.name
+            self._api.history.record(name, "cannot answer", api, "", "this request is not simulated")
+            self.close()
+            return
+        self._in_progress = True
+        handler(Context(version, header.client_id), body, lambda response: self._finish(response, version, header))
+
+    def _decode(self, frame: bytes) -> tuple[RequestHeader, Message | None, int]:
+        """Return header, body and version of a request; no body for ApiVersions in an unknown version.
+
+        Raises:
+            ProtocolError: it is no request, or one that the release does not accept.
+        """
+        if self._api.version.api.answers_metadata_of_any_version and frame[:2] == _METADATA_KEY:
+            frame = _METADATA_KEY + b"\0\0" + frame[4:]
+        header, _ = decode_request_header(frame)
+        version = header.request_api_version
+        if self._api.answers(header.request_api_key, version):
+            return header, decode_request(frame).body, version
+        if header.request_api_key == API_VERSIONS and API_VERSIONS in self._api.accepted:
+            return header, None, version
+        raise ProtocolError(f"the broker does not accept {header}")
+
+    def _finish(self, response: Message, version: int, header: RequestHeader) -> None:
+        if not self.closed:
+            self._respond(response, version, header.correlation_id)
+            self._in_progress = False
+            self._go_on()
+
+    def _respond(self, response: Message, version: int, correlation_id: int) -> None:
+        self._transport.send(encode_response(response, version, correlation_id=correlation_id))

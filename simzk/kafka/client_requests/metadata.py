@@ -1,0 +1,256 @@
+"""Metadata and DescribeCluster, answered from the broker's metadata cache; topics created on demand.
+
+Rules of this module (KafkaApis.handleTopicMetadataRequest, MetadataCache.getPartitionMetadata; recorded):
+  - the cache is as stale as the last UpdateMetadata request that arrived; nothing is asked of ZooKeeper;
+  - version 0 has no dead brokers: replicas and ISRs are without them, with REPLICA_NOT_AVAILABLE;
+  - a partition without a leader that is alive is LEADER_NOT_AVAILABLE, with leader -1 and the cached ISR;
+  - the asked broker creates a missing topic itself, and answers LEADER_NOT_AVAILABLE until its cache has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.jvm.hash_map import hash_map_order
+from simzk.kafka.broker.admin_handlers import BY_DEFAULT, is_topic_name
+from simzk.kafka.broker.services import INTERNAL_TOPICS
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import DescribeClusterRequest, DescribeClusterResponse, MetadataResponse
+from simzk.kafka.requests import CreateTopicRequest, Error
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+    from typing import Any
+
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.protocol.messages import MetadataRequest
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.releases.settings import BrokerConfig
+    from simzk.kafka.requests import AdminResponse
+    from simzk.simulation import Future
+
+METADATA, DESCRIBE_CLUSTER = 3, 60
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The topic id of 128 zero bits: no id."""
+NO_CONTROLLER = -1
+NO_BROKER = -1
+OPERATIONS_NOT_ASKED = -(1 << 31)
+TOPIC_OPERATIONS = 3576
+"""Operations on a topic without an authorizer, as bits of AclOperation: READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE,
+DESCRIBE_CONFIGS, ALTER_CONFIGS."""
+CLUSTER_OPERATIONS = 8096
+"""Operations on the cluster without an authorizer: CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS,
+ALTER_CONFIGS, IDEMPOTENT_WRITE."""
+BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
+_SETTINGS_OF_INTERNAL = {"__consumer_offsets": "offsets.topic", "__transaction_state": "transaction.state.log"}
+_WITH_OPERATIONS = range(8, 11)
+"""Versions of Metadata with the authorized operations on the cluster."""
+
+Topic = MetadataResponse.MetadataResponseTopic
+Partition = MetadataResponse.MetadataResponsePartition
+
+
+@dataclass(eq=False)
+class MetadataApi:
+    """Metadata and DescribeCluster of one broker.
+
+    Args:
+        version, config: the broker's release and settings.
+        cache: its metadata cache.
+        cluster_id: returns the cluster's id; None in releases without ids.
+        endpoint_of: returns host and port of a broker.
+        create_topic: creates a topic in ZooKeeper.
+        spawn: runs a handler that waits.
+    """
+
+    version: KafkaVersion
+    config: BrokerConfig
+    cache: MetadataCache
+    cluster_id: Callable[[], str | None]
+    endpoint_of: Callable[[int], tuple[str, int]]
+    create_topic: Callable[[CreateTopicRequest], Coroutine[Future[Any], None, AdminResponse]]
+    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {METADATA: self.serve_metadata, DESCRIBE_CLUSTER: self.serve_describe_cluster}
+
+    # -- Metadata
+
+    def serve_metadata(self, context: Context, request: MetadataRequest, answer: Answer) -> None:
+        """Answer Metadata, once missing topics are created."""
+        topics = request.topics
+        if topics is None or (context.version == 0 and not topics):
+            answer(self._response(context, request, self._known(list(self.cache.topics), context)))
+            return
+        by_id = [topic.topic_id for topic in topics if topic.topic_id != NO_ID]
+        if any(topic.name is None for topic in topics) or by_id:
+            self._serve_by_id(context, request, by_id, answer)
+            return
+        names = list(dict.fromkeys(topic.name for topic in topics if topic.name is not None))
+        known = self._known([name for name in names if name in self.cache.topics], context)
+        missing = [name for name in names if name not in self.cache.topics]
+        created = self.config.boolean("auto.create.topics.enable") and request.allow_auto_topic_creation
+        if missing and (
+            created or (self.version.api.creates_internal_topics and not INTERNAL_TOPICS.isdisjoint(missing))
+        ):
+            self.spawn(self._create(context, request, known, missing, created, answer), "topics on demand")
+            return
+        answer(self._response(context, request, known + [self._unknown(name) for name in missing]))
+
+    def _serve_by_id(self, context: Context, request: MetadataRequest, ids: list[str], answer: Answer) -> None:
+        """Answer a request that names topics by id, which brokers accept from version 12 on (KIP-516)."""
+        assert request.topics is not None
+        refused = ErrorCode.INVALID_REQUEST if context.version < 12 else ErrorCode.UNKNOWN_SERVER_ERROR
+        if context.version < 12 or not ids:
+            topics = [
+                Topic(error_code=refused, name=topic.name or "", topic_id=topic.topic_id) for topic in request.topics
+            ]
+            answer(MetadataResponse(topics=topics))
+            return
+        name_of = {topic_id: name for name, topic_id in self.cache.topic_ids.items()}
+        distinct = list(dict.fromkeys(ids))
+        known = self._known([name_of[topic_id] for topic_id in distinct if topic_id in name_of], context)
+        unknown = [
+            Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+            for topic_id in distinct
+            if topic_id not in name_of
+        ]
+        answer(self._response(context, request, known + unknown))
+
+    async def _create(
+        self,
+        context: Context,
+        request: MetadataRequest,
+        known: list[Topic],
+        missing: list[str],
+        created: bool,
+        answer: Answer,
+    ) -> None:
+        """Create missing topics, and answer."""
+        topics = []
+        for name in missing:
+            if created or name in INTERNAL_TOPICS:
+                error = await self._create_one(name)
+                if error != ErrorCode.LEADER_NOT_AVAILABLE and self.version.api.fails_whole_metadata:
+                    asked = request.topics or ()
+                    answer(MetadataResponse(topics=[Topic(error_code=error, name=topic.name) for topic in asked]))
+                    return
+                topics.append(Topic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS))
+            else:
+                topics.append(self._unknown(name))
+        answer(self._response(context, request, known + topics))
+
+    async def _create_one(self, name: str) -> ErrorCode:
+        partitions = factor = BY_DEFAULT
+        config = {}
+        if (prefix := _SETTINGS_OF_INTERNAL.get(name)) is not None:
+            partitions = self.config.integer(f"{prefix}.num.partitions")
+            factor = self.config.integer(f"{prefix}.replication.factor")
+            config = {"cleanup.policy": "compact"}
+            if self.version.number < (0, 11, 0):
+                factor = min(factor, len(self.cache.live_brokers))
+        made = await self.create_topic(CreateTopicRequest(name, partitions, factor, None, config, None))
+        if made.error in (Error.NONE, Error.TOPIC_ALREADY_EXISTS):
+            return ErrorCode.LEADER_NOT_AVAILABLE
+        return ErrorCode[made.error.name]
+
+    def _unknown(self, name: str) -> Topic:
+        """Return the answer for a topic that is not in the cache and is not created."""
+        is_illegal = self.version.api.validates_unknown_names and not is_topic_name(name, self.version)
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION if is_illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return Topic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
+
+    def _response(self, context: Context, request: MetadataRequest, topics: list[Topic]) -> MetadataResponse:
+        """Return the response with some topics, which get their authorized operations here."""
+        response = MetadataResponse(
+            brokers=self._brokers(MetadataResponse.MetadataResponseBroker, "node_id"),
+            cluster_id=self.cluster_id(),
+            controller_id=self._controller(),
+            topics=topics,
+        )
+        if context.version >= _WITH_OPERATIONS.start:
+            unasked = self.version.api.unasked_operations
+            for topic in topics:
+                asked = request.include_topic_authorized_operations
+                topic.topic_authorized_operations = TOPIC_OPERATIONS if asked else unasked
+            if context.version in _WITH_OPERATIONS:
+                asked = request.include_cluster_authorized_operations
+                response.cluster_authorized_operations = CLUSTER_OPERATIONS if asked else unasked
+        return response
+
+    def _known(self, names: Iterable[str], context: Context) -> list[Topic]:
+        cache = self.cache
+        return [
+            Topic(
+                name=name,
+                topic_id=cache.topic_ids.get(name, NO_ID),
+                is_internal=name in INTERNAL_TOPICS,
+                partitions=[self._partition(TopicPartition(name, number), context) for number in cache.topics[name]],
+            )
+            for name in names
+        ]
+
+    def _partition(self, partition: TopicPartition, context: Context) -> Partition:
+        live, state = self.cache.live_brokers, self.cache.partitions[partition]
+        replicas, isr = list(self.cache.assignments[partition]), list(state.isr)
+        if self.version.api.replicas_in_hash_set:
+            replicas = hash_map_order(replicas, hash_of=int)
+        shown = Partition(
+            partition_index=partition.partition,
+            leader_id=state.leader,
+            leader_epoch=state.leader_epoch,
+            replica_nodes=replicas,
+            isr_nodes=isr,
+            offline_replicas=[replica for replica in replicas if replica not in live],
+        )
+        if context.version == 0:
+            shown.replica_nodes = [replica for replica in replicas if replica in live]
+            shown.isr_nodes = [replica for replica in isr if replica in live]
+            if (shown.replica_nodes, shown.isr_nodes) != (replicas, isr):
+                shown.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
+        if state.leader not in live:
+            shown.leader_id = NO_BROKER
+            shown.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+            if self.version.api.confuses_leader_with_itself and context.version >= 6:
+                shown.error_code = ErrorCode.LISTENER_NOT_FOUND
+        return shown
+
+    def _controller(self) -> int:
+        found = self.cache.controller_id
+        return NO_CONTROLLER if found is None or found not in self.cache.live_brokers else found
+
+    def _brokers(self, kind: type[Any], id_field: str) -> list[Any]:
+        """Return the live brokers as structs of a response."""
+        brokers = []
+        for broker, rack in self.cache.live_brokers.items():
+            host, port = self.endpoint_of(broker)
+            brokers.append(kind(**{id_field: broker}, host=host, port=port, rack=rack))
+        return brokers
+
+    # -- DescribeCluster
+
+    def serve_describe_cluster(self, _context: Context, request: DescribeClusterRequest, answer: Answer) -> None:
+        """Answer DescribeCluster (KIP-700; endpoint types KIP-919)."""
+        if request.endpoint_type != BROKER_ENDPOINT:
+            is_known = request.endpoint_type == CONTROLLER_ENDPOINT
+            refused = ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            mismatch = (
+                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+            )
+            message = mismatch if is_known else f"Unsupported endpoint type {request.endpoint_type}"
+            answer(DescribeClusterResponse(error_code=refused, error_message=message))
+            return
+        asked = request.include_cluster_authorized_operations
+        answer(
+            DescribeClusterResponse(
+                cluster_id=self.cluster_id() or "",
+                controller_id=self._controller(),
+                brokers=self._brokers(DescribeClusterResponse.DescribeClusterBroker, "broker_id"),
+                cluster_authorized_operations=CLUSTER_OPERATIONS if asked else OPERATIONS_NOT_ASKED,
+            )
+        )

@@ -1,0 +1,539 @@
+"""`simzk.KafkaServer`: a simulated Kafka cluster on TCP ports of this machine, for Kafka clients of any kind.
+
+Rules of this module:
+  - the event loop runs in one thread, which starts with the object and ends with `close`;
+  - time is wall time, and jumps with `advance` and the other methods that let time pass;
+  - whoever acquires the cluster's lock finds the cluster at the present; whoever releases it leaves ports that are open
+    or closed as the brokers run or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
+
+from simzk.api import KafkaCluster
+from simzk.errors import SimzkError
+from simzk.scenarios.broker_control import OPERATOR, BrokerControl
+from simzk.serve.admin_server.control import ControlServer, UnknownBrokerError
+from simzk.serve.clock import WallClock
+from simzk.serve.configuration.settings import Settings
+from simzk.serve.tcp.broker_ports import BrokerPorts, reserve
+from simzk.serve.tcp.simulated_cluster import ClusterDriver, ClusterTcpServer
+from simzk.serve.zookeeper_server import end_connections
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+
+    from simzk.kafka.client_requests.broker_api import ClientConnection
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.serve.simulated_brokers import Json
+    from simzk.serve.tcp.broker_ports import FrameTransport
+    from simzk.simulation import History
+    from simzk.simulation.request_faults import FaultRules
+    from simzk.zookeeper.server import Server
+
+_STATES_OF_VERBS = {
+    "kill": ("running", "paused"),
+    "stop": ("running",),
+    "start": ("stopped",),
+    "pause": ("running",),
+    "resume": ("paused",),
+}
+"""States of a broker in which the HTTP control accepts a verb."""
+_LOOP_S = 10.0
+"""Longest time to wait for the loop's thread, which is busy for milliseconds."""
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class _ServingLock:
+    """The lock of a served cluster: its outermost block begins at the present, and ends with the right ports."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self.host: ClusterHost | None = None
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._depth += 1
+        if self._depth == 1 and self.host is not None:
+            try:
+                self.host.catch_up()
+            except BaseException:
+                self._depth -= 1
+                self._lock.release()
+                raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        host = self.host if self._depth == 1 else None
+        ports_are_right = host is None or host.finish()
+        self._depth -= 1
+        self._lock.release()
+        if host is not None and not ports_are_right:
+            host.update_ports()
+
+
+class ServedCluster(KafkaCluster):
+    """A cluster of which the time follows the wall clock, and jumps where a method lets time pass."""
+
+    @cached_property
+    def lock(self) -> AbstractContextManager[object]:  # type: ignore[override]
+        """The lock that every method and property acquires. Hold it to iterate over `tree` or `history` in a thread."""
+        return _ServingLock()
+
+    driver: ClusterDriver | None = None
+
+    def _pass_time(self, until_us: int) -> None:
+        if self.driver is None:
+            super()._pass_time(until_us)
+        else:
+            self.driver.advance_attended(lambda: self.scheduler.run_until(until_us))
+
+
+class ClusterHost:
+    """A cluster, its ZooKeeper's port and its brokers' ports, on one event loop.
+
+    Args:
+        cluster: the cluster; its brokers run.
+        settings: of ZooKeeper's port.
+        reserved: the bound socket of each broker.
+        control_port: port of the HTTP control, 0 for any free one; None for none.
+
+    Attributes:
+        server: the cluster's ZooKeeper.
+        rules: the fault rules of its sessions.
+        brokers: state and verbs of the brokers.
+        tcp: the server of ZooKeeper's port.
+
+    Raises:
+        ConfigError: ZooKeeper's port is in use.
+    """
+
+    def __init__(
+        self,
+        cluster: ServedCluster,
+        settings: Settings,
+        reserved: Mapping[int, socket.socket],
+        control_port: int | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._zookeeper = cluster.zookeeper_host
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._catches_up = False
+        self.server: Server = cluster.server
+        self.rules: FaultRules = self._zookeeper.rules
+        self.brokers: BrokerControl = BrokerControl(cluster)
+        self.tcp: ClusterTcpServer = ClusterTcpServer(settings, self)
+        self._control: ControlServer | None = None
+        if control_port is not None:
+            self._control = ControlServer(self.tcp, settings.address, control_port, self)
+        assert isinstance(self.tcp.driver, ClusterDriver)
+        self._driver = cluster.driver = self.tcp.driver
+        self._ports = BrokerPorts(self._driver, self, reserved)
+        assert isinstance(cluster.lock, _ServingLock)
+        cluster.lock.host = self
+
+    async def start(self) -> None:
+        """Accept connections on the running loop."""
+        self._loop = asyncio.get_running_loop()
+        await self.tcp.start()
+        self._ports.start()
+        if self._control is not None:
+            await self._control.start()
+
+    def stop(self) -> None:
+        """Close all ports and connections; on the loop."""
+        if self._control is not None:
+            self._control.stop()
+        self._ports.stop()
+        self.tcp.stop()
+        self._loop = None
+
+    # The cluster, as the server of its ZooKeeper sees it
+
+    def now_ms(self) -> int:
+        """Return the present time of the cluster."""
+        return self._zookeeper.now_ms()
+
+    def next_ms(self) -> float | None:
+        """Return the time of the next event without input; None if there is none."""
+        next_us = self._cluster.scheduler.next_at_us
+        return None if next_us is None else self._zookeeper.start_ms + next_us / 1000
+
+    def run_until(self, at_ms: int) -> None:
+        """Advance time."""
+        self._cluster.scheduler.run_until(self._zookeeper.when_us(at_ms))
+
+    def wake_faults(self, at_ms: int) -> None:
+        """Pass on the requests whose delay ends at a time."""
+        self._zookeeper.wake_at(at_ms)
+
+    def pump(self) -> None:
+        """Send the output of ZooKeeper."""
+        self._zookeeper.send_output()
+
+    # The brokers, as their ports see them
+
+    def accepting(self) -> set[int]:
+        """Return the brokers whose ports accept connections."""
+        return {broker.id for broker in self._cluster.brokers.values() if broker.accepts_clients}
+
+    def connect(self, broker: int, transport: FrameTransport) -> ClientConnection | None:
+        """Return the broker's end of a new connection; None if it accepts none."""
+        found = self._cluster.brokers[broker]
+        return found.client_api.connect(transport) if found.accepts_clients else None
+
+    # The brokers, as the HTTP control sees them
+
+    @property
+    def control_url(self) -> str:
+        """URL of the HTTP control; empty without one."""
+        return "" if self._control is None else f"http://{self._control.name}"
+
+    def control_state(self) -> Json:
+        """Return state and address of each broker, and which is the controller."""
+        cluster = self._cluster
+        return {
+            str(number): {
+                "state": "stopped" if not broker.alive else "paused" if broker.paused else "running",
+                "address": _address(*broker.endpoint),
+                "is_controller": number == cluster.controller,
+            }
+            for number, broker in cluster.brokers.items()
+        }
+
+    def control(self, number: int, verb: str, properties: Mapping[str, str]) -> None:
+        """Do something to a broker; time jumps until a stopped one has left ZooKeeper, and a started one serves."""
+        cluster, broker = self._cluster, self._cluster.brokers.get(number)
+        if broker is None:
+            right = f"one of {', '.join(map(str, cluster.brokers))}"
+            raise UnknownBrokerError(f"broker {number} does not exist", where="broker", right=right)
+        state = "stopped" if not broker.alive else "paused" if broker.paused else "running"
+        fitting = _STATES_OF_VERBS[verb]
+        if state not in fitting:
+            right = f"a broker that is {' or '.join(fitting)}"
+            raise SimzkError(f"broker {number} is {state}", where=verb, right=right)
+        cluster.history.record(OPERATOR, f"{verb} broker {number}")
+        if verb == "stop":
+            cluster.shutdown(number)
+            cluster.run_until(lambda: not broker.alive and number not in cluster.live_brokers)
+        elif verb == "start":
+            cluster.restart(number, config=simulated(properties, broker.version))
+            cluster.run_until(lambda: broker.accepts_clients)
+        elif verb == "kill":
+            cluster.kill(number)
+        elif verb == "pause":
+            cluster.pause(number)
+        else:
+            cluster.resume(number)
+
+    def advance(self, seconds: float) -> None:
+        """Let time jump."""
+        self._cluster.advance(seconds)
+
+    # The lock
+
+    def catch_up(self) -> None:
+        """Run the cluster up to the present.
+
+        Raises:
+            Exception: the cluster has failed before.
+        """
+        if self._catches_up or self._loop is None:
+            return
+        if self.tcp.failure is not None and not self.tcp.is_on_loop:
+            raise self.tcp.failure
+        self._catches_up = True
+        try:
+            self._driver.tick()
+        finally:
+            self._catches_up = False
+
+    def finish(self) -> bool:
+        """Send what the cluster has to say, and set the timer; return whether the ports are right."""
+        if self._loop is None:
+            return True
+        self.pump()
+        if self.tcp.is_on_loop:
+            self.tcp.arm()
+        else:
+            self.tcp.call_on_loop(self.tcp.arm)
+        return self._ports.is_current
+
+    def update_ports(self) -> None:
+        """Open and close ports as the brokers run; without the lock. Return when that is done."""
+        if self.tcp.is_on_loop:
+            self._ports.update()
+            return
+        done = threading.Event()
+
+        def update() -> None:
+            self._ports.update()
+            done.set()
+
+        self.tcp.call_on_loop(update)
+        done.wait(_LOOP_S)
+
+
+def simulated(properties: Mapping[str, str], version: KafkaVersion) -> dict[str, str]:
+    """Return the settings of a properties file that are simulated.
+
+    >>> from simzk.kafka.releases.versions import kafka_version
+    >>> simulated({"num.partitions": "3", "num.io.threads": "8"}, kafka_version("3.9"))
+    {'num.partitions': '3'}
+    """
+    return {key: value for key, value in properties.items() if key in version.defaults}
+
+
+def _address(host: str, port: int) -> str:
+    """Return an address as clients write it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _verb(method: Callable[Concatenate[KafkaCluster, _P], _R]) -> Callable[Concatenate[KafkaServer, _P], _R]:
+    """Return a method of a server that does what the method of its cluster does."""
+
+    @wraps(method)
+    def run(self: KafkaServer, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return method(self.cluster, *args, **kwargs)
+
+    return run
+
+
+class KafkaServer:
+    """A simulated Kafka cluster whose brokers and ZooKeeper listen on TCP ports.
+
+    Brokers answer the requests that are simulated so far (docs/kafka_server.md). A killed broker refuses connections, a
+    paused one accepts them and stays silent. Ports do not change while a broker is down. Time is wall time; `advance`,
+    `run_until` and `run_until_quiet` let it jump. The other methods are those of `KafkaCluster`.
+
+    Args:
+        version, brokers, racks, seed, config: as of `KafkaCluster`.
+        host: the interface to listen on, which is the brokers' address for clients too.
+        port: the first broker's port; each other one listens on the next port. 0 for any free ports.
+        zookeeper_port: ZooKeeper's port; 0 for any free one.
+        control_port: port of the HTTP control; 0 for any free one, None for none.
+        control_token: token that its clients send to change state; needed beyond this machine.
+        broker_config, inter_broker_protocol, cluster_id, log_dirs, tick_time_ms, max_session_timeout_ms,
+            zookeeper_set_acl, zookeeper_chroot: as of `KafkaCluster`.
+
+    Attributes:
+        cluster: the cluster, in virtual time that follows the wall clock.
+
+    Raises:
+        ConfigError: an option has an invalid value, or a port is in use.
+
+    >>> import simzk
+    >>> with simzk.KafkaServer(brokers=2) as server:
+    ...     list(server.brokers), server.live_brokers
+    ([1, 2], [1, 2])
+    """
+
+    def __init__(
+        self,
+        version: str | Mapping[int, str] = "3.9",
+        brokers: int | Sequence[int] = 3,
+        racks: int | Mapping[int, str] | None = None,
+        seed: int = 0,
+        *,
+        config: Mapping[str, str | int | bool] | None = None,
+        broker_config: Mapping[int, Mapping[str, str | int | bool]] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        zookeeper_port: int = 0,
+        control_port: int | None = None,
+        control_token: str | None = None,
+        inter_broker_protocol: str | Mapping[int, str] | None = None,
+        cluster_id: str | None = None,
+        log_dirs: int = 1,
+        tick_time_ms: int = 2000,
+        max_session_timeout_ms: int | None = None,
+        zookeeper_set_acl: bool = False,
+        zookeeper_chroot: str = "",
+    ) -> None:
+        self.cluster: ServedCluster = ServedCluster(
+            version,
+            brokers,
+            racks,
+            seed,
+            config=config,
+            broker_config=broker_config,
+            inter_broker_protocol=inter_broker_protocol,
+            cluster_id=cluster_id,
+            log_dirs=log_dirs,
+            tick_time_ms=tick_time_ms,
+            max_session_timeout_ms=max_session_timeout_ms,
+            zookeeper_set_acl=zookeeper_set_acl,
+            zookeeper_chroot=zookeeper_chroot,
+            boot=False,
+            start_ms=WallClock().now_ms(),
+        )
+        ports: dict[int, socket.socket] = {}
+        try:
+            for place, broker in enumerate(self.cluster.brokers.values()):
+                ports[broker.id] = reserve(host, port + place if port else 0)
+                broker.set_endpoint(ports[broker.id].getsockname()[1], None, host)
+            self._boot()
+            settings = Settings(address=host, port=zookeeper_port, admin_token=control_token)
+            self._host = ClusterHost(self.cluster, settings, ports, control_port)
+        except BaseException:
+            for bound in ports.values():
+                bound.close()
+            self.cluster.close()
+            raise
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="simzk-kafka-server", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def _boot(self) -> None:
+        """Start the first broker, which becomes controller, then the others; in virtual time, at once."""
+        cluster = self.cluster
+        first, *others = cluster.brokers.values()
+        first.start()
+        cluster.run_until(lambda: cluster.controller == first.id)
+        for broker in others:
+            broker.start()
+        cluster.run_until_quiet()
+
+    def __repr__(self) -> str:
+        return f"<KafkaServer {self.cluster.version} at {self.bootstrap_servers}>"
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._host.start())
+        finally:
+            self._ready.set()
+        self._loop.run_forever()
+        self._host.stop()
+        self._loop.run_until_complete(end_connections())
+        self._loop.close()
+
+    @property
+    def brokers(self) -> dict[int, str]:
+        """Address of each broker by id, as clients write it."""
+        endpoints = {broker.id: broker.endpoint for broker in self.cluster.brokers.values()}
+        return {broker: _address(host, port) for broker, (host, port) in endpoints.items()}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses of all brokers, separated by commas."""
+        return ",".join(self.brokers.values())
+
+    @property
+    def zookeeper_hosts(self) -> str:
+        """Address of the cluster's ZooKeeper, as kazoo's hosts."""
+        return self._host.tcp.hosts
+
+    @property
+    def control_url(self) -> str:
+        """URL of the HTTP control; empty without one."""
+        return self._host.control_url
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return next(iter(self.cluster.brokers.values())).cluster_id
+
+    @property
+    def history(self) -> History:
+        """What happened in the cluster."""
+        return self.cluster.history
+
+    @property
+    def version(self) -> str:
+        """Release of the cluster's oldest broker."""
+        return self.cluster.version
+
+    @property
+    def controller(self) -> int | None:
+        """The broker in `/controller`; None if the znode is missing or invalid."""
+        return self.cluster.controller
+
+    @property
+    def live_brokers(self) -> list[int]:
+        """The ids of the registered brokers, ascending."""
+        return self.cluster.live_brokers
+
+    @property
+    def now_ms(self) -> int:
+        """The present time of the cluster, in ms since 1970."""
+        return self.cluster.now_ms
+
+    high_watermark = _verb(KafkaCluster.high_watermark)
+    advance = _verb(KafkaCluster.advance)
+    run_for = _verb(KafkaCluster.run_for)
+    run_until = _verb(KafkaCluster.run_until)
+    describe = _verb(KafkaCluster.describe)
+    run_until_quiet = _verb(KafkaCluster.run_until_quiet)
+    racks_of_live = _verb(KafkaCluster.racks_of_live)
+    state = _verb(KafkaCluster.state)
+    assignment = _verb(KafkaCluster.assignment)
+    kill = _verb(KafkaCluster.kill)
+    restart = _verb(KafkaCluster.restart)
+    pause = _verb(KafkaCluster.pause)
+    resume = _verb(KafkaCluster.resume)
+    expire = _verb(KafkaCluster.expire)
+    expire_session = _verb(KafkaCluster.expire_session)
+    check_isrs = _verb(KafkaCluster.check_isrs)
+    announce_isr_changes = _verb(KafkaCluster.announce_isr_changes)
+    disconnect = _verb(KafkaCluster.disconnect)
+    shutdown = _verb(KafkaCluster.shutdown)
+    fail_log_dir = _verb(KafkaCluster.fail_log_dir)
+    prefer_controller = _verb(KafkaCluster.prefer_controller)
+    produce = _verb(KafkaCluster.produce)
+    metadata = _verb(KafkaCluster.metadata)
+    log = _verb(KafkaCluster.log)
+    allocate_producer_ids = _verb(KafkaCluster.allocate_producer_ids)
+    consumer = _verb(KafkaCluster.consumer)
+    create_topic = _verb(KafkaCluster.create_topic)
+    set_topic_id = _verb(KafkaCluster.set_topic_id)
+    delete_topic = _verb(KafkaCluster.delete_topic)
+    add_partitions = _verb(KafkaCluster.add_partitions)
+    elect = _verb(KafkaCluster.elect)
+    alter_config = _verb(KafkaCluster.alter_config)
+    write_znode = _verb(KafkaCluster.write_znode)
+    delete_znode = _verb(KafkaCluster.delete_znode)
+    reassign = _verb(KafkaCluster.reassign)
+    generate_reassignment = _verb(KafkaCluster.generate_reassignment)
+    verify_reassignment = _verb(KafkaCluster.verify_reassignment)
+    cancel_reassignment = _verb(KafkaCluster.cancel_reassignment)
+    add_acls = _verb(KafkaCluster.add_acls)
+    authorize_consumer = _verb(KafkaCluster.authorize_consumer)
+    remove_acls = _verb(KafkaCluster.remove_acls)
+    acls = _verb(KafkaCluster.acls)
+    add_user = _verb(KafkaCluster.add_user)
+    remove_user = _verb(KafkaCluster.remove_user)
+    create_token = _verb(KafkaCluster.create_token)
+    renew_token = _verb(KafkaCluster.renew_token)
+    expire_token = _verb(KafkaCluster.expire_token)
+    tokens = _verb(KafkaCluster.tokens)
+    check = _verb(KafkaCluster.check)
+
+    def close(self) -> None:
+        """Stop all brokers, refuse new connections, and free the ports; closing twice is allowed."""
+        if self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self.cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,297 @@
+"""TCP ports of simulated brokers: frames of clients to the brokers, and their responses back.
+
+Rules of this module:
+  - this package does not know of Kafka: a frame is a length of four bytes and that many bytes more;
+  - each broker has a port for good. While its process does not run, the port is bound and does not listen, so that
+    connections are refused and nobody else gets the port;
+  - frames are handled on the loop's thread under the cluster's lock, after the cluster has run up to the present;
+  - a client with many unanswered requests, or that does not read its responses, is not read from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from simzk.errors import ConfigError
+from simzk.wire.frames import BadLengthError, FrameBuffer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from simzk.serve.tcp.simulated_cluster import ClusterDriver
+
+MAX_REQUEST_BYTES = 100 * 1024 * 1024
+"""Longest accepted request (socket.request.max.bytes)."""
+BACKLOG = 128
+"""Connections that wait to be accepted."""
+UNANSWERED_MAX = 32
+"""Requests of a client that may wait for earlier ones before it is not read from any more."""
+_LENGTH_BYTES = 4
+
+
+class FrameConnection(Protocol):
+    """A broker's end of a connection."""
+
+    @property
+    def backlog(self) -> int:
+        """Number of requests that are not handled yet."""
+
+    def receive(self, frame: bytes) -> None:
+        """Handle the frame of a request."""
+
+    def hang_up(self) -> None:
+        """Forget the connection, because the client has closed its end."""
+
+
+class FrameTransport(Protocol):
+    """The way to one client."""
+
+    def send(self, frame: bytes) -> None:
+        """Send the frame of a response, without its length."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class FrameBrokers(Protocol):
+    """Simulated brokers, as far as clients connect to them."""
+
+    def accepting(self) -> set[int]:
+        """Return the brokers whose ports accept connections."""
+
+    def connect(self, broker: int, transport: FrameTransport) -> FrameConnection | None:
+        """Return the broker's end of a new connection; None if it accepts none."""
+
+
+def reserve(address: str, port: int) -> socket.socket:
+    """Return a socket that is bound and does not listen: the port refuses connections and nobody else gets it.
+
+    Args:
+        address: the interface.
+        port: the port; 0 for any free one.
+
+    Raises:
+        ConfigError: the port is in use, or the address does not belong to this machine.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        if port:  # another process with the same option could share the port: ask for it alone first
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((address, port))
+        return _bound(family, address, port)
+    except OverflowError as error:
+        raise ConfigError(f"cannot listen: {error}", where=f"{address}:{port}") from error
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error)
+        raise ConfigError(f"cannot listen: {reason}", where=f"{address}:{port}") from error
+
+
+def _bound(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind((address, port))
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+class BrokerConnection(asyncio.Protocol):
+    """The TCP end of a connection between a client and a broker.
+
+    Args:
+        ports: the ports of all brokers.
+        broker: the broker's id.
+    """
+
+    def __init__(self, ports: BrokerPorts, broker: int) -> None:
+        self._ports = ports
+        self._broker = broker
+        self._frames = FrameBuffer(MAX_REQUEST_BYTES)
+        self._link: FrameConnection | None = None
+        self._transport: asyncio.Transport | None = None
+        self._unsent: deque[bytes] = deque()
+        self._ends = False
+        self._is_slow = False
+
+    # asyncio's side, on the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        with self._ports.driver.lock:
+            self._link = self._ports.brokers.connect(self._broker, self)
+        if self._link is None:
+            transport.abort()
+            return
+        self._ports.connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        link = self._link
+        if link is None:
+            return
+        is_bad = False
+        try:
+            frames = self._frames.receive(data)
+        except BadLengthError as error:
+            frames, is_bad = error.frames, True
+        if frames:
+            driver = self._ports.driver
+            with driver.lock:
+                driver.tick()
+                for frame in frames:
+                    link.receive(frame)
+                driver.tick()
+        if is_bad:
+            self.close()
+        self._regulate()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._ports.connections.discard(self)
+        link, self._link, self._transport = self._link, None, None
+        if link is not None:
+            with self._ports.driver.lock:
+                link.hang_up()
+
+    def pause_writing(self) -> None:
+        self._is_slow = True
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        self._is_slow = False
+        self._regulate()
+
+    def _regulate(self) -> None:
+        """Read from the client unless it is slow or far ahead."""
+        transport, link = self._transport, self._link
+        if transport is None or link is None or transport.is_closing():
+            return
+        may_read = not self._is_slow and link.backlog < UNANSWERED_MAX
+        if may_read != transport.is_reading():
+            (transport.resume_reading if may_read else transport.pause_reading)()
+
+    # the broker's side, on any thread, under the lock
+
+    def send(self, frame: bytes) -> None:
+        """Send the frame of a response."""
+        self._unsent.append(len(frame).to_bytes(_LENGTH_BYTES, "big") + frame)
+        self._ports.on_loop(self._flush)
+
+    def close(self) -> None:
+        """Close the connection after what was sent."""
+        self._ends = True
+        self._ports.on_loop(self._flush)
+
+    def _flush(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        while self._unsent:
+            transport.write(self._unsent.popleft())
+        if self._ends:
+            transport.close()
+        self._regulate()
+
+    def abort(self) -> None:
+        """Reset the connection; on the loop."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class BrokerPorts:
+    """The ports of all brokers of a cluster.
+
+    Args:
+        driver: the driver of the cluster.
+        brokers: the brokers.
+        reserved: the bound socket of each broker, from `reserve`; they are closed here.
+
+    Attributes:
+        connections: the open connections.
+    """
+
+    def __init__(self, driver: ClusterDriver, brokers: FrameBrokers, reserved: Mapping[int, socket.socket]) -> None:
+        self.driver = driver
+        self.brokers = brokers
+        self.connections: set[BrokerConnection] = set()
+        self._reserved = dict(reserved)
+        self._listeners: dict[int, socket.socket] = {}
+        self._accepting: set[asyncio.Task[object]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread_id = 0
+        self._is_updating = False
+
+    def start(self) -> None:
+        """Listen for the brokers that accept connections; on the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._thread_id = threading.get_ident()
+        self.update()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it listens for just the brokers that accept connections; under the lock."""
+        return self._loop is None or self._listeners.keys() == self.brokers.accepting()
+
+    def on_loop(self, callback: Callable[[], None]) -> None:
+        """Call back on the loop's thread: at once if this is it."""
+        if threading.get_ident() == self._thread_id:
+            callback()
+        elif self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(callback)
+
+    def update(self) -> None:
+        """Open and close ports as the brokers accept connections or not; on the loop."""
+        loop = self._loop
+        if loop is None or not self._reserved or self._is_updating:
+            return
+        self._is_updating = True
+        with self.driver.lock:
+            wanted = self.brokers.accepting()
+        self._is_updating = False
+        for broker in list(self._listeners):
+            if broker not in wanted:
+                self._close(broker)
+        for broker in sorted(wanted - self._listeners.keys()):
+            reserved = self._reserved[broker]
+            listener = _bound(reserved.family, *reserved.getsockname()[:2])
+            listener.setblocking(False)
+            listener.listen(BACKLOG)
+            self._listeners[broker] = listener
+            loop.add_reader(listener.fileno(), self._accept, broker, listener)
+
+    def _close(self, broker: int) -> None:
+        assert self._loop is not None
+        listener = self._listeners.pop(broker)
+        self._loop.remove_reader(listener.fileno())
+        listener.close()
+
+    def _accept(self, broker: int, listener: socket.socket) -> None:
+        """Accept one connection; the loop calls again if more wait."""
+        assert self._loop is not None
+        try:
+            accepted, _ = listener.accept()
+        except OSError:  # the client has left already, or there are too many open files
+            return
+        accepted.setblocking(False)
+        made = self._loop.connect_accepted_socket(lambda: BrokerConnection(self, broker), accepted)
+        task: asyncio.Task[object] = self._loop.create_task(made)
+        self._accepting.add(task)
+        task.add_done_callback(self._accepting.discard)
+
+    def stop(self) -> None:
+        """Close all ports and connections for good; on the loop."""
+        for broker in list(self._listeners):
+            self._close(broker)
+        for reserved in self._reserved.values():
+            reserved.close()
+        self._reserved.clear()
+        for connection in list(self.connections):
+            connection.abort()

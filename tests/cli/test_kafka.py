@@ -1,0 +1,111 @@
+"""`simzk kafka`: the first line, the HTTP control, settings, the end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from simzk.cli.kafka import main
+from simzk.errors import ConfigError
+from tests.waiting import PATIENCE_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PROGRAM = "from simzk.cli import main; main()"
+
+
+@contextmanager
+def running(*options: str) -> Iterator[tuple[dict[str, Any], subprocess.Popen[str]]]:
+    """Run the command; yield its first line and the process, which SIGTERM ends."""
+    command = [sys.executable, "-c", PROGRAM, "kafka", "--json", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline()), process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE_S)
+
+
+def http(method: str, url: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, Any]]:
+    """Send a request; return status and body."""
+    request = Request(url, body if method == "POST" else None, headers, method=method)
+    try:
+        with urlopen(request, timeout=PATIENCE_S) as response:
+            return response.status, json.load(response)
+    except HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def states(control: str) -> dict[str, str]:
+    """Return the state of each broker."""
+    return {number: broker["state"] for number, broker in http("GET", f"{control}/brokers")[1].items()}
+
+
+def test_control_over_http() -> None:
+    with running("--broker-ids", "0,1,2") as (line, process):
+        control = line["control"]
+        assert line["bootstrap_servers"] == ",".join(line["brokers"].values())
+        status, brokers = http("GET", f"{control}/brokers")
+        assert status == 200
+        assert {number: one["address"] for number, one in brokers.items()} == line["brokers"]
+        assert [number for number, one in brokers.items() if one["is_controller"]] == ["0"]
+        done: dict[str, object] = {"error": None}
+        assert http("POST", f"{control}/brokers/1/stop") == (200, done)
+        assert states(control) == {"0": "running", "1": "stopped", "2": "running"}
+        assert http("POST", f"{control}/brokers/1/kill")[0] == 409
+        assert http("POST", f"{control}/brokers/1/start", b"num.partitions=x")[0] == 400
+        assert http("POST", f"{control}/brokers/1/start", b"num.partitions=4\nnum.io.threads=8\n") == (200, done)
+        assert http("POST", f"{control}/brokers/1/start")[0] == 409
+        assert http("POST", f"{control}/brokers/2/pause") == (200, done)
+        assert states(control)["2"] == "paused"
+        assert http("POST", f"{control}/brokers/2/resume") == (200, done)
+        assert http("POST", f"{control}/brokers/2/kill") == (200, done)
+        assert http("POST", f"{control}/advance?seconds=30") == (200, done)
+        assert http("POST", f"{control}/advance?seconds=-1")[0] == 400
+        assert http("POST", f"{control}/brokers/7/kill")[0] == 404
+        assert http("POST", f"{control}/brokers/1/explode")[0] == 404
+        assert http("GET", f"{control}/brokers/1/kill")[0] == 405
+        assert http("POST", f"{control}/brokers/1/kill", Origin="http://example.org")[0] == 403
+        assert http("GET", f"{control}/faults")[1]["rules"] == []
+    assert process.returncode == 0
+
+
+def test_a_token_is_asked_for() -> None:
+    with running("--brokers", "1", "--control-token", "secret") as (line, _):
+        assert http("POST", f"{line['control']}/advance?seconds=1")[0] == 401
+        assert http("POST", f"{line['control']}/advance?seconds=1", Authorization="Bearer secret")[0] == 200
+
+
+def test_a_properties_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=2\nbroker.1.broker.rack=a\nbroker.2.num.partitions=3\nnum.io.threads=8\n")
+    with running("--brokers", "2", "--config", str(file)) as (_, process):
+        pass
+    assert process.stderr is not None
+    assert process.stderr.closed or process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--version", "0.7"], "Kafka '0.7' is not simulated"),
+        (["--config", "no/such/file"], "No such file"),
+        (["--brokers", "0"], "brokers are 0"),
+        (["--host", "192.0.2.1"], "cannot listen"),
+    ],
+)
+def test_invalid_options(options: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        main(["--json", *options])

@@ -1,0 +1,125 @@
+"""Exchanges of real brokers with a client, 0.8.2 to 3.9, and the same requests to simulated brokers.
+
+`data/exchanges.jsonl.gz` has the exchanges of some steps, one a line: release, step, broker, API, version, request and
+response with every field, or what became of bytes that were no request. It is made by
+
+    python -m tests.kafka.client_requests.recorded FOLDER
+
+from a folder that has one folder of recordings per release. Chance is masked in both: addresses, ids of clusters and
+topics. Orders of collections that Kafka keeps in hash maps are not compared.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simzk.kafka.protocol.classes import message_class
+from simzk.kafka.protocol.codec import decode_response, encode_request
+from tests.kafka.protocol.plain import from_plain, to_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.kafka.client_requests.memory_client import MemoryClient
+
+FILE = Path(__file__).with_name("data") / "exchanges.jsonl.gz"
+STEPS = {
+    "story": "api-versions.*|garbage|metadata: .*|describe-cluster.*",
+    "second": "auto-create: (?!by other requests).*",
+}
+"""Steps of each recording that are compared."""
+KEPT = ("step", "broker", "role", "api", "version", "request", "response", "closed", "no_answer", "raw", "sent_hex")
+RELEASES = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.0.1", "2.4.1", "2.8.2", "3.4.1", "3.9.1")
+TOPICS = {
+    "m0": [[1, 2, 3], [2, 3, 1], [3, 1, 2]],
+    "one": [[1]],
+    "small": [[1, 2]],
+    "strict": [[2, 3]],
+    "strict3": [[2, 3]],
+    "compacted": [[3, 1]],
+}
+"""Topics of the recorded clusters, by assignment; `one` is the only one that requests name by its id."""
+NO_ID, UNKNOWN_ID = "A" * 22, "A" * 20 + "ZA"
+MASKED = ("ClusterId", "Host", "Port", "ThrottleTimeMs")
+UNORDERED = ("Brokers", "Topics", "Partitions", "ApiKeys", "IsrNodes", "OfflineReplicas")
+
+Exchange = dict[str, Any]
+
+
+@cache
+def exchanges() -> tuple[Exchange, ...]:
+    """Return all exchanges."""
+    return tuple(map(json.loads, gzip.decompress(FILE.read_bytes()).splitlines()))
+
+
+def of_release(release: str, story: str = "story") -> list[Exchange]:
+    """Return the exchanges of a release in one of its two recordings."""
+    return [one for one in exchanges() if (one["release"], one["story"]) == (release, story)]
+
+
+def masked(value: Any, field: str = "") -> Any:
+    """Return a response without chance and without the order of collections that are unordered in Kafka."""
+    if field in MASKED:
+        return None if value is None else "*"
+    if field == "TopicId" and value not in (NO_ID, UNKNOWN_ID):
+        return "*"
+    if isinstance(value, dict):
+        return {name: masked(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        items = [masked(item) for item in value]
+        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True)) if field in UNORDERED else items
+    return value
+
+
+def replayed(client: MemoryClient, exchange: Exchange, topic_id: Callable[[], str]) -> Exchange:
+    """Send a recorded request to a simulated broker; return what became of it.
+
+    Args:
+        client: a new connection.
+        exchange: the recorded exchange.
+        topic_id: returns the id of the topic `one`.
+    """
+    version = exchange["version"]
+    request = json.loads(json.dumps(exchange["request"]))
+    for topic in request.get("Topics") or ():
+        if topic.get("TopicId", NO_ID) not in (NO_ID, UNKNOWN_ID):
+            topic["TopicId"] = topic_id()
+    body = from_plain(message_class(exchange["api"] + "Request"), request)
+    sent_version = min(version, body.MESSAGE.versions.high)
+    frame = encode_request(body, sent_version, correlation_id=7, client_id="wire-story")
+    answer = client.exchange(frame[:2] + version.to_bytes(2, "big") + frame[4:])
+    if answer is None:
+        return {"closed": True} if client.closed else {"no_answer": 1}
+    _, answered, response = decode_response(message_class(exchange["api"] + "Response"), sent_version, answer)
+    return {"response": to_plain(response, answered)}
+
+
+def select(folder: Path) -> list[Exchange]:
+    """Return the exchanges of the compared steps from a folder of recordings."""
+    found = []
+    for release in RELEASES:
+        for story, steps in STEPS.items():
+            for file in sorted((folder / release).glob(f"{story}.jsonl*")):
+                data = file.read_bytes()
+                lines = (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
+                for line in map(json.loads, lines):
+                    step = line["step"].removeprefix("2nd pass, ")
+                    if re.fullmatch(steps, step):
+                        kept = {name: line[name] for name in KEPT if name in line} | {"step": step}
+                        if "answer_hex" in line:
+                            kept["response"] = "some"
+                        found.append({"release": release, "story": story, **kept})
+    return found
+
+
+if __name__ == "__main__":
+    chosen = select(Path(sys.argv[1]))
+    text = "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in chosen)
+    FILE.write_bytes(gzip.compress(text.encode(), mtime=0))
+    sys.stdout.write(f"{len(chosen)} exchanges, {FILE.stat().st_size} bytes\n")

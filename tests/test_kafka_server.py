@@ -1,0 +1,227 @@
+"""`simzk.KafkaServer`: real clients, failures of brokers, time that jumps, ports."""
+
+from __future__ import annotations
+
+import inspect
+import socket
+import struct
+import warnings
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from kazoo.client import KazooClient
+
+import simzk
+from simzk.kafka.protocol.codec import decode_response, encode_request
+from simzk.kafka.protocol.messages import MetadataRequest, MetadataResponse
+from simzk.testing import wait_until
+from tests.waiting import PATIENCE_S
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it reads its resources with a deprecated function
+    from kafka import KafkaAdminClient
+
+from confluent_kafka.admin import AdminClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOT_SERVED = {"close", "pump"}
+"""Methods of a cluster that a server has itself, or that its threads call."""
+
+
+@pytest.fixture
+def admin(kafka_server: simzk.KafkaServer) -> Iterator[KafkaAdminClient]:
+    """An admin client of kafka-python."""
+    client = KafkaAdminClient(bootstrap_servers=kafka_server.bootstrap_servers)
+    with closing(client):
+        yield client
+
+
+def librdkafka(server: simzk.KafkaServer) -> AdminClient:
+    """Return an admin client of confluent-kafka that reports nothing on stderr."""
+    return AdminClient({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
+
+
+def connect(address: str) -> socket.socket:
+    """Return a connection to a broker."""
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+
+
+def framed(body: bytes) -> bytes:
+    """Return a frame with its length."""
+    return struct.pack(">i", len(body)) + body
+
+
+def metadata_request(number: int) -> bytes:
+    """Return the frame of a request for all topics."""
+    return framed(encode_request(MetadataRequest(topics=None), 9, correlation_id=number, client_id="test"))
+
+
+def read_metadata(connection: socket.socket) -> tuple[int, MetadataResponse]:
+    """Return the number and the body of the next response."""
+    (length,) = struct.unpack(">i", read(connection, 4))
+    number, _, response = decode_response(MetadataResponse, 9, read(connection, length))
+    return number, response
+
+
+def read(connection: socket.socket, count: int) -> bytes:
+    """Return the next bytes."""
+    data = b""
+    while len(data) < count:
+        data += connection.recv(count - len(data))
+    return data
+
+
+def test_kafka_python_describes_cluster_and_topics(kafka_server: simzk.KafkaServer, admin: KafkaAdminClient) -> None:
+    kafka_server.create_topic("orders", assignment={0: [1, 2], 1: [2, 3]})
+    kafka_server.run_until_quiet()
+    found = admin.describe_cluster()
+    assert found["controller_id"] == 1
+    assert {one["broker_id"]: f"{one['host']}:{one['port']}" for one in found["brokers"]} == kafka_server.brokers
+    assert admin.list_topics() == ["orders"]
+    (topic,) = admin.describe_topics(["orders"])
+    led = {one["partition_index"]: (one["leader_id"], one["isr_nodes"]) for one in topic["partitions"]}
+    assert led == {0: (1, [1, 2]), 1: (2, [2, 3])}
+
+
+def test_librdkafka_sees_a_failover(kafka_server: simzk.KafkaServer) -> None:
+    kafka_server.create_topic("orders", assignment={0: [2, 3]})
+    kafka_server.run_until_quiet()
+    client = librdkafka(kafka_server)
+    before = client.list_topics(timeout=PATIENCE_S)
+    assert before.topics["orders"].partitions[0].leader == 2
+    kafka_server.kill(2)
+    kafka_server.advance(30)  # the session expires
+    after = client.list_topics(timeout=PATIENCE_S)
+    assert after.topics["orders"].partitions[0].leader == 3
+    assert after.topics["orders"].partitions[0].isrs == [3]
+    assert sorted(after.brokers) == [1, 3]
+
+
+def test_a_killed_broker_refuses_connections_and_returns_to_its_port(kafka_server: simzk.KafkaServer) -> None:
+    address = kafka_server.brokers[2]
+    with connect(address) as connection:
+        wait_until(lambda: kafka_server.cluster.brokers[2].client_api.connections)
+        kafka_server.kill(2)
+        assert connection.recv(1) == b""
+    with pytest.raises(ConnectionRefusedError):
+        connect(address)
+    kafka_server.advance(30)
+    kafka_server.restart(2)
+    kafka_server.run_until_quiet()
+    assert kafka_server.brokers[2] == address
+    with connect(address) as connection:
+        connection.sendall(metadata_request(1))
+        number, response = read_metadata(connection)
+    assert number == 1
+    assert sorted(broker.node_id for broker in response.brokers) == [1, 2, 3]
+
+
+def test_a_paused_broker_accepts_and_answers_when_it_is_resumed(kafka_server: simzk.KafkaServer) -> None:
+    broker = kafka_server.cluster.brokers[2]
+    kafka_server.pause(2)
+    with connect(kafka_server.brokers[2]) as connection:
+        connection.sendall(metadata_request(1) + metadata_request(2))
+        wait_until(lambda: sum(one.backlog for one in broker.client_api.connections) == 2)
+        kafka_server.resume(2)
+        assert [read_metadata(connection)[0] for _ in range(2)] == [1, 2]
+
+
+def test_a_broker_that_shuts_down_closes_its_connections(kafka_server: simzk.KafkaServer) -> None:
+    with connect(kafka_server.brokers[3]) as connection:
+        wait_until(lambda: kafka_server.cluster.brokers[3].client_api.connections)
+        kafka_server.shutdown(3)
+        kafka_server.run_until(lambda: not kafka_server.cluster.brokers[3].alive)
+        assert connection.recv(1) == b""
+    with pytest.raises(ConnectionRefusedError):
+        connect(kafka_server.brokers[3])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        struct.pack(">i", 0x7FFFFFFF),
+        struct.pack(">i", 100 * 1024 * 1024 + 1),
+        struct.pack(">i", -1),
+        struct.pack(">i", 0),
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        bytes.fromhex("16030100c8010000c40303") + bytes(192),
+    ],
+    ids=["huge", "over the limit", "negative", "zero", "HTTP", "TLS"],
+)
+def test_bytes_that_are_no_frame_close_the_connection(kafka_server: simzk.KafkaServer, sent: bytes) -> None:
+    with connect(kafka_server.brokers[1]) as connection:
+        connection.sendall(sent)
+        assert connection.recv(1) == b""
+
+
+def test_a_request_in_pieces_and_requests_in_one_piece(kafka_server: simzk.KafkaServer) -> None:
+    with connect(kafka_server.brokers[1]) as connection:
+        for byte in metadata_request(1):
+            connection.sendall(bytes([byte]))
+        assert read_metadata(connection)[0] == 1
+        connection.sendall(b"".join(metadata_request(number) for number in range(2, 1000)))
+        assert [read_metadata(connection)[0] for _ in range(2, 1000)] == list(range(2, 1000))
+
+
+def test_a_request_that_is_not_simulated_is_recorded(kafka_server: simzk.KafkaServer) -> None:
+    with connect(kafka_server.brokers[1]) as connection:
+        connection.sendall(framed(struct.pack(">hhihh", 17, 0, 1, -1, 0)))  # SaslHandshake
+        assert connection.recv(1) == b""
+    with kafka_server.cluster.lock:
+        found = [(event.who, event.subject) for event in kafka_server.history if event.what == "cannot answer"]
+    assert found == [("broker 1", "SaslHandshake")]
+
+
+def test_a_kazoo_client_keeps_its_session_while_time_jumps(kafka_server: simzk.KafkaServer) -> None:
+    client = KazooClient(hosts=kafka_server.zookeeper_hosts)
+    client.start()
+    client.create("/mine", ephemeral=True)
+    kafka_server.advance(3600)
+    assert client.exists("/mine")
+    assert client.get_children("/brokers/ids") == ["1", "2", "3"]
+    client.stop()
+    client.close()
+
+
+@pytest.mark.kafka(version="0.8.2", brokers=2)
+def test_an_old_release_has_no_api_versions(kafka_server: simzk.KafkaServer) -> None:
+    with connect(kafka_server.brokers[1]) as connection:
+        connection.sendall(framed(struct.pack(">hhih", 18, 0, 1, -1)))
+        assert connection.recv(1) == b""
+    assert kafka_server.version == "0.8.2"
+
+
+def test_ports_are_free_after_close() -> None:
+    with simzk.KafkaServer(brokers=1) as server:
+        address = server.brokers[1]
+        port = int(address.rpartition(":")[2])
+        with pytest.raises(simzk.ConfigError, match="in use"):
+            simzk.KafkaServer(brokers=1, port=port)
+    server.close()
+    with simzk.KafkaServer(brokers=1, port=port) as again:
+        assert again.brokers[1] == address
+        assert repr(again) == f"<KafkaServer 3.9 at {address}>"
+
+
+def test_settings_of_one_broker() -> None:
+    config = {1: {"num.partitions": 5}}
+    with simzk.KafkaServer(brokers=2, broker_config=config) as server:
+        brokers = server.cluster.brokers
+        assert [brokers[number].config.integer("num.partitions") for number in (1, 2)] == [5, 1]
+        server.kill(2)
+        server.advance(30)
+        server.restart(2, config={"num.partitions": 7})
+        assert brokers[2].config.integer("num.partitions") == 7
+        with pytest.raises(simzk.ConfigError, match="not simulated"):
+            simzk.KafkaServer(brokers=1, config={"no.such": 1})
+
+
+def test_a_server_has_the_methods_of_a_cluster() -> None:
+    def public(kind: type) -> set[str]:
+        return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
+
+    assert public(simzk.KafkaCluster) - public(simzk.KafkaServer) <= NOT_SERVED
