@@ -90,6 +90,8 @@ def _run_without_packages(option: str) -> int:
 
         sys.stdout.write(f"simzk {__version__}\n")
         return 0
+    if option in ("--install-completion", "--show-completion"):
+        raise ConfigError(not_installed(missing_packages(CLI_PACKAGES)))
     if option != "--help":
         raise ConfigError(f"there is no option {option!r}", right="--help or --version")
     width = max(map(len, COMMANDS)) + 2

@@ -76,6 +76,9 @@ def test_a_bare_install_shows_version_and_help() -> None:
     wrong = simzk("--versoin", without=OPTIONAL)
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr == "simzk: error: there is no option '--versoin'; expected --help or --version\n"
+    completion = simzk("--install-completion", without=OPTIONAL)
+    assert completion.returncode == 2
+    assert completion.stderr == "simzk: error: typer and rich are not installed; this needs: pip install 'simzk[cli]'\n"
 
 
 def test_the_list_of_commands_needs_none_of_their_packages() -> None:
