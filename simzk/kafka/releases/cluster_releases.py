@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.errors import ConfigError
 from simzk.kafka.releases.settings import RESERVED, BrokerConfig
-from simzk.kafka.releases.versions import kafka_version
+from simzk.kafka.releases.versions import LINES, kafka_version
 from simzk.kafka.schemas import broker_registration, feature
 from simzk.kafka.schemas.broker_registration import BrokerRegistration
 from simzk.partitions.arrays import MAX_BROKER_ID
@@ -102,7 +102,7 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
     Raises:
         ConfigError: the protocol does not exist, or the release does not support it.
 
-    >>> from simzk.kafka.releases.versions import kafka_version
+    >>> from simzk.kafka.releases.versions import LINES, kafka_version
     >>> old = at_protocol(kafka_version("2.8"), "2.4")
     >>> old.broker.uses_alter_isr, old.znodes.has_topic_ids, old.controller.reassigns_in_topic_znode
     (False, False, True)
@@ -170,7 +170,7 @@ def _parse(protocol: str) -> ProtocolNumber:
     line = (int(major), int(minor), int(patch or 0))[: 2 if int(major) else 3]
     steps = _STEPS.get(line)
     if steps is None or (step is not None and int(step) >= steps):
-        last = f"{protocol.partition('-')[0]}-IV{steps - 1} at most" if steps else "a line from 0.8.0 to 3.9"
+        last = f"{protocol.partition('-')[0]}-IV{steps - 1} at most" if steps else f"a line from 0.8.0 to {LINES[0]}"
         what = f"the inter-broker protocol {protocol!r} does not exist"
         raise ConfigError(what, where="inter.broker.protocol.version", right=last)
     return int(major), int(minor), int(patch or 0), _LAST_IV if step is None else int(step)
