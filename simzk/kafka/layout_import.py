@@ -150,6 +150,7 @@ def _read_assignments(paths: Sequence[str], texts: Sequence[bytes], errors: list
 
 def _aligned(assigned: _Assignments, moving: _Assignments) -> IntArray:
     """Return the lists of `moving` in the rows of `assigned`; other partitions are ignored, as in the codec."""
+    assert len(moving.topic) == len(moving.partition) == len(moving.brokers)
     found = np.full((len(assigned.topic), moving.brokers.shape[1]), NONE, np.int32)
     if len(moving.topic) and len(assigned.topic):
         keys, wanted = assigned.keys(), moving.keys()
@@ -189,6 +190,7 @@ def read_states(paths: Sequence[str], texts: Sequence[bytes | None], errors: lis
                     errors.append(error)
         states.append(state)
     heads, values, lengths = _read_lines(b"\n".join((*states, b"")), _STATE_NUMBERS)
+    assert len(heads) == len(lengths) == len(paths), "each znode gives one row"
     isr, too_long = _lists(values, lengths)
     errors += [_too_long(paths[row], lengths[row]) for row in too_long]
     return StateColumns(heads[:, _LEADER], heads[:, _LEADER_EPOCH], isr)
@@ -210,6 +212,7 @@ def _read_lines(lines: bytes, heads: int) -> tuple[IntArray, IntArray, NDArray[n
     at = (last - lengths + 1)[:, None] + np.arange(heads)
     in_lists = np.ones(len(numbers), np.bool_)
     in_lists[at] = False
+    assert (lengths >= heads).all(), "each line begins with its numbers"
     return numbers[at], numbers[in_lists], lengths - heads
 
 

@@ -52,6 +52,7 @@ class Connections:
 
     def call(self, source: Process, target: str, request: object, timeout_ms: int = REQUEST_TIMEOUT_MS) -> Future[Any]:
         """Send a request; return a future of the response, which fails with `Disconnected`."""
+        assert timeout_ms > 0, f"a request of {source.name} to {target} has {timeout_ms} ms"
         call = _Call(source, target)
         self._calls.setdefault(target, {})[call] = None
         call.timer = self.scheduler.call_later(timeout_ms * 1000, source.name, lambda: self._fail(call))
@@ -88,5 +89,6 @@ class Connections:
             return False
         call.timer.cancel()
         call.timer = None
+        assert call in self._calls[call.target], "a call is in flight until it is over"
         del self._calls[call.target][call]
         return True

@@ -172,6 +172,7 @@ class ServerConnection:
                 problem = ProtocolProblem(str(malformed))
                 break
         if problem is not None:
+            assert not self._broken, "a connection has one problem, and receives nothing after it"
             self._broken = True
             self._connected = False
             received.append(problem)
@@ -273,6 +274,8 @@ class ClientConnection:
 
     def connect(self, request: req.ConnectRequest) -> bytes:
         """Return the bytes of a connect request."""
+        assert not self._connected, "a connection begins with its connect request"
+        assert not self._unanswered
         out = new_frame()
         CONNECT_REQUEST.write(out, request)
         return framed(out)

@@ -70,6 +70,7 @@ def answer(word: str, report: Report, argument: bytes = b"") -> str:
         argument: bytes after the word, as many as its row says.
     """
     row = WORDS[word]
+    assert len(argument) == row.argument_bytes, f"{word} has an argument of {row.argument_bytes} bytes"
     if row.not_serving is not None and not report.server.mode:
         return row.not_serving
     return row.answer(report, argument)

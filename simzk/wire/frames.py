@@ -129,6 +129,7 @@ def with_optional_read_only(make: Any, *fields: Codec[Any]) -> Codec[Any]:
         return make(*values, read_only), at
 
     def write(out: bytearray, value: Any) -> None:
+        assert len(value) == len(fields) + 1, "the last field is the optional one"
         fixed.write(out, value[:-1])
         if value[-1] is not None:
             BOOLEAN.write(out, value[-1])

@@ -309,6 +309,7 @@ def summaries(report: Report) -> dict[str, Summary]:
     # Each learner of a leader has a queue, in which nothing ever waits here.
     learners = () if report.place is None else [learner.line.server_id for learner in report.place.learners]
     sizes, times = ({f"{learner}_{queue}": empty for learner in learners} for queue in (_QUEUE_SIZES, _QUEUE_TIMES))
+    assert known.keys() <= {*SUMMARIES, *PERCENTILES}, "each summary has a place in the list of the real server"
     known_names = {name: known.get(name, empty) for name in (*SUMMARIES, *PERCENTILES)}
     return {**known_names, **sizes, **times}
 

@@ -58,6 +58,9 @@ class CostModel:
     write_us: int
     order_us: int
 
+    def __post_init__(self) -> None:
+        assert min(self.read_us, self.write_us, self.order_us) >= 0, f"no processing time is negative: {self}"
+
     def of_request(self, request: Request) -> int:
         """Return the processing time of a request, in µs; 0 for requests of the session itself, such as pings."""
         if isinstance(request, Create | Delete | SetData | Multi):

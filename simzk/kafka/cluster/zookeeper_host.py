@@ -165,6 +165,7 @@ class ZooKeeperHost(Driver):
 
     def send(self, link: NetworkLink, xid: int, request: ConnectRequest | Request | Batch) -> None:
         """Send a request from the client's end; it arrives later, or never."""
+        assert link.driver is self, "a link leads to one server"
         if not link.open:
             return
         link.sent += 1
@@ -185,6 +186,7 @@ class ZooKeeperHost(Driver):
             self._work.put(0, partial(self.hang_up, link))
 
     def _arrive(self, link: NetworkLink, number: int, xid: int, request: ConnectRequest | Request | Batch) -> None:
+        assert number <= link.sent, "a message arrives after it was sent"
         if link.closed:
             return
         if link.connection is None:

@@ -66,6 +66,7 @@ class ColumnarTopics:
 
     def are_plain(self, rows: IntArray) -> BoolArray:
         """Return which rows can be read and written as columns: bool[k]; False for -1, which is no row."""
+        assert rows.ndim == 1
         known = rows >= 0
         if known.all():
             return self.partitions.are_plain(rows)

@@ -109,6 +109,7 @@ def assign_roundrobin(view: GroupView, name_of: Callable[[TopicPartition], str])
     assigned = {}
     for partition in _in_hash_order(view, name_of):
         allowed = set(view.threads[partition.topic])
+        assert allowed, f"no member subscribes to {partition.topic}"
         assigned[partition] = next(thread for thread in turns if thread in allowed)
     return assigned
 

@@ -266,6 +266,7 @@ class ControllerChannelManager:
     def _add_leaders(self, rows: IntArray, recipients: Recipients, is_new: bool) -> None:
         if not len(rows):
             return
+        assert rows.min() >= 0, "a partition in a request has a row"
         self._leaders.append((rows, self._recipients(recipients, rows), is_new))
         self.add_metadata(list(self._context.registered().racks), rows)
 
@@ -285,6 +286,7 @@ class ControllerChannelManager:
 
     def add_metadata(self, brokers: Sequence[int], rows: IntArray) -> None:
         """Add UpdateMetadata for some brokers; without rows it names the registered brokers only."""
+        assert rows.ndim == 1, "rows of the controller's table"
         self._metadata.append((brokers, rows))
 
     def add_stops(self, broker: int, rows: IntArray, *, delete: bool) -> None:

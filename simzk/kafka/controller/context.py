@@ -471,6 +471,7 @@ class ControllerContext:
 
     def begin_term(self, epoch: int, version: int) -> None:
         """Store the epoch of a new term, and the version of its znode."""
+        assert version >= 0, "the znode of the epoch exists"
         self.terms += 1
         self.has_term = True
         self.epoch, self.epoch_version = epoch, version

@@ -226,6 +226,7 @@ class Reassignments(ControllerPart):
     async def _update_current(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         context = self._context
         present = context.assignment(partition)
+        assert {*assignment.adding, *assignment.removing} <= {*assignment.replicas}, "replicas include both (KIP-455)"
         if present != assignment:
             await self._write_topic(partition, assignment)
             context.set_assignment(partition, assignment)

@@ -102,6 +102,7 @@ def uuid_text(data: bytes) -> str:
     >>> uuid_text(bytes(16))
     'AAAAAAAAAAAAAAAAAAAAAA'
     """
+    assert len(data) == 16, f"a UUID has 16 bytes, these are {len(data)}"
     return base64.urlsafe_b64encode(data)[:22].decode()
 
 

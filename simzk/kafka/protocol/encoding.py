@@ -55,6 +55,7 @@ class EncodedRows(Sequence[S], Generic[S]):
         bounds: Sequence[int],
         decode: Callable[[bytes, int], list[S]],
     ) -> None:
+        assert 0 <= bounds[0] <= bounds[-1] <= len(whole), "the rows are a part of the bytes"
         self._kind = kind
         self._version = version
         self._whole = whole
@@ -92,6 +93,7 @@ def unsigned_varint(value: int) -> bytes:
     >>> unsigned_varint(300)
     b'\\xac\\x02'
     """
+    assert value >= 0, f"{value} has no unsigned varint"
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

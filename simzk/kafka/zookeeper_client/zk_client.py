@@ -135,6 +135,7 @@ class ReadRegistrations(Batch):
     """
 
     def __init__(self, brokers: Sequence[int], watched: Collection[str] = ()) -> None:
+        assert len(set(brokers)) == len(brokers), "each broker is read once"
         self._brokers = brokers
         self._paths = list(map(_path_of, brokers))
         self._watched = [path for path in self._paths if path in watched]
@@ -147,6 +148,7 @@ class ReadRegistrations(Batch):
         return (GetData(path, path in watched) for path in self._paths)
 
     def assemble(self, replies: Sequence[Reply]) -> RegistrationsRead:
+        assert len(replies) == len(self)
         exists = [not reply.error for reply in replies]
         read, found = list(compress(replies, exists)), dict.fromkeys(compress(self._paths, exists))
         return RegistrationsRead(
