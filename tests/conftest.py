@@ -99,12 +99,14 @@ SLOW = (
     "tests/serve/test_settle.py::test_a_thousand",
     "tests/testing/test_failure_report.py::test_with_workers",
     "tests/conformance/test_same_user_tests",
-    "tests/test_documentation.py::test_the_shown_tests",
     "tests/testing/test_factories.py::test_a_wrong_mark",
     "tests/testing/test_factories.py::test_an_address",
     "tests/testing/test_factories.py::test_the_same_tests",
     "tests/testing/test_factories.py::test_workers",
     "tests/report/test_browser",
+    "tests/test_documentation.py::test_the_examples_run[risk.md]",
+    "tests/test_documentation.py::test_the_examples_run[testing.md]",
+    "tests/test_guides.py::test_the_guide",
 )
 SLOW_BUT_FOR_SOME_RELEASES = (
     "tests/kafka/client_requests/test_recorded_answers",

@@ -1,37 +1,85 @@
-"""The examples in docs/ run, and give what they show."""
+"""The code blocks of docs/ run, and give what they show; test_guides.py runs those of the tutorial and the guides."""
 
 from __future__ import annotations
 
-import doctest
-import re
-import subprocess
-import sys
-from pathlib import Path
+import tomllib
+from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
-RUNNABLE = sorted(path.name for path in DOCS.glob("*.md") if ">>> " in path.read_text())
+from simzk.scenarios.reader import BugTable, FaultsTable, read_scenario
+from tests.snippets import DOCS, PageRun, Snippet, pages_with_code, snippets
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ALL = {str(page.relative_to(DOCS)): snippets(page) for page in sorted(DOCS.rglob("*.md"))}
+EXEMPT_MAX = 10
+"""Number of blocks that may say why they are not run."""
+TABLES = {"faults": FaultsTable, "bug": BugTable}
+SHOWN = {"text", "mermaid", ""}
+"""Languages of blocks that are no code: output and pictures."""
 
 
-@pytest.mark.parametrize("name", RUNNABLE)
-def test_the_examples_run(name: str) -> None:
-    result = doctest.testfile(str(DOCS / name), module_relative=False, optionflags=doctest.ELLIPSIS)
-    assert result.attempted > 0
-    assert result.failed == 0
+@pytest.mark.parametrize("name", [name for name in pages_with_code() if "/" not in name and name != "tutorial.md"])
+def test_the_examples_run(name: str, tmp_path: Path) -> None:
+    with PageRun(DOCS / name, tmp_path) as page:
+        page.run()
 
 
-def test_the_shown_tests_pass(tmp_path: Path) -> None:
-    """Assert that each block of docs/testing.md is a test module that passes."""
-    shown = re.findall(r"```python\n(.*?)```", (DOCS / "testing.md").read_text(), flags=re.DOTALL)
-    for number, block in enumerate(shown):
-        (tmp_path / f"test_shown_{number}.py").write_text(block)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:randomly", "-p", "no:cacheprovider"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    tests = sum(len(re.findall(r"^ *def test_", block, flags=re.MULTILINE)) for block in shown)
-    assert f"{tests} passed" in done.stdout.splitlines()[-1], done.stdout + done.stderr
+def test_every_block_is_code_that_runs_or_says_why_not() -> None:
+    languages = {snippet.language for blocks in ALL.values() for snippet in blocks}
+    assert languages - SHOWN <= {"python", "sh", "console", "toml", "json"}
+    exempt = [f"{name}:{snippet.line}" for name, blocks in ALL.items() for snippet in blocks if snippet.exempt]
+    assert len(exempt) <= EXEMPT_MAX, exempt
+
+
+def shown_toml(*, whole: bool) -> list[tuple[str, str]]:
+    """Return the scenarios that pages show, or the fragments of scenarios, with their places."""
+    return [
+        (f"{name}:{snippet.line}", snippet.text)
+        for name, blocks in ALL.items()
+        for snippet in blocks
+        if snippet.language == "toml" and (whole == ("[cluster]" in snippet.text)) and snippet.title != "rates.toml"
+    ]
+
+
+@pytest.mark.parametrize(("place", "text"), shown_toml(whole=True))
+def test_shown_scenarios_are_valid(place: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / "shown.toml"
+    path.write_text(text)
+    assert read_scenario(path).title == tomllib.loads(text)["title"]
+
+
+@pytest.mark.parametrize(("place", "text"), shown_toml(whole=False))
+def test_shown_tables_of_scenarios_are_valid(place: str, text: str) -> None:
+    for key, table in tomllib.loads(text).items():
+        msgspec.convert(table, TABLES[key])
+
+
+def test_a_wrong_example_is_found(tmp_path: Path) -> None:
+    wrong = {
+        "doctest": "```python\n>>> 1 + 1\n3\n```\n",
+        "script": "```python\nassert False\n```\n",
+        "test": "```python\ndef test_it():\n    assert False\n```\n",
+        "command": "```sh\nfalse\n```\n",
+        "output": "```console\n$ echo one\ntwo\n```\n",
+    }
+    for kind, text in wrong.items():
+        (tmp_path / kind).mkdir()
+        page = tmp_path / kind / "page.md"
+        page.write_text(text)
+        with pytest.raises(AssertionError), PageRun(page, page.parent) as run:
+            run.run()
+        page.write_text(f"<!-- not run: it is wrong -->\n{text}")
+        assert [snippet.exempt for snippet in snippets(page)] == ["it is wrong"]
+        with PageRun(page, page.parent) as run:
+            run.run()
+
+
+def test_a_block_knows_its_title_and_line() -> None:
+    (first, *_) = [snippet for snippet in ALL["tutorial.md"] if snippet.title]
+    assert isinstance(first, Snippet)
+    assert (first.language, first.title) == ("python", "election.py")
+    assert DOCS.joinpath("tutorial.md").read_text().splitlines()[first.line - 1].startswith('```python title="election')
