@@ -16,6 +16,7 @@ _ZOOKEEPER = (
 )
 _KAFKA = (
     "simzk.KafkaCluster",
+    "simzk.KafkaServer",
     "simzk.BrokerTiming",
     "simzk.History",
     "simzk.Event",
@@ -26,7 +27,15 @@ _KAFKA = (
     "simzk.ReplayReport",
     "simzk.StepReport",
 )
-_FIXTURES = ("zookeeper", "zookeeper_server", "kazoo_client", "patched_kazoo", "aiozk_client", "kafka_cluster")
+_FIXTURES = (
+    "zookeeper",
+    "zookeeper_server",
+    "kazoo_client",
+    "patched_kazoo",
+    "aiozk_client",
+    "kafka_cluster",
+    "kafka_server",
+)
 _ERRORS = (
     "simzk.SimzkError",
     "simzk.ConfigError",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from docs_site.markdown import attribute_docs, code, description, page, table
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.observation.beliefs import BeliefInvariant
 from simzk.kafka.observation.invariants import INVARIANTS
 from simzk.kafka.releases.profile import (
     BrokerRules,
@@ -201,9 +202,13 @@ def invariants_page() -> str:
         )
         for invariant in INVARIANTS
     ]
+    beliefs = [(invariant.name, description(invariant)) for invariant in BeliefInvariant.__subclasses__()]
     return page(
         "Invariants",
-        "Conditions of the znodes that hold whatever fails. Every simulated cluster is checked for them at each event, "
+        "Conditions that hold whatever fails. Every simulated cluster is checked for them at each event, "
         "and a violation names the event that caused it.",
+        "## Of the znodes",
         table(["invariant", "meaning", "releases"], rows),
+        "## Of what brokers believe",
+        table(["invariant", "meaning"], beliefs),
     )

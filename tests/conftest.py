@@ -104,9 +104,7 @@ SLOW = (
     "tests/testing/test_factories.py::test_the_same_tests",
     "tests/testing/test_factories.py::test_workers",
     "tests/report/test_browser",
-    "tests/test_documentation.py::test_the_examples_run[risk.md]",
-    "tests/test_documentation.py::test_the_examples_run[testing.md]",
-    "tests/test_guides.py::test_the_guide",
+    "tests/test_guides.py::test_the_page",
 )
 SLOW_BUT_FOR_SOME_RELEASES = (
     "tests/kafka/client_requests/test_recorded_answers",

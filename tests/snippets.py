@@ -4,7 +4,8 @@ Rules of this module:
   - a block with `title="NAME"` is a file, written to the page's folder;
   - `python` is a doctest (`>>>`), a test module (with tests), or a script; doctests and scripts of a page share their
     names; test modules without a title run at the end of the page, in one pytest;
-  - `sh` must succeed; `simzk serve` in it goes on in the background until the page ends or serves again;
+  - `sh` must succeed; `simzk serve` and `simzk kafka` in it go on in the background until the page ends or serves
+    again;
   - `console` shows commands (`$ `) and their output, where `...` stands for anything;
   - ports are replaced by free ones, the same on the whole page;
   - `<!-- not run: REASON -->` above a block exempts it.
@@ -21,6 +22,7 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,7 +36,7 @@ DOCS = ROOT / "docs"
 _FENCE = re.compile(r"^(?:<!-- not run: ([^\n]+) -->\n)?```(\w*)([^\n]*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 _PORTS = re.compile(r"\b(218\d|808\d)\b")
 _TESTS = re.compile(r"^ *(?:async )?def test_", flags=re.MULTILINE)
-_FILES = {"toml", "json", "ini"}
+_SERVERS = ("simzk serve", "simzk kafka")
 _READY_TIMEOUT_S = 60
 
 
@@ -76,9 +78,13 @@ def is_run(snippet: Snippet) -> bool:
     return not snippet.exempt and (snippet.language in ("python", "sh", "console") or bool(snippet.title))
 
 
-def pages_with_code() -> list[str]:
-    """Return the paths below docs/ of the pages with blocks that run."""
-    return [str(page.relative_to(DOCS)) for page in sorted(DOCS.rglob("*.md")) if any(map(is_run, snippets(page)))]
+def pages_with_code(*, doctests: bool) -> list[str]:
+    """Return the paths below docs/ of the pages with blocks that run: those with doctests, or the others."""
+    return [
+        str(page.relative_to(DOCS))
+        for page in sorted(DOCS.rglob("*.md"))
+        if any(map(is_run, snippets(page))) and (">>> " in page.read_text()) == doctests
+    ]
 
 
 def _free_ports(count: int) -> int:
@@ -108,7 +114,6 @@ class PageRun:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
             "PYTEST_ADDOPTS": "-p no:randomly -p no:cacheprovider -p no:xdist",
-            "PYTHONWARNINGS": "error",
             "COLUMNS": "120",
             "CURL_HOME": str(folder),
         }
@@ -167,7 +172,8 @@ class PageRun:
         modules = set(sys.modules)
         sys.path.insert(0, str(self.folder))
         try:
-            with contextlib.chdir(self.folder):
+            with contextlib.chdir(self.folder), warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of the packages that it imports
                 exec(compile(text, place, "exec"), self._names)
         except Exception as error:
             raise AssertionError(f"{place}: {error!r}") from error
@@ -179,7 +185,7 @@ class PageRun:
 
     def _run_shell(self, text: str, place: str) -> None:
         for command in _commands(text):
-            if command.startswith("simzk serve"):
+            if command.startswith(_SERVERS):
                 self._serve(command, place)
                 continue
             done = self._bash(command)
@@ -234,7 +240,7 @@ def _commands(text: str) -> Iterator[str]:
     """Yield the parts of a script that run on their own: each `simzk serve` in the foreground, and what is between."""
     script: list[str] = []
     for line in text.splitlines():
-        if line.startswith("simzk serve") and not line.rstrip().endswith("&"):
+        if line.startswith(_SERVERS) and not line.rstrip().endswith("&"):
             if "".join(script).strip():
                 yield "\n".join(script)
             yield line

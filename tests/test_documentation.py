@@ -1,4 +1,4 @@
-"""The code blocks of docs/ run, and give what they show; test_guides.py runs those of the tutorial and the guides."""
+"""The pages of docs/ with doctests run, and give what they show; test_guides.py runs the other pages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from simzk.scenarios.faults.plan_file import PlanFile
 from simzk.scenarios.reader import BugTable, FaultsTable, read_scenario
 from tests.snippets import DOCS, PageRun, Snippet, pages_with_code, snippets
 
@@ -22,7 +23,7 @@ SHOWN = {"text", "mermaid", ""}
 """Languages of blocks that are no code: output and pictures."""
 
 
-@pytest.mark.parametrize("name", [name for name in pages_with_code() if "/" not in name and name != "tutorial.md"])
+@pytest.mark.parametrize("name", pages_with_code(doctests=True))
 def test_the_examples_run(name: str, tmp_path: Path) -> None:
     with PageRun(DOCS / name, tmp_path) as page:
         page.run()
@@ -41,7 +42,10 @@ def shown_toml(*, whole: bool) -> list[tuple[str, str]]:
         (f"{name}:{snippet.line}", snippet.text)
         for name, blocks in ALL.items()
         for snippet in blocks
-        if snippet.language == "toml" and (whole == ("[cluster]" in snippet.text)) and snippet.title != "rates.toml"
+        if snippet.language == "toml"
+        and "[[fault]]" not in snippet.text
+        and (whole == ("[cluster]" in snippet.text))
+        and snippet.title != "rates.toml"
     ]
 
 
@@ -56,6 +60,14 @@ def test_shown_scenarios_are_valid(place: str, text: str, tmp_path: Path) -> Non
 def test_shown_tables_of_scenarios_are_valid(place: str, text: str) -> None:
     for key, table in tomllib.loads(text).items():
         msgspec.convert(table, TABLES[key])
+
+
+def test_shown_plans_are_valid(tmp_path: Path) -> None:
+    plans = [snippet.text for blocks in ALL.values() for snippet in blocks if "[[fault]]" in snippet.text]
+    assert plans
+    for text in plans:
+        (tmp_path / "plan.toml").write_text(text)
+        assert PlanFile(tmp_path / "plan.toml").seed == tomllib.loads(text)["seed"]
 
 
 def test_a_wrong_example_is_found(tmp_path: Path) -> None:
