@@ -96,6 +96,8 @@ SLOW = (
     "tests/pipeline/test_timelines",
     "tests/pipeline/test_zookeeper_log",
     "tests/scenarios/test_found_by_seeds",
+    "tests/scenarios/test_search.py::test_a_failing_plan",
+    "tests/scenarios/test_search.py::test_a_search_finds",
     "tests/serve/test_settle.py::test_a_thousand",
     "tests/testing/test_failure_report.py::test_with_workers",
     "tests/conformance/test_same_user_tests",

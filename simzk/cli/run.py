@@ -7,10 +7,11 @@ input: all files are read and checked before the first run; 130 after Ctrl-C, wh
 from __future__ import annotations
 
 import signal
-from contextlib import ExitStack, closing, suppress
+import time
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path  # noqa: TC003 (typer reads the annotation)
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -19,14 +20,19 @@ from simzk.cli.console import JsonOut, Progress, exit_interrupted, show, text_ou
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from simzk.report.run_page import Comparison
     from simzk.scenarios.faults.plan import FaultPlan
     from simzk.scenarios.player import Play
+    from simzk.scenarios.reader import Scenario
     from simzk.scenarios.report_text import Line
     from simzk.scenarios.results import Result
+    from simzk.scenarios.search import Searched
     from simzk.scenarios.swarm import Run
+
+SHRINK_SECONDS = 60.0
+"""Wall time for shrinking a plan."""
 
 
 def run(
@@ -69,7 +75,26 @@ def run(
     ] = None,
     save_plan: Annotated[
         Path | None,
-        typer.Option(help="File for the plan of the run's faults; - for stdout.", metavar="OUT"),
+        typer.Option(help="File for the plan of the run's faults, or of the shrunk plan; - for stdout.", metavar="OUT"),
+    ] = None,
+    until_failure: Annotated[
+        bool, typer.Option("--until-failure", help="Play seeds, and plans bred from them, until a run fails.")
+    ] = False,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(
+            help="Play seeds, or after --seeds of them bred plans, for this long, in seconds.",
+            metavar="SECONDS",
+            min=0.1,
+        ),
+    ] = None,
+    shrink: Annotated[
+        bool | None,
+        typer.Option(
+            "--shrink/--no-shrink",
+            help="Cut the plan of the first failed run down to few faults, for a minute at most.",
+            show_default="--shrink with --until-failure",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -79,6 +104,8 @@ def run(
     ] = None,
 ) -> None:
     """Play scenario files on a simulated Kafka cluster."""
+    from simzk.scenarios.swarm import probes_of
+
     versions = kafka_version or [""]
     documented = json_out is not None or html_out is not None
     with text_output(json_out, html_out, save_plan):
@@ -86,24 +113,44 @@ def run(
 
         paths = [find_scenario(file) for file in files]
         runs = Runs(paths, seed, seeds, versions[0], jobs, master, documented)
-        played = _play(runs if plan is None else _with_plan(runs, plan), versions, out, save_plan)
+        runs = runs if plan is None else _with_plan(runs, plan)
+        if until_failure or time_budget is not None or shrink:
+            _require_one_file(runs, versions, out)
+            goal = Goal(until_failure, time_budget, until_failure if shrink is None else shrink, save_plan)
+            played = search(runs, goal)
+        else:
+            played = _play(runs, versions, out, save_plan)
     logged = [result.znodes for result in played.results if result.znodes is not None]  # of a single run
-    document = {"runs": [result.document for result in played.results]}
+    document = {
+        "runs": [result.document for result in played.results if result.document is not None],
+        "probes": probes_of(played.results) if played.probes is None else played.probes,
+        **({} if played.searched is None else {"search": played.searched}),
+    }
     write_json(json_out, {**document, "znodes": logged[0]} if logged else document)
     if html_out is not None:
         write_text(html_out, _page(played.results, played.comparisons))
-    if len(played.results) < played.planned:
+    if played.planned is not None and len(played.results) < played.planned:
         exit_interrupted(f"{len(played.results):,} of {played.planned:,} runs are done")
     if not all(result.held for result in played.results):
         raise typer.Exit(1)
 
 
 class Played(NamedTuple):
-    """Finished runs, the number of planned ones, and comparisons of versions if several were played."""
+    """Finished runs.
+
+    Args:
+        results: the runs; of a search those that failed.
+        planned: number of planned runs; None for a search.
+        comparisons: comparisons of versions if several were played.
+        probes: number of runs that reached each probe; None to count them in the results.
+        searched: numbers of a search, and the shrunk plan; None without a search.
+    """
 
     results: list[Result]
-    planned: int
+    planned: int | None
     comparisons: list[Comparison]
+    probes: dict[str, int] | None = None
+    searched: dict[str, object] | None = None
 
 
 def _with_plan(runs: Runs, path: Path) -> Runs:
@@ -271,7 +318,7 @@ class Runs(NamedTuple):
 
 def _play_many(runs: Runs, out: Path | None) -> Played:
     """Play every file with every seed, and print one line per file and per failed run; Ctrl-C ends it early."""
-    from simzk.scenarios.swarm import distribution, outcomes_of, plan_runs
+    from simzk.scenarios.swarm import distribution, outcomes_of, plan_runs, probe_lines, probes_of
 
     if out is not None:
         from simzk.pipeline.swarms import require_free, write_swarm
@@ -290,6 +337,7 @@ def _play_many(runs: Runs, out: Path | None) -> Played:
             failed += not result.held
             progress.show(f"{len(results)}/{len(planned)} runs, {failed} failed", len(results) / len(planned))
     show(_summary(runs.files, results))
+    show(probe_lines(probes_of(results), len(results)))
     if out is not None:
         outcomes = outcomes_of(results)
         write_swarm(out, results, outcomes)
@@ -321,6 +369,151 @@ def _results(runs: Runs, planned: list[Run], progress: Progress) -> Iterator[Res
 
     with ProcessPoolExecutor(max_workers=runs.jobs, initializer=_ignore_interrupts) as pool:
         yield from pool.map(play, planned)
+
+
+class Goal(NamedTuple):
+    """What a search looks for.
+
+    Args:
+        until_failure: stop at the first run that fails.
+        seconds: wall time after which no run is begun; None for no limit.
+        shrinks: cut the plan of the first failed run down.
+        save_plan: file for the shrunk plan; None for a name made of the scenario and the seed.
+    """
+
+    until_failure: bool
+    seconds: float | None
+    shrinks: bool
+    save_plan: Path | None
+
+
+def search(runs: Runs, goal: Goal) -> Played:
+    """Search for runs that fail, print them, and shrink the first; Ctrl-C ends the search early.
+
+    Raises:
+        ConfigError: the scenario has no faults to shrink, or the file of the plan cannot be written.
+    """
+    from simzk.scenarios.reader import read_scenario
+    from simzk.scenarios.search import Search
+    from simzk.scenarios.swarm import Run, probe_lines, probes_of
+
+    scenario = read_scenario(runs.files[0])
+    if goal.shrinks and scenario.faults is None and runs.plan is None:
+        right = "a scenario with [faults], or --plan"
+        raise ConfigError("the scenario has no faults to shrink", where="--shrink", right=right)
+    is_bounded = runs.seeds is not None or not (goal.until_failure or goal.seconds)
+    first_seed = runs.seed if runs.seed is not None else scenario.seed if is_bounded and runs.seeds is None else 1
+    first = Run(
+        0, runs.files[0], str(Path(runs.files[0]).absolute()), first_seed, runs.version, runs.plan, runs.plan_file
+    )
+    found = Search(
+        scenario, first, (runs.seeds or 1) if is_bounded else None, breeds=goal.seconds is not None or not is_bounded
+    )
+    ends_s = None if goal.seconds is None else time.monotonic() + goal.seconds
+    failed: list[Searched] = []
+    results: list[Result] = []
+
+    def goes_on() -> bool:
+        return not (goal.until_failure and failed) and (ends_s is None or time.monotonic() < ends_s)
+
+    with Progress() as progress, _player(runs) as play, suppress(KeyboardInterrupt):
+        for searched in found.run(play, goes_on):
+            results.append(searched.result if not searched.result.held else replace(searched.result, document=None))
+            if not searched.result.held:
+                failed.append(searched)
+                if searched.run.plan_file != runs.plan_file:
+                    _save_bred(searched)
+            progress.show(f"{len(results):,} runs, {found.bred:,} of them bred, {len(failed):,} failed")
+    show(_found(runs.files[0], results, found.bred))
+    probes = probes_of(results)
+    show(probe_lines(probes, len(results)))
+    numbers: dict[str, object] = {"runs": len(results), "bred": found.bred, "failed": len(failed)}
+    if goal.shrinks and failed:
+        plan = found.plan_of(failed[0].run)
+        assert plan is not None, "only a scenario with faults is shrunk"
+        numbers["shrunk"] = _shrink(scenario, failed[0], plan, goal.save_plan)
+    return Played([one.result for one in failed], None, [], probes, numbers)
+
+
+def _require_one_file(runs: Runs, versions: list[str], out: Path | None) -> None:
+    if len(runs.files) > 1 or len(versions) > 1 or runs.master is not None or out is not None:
+        right = "one FILE and one version, without --master and --out"
+        raise ConfigError("a search is of one scenario", where="--until-failure, --time-budget, --shrink", right=right)
+
+
+@contextmanager
+def _player(runs: Runs) -> Iterator[Callable[[Sequence[Run]], Iterable[Result]]]:
+    """Yield a function that plays runs in the processes of this machine, and returns their results in order."""
+    from simzk.scenarios.swarm import play_run
+
+    play = partial(play_run, documented=runs.documented)
+    if runs.jobs == 1:
+        yield partial(map, play)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(max_workers=runs.jobs, initializer=_ignore_interrupts) as pool:
+        yield partial(pool.map, play)
+
+
+def _save_bred(searched: Searched) -> None:
+    """Write the plan of a failed run that was bred: no seed draws it."""
+    from simzk.scenarios.faults.plan_file import SavedPlan, write_plan
+
+    run, result = searched
+    assert run.plan is not None
+    comments = [f"Bred by a search; fails in: {result.failed[0]}", f"  {result.replay}"]
+    write_text(Path(run.plan_file), write_plan(SavedPlan(run.seed, run.version, run.plan), comments))
+
+
+def _found(file: str, results: list[Result], bred: int) -> list[Line]:
+    """Return what a search found: its runs, and each failed one with the command that replays it."""
+    failed = [result for result in results if not result.held]
+    runs = f"{len(results):,} run{'s' * (len(results) != 1)}, {bred:,} of them of bred plans"
+    if not failed:
+        return [[("holds   ", "green"), (f"{file}: {runs}", "")]]
+    lines: list[Line] = [[("FAILED  ", "bold red"), (f"{file}: {len(failed):,} of {runs}", "")]]
+    for result in failed:
+        lines.append([(f"    seed {result.seed}: {result.first_failure}", "red")])
+        lines.append([("    replay with: ", ""), (result.replay, "bold")])
+    return lines
+
+
+def _shrink(scenario: Scenario, searched: Searched, plan: FaultPlan, save_plan: Path | None) -> dict[str, object]:
+    """Shrink the plan of a failed run, write and print it; return it as JSON values."""
+    from simzk.scenarios.faults.plan_file import SavedPlan, write_plan
+    from simzk.scenarios.report_text import fault_lines
+    from simzk.scenarios.results import plan_document, replay_command
+    from simzk.scenarios.search import shrink_run
+
+    run, result = searched
+    ends_s = time.monotonic() + SHRINK_SECONDS
+    tried = 0
+    with Progress() as progress:
+
+        def is_over() -> bool:
+            nonlocal tried
+            tried += 1
+            progress.show(f"shrinking, {tried} runs", min(1 - (ends_s - time.monotonic()) / SHRINK_SECONDS, 1))
+            return time.monotonic() > ends_s
+
+        shrunk = shrink_run(scenario, run, plan, result, is_over)
+    path = Path(f"{scenario.path.stem}-seed{run.seed}-shrunk.plan.toml") if save_plan is None else save_plan
+    replay = replay_command(scenario, run.seed, run.version, str(path))
+    comments = [f"Fails in: {result.failed[0]}", f"  {replay}"]
+    write_text(path, write_plan(SavedPlan(run.seed, run.version, shrunk.plan), comments))
+    faults = len(shrunk.plan.faults)
+    early = "" if shrunk.is_complete else f"; not complete after {SHRINK_SECONDS:.0f} s"
+    what = f"shrunk to {faults} of {shrunk.before} faults in {shrunk.runs} runs{early}:"
+    lines: list[Line] = [[(what, "bold")], *fault_lines(shrunk.plan)]
+    show([*lines, [("replay with: ", ""), (replay, "bold")]])
+    return {
+        "faults": faults,
+        "before": shrunk.before,
+        "runs": shrunk.runs,
+        "replay": replay,
+        "plan": plan_document(shrunk.plan),
+    }
 
 
 def _ignore_interrupts() -> None:

@@ -54,6 +54,7 @@ def runs_schema() -> pa.Schema:
             ("replay", pa.string()),
             ("events", counts),
             ("settled_us", counts),
+            ("probes", counts),
             ("document", pa.string()),
         ]
     )
@@ -99,6 +100,7 @@ def run_row(number: int, result: Result) -> Row:
         result.replay,
         list(result.events.items()),
         list(result.settled_us.items()),
+        list(result.probes.items()),
         None if result.document is None else json.dumps(result.document),
     )
 
@@ -116,6 +118,7 @@ def result_of_row(row: Mapping[str, Any]) -> Result:
         replay=row["replay"],
         events=dict(row["events"]),
         settled_us=dict(row["settled_us"]),
+        probes=dict(row["probes"]),
         document=None if row["document"] is None else json.loads(row["document"]),
     )
 

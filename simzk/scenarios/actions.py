@@ -556,17 +556,18 @@ ACTIONS: dict[str, type[Action]] = {
 
 def cut(cluster: KafkaCluster, broker: int, peer: int | str = "") -> None:
     """Cut a broker's link to one peer, or its links to ZooKeeper and every other broker."""
-    for end in _peer_ends(cluster, broker, peer):
+    for end in peer_ends(cluster, broker, peer):
         cluster.network.cut(end_of(broker), end)
 
 
 def heal(cluster: KafkaCluster, broker: int, peer: int | str = "") -> None:
     """Heal a broker's link to one peer, or its links to ZooKeeper and every other broker."""
-    for end in _peer_ends(cluster, broker, peer):
+    for end in peer_ends(cluster, broker, peer):
         cluster.network.heal(end_of(broker), end)
 
 
-def _peer_ends(cluster: KafkaCluster, broker: int, peer: int | str) -> Iterable[str]:
+def peer_ends(cluster: KafkaCluster, broker: int, peer: int | str) -> Iterable[str]:
+    """Return the other ends of a broker's links: of one peer, or without a peer ZooKeeper and every other broker."""
     if peer != "":
         return [end_of(peer)]
     return [ZOOKEEPER, *(end_of(other) for other in cluster.brokers if other != broker)]

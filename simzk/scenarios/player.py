@@ -29,6 +29,7 @@ from simzk.scenarios.cluster_model import by_broker
 from simzk.scenarios.expectations import Expectation, ExpectWhole, Observed
 from simzk.scenarios.faults.fault import FAULT, OPERATOR, Setting, Target
 from simzk.scenarios.faults.plan import FaultPlan
+from simzk.scenarios.probes import Probes
 from simzk.scenarios.znode_log import ZnodeLog
 from simzk.simulation import Monitor
 from simzk.simulation.history import format_time
@@ -130,6 +131,8 @@ class Play:
         self.plan: FaultPlan | None = plan
         if plan is None and scenario.faults is not None:
             self.plan = FaultPlan.draw(self._scheduler.stream, scenario.faults, setting_of(scenario, version))
+        self.probes = None if self.plan is None else Probes(self.cluster)
+        self.faults_from_us: int | None = None
         self.crash: Crash | None = None
         self.is_quiet = False
         self._on_progress: Callable[[int], None] = lambda _: None
@@ -286,7 +289,7 @@ class Play:
             yield Wait(until_us, each_event=True)
 
     def _play_faults(self, plan: FaultPlan) -> Iterator[Wait]:
-        start_us = self._scheduler.now_us
+        start_us = self.faults_from_us = self._scheduler.now_us
         target = Target(self.cluster)
         for fault in plan.faults:
             yield Wait(start_us + fault.at_us)
@@ -298,7 +301,8 @@ class Play:
         whole = ExpectWhole(
             expect="whole", name="after all faults, every partition has a leader and all replicas in sync"
         )
-        yield from self._judge(whole, self.scenario.faults_line, plan.liveness_us, self.scenario.topics)
+        kept = {name: count for name, count in self.scenario.topics.items() if name not in plan.deleted_topics}
+        yield from self._judge(whole, self.scenario.faults_line, plan.liveness_us, kept)
 
 
 def setting_of(scenario: Scenario, version: str) -> Setting:

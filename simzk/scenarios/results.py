@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simzk.errors import SimzkError
@@ -39,6 +39,9 @@ class Result:
         settled_us: virtual time in microseconds at which each expectation held.
         document: the whole run as JSON values; None if not requested.
         znodes: the changes of znodes as JSON values; None if the play did not log them.
+        probes: how often the run reached each probe, without those that it did not reach.
+        violated_at_us: time since the begin of the faults of the violation that is the first failure; None for another
+            failure.
     """
 
     file: str
@@ -51,6 +54,8 @@ class Result:
     settled_us: dict[str, int]
     document: dict[str, object] | None
     znodes: dict[str, object] | None = None
+    probes: dict[str, int] = field(default_factory=dict)
+    violated_at_us: int | None = None
 
     @property
     def held(self) -> bool:
@@ -103,7 +108,16 @@ def result_of(play: Play, version: str, *, documented: bool) -> Result:
         settled_us={name: verdict.at_us for name, verdict in named if verdict.held},
         document=document_of(play, replay) if documented else None,
         znodes=None if play.znodes is None else play.znodes.to_json(),
+        probes={} if play.probes is None else dict(sorted(play.probes.counts.items())),
+        violated_at_us=_violated_at_us(play, failed),
     )
+
+
+def _violated_at_us(play: Play, failed: Sequence[str]) -> int | None:
+    """Return when the first failure was violated, since the begin of the faults, if it is an invariant."""
+    if play.faults_from_us is None or not failed or not play.violations or play.violations[0].invariant != failed[0]:
+        return None
+    return max(0, play.violations[0].event.at_us - play.faults_from_us)
 
 
 def _name(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
@@ -151,6 +165,7 @@ def document_of(play: Play, replay: str) -> dict[str, object]:
         "seed": play.seed,
         "kafka_version": play.version,
         "faults": None if play.plan is None else describe_plan(play),
+        "probes": {} if play.probes is None else dict(sorted(play.probes.counts.items())),
         "plan": None if play.plan is None else plan_document(play.plan),
         "held": play.held,
         "crash": "" if play.crash is None else play.crash.traceback,

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.scenarios.probes import PROBES
 from simzk.scenarios.reader import read_scenario, read_scenarios
 from simzk.scenarios.results import play_scenario
 
@@ -82,6 +83,23 @@ def play_run(run: Run, *, documented: bool) -> Result:
 @lru_cache(maxsize=16)
 def _scenario(path: str, mtime_ns: int, size: int) -> Scenario:
     return read_scenario(path)
+
+
+def probes_of(results: Iterable[Result]) -> dict[str, int]:
+    """Return the number of runs that reached each probe, also of those that none reached; empty without faults."""
+    counts: dict[str, int] = {}
+    for result in results:
+        for name in result.probes:
+            counts[name] = counts.get(name, 0) + 1
+    return {name: counts.get(name, 0) for name in PROBES} if counts else {}
+
+
+def probe_lines(probes: dict[str, int], runs: int) -> list[Line]:
+    """Return the probes as lines of text: how many of the runs reached each."""
+    lines: list[Line] = (
+        [[(f"probes, reached in how many of {runs:,} run{'s' * (runs != 1)}:", "bold")]] if probes else []
+    )
+    return lines + [[(f"  {count:>7,}  {name}", "" if count else "yellow")] for name, count in probes.items()]
 
 
 class OutcomeRow(NamedTuple):

@@ -208,7 +208,7 @@ class Monitor:
         seed: the seed of the run, stored with each violation.
 
     Attributes:
-        violations: the first violations.
+        violations: the first violations; a check that raises is one too.
         known: the first violations of invariants with an attribute `issue`, which the simulated system itself violates.
 
     >>> from simzk.simulation.history import History
@@ -233,10 +233,13 @@ class Monitor:
 
     def _check(self, event: Event) -> None:
         for invariant in self.invariants:
-            detail = invariant.check(event)
+            issue: str = getattr(invariant, "issue", "")
+            try:
+                detail = invariant.check(event)
+            except Exception as error:  # the mistake of a check is a failure of the run, and not of the process in it
+                detail, issue = f"the check itself raised {type(error).__name__}: {error}", ""
             if detail is None:
                 continue
-            issue: str = getattr(invariant, "issue", "")
             found = self.known if issue else self.violations
             if len(found) < VIOLATIONS_MAX:
                 found.append(Violation(invariant.name, event, self._seed, detail, issue))

@@ -1,13 +1,13 @@
 """Network between processes: messages of one directed link arrive in order, as over TCP; links are independent.
 
-Faults apply in `Network.send` only: a message on a cut link is lost, messages on a held link wait in order, and
-`drop_next` loses a number of messages.
+Faults apply in `Network.send` only: a message on a cut link is lost, messages on a held link wait in order, those on a
+slow link take longer, and `drop_next` loses a number of messages.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,10 +16,64 @@ if TYPE_CHECKING:
     from simzk.simulation.streams import RandomStream
 
 
+OCTAVES_MAX = 10
+"""Limit of the medians that an exponential latency is longer than: one message in a thousand reaches it."""
+
+
+class Latency(Protocol):
+    """Distribution of the latency of messages."""
+
+    def draw(self, stream: RandomStream) -> int:
+        """Return the latency of one message in microseconds."""
+
+
+class UniformLatency(NamedTuple):
+    """Latency between two limits, each value with the same probability; fixed if they are equal."""
+
+    least_us: int
+    most_us: int
+
+    def draw(self, stream: RandomStream) -> int:
+        """Return the latency of one message in microseconds."""
+        return stream.between(self.least_us, self.most_us)
+
+
+class ExponentialLatency(NamedTuple):
+    """Exponential latency: half of the messages take longer than the median, a quarter longer than twice the median.
+
+    Between multiples of the median the distribution is uniform, so that only integers are drawn.
+
+    >>> from simzk.simulation.streams import RandomStream
+    >>> stream = RandomStream(1, "example")
+    >>> drawn = [ExponentialLatency(1_000).draw(stream) for _ in range(4_000)]
+    >>> [round(sum(latency >= limit for latency in drawn) / 4_000, 1) for limit in (0, 1_000, 2_000)]
+    [1.0, 0.5, 0.2]
+    """
+
+    median_us: int
+
+    def draw(self, stream: RandomStream) -> int:
+        """Return the latency of one message in microseconds."""
+        octaves = 0
+        while octaves < OCTAVES_MAX and stream.bits(1):
+            octaves += 1
+        return octaves * self.median_us + stream.below(max(1, self.median_us))
+
+
 class _Link:
     """One direction between two ends: its messages in flight and its faults."""
 
-    __slots__ = ("chance", "component", "cut", "drop_count", "held", "held_back", "in_flight", "last_arrival_us")
+    __slots__ = (
+        "chance",
+        "component",
+        "cut",
+        "drop_count",
+        "held",
+        "held_back",
+        "in_flight",
+        "last_arrival_us",
+        "latency",
+    )
 
     def __init__(self, source: str, target: str) -> None:
         self.component = f"network/{source}->{target}"
@@ -30,6 +84,7 @@ class _Link:
         self.held = False
         self.held_back: deque[Callable[[], None]] = deque()
         self.drop_count = 0
+        self.latency: Latency | None = None  # of a slow link
 
     def arrive(self) -> None:
         """Deliver the first message: two arrivals at one time may run in any order, the messages must not."""
@@ -85,9 +140,10 @@ class Network:
             link.held_back.clear()
 
     def heal(self, source: str, target: str, *, both: bool = True) -> None:
-        """End every fault of a link: cut, hold, and messages to be dropped."""
+        """End every fault of a link: cut, hold, slowness, and messages to be dropped."""
         for link in self._directions(source, target, both):
             link.cut = False
+            link.latency = None
             link.drop_count = 0
             self._release(link)
 
@@ -99,6 +155,12 @@ class Network:
     def release(self, source: str, target: str) -> None:
         """Send the messages that were held back, in order."""
         self._release(self._link(source, target))
+
+    def slow(self, source: str, target: str, latency: Latency | None, *, both: bool = True) -> None:
+        """Change the latency of messages that are sent from now on; None for that of the network."""
+        self._disturbed = True
+        for link in self._directions(source, target, both):
+            link.latency = latency
 
     def drop_next(self, source: str, target: str, count: int = 1) -> None:
         """Lose the next `count` messages."""
@@ -122,7 +184,7 @@ class Network:
         if not self._disturbed:
             return True
         link = self._links.get((source, target))
-        return link is None or not (link.cut or link.held or link.drop_count)
+        return link is None or not (link.cut or link.held or link.drop_count or link.latency is not None)
 
     @property
     def is_undisturbed(self) -> bool:
@@ -157,6 +219,7 @@ class Network:
         scheduler = self._scheduler
         if link.chance is None:
             link.chance = scheduler.stream(link.component)
-        at_us = scheduler.now_us + link.chance.between(*self._latency_us)
+        drawn_us = link.chance.between(*self._latency_us) if link.latency is None else link.latency.draw(link.chance)
+        at_us = scheduler.now_us + drawn_us
         link.last_arrival_us = at_us = max(link.last_arrival_us, at_us)
         link.in_flight.append((deliver, scheduler.call_at(at_us, link.component, link.arrive)))

@@ -44,13 +44,6 @@ def test_every_shipped_scenario_holds_whatever_the_seed(simzk: Simzk, path: Path
     assert done.status == 0, done.out
 
 
-# Each of these once found a bug: a session that expired while its broker was starting (1070).
-@pytest.mark.parametrize("seed", [1070])
-def test_a_seed_that_found_a_bug_holds(simzk: Simzk, seed: int) -> None:
-    done = simzk("run", SCENARIOS / "anything_breaks.toml", "--seed", seed)
-    assert done.status == 0, done.out
-
-
 def test_a_run_prints_timeline_final_state_and_verdicts(simzk: Simzk) -> None:
     out = simzk("run", SMALLEST).out
     assert out.startswith("A broker fails\n  The smallest story there is:")

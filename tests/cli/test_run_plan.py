@@ -1,7 +1,9 @@
-"""`simzk run --plan` and `--save-plan`: a plan of faults is saved, edited and played again by commands."""
+"""`simzk run` with plans of faults, saved, edited and played again, and with searches for runs that fail."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -9,8 +11,10 @@ import pytest
 
 from simzk.scenarios.faults.plan_file import SavedPlan, write_plan
 from simzk.scenarios.player import Play
+from simzk.scenarios.probes import PROBES
 from simzk.scenarios.reader import read_scenario
 from tests.cli.commands import ROOT, run_in_new_process
+from tests.scenarios.test_fault_kinds import SCENARIO
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,3 +76,54 @@ def test_all_mistakes_of_a_plan_are_reported(simzk: Simzk, tmp_path: Path) -> No
 )
 def test_options_that_exclude_each_other_are_refused(simzk: Simzk, options: tuple[str, ...]) -> None:
     assert simzk("run", ANYTHING, *options).status == 2
+
+
+def test_a_search_finds_shrinks_and_replays_a_failure(
+    simzk: Simzk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A liveness of a second is too short for many plans; the smallest is found, saved and played by its command."""
+    path = tmp_path / "hasty.toml"
+    text = SCENARIO.replace("VERSION", "3.9") + '[faults]\nsafety = "30s"\nliveness = "1s"\ngap = "3s"\n'
+    path.write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = simzk("run", "hasty.toml", "--until-failure", "--json", "found.json")
+    assert done.status == 1, done.out
+    document = json.loads((tmp_path / "found.json").read_text())
+    (failed,) = document["runs"]
+    shrunk = document["search"]["shrunk"]
+    assert document["search"]["failed"] == 1
+    assert 1 <= shrunk["faults"] <= 5
+    assert shrunk["faults"] == len(shrunk["plan"]["fault"]) <= shrunk["before"]
+    assert document["probes"].keys() == PROBES.keys()
+    assert f"shrunk to {shrunk['faults']} of {shrunk['before']} faults in {shrunk['runs']} runs:" in done.out
+    saved = tmp_path / f"hasty-seed{failed['seed']}-shrunk.plan.toml"
+    assert done.out.splitlines()[-1] == f"replay with: {shrunk['replay']}"
+    assert shrunk["replay"].endswith(f"--plan {saved.name}")
+    again = simzk(*shlex.split(shrunk["replay"])[1:])
+    assert again.status == 1
+    assert failed["replay"] == f"simzk run hasty.toml --seed {failed['seed']}"
+    assert simzk(*shlex.split(failed["replay"])[1:], "--shrink", "--save-plan", "mine.toml").status == 1
+    assert (tmp_path / "mine.toml").exists()
+
+
+def test_a_search_without_a_failure_ends_with_its_budget(simzk: Simzk, tmp_path: Path) -> None:
+    done = simzk("run", ROOT / "scenarios" / "broker_failure.toml", "--time-budget", "0.5", "--json", tmp_path / "out")
+    assert done.status == 0, done.out
+    document = json.loads((tmp_path / "out").read_text())
+    assert document["runs"] == []
+    assert document["search"]["runs"] >= 1
+    assert (document["search"]["failed"], document["search"]["bred"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--until-failure", "--master", "local[1]"), "a search is of one scenario"),
+        (("--time-budget", "0"), "--time-budget"),
+        (("--shrink",), "the scenario has no faults to shrink"),
+    ],
+)
+def test_impossible_searches_are_refused(simzk: Simzk, options: tuple[str, ...], message: str) -> None:
+    done = simzk("run", ROOT / "scenarios" / "broker_failure.toml", *options)
+    assert done.status == 2
+    assert message in done.err

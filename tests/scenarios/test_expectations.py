@@ -79,7 +79,7 @@ def test_every_expected_value_matters(path: Path) -> None:
             assert verdict.held == (number not in changed_steps), f"line {verdict.line}, value {nth}: {verdict}"
         assert not play.held
         checked += len(changed_steps)
-    assert checked > 0 or path.stem == "anything_breaks"
+    assert checked > 0 or path.stem.startswith("anything_breaks")
 
 
 def play_of(tmp_path: Path, steps: str, cluster: str = "brokers = 3") -> Play:

@@ -52,6 +52,20 @@ def test_a_monitor_names_the_event_that_broke_the_invariant_and_the_seed() -> No
     assert violation.to_json()["seed"] == 7
 
 
+def test_an_invariant_that_raises_is_a_violation_with_its_seed() -> None:
+    class Broken:
+        name = "broken"
+
+        def check(self, event: Event) -> str | None:
+            raise KeyError(event.what)
+
+    history = History(Scheduler(seed=7))
+    monitor = Monitor(history, [Broken()], seed=7)
+    history.record("a", "set")
+    (violation,) = monitor.violations
+    assert str(violation) == "broken: the check itself raised KeyError: 'set', broken by 0.000 s a set (seed 7)"
+
+
 def test_the_same_seed_gives_the_same_history_and_another_seed_another() -> None:
     assert ping_pong(seed=5).to_text() == ping_pong(seed=5).to_text()
     assert ping_pong(seed=5).to_text() != ping_pong(seed=6).to_text()

@@ -1034,6 +1034,62 @@ class KafkaCluster:
             raise ConfigError(f"broker {broker} has no live {named}", where="directory", right=f"one of {live}")
         found.fail_log_dir(chosen)
 
+    @property
+    @synchronized
+    def is_zookeeper_up(self) -> bool:
+        """Whether the ZooKeeper server is neither stopped nor paused."""
+        return not (self.zookeeper_host.is_stopped or self.zookeeper_host.is_frozen)
+
+    @synchronized
+    def stop_zookeeper(self) -> None:
+        """Stop the ZooKeeper server of the brokers: their connections break, and they reconnect after its start.
+
+        Its znodes and sessions are kept, and no session expires meanwhile. Other clients of the tree are not affected.
+
+        Raises:
+            ConfigError: it is stopped or paused.
+        """
+        self._require_zookeeper_up()
+        self.history.record("zookeeper", "stopped")
+        self.zookeeper_host.stop()
+
+    @synchronized
+    def pause_zookeeper(self) -> None:
+        """Suspend the ZooKeeper server of the brokers, as SIGSTOP or a long garbage collection does.
+
+        Raises:
+            ConfigError: it is stopped or paused.
+        """
+        self._require_zookeeper_up()
+        self.history.record("zookeeper", "paused")
+        self.zookeeper_host.freeze()
+
+    @synchronized
+    def start_zookeeper(self) -> None:
+        """Start the stopped ZooKeeper server, or resume the paused one.
+
+        The session timeouts begin anew at a start. At the end of a pause sessions expire that are due.
+
+        Raises:
+            ConfigError: it runs.
+
+        >>> cluster = KafkaCluster(brokers=3, seed=1)
+        >>> cluster.stop_zookeeper()
+        >>> cluster.advance(60)
+        >>> cluster.start_zookeeper()
+        >>> cluster.advance(10)
+        >>> cluster.live_brokers, [event.what for event in cluster.history if event.who == "zookeeper"]
+        ([1, 2, 3], ['stopped', 'started'])
+        """
+        if self.is_zookeeper_up:
+            raise ConfigError("ZooKeeper runs", right="a stopped or paused ZooKeeper")
+        self.history.record("zookeeper", "started" if self.zookeeper_host.is_stopped else "resumed")
+        self.zookeeper_host.start()
+
+    def _require_zookeeper_up(self) -> None:
+        if not self.is_zookeeper_up:
+            raise ConfigError("ZooKeeper is stopped or paused", right="a ZooKeeper that runs")
+
     @synchronized
     def prefer_controller(self, broker: int, *next_brokers: int) -> None:
         """Let a broker win the next controller election in which it takes part; otherwise the winner is random.

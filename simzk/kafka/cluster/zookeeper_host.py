@@ -5,12 +5,15 @@ Rules of this module:
     TCP breaks a connection that it cannot keep whole; whoever notices first closes its end;
   - the server's clock is virtual time in ms; it ticks when its next deadline comes;
   - a fault rule names a client by its name on the network, or by the id of its session;
+  - a stopped server resets connections that are opened, and keeps its tree and sessions, whose timeouts begin anew at
+    its start; a paused one processes what arrived, and expires sessions that are due, when it is resumed;
   - kazoo clients that join in have links of another driver (simzk/serve) to the same server; their output is delivered
-    there.
+    there, and neither stops with this one nor is paused.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -111,6 +114,8 @@ class ZooKeeperHost(Driver):
         cost_model: how long the server takes for requests; None if they cost nothing.
 
     Attributes:
+        is_stopped: whether the server is stopped.
+        is_frozen: whether the server is paused.
         on_request: called with the connection, the xid and each request that arrives, if not None; a cluster that
             sends batches does not call it.
     """
@@ -142,6 +147,9 @@ class ZooKeeperHost(Driver):
         self._cost_model = cost_model
         self._work = ServiceQueue(scheduler, ADDRESS)
         self._tick: Timer | None = None
+        self.is_stopped: bool = False
+        self.is_frozen: bool = False
+        self._unread: deque[Callable[[], None]] = deque()  # what arrived during a pause
 
     def when_us(self, at_ms: int) -> int:
         """Return the virtual time at which the server's clock shows `at_ms`, now if that is past."""
@@ -180,7 +188,9 @@ class ZooKeeperHost(Driver):
     # The server's end
 
     def _receive_hang_up(self, link: NetworkLink) -> None:
-        if self._cost_model is None:
+        if self.is_frozen:
+            self._unread.append(partial(self._receive_hang_up, link))
+        elif self._cost_model is None:
             self.hang_up(link)
         else:
             self._work.put(0, partial(self.hang_up, link))
@@ -189,8 +199,13 @@ class ZooKeeperHost(Driver):
         assert number <= link.sent, "a message arrives after it was sent"
         if link.closed:
             return
+        if self.is_frozen:
+            self._unread.append(partial(self._arrive, link, number, xid, request))
+            return
         if link.connection is None:
-            if isinstance(request, ConnectRequest):
+            if self.is_stopped:
+                self.drop(link)
+            elif isinstance(request, ConnectRequest):
                 link.received_by_server = number
                 self.connect(link, request)
                 self.send_output()
@@ -227,6 +242,8 @@ class ZooKeeperHost(Driver):
         self._schedule_tick()
 
     def _schedule_tick(self) -> None:
+        if self.is_stopped or self.is_frozen:
+            return
         deadline_ms = self.server.next_deadline_ms()
         if deadline_ms is None:
             return
@@ -238,8 +255,40 @@ class ZooKeeperHost(Driver):
         self._tick = self.scheduler.call_at(at_us, ADDRESS, self._run_tick)
 
     def _run_tick(self) -> None:
+        if self.is_stopped or self.is_frozen:
+            return
         self.server.tick(self.now_ms())
         self.send_output()
+
+    # Stop and pause
+
+    def stop(self) -> None:
+        """Stop the server: connections break, and no other is accepted until `start`."""
+        assert not self.is_stopped
+        self.is_frozen = False
+        self._unread.clear()
+        self.is_stopped = True
+        for link in list(self._links):
+            self.drop(link)
+        self.send_output()
+
+    def start(self) -> None:
+        """Start a stopped server, or resume a paused one."""
+        if self.is_stopped:
+            self.is_stopped = False
+            self.server.restart(self.now_ms())
+            self.send_output()
+        elif self.is_frozen:
+            self.is_frozen = False
+            self.server.tick(self.now_ms())
+            self.send_output()
+            while self._unread and not self.is_frozen:
+                self._unread.popleft()()
+
+    def freeze(self) -> None:
+        """Pause the server until `start`: it reads nothing, sends nothing and expires no session."""
+        assert not self.is_stopped
+        self.is_frozen = True
 
     # Faults
 
@@ -248,6 +297,8 @@ class ZooKeeperHost(Driver):
         self.scheduler.call_at(self.when_us(at_ms), FAULTS, self._tick_faults)
 
     def _tick_faults(self) -> None:
+        if self.is_stopped or self.is_frozen:
+            return
         self.rules.tick(self.now_ms())
         self.send_output()
 

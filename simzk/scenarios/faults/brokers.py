@@ -1,14 +1,15 @@
-"""Faults of brokers: their processes, sessions, links and log directories.
+"""Faults of brokers: their processes, sessions, machines and disks.
 
-To add a kind, write its class here and add it to `BROKER_KINDS`.
+To add a kind, write its class here and add it to `BROKER_KINDS`: `begin` calls a verb of `KafkaCluster`, and by
+`Target.call_later` the verb that ends it; `Target.heal` ends what would last longer.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from simzk.scenarios import actions
-from simzk.scenarios.faults.fault import BrokerFault, LastingBrokerFault, Target
+from simzk.scenarios.faults.fault import BrokerFault, Check, Draw, Fault, LastingBrokerFault, Target
+from simzk.scenarios.source import Index, format_duration, parse_duration
 
 
 class Kill(LastingBrokerFault, kw_only=True, frozen=True):
@@ -36,10 +37,26 @@ class Pause(LastingBrokerFault, kw_only=True, frozen=True):
         return f"pauses broker {self.broker}"
 
 
+class Shutdown(LastingBrokerFault, kw_only=True, frozen=True):
+    """Shut a broker down in a controlled way, and restart it at the end; it is killed if it has not stopped by then."""
+
+    name: ClassVar[str] = "shutdown"
+
+    def begin(self, target: Target) -> None:
+        target.cluster.shutdown(self.broker)
+        target.call_later(self.duration_us, lambda: target.stop_and_restart(self.broker))
+
+    def describe(self) -> str:
+        return f"shuts down broker {self.broker}"
+
+
 class Expire(BrokerFault, kw_only=True, frozen=True):
     """Expire the session of a running broker."""
 
     name: ClassVar[str] = "expire"
+
+    def obstacle(self, target: Target) -> str:
+        return super().obstacle(target) or ("" if target.is_zookeeper_up else "ZooKeeper does not run")
 
     def begin(self, target: Target) -> None:
         target.cluster.expire(self.broker)
@@ -48,17 +65,106 @@ class Expire(BrokerFault, kw_only=True, frozen=True):
         return f"expires the session of broker {self.broker}"
 
 
-class Cut(LastingBrokerFault, kw_only=True, frozen=True):
-    """Cut a broker off from ZooKeeper and all other brokers."""
+class Disconnect(BrokerFault, kw_only=True, frozen=True):
+    """Close the connection of a broker to ZooKeeper; it reconnects with its session."""
 
-    name: ClassVar[str] = "cut"
+    name: ClassVar[str] = "disconnect"
 
     def begin(self, target: Target) -> None:
-        actions.cut(target.cluster, self.broker)
-        target.call_later(self.duration_us, lambda: actions.heal(target.cluster, self.broker))
+        target.cluster.disconnect(self.broker)
 
     def describe(self) -> str:
-        return f"cuts off broker {self.broker}"
+        return f"closes the connection of broker {self.broker} to ZooKeeper"
 
 
-BROKER_KINDS: Final = (Kill, Pause, Expire, Cut)
+class FailLogDir(LastingBrokerFault, kw_only=True, frozen=True):
+    """Fail a log directory of a broker; at the end the broker is restarted with a new, empty one."""
+
+    name: ClassVar[str] = "fail_log_dir"
+
+    directory: Index = 0
+
+    @classmethod
+    def draw(cls, draw: Draw) -> Fault | None:
+        broker = draw.broker()
+        if broker is None:
+            return None
+        directory = draw.stream.below(draw.setting.log_dirs)
+        return cls(kind=cls.name, at=draw.at, broker=broker, directory=directory, duration=draw.duration(broker))
+
+    def check(self, check: Check) -> None:
+        super().check(check)
+        if self.directory >= check.setting.log_dirs:
+            what = f"brokers have no log directory {self.directory}"
+            right = f"0 .. {check.setting.log_dirs - 1} (log_dirs in [cluster] sets their number)"
+            check.source.fail((*check.at, "directory"), what, right)
+
+    def begin(self, target: Target) -> None:
+        target.fail_log_dir(self.broker, self.directory)
+        target.call_later(self.duration_us, lambda: target.stop_and_restart(self.broker))
+
+    def describe(self) -> str:
+        return f"fails log directory {self.directory} of broker {self.broker}"
+
+
+class PowerOff(LastingBrokerFault, kw_only=True, frozen=True):
+    """Cut the power of a broker's machine: records that are neither flushed nor `unwritten` old are gone."""
+
+    name: ClassVar[str] = "power_off"
+
+    unwritten: str = "30s"
+
+    def check(self, check: Check) -> None:
+        super().check(check)
+        check.duration("unwritten", self.unwritten, positive=False)
+
+    def begin(self, target: Target) -> None:
+        target.cluster.power_off(self.broker, unwritten_s=(parse_duration(self.unwritten) or 0) / 1_000_000)
+        target.call_later(self.duration_us, lambda: target.restart(self.broker))
+
+    def describe(self) -> str:
+        return f"cuts the power of broker {self.broker}"
+
+
+class Wipe(LastingBrokerFault, kw_only=True, frozen=True):
+    """Kill a broker, and restart it at the end with empty disks."""
+
+    name: ClassVar[str] = "wipe"
+
+    def begin(self, target: Target) -> None:
+        target.cluster.kill(self.broker)
+        target.cluster.wipe(self.broker)
+        target.call_later(self.duration_us, lambda: target.restart(self.broker))
+
+    def describe(self) -> str:
+        return f"kills broker {self.broker} and empties its disks"
+
+
+class SlowDisk(LastingBrokerFault, kw_only=True, frozen=True):
+    """Let each access to a broker's disk take some time until the end."""
+
+    name: ClassVar[str] = "slow_disk"
+
+    access: str
+
+    @classmethod
+    def draw(cls, draw: Draw) -> Fault | None:
+        broker = draw.broker()
+        if broker is None:
+            return None
+        access = format_duration(draw.stream.between(1, 60) ** 2 * 1_000)  # 1 ms to 3.6 s, more often short
+        return cls(kind=cls.name, at=draw.at, broker=broker, access=access, duration=draw.duration(broker))
+
+    def check(self, check: Check) -> None:
+        super().check(check)
+        check.duration("access", self.access)
+
+    def begin(self, target: Target) -> None:
+        target.cluster.slow_disk(self.broker, (parse_duration(self.access) or 0) / 1_000_000)
+        target.call_later(self.duration_us, lambda: target.cluster.slow_disk(self.broker, 0))
+
+    def describe(self) -> str:
+        return f"slows down the disk of broker {self.broker}, {self.access} an access"
+
+
+BROKER_KINDS: Final = (Kill, Pause, Shutdown, Expire, Disconnect, FailLogDir, PowerOff, Wipe, SlowDisk)

@@ -9,7 +9,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from msgspec import Struct, field, structs
 
@@ -17,7 +17,7 @@ from simzk.errors import ConfigError
 from simzk.scenarios.source import FORM, BrokerId, format_duration, parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.scenarios.source import KeyPath, Source
@@ -29,6 +29,9 @@ ZOOKEEPER = "zookeeper"
 COMPONENT = "faults"
 """Component of the scheduler for the ends of faults."""
 SHORTEST_US = 1_000
+"""Minimum duration of a fault that is drawn."""
+STOP_LIMIT_US, STOP_STEP_US = 30_000_000, 500_000
+"""How long an operator waits for a broker to stop, and how often it looks."""
 
 
 class Setting:
@@ -104,6 +107,10 @@ class Draw:
         self._broken_until_us[member] = self.at_us + duration_us
         return format_duration(duration_us)
 
+    def duration_of_links(self) -> str:
+        """Draw the duration of a fault of links; no broker is broken by it."""
+        return format_duration(min(self.stream.between(SHORTEST_US, self._longest_us), self._safety_us - self.at_us))
+
     def partition(self) -> str | None:
         """Draw a partition that should exist by then, such as `orders-0`; None without topics."""
         if not self.topics:
@@ -168,6 +175,14 @@ class Check:
             self.source.fail((*self.at, key), error.what, error.right)
 
 
+class Restart(NamedTuple):
+    """A restart of a broker: with another release or inter-broker protocol, or the same if they are empty."""
+
+    broker: int
+    version: str = ""
+    protocol: str = ""
+
+
 class Target:
     """A running cluster, as faults see it.
 
@@ -202,6 +217,16 @@ class Target:
         if not self.is_alive(broker):
             self.cluster.restart(broker)
 
+    @property
+    def is_zookeeper_up(self) -> bool:
+        """Whether the ZooKeeper server is neither stopped nor paused."""
+        return self.cluster.is_zookeeper_up
+
+    def start_zookeeper(self) -> None:
+        """Start or resume ZooKeeper, unless it runs."""
+        if not self.is_zookeeper_up:
+            self.cluster.start_zookeeper()
+
     def stop_and_restart(self, broker: int) -> None:
         """Restart a broker, whether it runs, is about to stop or is down: its log directories are usable again."""
         self._replaced.discard(broker)
@@ -214,17 +239,43 @@ class Target:
         self._replaced.add(broker)
         self.cluster.fail_log_dir(broker, directory)
 
+    def roll(self, restarts: Sequence[Restart], gap_us: int) -> None:
+        """Restart brokers one after another: a controlled shutdown, a start, and a pause before the next.
+
+        A broker that has not stopped after `STOP_LIMIT_US` is killed, one that is down is started.
+        """
+        if not restarts:
+            return
+        first = restarts[0]
+        if self.is_alive(first.broker):
+            self.cluster.shutdown(first.broker)
+        limit_us = self.cluster.scheduler.now_us + STOP_LIMIT_US
+
+        def start() -> None:
+            if self.is_alive(first.broker):
+                if self.cluster.scheduler.now_us < limit_us:
+                    self.call_later(STOP_STEP_US, start)
+                    return
+                self.cluster.kill(first.broker)
+            self.cluster.restart(
+                first.broker, version=first.version or None, inter_broker_protocol=first.protocol or None
+            )
+            self.call_later(gap_us, lambda: self.roll(restarts[1:], gap_us))
+
+        self.call_later(STOP_STEP_US, start)
+
     def heal(self) -> None:
         """End all faults: the network and ZooKeeper work, and every broker runs with all its log directories."""
         cluster = self.cluster
         self._is_healed = True
+        self.start_zookeeper()
         cluster.network.heal_all()
         cluster.zookeeper_faults.clear()
         for number, broker in cluster.brokers.items():
-            if not broker.alive:
-                cluster.restart(number)
-            elif broker.log_dirs.offline and number in self._replaced:
-                cluster.kill(number)
+            cluster.slow_disk(number, 0)
+            if number in self._replaced or broker.stopping:
+                self.stop_and_restart(number)
+            elif not broker.alive:
                 cluster.restart(number)
             elif broker.paused:
                 cluster.resume(number)
@@ -372,8 +423,3 @@ class LastingBrokerFault(LastingFault, kw_only=True, frozen=True):
 
     def obstacle(self, target: Target) -> str:
         return "" if target.is_alive(self.broker) else f"broker {self.broker} does not run"
-
-
-def kinds_by_name(kinds: Iterable[type[Fault]]) -> dict[str, type[Fault]]:
-    """Return kinds of fault by name."""
-    return {kind.name: kind for kind in kinds}

@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from simzk.scenarios.faults.brokers import BROKER_KINDS
-from simzk.scenarios.faults.fault import Draw, Fault, Setting, kinds_by_name
+from simzk.scenarios.faults.fault import Draw, Fault, Setting
+from simzk.scenarios.faults.links import LINK_KINDS
+from simzk.scenarios.faults.operator import OPERATOR_KINDS, DeleteTopic
+from simzk.scenarios.faults.zookeeper import ZOOKEEPER_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +30,9 @@ WEIGHT_LIMIT: Final = 4
 FAULTS_MAX: Final = 10_000
 """Limit of the faults of a drawn plan, which bounds one whose mean gap is tiny."""
 
-FAULT_KINDS: Final[dict[str, type[Fault]]] = kinds_by_name(BROKER_KINDS)
+FAULT_KINDS: Final[dict[str, type[Fault]]] = {
+    kind.name: kind for kind in (*BROKER_KINDS, *LINK_KINDS, *ZOOKEEPER_KINDS, *OPERATOR_KINDS)
+}
 """All kinds of fault by name, in the order in which a plan draws their weights."""
 
 
@@ -129,6 +134,11 @@ class FaultPlan:
     def with_faults(self, faults: tuple[Fault, ...]) -> FaultPlan:
         """Return a plan of the same lengths with other faults."""
         return FaultPlan(self.safety_us, self.liveness_us, tuple(sorted(faults, key=lambda fault: fault.at_us)))
+
+    @property
+    def deleted_topics(self) -> frozenset[str]:
+        """The topics that the operator deletes."""
+        return frozenset(fault.topic for fault in self.faults if isinstance(fault, DeleteTopic))
 
     def kinds(self) -> dict[str, int]:
         """Return the number of faults of each kind in the plan, in the order of the table of kinds."""

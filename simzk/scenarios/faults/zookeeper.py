@@ -1,0 +1,241 @@
+"""Faults of ZooKeeper: its server, and requests of brokers to it.
+
+To add a kind, write its class here and add it to `ZOOKEEPER_KINDS`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from simzk.scenarios.faults.fault import ZOOKEEPER, Check, Draw, Fault, LastingBrokerFault, LastingFault, Target
+from simzk.scenarios.source import Count, did_you_mean, format_duration, parse_duration
+from simzk.simulation import request_faults
+from simzk.zookeeper.operations import VOCABULARY
+
+ANY = ""
+"""Operation that stands for all requests that a client is asked to send."""
+_OPERATIONS: Final = (ANY, "create", "set", "delete", "transaction", "get", "get_children", "exists")
+"""Operations that are drawn."""
+_ERRORS: Final = ("CONNECTION_LOSS", "SESSION_EXPIRED")
+"""Errors that are drawn: those that a client of a healthy tree can get for any request."""
+_TIMES_MAX = 3
+
+
+class ServerFault(LastingFault, kw_only=True, frozen=True):
+    """A fault of the ZooKeeper server, which has one at a time."""
+
+    @classmethod
+    def draw(cls, draw: Draw) -> Fault | None:
+        if draw.is_broken(ZOOKEEPER):
+            return None
+        return cls(kind=cls.name, at=draw.at, duration=draw.duration(ZOOKEEPER))
+
+    def obstacle(self, target: Target) -> str:
+        return "" if target.is_zookeeper_up else "ZooKeeper does not run"
+
+
+class RestartZooKeeper(ServerFault, kw_only=True, frozen=True):
+    """Stop ZooKeeper and start it again at the end: its znodes and sessions are kept."""
+
+    name: ClassVar[str] = "restart_zookeeper"
+
+    def begin(self, target: Target) -> None:
+        target.cluster.stop_zookeeper()
+        target.call_later(self.duration_us, target.start_zookeeper)
+
+    def describe(self) -> str:
+        return "stops ZooKeeper"
+
+
+class PauseZooKeeper(ServerFault, kw_only=True, frozen=True):
+    """Pause the ZooKeeper server, as a long garbage collection does; sessions that are due expire at the end."""
+
+    name: ClassVar[str] = "pause_zookeeper"
+
+    def begin(self, target: Target) -> None:
+        target.cluster.pause_zookeeper()
+        target.call_later(self.duration_us, target.start_zookeeper)
+
+    def describe(self) -> str:
+        return "pauses ZooKeeper"
+
+
+class RequestFault(LastingBrokerFault, kw_only=True, frozen=True):
+    """A fault of the next requests of a broker to ZooKeeper, until it ends or has struck `times` times."""
+
+    operation: str = ANY
+    path: str = ""
+    times: Count = 1
+
+    @classmethod
+    def draw(cls, draw: Draw) -> Fault | None:
+        broker = draw.broker()
+        if broker is None:
+            return None
+        return cls(
+            kind=cls.name,
+            at=draw.at,
+            broker=broker,
+            operation=draw.stream.choice(_OPERATIONS),
+            times=draw.stream.between(1, _TIMES_MAX),
+            duration=draw.duration(broker),
+        )
+
+    def check(self, check: Check) -> None:
+        super().check(check)
+        if self.operation not in (ANY, *VOCABULARY.operations):
+            right = did_you_mean(self.operation, VOCABULARY.operations)
+            check.source.fail((*check.at, "operation"), f"unknown operation {self.operation!r}", right)
+        if self.path and not self.path.startswith("/"):
+            check.source.fail((*check.at, "path"), f"{self.path!r} is no path", "such as /controller")
+
+    def obstacle(self, target: Target) -> str:
+        return ""  # the rule waits for the broker's next session
+
+    def fault(self) -> request_faults.RequestFault:
+        """Return what is done to a request."""
+        raise NotImplementedError
+
+    def begin(self, target: Target) -> None:
+        faults = target.cluster.zookeeper_faults
+        if self.path:
+            rule = faults.inject(
+                self.fault(), self.operation or None, client=self.broker, path=self.path, below=True, times=self.times
+            )
+        else:
+            rule = faults.inject(self.fault(), self.operation or None, client=self.broker, times=self.times)
+        target.call_later(self.duration_us, rule.clear)
+
+    def _requests(self) -> str:
+        """Return the requests in words."""
+        number = "the next" if self.times == 1 else f"the next {self.times}"
+        kind = self.operation or "request"
+        below = f" at or below {self.path}" if self.path else ""
+        return f"{number} {kind}{'s' * (self.times > 1)} of broker {self.broker}{below}"
+
+
+class DropRequest(RequestFault, kw_only=True, frozen=True):
+    """Lose requests before they are applied, and close the connection."""
+
+    name: ClassVar[str] = "drop_request"
+
+    def fault(self) -> request_faults.RequestFault:
+        return request_faults.DropRequest()
+
+    def describe(self) -> str:
+        return f"loses {self._requests()}"
+
+
+class DropReply(RequestFault, kw_only=True, frozen=True):
+    """Apply requests, lose their replies, and close the connection."""
+
+    name: ClassVar[str] = "drop_reply"
+
+    def fault(self) -> request_faults.RequestFault:
+        return request_faults.DropReply()
+
+    def describe(self) -> str:
+        return f"loses the replies to {self._requests()}"
+
+
+class Delay(RequestFault, kw_only=True, frozen=True):
+    """Apply requests, and those behind them on the connection, after a delay of `by`."""
+
+    name: ClassVar[str] = "delay"
+
+    by: str
+
+    @classmethod
+    def draw(cls, draw: Draw) -> Fault | None:
+        broker = draw.broker()
+        if broker is None:
+            return None
+        return cls(
+            kind=cls.name,
+            at=draw.at,
+            broker=broker,
+            operation=draw.stream.choice(_OPERATIONS),
+            times=draw.stream.between(1, _TIMES_MAX),
+            by=format_duration(draw.stream.between(1, 20_000) * 1_000),
+            duration=draw.duration(broker),
+        )
+
+    def check(self, check: Check) -> None:
+        super().check(check)
+        if check.duration("by", self.by) < 1_000:
+            check.source.fail((*check.at, "by"), f"{self.by} is too short for ZooKeeper's clock", "1ms or more")
+
+    def fault(self) -> request_faults.RequestFault:
+        return request_faults.Delay((parse_duration(self.by) or 0) / 1_000_000)
+
+    def describe(self) -> str:
+        return f"delays {self._requests()} by {self.by}"
+
+
+class Hold(RequestFault, kw_only=True, frozen=True):
+    """Hold requests back, and those behind them on the connection, until the end; the session is kept alive."""
+
+    name: ClassVar[str] = "hold"
+
+    def fault(self) -> request_faults.RequestFault:
+        return request_faults.Hold()
+
+    def describe(self) -> str:
+        return f"holds back {self._requests()}"
+
+
+class ExpireAt(RequestFault, kw_only=True, frozen=True):
+    """Expire the session of the broker at a request, which is not applied."""
+
+    name: ClassVar[str] = "expire_at"
+
+    def fault(self) -> request_faults.RequestFault:
+        return request_faults.Expire()
+
+    def describe(self) -> str:
+        return f"expires the session at {self._requests()}"
+
+
+class Fail(RequestFault, kw_only=True, frozen=True):
+    """Reply to requests with an error instead of applying them."""
+
+    name: ClassVar[str] = "fail"
+
+    error: str
+
+    @classmethod
+    def draw(cls, draw: Draw) -> Fault | None:
+        broker = draw.broker()
+        if broker is None:
+            return None
+        return cls(
+            kind=cls.name,
+            at=draw.at,
+            broker=broker,
+            operation=draw.stream.choice(_OPERATIONS),
+            times=draw.stream.between(1, _TIMES_MAX),
+            error=draw.stream.choice(_ERRORS),
+            duration=draw.duration(broker),
+        )
+
+    def check(self, check: Check) -> None:
+        super().check(check)
+        check.config("error", lambda: self.fault().resolve(VOCABULARY, ()))
+
+    def fault(self) -> request_faults.RequestFault:
+        return request_faults.Fail(self.error)
+
+    def describe(self) -> str:
+        return f"fails {self._requests()} with {self.error}"
+
+
+ZOOKEEPER_KINDS: Final = (
+    RestartZooKeeper,
+    PauseZooKeeper,
+    DropRequest,
+    DropReply,
+    Delay,
+    Hold,
+    ExpireAt,
+    Fail,
+)
