@@ -1,13 +1,18 @@
-"""The pages of docs/ with doctests run, and give what they show; test_guides.py runs the other pages."""
+"""Pages of docs/: links and navigation, and doctests that give what they show; test_guides.py runs the other pages."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
+import simzk
+import simzk.testing
+from docs_site.links import ROOT, SHARED_PAGES
+from docs_site.pages import PAGES
 from simzk.scenarios.faults.plan_file import PlanFile
 from simzk.scenarios.reader import BugTable, FaultsTable, read_scenario
 from tests.snippets import DOCS, PageRun, Snippet, pages_with_code, snippets
@@ -95,3 +100,27 @@ def test_a_block_knows_its_title_and_line() -> None:
     assert isinstance(first, Snippet)
     assert (first.language, first.title) == ("python", "election.py")
     assert DOCS.joinpath("tutorial.md").read_text().splitlines()[first.line - 1].startswith('```python title="election')
+
+
+def test_each_page_is_in_the_navigation() -> None:
+    named = set(re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE))
+    written = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
+    assert written & PAGES.keys() == set()
+    assert written | set(SHARED_PAGES.values()) | PAGES.keys() == named
+
+
+@pytest.mark.parametrize("path", sorted([*(f"docs/{name}" for name in ALL), *SHARED_PAGES]))
+def test_relative_links_lead_to_files_or_generated_pages(path: str) -> None:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", (ROOT / path).read_text(), flags=re.DOTALL)
+    targets = [(ROOT / path).parent / link for link in re.findall(r"\]\((?!\w+:)([^)#\s]+)", text)]
+    generated = {DOCS / name for name in PAGES}
+    assert [target for target in targets if not target.exists() and target.resolve() not in generated] == []
+
+
+def test_each_public_name_is_documented() -> None:
+    pages = "".join(make() for path, make in PAGES.items() if path.startswith("reference/api_"))
+    documented = set(re.findall(r"^::: ([\w.]+)$", pages, re.MULTILINE))
+    public = {f"simzk.{name}" for name in simzk.__all__ if name != "pytest"}
+    public |= {f"simzk.testing.{name}" for name in simzk.testing.__all__}
+    public |= {f"simzk.pytest.{name}" for name in simzk.pytest.__all__}
+    assert public - documented == set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +29,16 @@ def test_links_exist() -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in link]
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_a_package_index_shows_no_relative_links() -> None:
+    hook = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["metadata"]["hooks"][
+        "fancy-pypi-readme"
+    ]
+    (rule,) = hook["substitutions"]
+    shown = re.sub(rule["pattern"], rule["replacement"], README)
+    assert [link for link in re.findall(r"\]\(([^)]*)\)", shown) if "://" not in link] == []
+    assert re.sub(r"\]\([^)]*\)|[\[\]]", "", shown) == re.sub(r"\]\([^)]*\)|[\[\]]", "", README)
 
 
 def test_named_paths_exist() -> None:
