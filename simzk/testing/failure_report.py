@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+import weakref
 from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -114,9 +115,9 @@ class TestObserver:
     def __init__(self, item: pytest.Item, *, pages: bool) -> None:
         self._item = item
         self.pages = pages
-        self._own: list[Start] = []
-        self._closed: set[int] = set()
-        self._endings: dict[int, Ending] = {}
+        self._own: list[tuple[weakref.ref[object], Start]] = []  # a test may check that its server is freed
+        self._closed: weakref.WeakSet[object] = weakref.WeakSet()
+        self._endings: dict[int, tuple[object, Ending]] = {}  # by the id of the server, which is kept
         self.fixture: tuple[Node, str] | None = None
 
     def made(self, watched: object) -> None:
@@ -128,34 +129,40 @@ class TestObserver:
                 return
             name = type(watched).__name__
             start = start_of(name, watched, fixture="", pages=self.pages)  # type: ignore[arg-type]  # as above
-            self._own = [*self._own[1 - OWN_MAX :], start]
+            own = (weakref.ref(watched), start._replace(watched=None))  # type: ignore[arg-type]  # see `starts`
+            self._own = [*self._own[1 - OWN_MAX :], own]
 
     def closing(self, watched: object) -> None:
         """Describe a server that is closed while the test fails."""
-        if id(watched) in self._closed or not any(start.watched is watched for start in self.starts()):
+        if watched in self._closed or not any(start.watched is watched for start in self.starts()):
             return
-        self._closed.add(id(watched))
+        self._closed.add(watched)
         if sys.exc_info()[0] is None and not getattr(self._item, "_excinfo", None):  # the latter of unittest
             return
         for start in self.starts():
             if start.watched is watched:
                 with suppress(Exception):  # as above
                     page = tables_of_start(start) if self.pages else None
-                    self._endings[id(watched)] = Ending(describe(start), page)
+                    self._endings[id(watched)] = watched, Ending(describe(start), page)
 
     def starts(self) -> list[Start]:
         """Return the servers of the test, clusters first; a cluster's own ZooKeeper is part of the cluster."""
-        return starts_of(self._item, self._own)
+        own = [(found(), start) for found, start in self._own]
+        return starts_of(
+            self._item,
+            [start._replace(watched=watched) for watched, start in own if watched is not None],  # type: ignore[arg-type]
+        )
 
     def reported(self) -> list[Start]:
         """Return the servers that the section describes: without those that the test closed before it failed."""
         starts = self.starts()
-        relevant = [one for one in starts if id(one.watched) not in self._closed or id(one.watched) in self._endings]
+        relevant = [one for one in starts if one.watched not in self._closed or self.ending(one) is not None]
         return relevant or starts
 
     def ending(self, start: Start) -> Ending | None:
         """Return the state of a server before it was closed; None if it is open."""
-        return self._endings.get(id(start.watched))
+        kept = self._endings.get(id(start.watched))
+        return None if kept is None else kept[1]
 
 
 _OBSERVER = pytest.StashKey[TestObserver]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import shutil
@@ -20,11 +21,14 @@ from simzk import ConfigError
 from simzk.serve.clock import StillClock, WallClock
 from simzk.serve.configuration.settings import Settings
 from simzk.serve.tcp.server import TcpServer
+from simzk.serve.tcp.tls import Tls
+from simzk.serve.zookeeper_server import end_connections
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import Closed, Code, EventType, Reply, WatchedEvent
 from tests.serve.served import served
 from tests.serve.tcp_client import TcpClient
+from tests.serve.tls_files import FILES
 from tests.waiting import PATIENCE_S, in_thread
 
 if TYPE_CHECKING:
@@ -374,3 +378,38 @@ def test_a_client_that_never_reads_its_events_is_given_up(
         assert len(deaf.rest()) < 20_000_000
         with TcpClient(server.port) as back:
             assert back.connect(session=session).session_id == session.session_id
+
+
+@pytest.mark.parametrize("tls", [None, Tls(FILES / "server-and-key.pem", client_auth="none")], ids=["plain", "tls"])
+def test_a_stop_in_the_middle_of_an_accept_leaves_no_socket(tls: Tls | None) -> None:
+    """The stop follows in the turn of the loop that accepts a connection, before anything else of the accept ran."""
+    tcp = TcpServer(Settings(tls=tls), StillClock())
+
+    async def story() -> bytes:
+        await tcp.start()
+        loop = asyncio.get_running_loop()
+        problems: list[object] = []
+        loop.set_exception_handler(lambda _, context: problems.append(context))
+        stops, stop = socket.socketpair()
+        stops.setblocking(False)
+        stopped = asyncio.Event()
+
+        def stop_now() -> None:
+            loop.remove_reader(stops)
+            tcp.stop()
+            stopped.set()
+
+        loop.add_reader(stops, stop_now)
+        with stops, stop, socket.create_connection(("127.0.0.1", tcp.port)) as client:
+            client.settimeout(PATIENCE_S)
+            stop.send(b"x")
+            await stopped.wait()
+            await end_connections()
+            assert problems == []
+            try:
+                return client.recv(1)
+            except ConnectionResetError:
+                return b""
+
+    assert asyncio.run(story()) == b""
+    gc.collect()  # an unclosed socket or transport is an error here, as a warning

@@ -618,6 +618,7 @@ class TcpConnection(asyncio.Protocol):
 
 
 _FIRST_RECORD, _LAST_RECORD = 0x14, 0x18  # types of TLS records: the first byte of each
+_ACCEPTS_IN_ONE_TURN = 128
 _RETRY_S = 1.0  # pause before the next accept when the process has no file descriptor left
 
 
@@ -649,27 +650,21 @@ class ConnectionFactory:
         self.port: int = listener.getsockname()[1]
         self.connections: dict[TcpConnection, None] = {}
         self._by_address: Counter[str] = Counter()
-        self._accepting: asyncio.Server | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None  # set if it accepts by itself, to look at the first byte
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._undecided: dict[socket.socket, asyncio.TimerHandle | None] = {}
         self._handshakes: set[asyncio.Task[None]] = set()
 
+    # asyncio.Server forgets a connection that it is just accepting when it is closed: neither its client nor `abort`
+    # would ever see the end of that socket. So the port accepts by itself.
+
     async def start(self) -> None:
         """Begin to accept connections on the running loop."""
-        loop = asyncio.get_running_loop()
-        if self._unifies:
-            self._loop = loop
-            self._listener.setblocking(False)
-            loop.add_reader(self._listener, self._accept, loop)
-            return
-        self._accepting = await loop.create_server(
-            self._connection, sock=self._listener, backlog=self._server.settings.accept_backlog, ssl=self._tls
-        )
+        self._loop = asyncio.get_running_loop()
+        self._listener.setblocking(False)
+        self._loop.add_reader(self._listener, self._accept, self._loop)
 
     def close(self) -> None:
         """Refuse new connections; open ones stay."""
-        if self._accepting is not None:
-            self._accepting.close()
         if self._loop is not None:
             self._loop.remove_reader(self._listener)
         self._listener.close()
@@ -706,18 +701,26 @@ class ConnectionFactory:
         if not self._by_address[address]:
             del self._by_address[address]
 
-    # A port for plain text and TLS
+    # Accepting
 
     def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            client, _ = self._listener.accept()
-        except (BlockingIOError, ConnectionAbortedError):
-            return
-        except OSError:
-            loop.remove_reader(self._listener)
-            self._server.call_later(_RETRY_S, self._accept_again)
-            return
-        client.setblocking(False)
+        """Accept the connections that wait, up to a number in one turn of the loop."""
+        for _ in range(_ACCEPTS_IN_ONE_TURN):
+            try:
+                client, _address = self._listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError:
+                loop.remove_reader(self._listener)
+                self._server.call_later(_RETRY_S, self._accept_again)
+                return
+            client.setblocking(False)
+            if self._unifies:
+                self._wait_for_first_byte(loop, client)
+            else:
+                self._begin(loop, client, self._tls)
+
+    def _wait_for_first_byte(self, loop: asyncio.AbstractEventLoop, client: socket.socket) -> None:
         self._undecided[client] = self._server.when_silent(lambda: self._decided(client).close())
         loop.add_reader(client, self._decide, loop, client)
 
@@ -744,10 +747,18 @@ class ConnectionFactory:
         if not first:
             client.close()
             return
-        tls = self._tls if _FIRST_RECORD <= first[0] <= _LAST_RECORD else None
+        self._begin(loop, client, self._tls if _FIRST_RECORD <= first[0] <= _LAST_RECORD else None)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop, client: socket.socket, tls: ssl.SSLContext | None) -> None:
+        """Begin a connection, after a handshake if there is TLS."""
         handshake = loop.create_task(self._hand_over(loop, client, tls))
         self._handshakes.add(handshake)
-        handshake.add_done_callback(self._handshakes.discard)
+        handshake.add_done_callback(partial(self._end_handshake, client))
+
+    def _end_handshake(self, client: socket.socket, handshake: asyncio.Task[None]) -> None:
+        self._handshakes.discard(handshake)
+        if handshake.cancelled():  # perhaps before its first step
+            client.close()
 
     async def _hand_over(
         self, loop: asyncio.AbstractEventLoop, client: socket.socket, tls: ssl.SSLContext | None
