@@ -499,8 +499,6 @@ NOT_REPRODUCED = frozenset(
         "delete of a parent in a log",
         "closeSession of others' nodes in a log",
         "closeSession of a parent in a log",
-        # simzk raises the cversion of the parent here too, as behind a fuzzy snapshot it must be.
-        "create2 of what is there in a log",
         # Parts of the first tree that the real server can lose.
         "delete of /zookeeper in a log",
         "root in a delete in a log",

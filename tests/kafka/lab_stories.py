@@ -198,7 +198,7 @@ class LabStory:
 
     def _announce(self, c: KafkaCluster, step: str) -> None:
         """Let leaders announce ISRs when recorded ones did: when their timers run is chance."""
-        for at_ms, leader in inputs.announcements(self.transactions.get(step, [])):
+        for at_ms, leader, _ in inputs.announcements(self.transactions.get(step, [])):
             at_us = (at_ms + self._zero_ms) * 1000
             c.scheduler.call_at(at_us, "announcements", partial(self._let_announce, c, leader))
 

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from simzk import StepReport
 
 KNOWN: dict[tuple[str, str], str] = {
-    ("0.10.2.2", "h1-reassign-to-paused-12"): "a leader announces ISR changes in the ms in which it makes another one",
-    ("0.10.2.2", "h3-resume-12"): "a resumed follower joins an ISR before the controller, which waited for it, goes on",
-    ("0.10.2.2", "j2-delete-u"): "follows from h3",
     ("0.10.2.2", "m1-reassign"): "the controller of a failed term and the new one both write one reassignment",
 }
 """Steps that differ today, with the reason. Each must differ: a step that has become equal has no row."""

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+from simzk.kafka import paths
+from simzk.kafka.broker.timing import BrokerTiming
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.replay.transactions import TransactionLog
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.zookeeper.transactions import CreateTxn
 from tests.kafka.clusters import QUICK, quiet, topic
+
+if TYPE_CHECKING:
+    from simzk.zookeeper.transactions import Transaction
 
 REJOINED_MS = {
     "0.8.0": {"u-1": 338},
@@ -143,3 +152,58 @@ def test_a_resumed_broker_creates_a_replica_in_its_new_session() -> None:
         quiet(c)
         assert written[0] == "CreateSessionTxn"
         assert sorted(c.state("u", 0).isr) == sorted([rest[0], other])
+
+
+def test_a_resumed_broker_answers_and_registers_when_told() -> None:
+    """Recorded with 0.10.2.2: 89 and 442 ms until the answer, 121 and 1207 ms until the registration."""
+    timing = BrokerTiming(answer_pause_us=lambda _: 442_000, registration_pause_us=lambda _: 1_207_000)
+    with KafkaCluster("0.10.2", 3, config=QUICK, timing=timing) as c:
+        quiet(c)
+        other = next(broker for broker in (1, 2, 3) if broker != c.controller)
+        rest = [broker for broker in (1, 2, 3) if broker != other]
+        topic(c, "t", {0: [other, *rest]})
+        c.pause(other)
+        c.create_topic("u", assignment={0: [rest[0], other]})
+        c.run_for(10)
+        assert c.controller is not None
+        controller, state = c.brokers[c.controller], paths.state(TopicPartition("t", 0))
+        times_us: dict[str, int] = {}
+
+        def note(transaction: Transaction) -> None:
+            record = transaction.record
+            name = getattr(record, "path", type(record).__name__)
+            if name != state or transaction.session_id == controller.session_id:
+                times_us.setdefault(name, c.scheduler.now_us)
+
+        c.server.on_transaction.append(note)
+        c.resume(other)
+        quiet(c)
+        began_us = times_us["CreateSessionTxn"]
+        after_ms = {name: (at_us - began_us) // 1000 for name, at_us in times_us.items()}
+        assert 442 <= after_ms[state] < 500
+        assert 1207 <= after_ms[f"/brokers/ids/{other}"] < 1300
+
+
+def test_a_change_that_comes_too_late_is_announced_next() -> None:
+    """Recorded in step h1 of 0.10.2.2: a leader announces t-1 in the ms after it wrote t-0 and t-1."""
+    timing = BrokerTiming(announces_isr_changes=False)
+    with KafkaCluster("0.10.2", 3, config=QUICK, timing=timing) as c:
+        quiet(c)
+        topic(c, "t", {0: [1, 2], 1: [1, 2]})
+        c.pause(2)
+        c.run_for(12)
+        c.resume(2)
+        c.run_for(20)
+        assert [c.state("t", number).isr for number in (0, 1)] == [(1, 2), (1, 2)]
+        announced: list[bytes | None] = []
+
+        def note(transaction: Transaction) -> None:
+            if isinstance(transaction.record, CreateTxn):
+                announced.append(transaction.record.data)
+
+        c.server.on_transaction.append(note)
+        assert c.announce_isr_changes(1, missed=[("t", 0)])
+        assert c.announce_isr_changes(1)
+        c.run_for(1)
+        assert announced == [b'{"version":1,"partitions":[{"topic":"t","partition":%d}]}' % number for number in (1, 0)]
+        assert not c.announce_isr_changes(1)

@@ -47,7 +47,7 @@ from simzk.kafka.zookeeper_client.zk_client import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from simzk.kafka.broker.environment import Environment
     from simzk.kafka.broker.replica_manager import ReplicaManager
@@ -225,10 +225,14 @@ class Broker:
 
         self.process.deliver(notice)
 
-    def announce_isr_changes(self) -> None:
-        """Announce ISR changes (0.9 to 2.6) if the last one is old enough, as the broker's timer does."""
+    def announce_isr_changes(self, missed: Sequence[TopicPartition]) -> None:
+        """Announce ISR changes (0.9 to 2.6) if the last one is old enough, as the broker's timer does.
+
+        Args:
+            missed: partitions with changes that are left for the next announcement.
+        """
         if isinstance(self.proposals, IsrWrites):
-            self.process.spawn(self.proposals.announce_if_due(), "announce ISRs")
+            self.process.spawn(self.proposals.announce_if_due(missed), "announce ISRs")
 
     # -- start and end of the process
 
@@ -306,6 +310,7 @@ class Broker:
             controller=self.controller,
             has_log=lambda partition: partition in self.replicas.replicas,
             epoch_ends=self.replicas.epoch_ends,
+            answer_pause_us=self._answer_pause_us,
         )
         self.client_api = self._client_api(admin)
 
@@ -346,7 +351,7 @@ class Broker:
             cost_model=environment.cost_model,
             channel_manager=environment.channel_manager,
         )
-        controller.on_registered = self._register
+        controller.on_registered = self._register_again
         return controller
 
     def _admin_handlers(self) -> AdminHandlers:
@@ -358,6 +363,10 @@ class Broker:
             new_topic_id=environment.new_topic_id if self.version.znodes.has_topic_ids else None,
             defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
         )
+
+    def _answer_pause_us(self) -> int:
+        chosen_us = self._environment.timing.answer_pause_us
+        return 0 if chosen_us is None else chosen_us(self.id)
 
     def _reconnect_pause_us(self) -> int | None:
         chosen_us = self._environment.timing.reconnect_pause_us
@@ -529,6 +538,10 @@ class Broker:
         registration = self._registration._replace(timestamp_ms=self._environment.now_ms())
         self._set_epoch(await self.client.register_broker(self.id, registration, self._session_before))
         self.registered = True
+
+    async def _register_again(self) -> None:
+        await self._pause_before_registration(0)
+        await self._register()
 
     async def _allocate_producer_ids(self) -> None:
         """Allocate a block of producer ids at the start, as brokers do up to 2.8 (ProducerIdManager)."""

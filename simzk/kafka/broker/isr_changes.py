@@ -41,7 +41,7 @@ from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import SetData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from simzk.jvm.scala_collections import Scala
     from simzk.kafka.broker.environment import MetadataCache
@@ -297,8 +297,8 @@ class IsrWrites:
         self._client = client
         self._has_timer = has_timer
         self._queue: Queue[IsrProposal] = Queue()
-        self._changed: dict[TopicPartition, None] = {}
-        self._last_change_us = self._last_announcement_us = process.scheduler.now_us
+        self._changed_us: dict[TopicPartition, int] = {}
+        self._last_announcement_us = process.scheduler.now_us
         self._state_of = state_of
         self._on_results = on_results
         process.spawn(self._run(), "ISR writes")
@@ -307,14 +307,14 @@ class IsrWrites:
         """Start to announce changes: the broker begins to serve."""
         if not self._client.version.broker.announces_isr_changes:
             return
-        self._last_change_us = self._last_announcement_us = self._process.scheduler.now_us
+        self._last_announcement_us = self._process.scheduler.now_us
         if self._has_timer:
             self._process.spawn(self._announce(), "ISR announcements")
 
     @property
     def has_unannounced_changes(self) -> bool:
         """Whether a change has not been announced yet."""
-        return bool(self._changed)
+        return bool(self._changed_us)
 
     def propose(self, proposal: IsrProposal) -> None:
         """Write an ISR after those proposed before."""
@@ -332,8 +332,7 @@ class IsrWrites:
             except SessionExpiredError:
                 result = Error.NETWORK_EXCEPTION
             if not isinstance(result, Error) and self._client.version.broker.announces_isr_changes:
-                self._changed[proposal.partition] = None
-                self._last_change_us = self._process.scheduler.now_us
+                self._changed_us[proposal.partition] = self._process.scheduler.now_us
             self._on_results([proposal], [result])
 
     async def _write(self, partition: TopicPartition, changed: LeaderAndIsr) -> LeaderAndIsr | Error:
@@ -350,13 +349,13 @@ class IsrWrites:
             return changed._replace(version=found[1].version)
         return Error.INVALID_UPDATE_VERSION
 
-    def _changed_in_order(self) -> list[TopicPartition]:
-        """Return the changed partitions in the order of the znode: a mutable Set mapped to a Set of JSON maps.
+    def _in_order(self, changed: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Return changed partitions in the order of the znode: a mutable Set mapped to a Set of JSON maps.
 
         Up to Scala 2.11 the second set is immutable.
         """
         version = self._client.version
-        partitions = mutable_set_order(self._changed, version.orders.scala, version.orders.announced_hash)
+        partitions = mutable_set_order(changed, version.orders.scala, version.orders.announced_hash)
         if version.orders.scala in ("2.10", "2.11"):
             return immutable_order(partitions, version.orders.scala, version.orders.json_hash)
         return mutable_set_order(partitions, version.orders.scala, version.orders.json_hash)
@@ -366,13 +365,23 @@ class IsrWrites:
             await self._process.sleep(PERIOD_US)
             await self.announce_if_due()
 
-    async def announce_if_due(self) -> None:
-        """Announce the changes if the last is old enough, or if nothing was announced for long."""
+    async def announce_if_due(self, missed: Sequence[TopicPartition] = ()) -> None:
+        """Announce the changes if the last is old enough, or if nothing was announced for long.
+
+        Args:
+            missed: partitions that are left for the next announcement: a leader notes a change after it has written the
+                state, and another thread may announce changes in between (ReplicaManager.recordIsrChange).
+        """
         now_us = self._process.scheduler.now_us
-        is_due = now_us - self._last_change_us > QUIET_US or now_us - self._last_announcement_us > INTERVAL_US
-        if not self._changed or not is_due:
+        changed = {partition: at_us for partition, at_us in self._changed_us.items() if partition not in missed}
+        if not changed:
             return
-        changed, self._changed = self._changed_in_order(), {}
+        is_due = now_us - max(changed.values()) > QUIET_US or now_us - self._last_announcement_us > INTERVAL_US
+        if not is_due:
+            return
+        self._changed_us = {partition: at_us for partition, at_us in self._changed_us.items() if partition in missed}
         self._last_announcement_us = now_us
         with contextlib.suppress(SessionExpiredError):
-            await self._client.create(paths.ISR_CHANGE_PREFIX, encode_partitions(changed), PERSISTENT_SEQUENTIAL)
+            await self._client.create(
+                paths.ISR_CHANGE_PREFIX, encode_partitions(self._in_order(changed)), PERSISTENT_SEQUENTIAL
+            )

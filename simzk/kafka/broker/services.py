@@ -88,6 +88,7 @@ class Services:
         controller: the controller that the broker is or may become.
         has_log: whether the log of a replica is open.
         epoch_ends: answers where leader epochs end.
+        answer_pause_us: returns the pause before the response to a request that created a replica after a pause.
     """
 
     broker_id: int
@@ -103,6 +104,7 @@ class Services:
     controller: KafkaController
     has_log: Callable[[TopicPartition], bool]
     epoch_ends: Callable[[OffsetForLeaderEpochRequest], OffsetForLeaderEpochResponse]
+    answer_pause_us: Callable[[], int]
 
     def serve(self, request: Any, respond: Respond) -> None:
         """Serve a request; `respond` is called with the response, now or later."""
@@ -164,10 +166,15 @@ class Services:
     async def _serve_with_config(self, request: LeaderAndIsrRequest, topic: str, respond: Respond) -> None:
         """Serve a request that creates a replica: its log needs the topic's configuration from ZooKeeper.
 
-        A broker that was paused waits here for a new session (Partition.getOrCreateReplica; recorded 0.10.2).
+        A broker that was paused waits here for a new session (Partition.getOrCreateReplica; recorded 0.10.2). Its
+        fetchers start before the response.
         """
         await self.client.session.call_across_sessions(GetData(paths.config(f"topics/{topic}"), False))
-        respond(self._serve_controller(request))
+        response = self._serve_controller(request)
+        pause_us = self.answer_pause_us()
+        if pause_us:
+            await self.process.sleep(pause_us)
+        respond(response)
 
     def _serve_controller(
         self, request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest

@@ -978,8 +978,13 @@ class KafkaCluster:
         self._running(broker).replicas.shrink_isrs(round(early * 1_000_000))
 
     @synchronized
-    def announce_isr_changes(self, broker: int) -> bool:
+    def announce_isr_changes(self, broker: int, missed: Sequence[tuple[str, int]] = ()) -> bool:
         """Let a leader of 0.9 to 2.6 announce ISR changes now if the last is old enough, as it does by its timer.
+
+        Args:
+            broker: the leader.
+            missed: partitions with changes that are left for the next announcement, as (topic, partition): real leaders
+                note a change only after they have written it.
 
         Returns:
             whether it had changes to announce.
@@ -989,7 +994,7 @@ class KafkaCluster:
         """
         found = self._running(broker)
         has_changes = found.has_unannounced_isr_changes
-        found.announce_isr_changes()
+        found.announce_isr_changes([TopicPartition(*partition) for partition in missed])
         return has_changes
 
     @synchronized

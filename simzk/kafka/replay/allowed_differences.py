@@ -444,12 +444,19 @@ TABLE: tuple[Row, ...] = (
         compared="what the controller writes then",
     ),
     Input(
+        name="change of an ISR in the ms in which its leader announces others",
+        why="one thread writes and then notes the change, another one announces",
+        compared="all announcements, and that the change is in the next one",
+        since=(0, 9, 0),
+        until=(2, 6, 3),
+    ),
+    Input(
         name="session expiry",
         why="it depends on the last heartbeat before the process stopped",
         compared="everything that follows",
     ),
     Input(
-        name="timers of ISRs, the first fetch of a started broker, the reconnection of a resumed one",
+        name="timers of ISRs, first fetch of a started broker, reconnection, registration and answer of a resumed one",
         why="each timer has its own phase; a machine is fast or slow",
         compared="which followers lag, and what is written then",
     ),

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka import paths
-from simzk.zookeeper.transactions import MultiTxn, SetDataTxn
+from simzk.zookeeper.transactions import CreateTxn, MultiTxn, SetDataTxn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +22,8 @@ LATE_FETCH_US = 100
 EXPIRY_RACE_MS = 1_000
 """An expiry races with a transaction that was made at most this long before it: it happens right after that one, since
 real brokers and tools need longer for their work than simulated ones."""
+MISSED_MS = 50
+"""An announcement may miss a state that was written at most this long before it: two threads of the leader."""
 EXPIRED_CXID = 0
 """The cxid of a closeSession that ZooKeeper writes itself when a session expires."""
 
@@ -73,6 +75,29 @@ def isr_joins(
     return [(write.path, broker) for write in writes for broker in write.isr if broker not in write.before]
 
 
+def _joins_and_registrations(
+    transactions: Sequence[RecordedTransaction], before: Mapping[str, RecordedZnode]
+) -> list[tuple[str, int]]:
+    """Return the joins of ISRs and the registrations of brokers, in order: the path and the broker."""
+    found: list[tuple[str, int]] = []
+    waiting = isr_joins(transactions, before)
+    for transaction in transactions:
+        broker = transaction.broker
+        for part in transaction.parts():
+            if broker is not None and part.op == "create" and part.path == _registration(broker):
+                found.append((part.path, broker))
+            if part.op == "setData" and isinstance(part.data, str) and paths.state_partition(part.path) is not None:
+                isr = _state(part.data)[2]
+                while waiting and waiting[0][0] == part.path and waiting[0][1] in isr:
+                    found.append(waiting.pop(0))
+    assert not waiting
+    return found
+
+
+def _registration(broker: int) -> str:
+    return f"{paths.BROKER_IDS}/{broker}"
+
+
 def first_join_ms(transactions: Iterable[RecordedTransaction], follower: int, after_ms: int = 0) -> int | None:
     """Return when a broker was first in an ISR that another broker leads, after a time; None if never."""
     for write in _isr_writes(transactions, {}):
@@ -92,15 +117,43 @@ def lag_checks(
     ]
 
 
-def announcements(transactions: Iterable[RecordedTransaction]) -> list[tuple[int, int]]:
-    """Return when leaders announced ISR changes, in ms, and which leaders."""
-    return [
-        (transaction.t, transaction.broker)
-        for transaction in transactions
-        if transaction.op == "create"
-        and transaction.path.startswith(paths.ISR_CHANGE_PREFIX)
-        and transaction.broker is not None
-    ]
+def first_election_ms(
+    transactions: Iterable[RecordedTransaction], before: Mapping[str, RecordedZnode], after_ms: int
+) -> int | None:
+    """Return when a controller first changed a leader epoch, after a time; None if never."""
+    writes = (write for write in _isr_writes(transactions, before) if not write.is_same_epoch)
+    return next((write.at_ms for write in writes if write.at_ms >= after_ms), None)
+
+
+class Announcement(NamedTuple):
+    """Announcement of ISR changes.
+
+    Args:
+        at_ms: its time.
+        leader: the broker.
+        missed: partitions that the leader wrote so shortly before that they are announced later.
+    """
+
+    at_ms: int
+    leader: int
+    missed: tuple[TopicPartition, ...]
+
+
+def announcements(transactions: Sequence[RecordedTransaction]) -> list[Announcement]:
+    """Return the announcements of ISR changes by leaders."""
+    found = []
+    written: list[tuple[int, int, TopicPartition]] = []
+    for entry in transactions:
+        partition = paths.state_partition(entry.path)
+        if entry.broker is None:
+            continue
+        if entry.op == "setData" and partition is not None:
+            written.append((entry.t, entry.broker, partition))
+        if entry.op == "create" and entry.path.startswith(paths.ISR_CHANGE_PREFIX):
+            named = {(one["topic"], one["partition"]) for one in json.loads(str(entry.data))["partitions"]}
+            recent = [one for at_ms, broker, one in written if broker == entry.broker and entry.t - at_ms < MISSED_MS]
+            found.append(Announcement(entry.t, entry.broker, tuple(one for one in recent if one not in named)))
+    return found
 
 
 def config_writers(transactions: Iterable[RecordedTransaction]) -> dict[int, None]:
@@ -163,7 +216,8 @@ def moves_replicas(transactions: Iterable[RecordedTransaction]) -> bool:
 class JoinOrder:
     """Order in which the followers of a partition join its ISR, or those of all partitions during a reassignment.
 
-    A leader skips a follower that is not the next one, and considers it again at its next fetch.
+    A leader skips a follower that is not the next one, and considers it again at its next fetch. A follower joins after
+    its registration if it did in the recording: a resumed broker fetches while it opens a new session.
 
     Args:
         transactions: recorded transactions of a step.
@@ -171,7 +225,10 @@ class JoinOrder:
     """
 
     def __init__(self, transactions: Sequence[RecordedTransaction], before: Mapping[str, RecordedZnode]) -> None:
-        self._waiting = isr_joins(transactions, before)
+        self._waiting = _joins_and_registrations(transactions, before)
+        self._isrs = {
+            path: _state(znode.data)[2] for path, znode in before.items() if paths.state_partition(path) is not None
+        }
         self._is_global = moves_replicas(transactions)
 
     def note(self, transaction: Transaction) -> None:
@@ -180,15 +237,26 @@ class JoinOrder:
         for part in record.records if isinstance(record, MultiTxn) else (record,):
             if isinstance(part, SetDataTxn) and paths.state_partition(part.path) is not None:
                 isr = _state((part.data or b"").decode())[2]
-                self._waiting = [join for join in self._waiting if join[0] != part.path or join[1] not in isr]
+                for follower in set(isr).difference(self._isrs.get(part.path, ())):
+                    self._end_waiting(part.path, follower)
+                self._isrs[part.path] = isr
+            elif isinstance(part, CreateTxn) and part.path.startswith(f"{paths.BROKER_IDS}/"):
+                self._end_waiting(part.path, int(part.path.rpartition("/")[2]))
+
+    def _end_waiting(self, path: str, broker: int) -> None:
+        if (path, broker) in self._waiting:
+            self._waiting.remove((path, broker))
 
     def allows(self, partition: TopicPartition, follower: int) -> bool:
         """Return whether a follower may join the ISR of a partition now."""
         join = paths.state(partition), follower
         if join not in self._waiting:
             return True
-        earlier = self._waiting[: self._waiting.index(join)]
-        return not earlier if self._is_global else all(path != join[0] for path, _ in earlier)
+        earlier = [path for path, _ in self._waiting[: self._waiting.index(join)]]
+        if _registration(follower) in earlier:
+            return False
+        joins = [path for path in earlier if paths.state_partition(path) is not None]
+        return not joins if self._is_global else join[0] not in joins
 
 
 class LateFetch:

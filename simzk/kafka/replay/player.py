@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from simzk.kafka.replay.recorded_run import RecordedRun, RecordedStep
     from simzk.kafka.replay.transactions import RecordedTransaction
     from simzk.kafka.replay.transactions import Transaction as ComparableTransaction
+    from simzk.kafka.topic_partition import TopicPartition
     from simzk.zookeeper.transactions import Transaction
 
     TransactionKey = tuple[str, str, tuple[str, ...]]
@@ -139,6 +140,7 @@ class Player:
         self._carried = comparison.CarriedOver()
         self._reconnects_us: dict[int, int] = {}
         self._registrations_us: dict[int, int] = {}
+        self._answers_us: dict[int, int] = {}
         self._first_joins_us: dict[int, int] = {}
         self._first_fetches_us: dict[int, int] = {}
         ports = [port - broker for broker, port in run.ports.items()]
@@ -160,6 +162,7 @@ class Player:
                 may_join_isr=lambda partition, follower: self._joins is None or self._joins.allows(partition, follower),
                 registration_pause_us=self._registration_pause_us,
                 announces_isr_changes=False,
+                answer_pause_us=self._answer_pause_us,
                 checks_isrs=False,
                 election_head_start_us=ELECTION_HEAD_START_US,
                 restarts_brokers=False,
@@ -278,13 +281,13 @@ class Player:
     def _schedule_timers(self, step: RecordedStep) -> None:
         for at_ms, leader in inputs.lag_checks(step.transactions, step.before):
             self._schedule(at_ms, "lag checks", partial(self.cluster.check_isrs, leader, early=LONG_POLL_S))
-        for at_ms, leader in inputs.announcements(step.transactions):
-            self._schedule(at_ms, "announcements", partial(self._announce, leader))
+        for one in inputs.announcements(step.transactions):
+            self._schedule(one.at_ms, "announcements", partial(self._announce, one.leader, one.missed))
 
-    def _announce(self, leader: int, retries: int = ANNOUNCEMENT_RETRIES) -> None:
+    def _announce(self, leader: int, missed: Sequence[TopicPartition], retries: int = ANNOUNCEMENT_RETRIES) -> None:
         """Announce ISR changes now, or as soon as the last one is old enough."""
-        if self.cluster.announce_isr_changes(leader) and retries:
-            again = partial(_run, partial(self._announce, leader, retries - 1))
+        if self.cluster.announce_isr_changes(leader, missed) and retries and not missed:
+            again = partial(_run, partial(self._announce, leader, missed, retries - 1))
             self.cluster.scheduler.call_later(ANNOUNCEMENT_RETRY_US, "announcements", again)
 
     def _first_fetch_us(self, broker: int) -> int | None:
@@ -296,6 +299,10 @@ class Player:
     def _registration_pause_us(self, broker: int) -> int | None:
         at_us = self._registrations_us.pop(broker, None)
         return None if at_us is None else max(at_us - self.cluster.scheduler.now_us - REQUEST_MS * 1000, 0)
+
+    def _answer_pause_us(self, broker: int) -> int:
+        at_us = self._answers_us.pop(broker, 0)
+        return max(at_us - self.cluster.scheduler.now_us - REQUEST_MS * 1000, 0)
 
     def _reconnect_pause_us(self, broker: int) -> int | None:
         connected_us = self._reconnects_us.pop(broker, None)
@@ -353,6 +360,10 @@ class Player:
                 opened = self._next(action, lambda entry: entry.op == "createSession" and entry.broker == broker)
                 if opened is not None:
                     self._reconnects_us[broker] = self._virtual_us(opened.t)
+                    self._note_registration(broker, action)
+                    elected_ms = inputs.first_election_ms(step.transactions, step.before, opened.t)
+                    if self._version.controller.waits_for_removed_brokers and elected_ms is not None:
+                        self._answers_us[broker] = self._virtual_us(elected_ms)
                 cluster.resume(broker)
             case "shutdown" if broker is not None:
                 late = inputs.late_joins(step.transactions, broker)
@@ -378,15 +389,19 @@ class Player:
         joined_ms = inputs.first_join_ms(step.transactions, broker, action.at_ms)
         if joined_ms is not None:
             self._first_joins_us[broker] = self._virtual_us(joined_ms)
-        path = f"{paths.BROKER_IDS}/{broker}"
-        tried = self._next(action, lambda entry: entry.broker == broker and path in _paths(entry))
-        if tried is not None:
-            self._registrations_us[broker] = self._virtual_us(tried.t)
+        self._note_registration(broker, action)
         registered = self._next(action, lambda entry: _registration(entry, broker) is not None)
         fields = {} if registered is None else _registration(registered, broker) or {}
         port, rack = fields.get("port"), fields.get("rack")
         moved = port if isinstance(port, int) and port != self._base_port + broker else None
         self.cluster.restart(broker, port=moved, rack=rack if isinstance(rack, str) else None)
+
+    def _note_registration(self, broker: int, action: Action) -> None:
+        """Let a broker register when the recorded one first tried to, after an action."""
+        path = f"{paths.BROKER_IDS}/{broker}"
+        tried = self._next(action, lambda entry: entry.broker == broker and path in _paths(entry))
+        if tried is not None:
+            self._registrations_us[broker] = self._virtual_us(tried.t)
 
     def _request(self, step: RecordedStep, action: Action) -> None:
         cluster = self.cluster

@@ -380,8 +380,8 @@ class Restoration:
         self.tree.apply(transaction._replace(record=txns.SetACLTxn(path, record.acl, present.aversion)))
         unknown = record.parent_cversion == UNKNOWN_CVERSION
         cversion = parent.cversion + 1 if unknown else record.parent_cversion
-        # The real server forgets this for all opcodes but create, so that its tree differs from its digest.
-        if cversion > parent.cversion:
+        # For the opcode create alone (DataTree.processTxn): a snapshot has each parent together with its children.
+        if isinstance(record, txns.CreateTxn) and cversion > parent.cversion:
             parent.cversion, parent.pzxid = cversion, transaction.zxid
         return None
 

@@ -75,6 +75,7 @@ _BAD_MOVES = (
 _MISSING_PARTITION = (
     '{"version":1,"partitions":[{"topic":"t","partition":1},{"topic":"t","partition":99},{"topic":"w","partition":0}]}'
 )
+_ELECT_ALL = _all_of(("t", 6), ("u", 3))
 _T = [[11, 12, 21], [12, 21, 22], [21, 22, 11], [22, 11, 12], [11, 21, 22], [12, 22, 21]]
 _U = [[22, 12], [21, 11], [12, 22]]
 _G = [[11, 12], [21, 22]]
@@ -114,6 +115,10 @@ def _write(path: str, text: str) -> Callable[[int], list[ActionRecord]]:
     return lambda _: [ActionRecord("write", path=path, text=text)]
 
 
+def _write_admin(path: str, text: str) -> Callable[[int], list[ActionRecord]]:
+    return lambda _: [ActionRecord("write", path="/admin", text=""), ActionRecord("write", path=path, text=text)]
+
+
 def _create(topic: str, assignment: list[list[int]]) -> Callable[[int], list[ActionRecord]]:
     return lambda _: [ActionRecord("create_topic", topic=topic, assignment=assignment)]
 
@@ -143,7 +148,9 @@ STORY = (
     Step("d4-resume-12", _brokers("resume", 12)),
     Step("e1-pause-controller-{broker}", _brokers("pause"), CONTROLLER),
     Step("e2-resume-zombie-{broker}", _brokers("resume"), SAME),
-    Step("e3-elect-preferred-all", _write(paths.PREFERRED_ELECTION, _all_of(("t", 6), ("u", 3)))),
+    # Brokers of 0.8.0 do not create /admin: its tools do.
+    Step("e3-elect-preferred-all", _write_admin(paths.PREFERRED_ELECTION, _ELECT_ALL), until=(0, 8, 1)),
+    Step("e3-elect-preferred-all", _write(paths.PREFERRED_ELECTION, _ELECT_ALL), since=(0, 8, 1)),
     Step(
         "f1-fast-bounce-{broker}",
         lambda chosen: [ActionRecord("kill", broker=chosen), ActionRecord("start", broker=chosen)],
