@@ -260,15 +260,19 @@ class DataTree:
         return None if node is None else node.stat()
 
     def walk(self, path: str = "/") -> Iterator[tuple[str, Znode]]:
-        """Yield all nodes at `path` and below, parents first, children in the real server's order."""
+        """Yield all nodes at `path` and below, parents first, children in the real server's order.
+
+        The tree may change meanwhile; the children are those that a node had when it was yielded, as in a real snapshot
+        (DataTree.serializeNode copies both at once).
+        """
         pending = [path]
         while pending:
             at = pending.pop()
             node = self.find(at)
             if node is not None:
-                yield at, node
                 prefix = "" if at == "/" else at
                 pending.extend(f"{prefix}/{name}" for name in reversed(node.child_names()))
+                yield at, node
 
     def in_any_order(self) -> Iterator[tuple[str, Znode]]:
         """Yield all nodes in any order, which saves computing the order of children."""

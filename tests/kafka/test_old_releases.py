@@ -148,3 +148,29 @@ def test_a_controller_of_0_8_0_does_nothing_for_brokers_that_start_once_a_topic_
         c.kill(3)
         quiet(c)
         assert state_fields(c, "t") == (1, (1,), 2, 2)
+
+
+@pytest.mark.parametrize(("line", "epochs"), [("0.8.0", [1, 0]), ("0.8.1", [1, 1])])
+def test_only_the_leader_hears_of_a_dead_replica_in_0_8_0(line: str, epochs: list[int]) -> None:
+    with cluster(line) as c:
+        partition = TopicPartition("t", 0)
+        topic(c, "t", {0: [1, 2, 3]})
+        c.kill(2)
+        quiet(c)
+        assert state_fields(c, "t")[:2] == (1, (1, 3))
+        assert [c.brokers[broker].replicas.replicas[partition].state.leader_epoch for broker in (1, 3)] == epochs
+
+
+@pytest.mark.parametrize(("line", "joins"), [("0.8.0", True), ("0.8.2", False)])
+def test_a_resumed_broker_needs_no_configuration_for_a_new_log_in_0_8_0(line: str, joins: bool) -> None:
+    """Recorded in step h3 of 0.8.0: broker 12 joins 0.5 s after SIGCONT, 1.6 s before its new session."""
+    with cluster(line) as c:
+        c.pause(1)
+        c.create_topic("t", assignment={0: [2, 1]})
+        c.run_for(10)
+        assert c.live_brokers == [2, 3]
+        before = c.brokers[1].session_id
+        c.resume(1)
+        c.run_for(0.3)
+        assert c.brokers[1].session_id == before
+        assert (TopicPartition("t", 0) in c.brokers[1].replicas.replicas) == joins

@@ -626,6 +626,8 @@ class Broker:
                 continue
             if response.error == Error.NONE and not response.remaining:
                 return
+        if self.version.broker.sleeps_after_last_shutdown_try:
+            await self.process.sleep(config.integer("controlled.shutdown.retry.backoff.ms") * 1000)
 
     # -- replication and configuration
 

@@ -499,10 +499,17 @@ class ReplicaLogs:
         self._last_fetch_us[follower] = now_us
         if not self._version.broker.keeps_idle_followers_in_sync and silent_us > self._lag_max_us and not is_full:
             self._expand_all(follower)
-        retried = [key for key in self._ineligible if key[1] == follower]
-        for key in retried:
-            del self._ineligible[key]
-            replica = self.replicas.get(key[0])
+        self._consider([key for key in self._ineligible if key[1] == follower])
+
+    def consider_followers(self) -> None:
+        """Try again to add followers to ISRs that `BrokerTiming.may_join_isr` did not let join before."""
+        self._consider(list(self._ineligible))
+
+    def _consider(self, joins: Sequence[tuple[TopicPartition, int]]) -> None:
+        for join in joins:
+            partition, follower = join
+            del self._ineligible[join]
+            replica = self.replicas.get(partition)
             if replica is not None and follower in replica.followers:
                 self._maybe_expand(replica, follower)
 
@@ -714,17 +721,20 @@ class ReplicaLogs:
     def _is_lagging(self, member: int, progress: FollowerProgress, replica: Replica, early_us: int) -> bool:
         """Return whether a follower has not had the whole log for too long; before 2.1 an idle one must still fetch.
 
-        In 0.8 a follower that fetches need not have the whole log, but must not be too many messages behind.
+        In 0.8 a follower that fetches need not have the whole log, but must not be too many messages behind. One that
+        has not fetched this partition since the leader was elected lags, whatever else it fetches (recorded in 0.8.0).
         """
         caught_up_us = progress.caught_up_us
-        if self._lag_max_messages is not None:
-            if progress.log_end >= 0 and replica.log_end - progress.log_end > self._lag_max_messages:
+        if self._lag_max_messages is not None and progress.log_end >= 0:
+            if replica.log_end - progress.log_end > self._lag_max_messages:
                 return True
             caught_up_us = max(caught_up_us, self._last_fetch_us.get(member, 0))
         if progress.log_end >= replica.log_end:
             if self._version.broker.keeps_idle_followers_in_sync:
                 return False
             caught_up_us = max(caught_up_us, self._last_fetch_us.get(member, 0))
+        if progress.log_end < 0:  # nothing of it was in a long poll
+            early_us = 0
         return self._scheduler.now_us + early_us - caught_up_us > self._lag_max_us
 
     def _maybe_expand(self, replica: Replica, follower: int) -> None:

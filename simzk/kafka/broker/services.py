@@ -160,7 +160,9 @@ class Services:
     # -- control requests
 
     def _new_topic(self, request: LeaderAndIsrRequest) -> str | None:
-        """Return the topic of the first partition of which the broker has no replica yet."""
+        """Return the topic of the first partition without a replica here; None if topics have no configuration."""
+        if "topics" not in self.client.version.configs.entity_types:
+            return None
         return next((update.partition.topic for update in request.updates if not self.has_log(update.partition)), None)
 
     async def _serve_with_config(self, request: LeaderAndIsrRequest, topic: str, respond: Respond) -> None:

@@ -430,7 +430,11 @@ class ReplicaStateMachine(_StateMachine):
             states.put(with_state[~in_cached_isr], broker, ReplicaState.OFFLINE)
             with_state = with_state[in_cached_isr]
         removed = await self._remove_from_isr(broker, with_state)
-        channels.add_leaders_except_on(broker, removed[~context.of_topics(removed, context.to_be_deleted)])
+        informed = removed[~context.of_topics(removed, context.to_be_deleted)]
+        if self._version.controller.sends_shrunk_isr_to_leader_alone:
+            channels.add_leaders(informed, context.table.leader[informed][:, None])
+        else:
+            channels.add_leaders_except_on(broker, informed)
         states.put(removed, broker, ReplicaState.OFFLINE)
         if not self._transitions.leaderless_stay and not has_state.all():
             leaderless = rows[context.table.version[rows] < 0]

@@ -200,6 +200,8 @@ class ControllerRules:
     """Partitions and replicas change state one after another, not in batches (KAFKA-5642)."""
     waits_for_removed_brokers: bool = since((0, 10, 2), before=(2, 1))
     """A dead broker is handled after the request in flight to it has ended (KAFKA-4959, KAFKA-7576; recorded)."""
+    sends_shrunk_isr_to_leader_alone: bool = before((0, 8, 1))
+    """The partitions of a dead replica are in a LeaderAndIsr to their leaders, not to other followers (recorded)."""
     deletes_stale_isr_changes: bool = since((1, 1))
     """A new controller deletes the ISR change notifications that it finds (§2.3)."""
     reads_isr_before_offline: bool = since((0, 8, 1))
@@ -304,6 +306,8 @@ class BrokerRules:
     """Leaders that write ISRs announce it in `/isr_change_notification` (§2.8)."""
     accepts_own_isr_after_conflict: bool = since((0, 8, 2))
     """After BADVERSION a leader reads the state again and accepts its own data (KAFKA-1382)."""
+    sleeps_after_last_shutdown_try: bool = before((0, 8, 1))
+    """A controlled shutdown that leaves partitions is given up one backoff after the last try (recorded: 15.5 s)."""
     isr_checks_per_lag_time: int = by_release({OLDEST: 1, (0, 10, 2): 2})
     """Checks for late followers within `replica.lag.time.max.ms` (§2.8)."""
     keeps_idle_followers_in_sync: bool = by_release({OLDEST: True, (0, 8, 1): False, (2, 1): True})

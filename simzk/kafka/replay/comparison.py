@@ -149,9 +149,10 @@ class _Split:
 
 
 def _lanes_of_ordered(change: Change) -> Iterable[Hashable]:
-    """Yield the lanes of others that an ordered transaction belongs to: those of its paths and of its session."""
+    """Yield the lanes of others that an ordered transaction belongs to: those of its paths, session and writer."""
     yield from (path for path in change.transaction.paths if path != paths.CONTROLLER_EPOCH)
     yield "session", change.transaction.session
+    yield "writer", change.transaction.who
 
 
 def _kept(transactions: Sequence[Transaction], rows: Sequence[Row]) -> list[Transaction]:

@@ -217,22 +217,31 @@ class JoinOrder:
     """Order in which the followers of a partition join its ISR, or those of all partitions during a reassignment.
 
     A leader skips a follower that is not the next one, and considers it again at its next fetch. A follower joins after
-    its registration if it did in the recording: a resumed broker fetches while it opens a new session.
+    its registration if it did in the recording: a resumed broker fetches while it opens a new session. One that joined
+    only in the step after waits for that step.
 
     Args:
         transactions: recorded transactions of a step.
         before: the recorded tree before it.
+        later: the joins of the next step (`isr_joins`).
     """
 
-    def __init__(self, transactions: Sequence[RecordedTransaction], before: Mapping[str, RecordedZnode]) -> None:
+    def __init__(
+        self,
+        transactions: Sequence[RecordedTransaction],
+        before: Mapping[str, RecordedZnode],
+        later: Iterable[tuple[str, int]] = (),
+    ) -> None:
         self._waiting = _joins_and_registrations(transactions, before)
         self._isrs = {
             path: _state(znode.data)[2] for path, znode in before.items() if paths.state_partition(path) is not None
         }
+        self._later = set(later).difference(isr_joins(transactions, before))
         self._is_global = moves_replicas(transactions)
 
-    def note(self, transaction: Transaction) -> None:
-        """Take note of a transaction of the simulation."""
+    def note(self, transaction: Transaction) -> bool:
+        """Take note of a transaction of the simulation; return whether others may join now."""
+        count = len(self._waiting)
         record = transaction.record
         for part in record.records if isinstance(record, MultiTxn) else (record,):
             if isinstance(part, SetDataTxn) and paths.state_partition(part.path) is not None:
@@ -242,6 +251,7 @@ class JoinOrder:
                 self._isrs[part.path] = isr
             elif isinstance(part, CreateTxn) and part.path.startswith(f"{paths.BROKER_IDS}/"):
                 self._end_waiting(part.path, int(part.path.rpartition("/")[2]))
+        return len(self._waiting) < count
 
     def _end_waiting(self, path: str, broker: int) -> None:
         if (path, broker) in self._waiting:
@@ -251,7 +261,7 @@ class JoinOrder:
         """Return whether a follower may join the ISR of a partition now."""
         join = paths.state(partition), follower
         if join not in self._waiting:
-            return True
+            return join not in self._later
         earlier = [path for path, _ in self._waiting[: self._waiting.index(join)]]
         if _registration(follower) in earlier:
             return False

@@ -55,6 +55,8 @@ CONNECT_US = 3_000
 """Time from a connection of a resumed broker to its new session."""
 ELECTION_HEAD_START_US = 15_000
 """A recorded controller failed within 50 ms, and the others had taken part in the election before."""
+NEXT_JOIN_US = 1_000
+"""Time until a follower joins that waited for another one: the fetches of real followers have different phases."""
 ANNOUNCEMENT_RETRY_US = 100_000
 ANNOUNCEMENT_RETRIES = 20
 _WARM_UP_S = 1.0
@@ -180,22 +182,27 @@ class Player:
         self.cluster.server.on_transaction.append(self._note)
 
     def _note(self, transaction: Transaction) -> None:
-        if self._joins is not None:
-            self._joins.note(transaction)
+        if self._joins is not None and self._joins.note(transaction):
+            self.cluster.scheduler.call_later(NEXT_JOIN_US, "next join", self._consider_followers)
         key = self._log.comparable(transaction).key
         self._made[key] += 1
         for one in self._racing_expiries:
             if one.step == self._step and one.key == key and one.nth == self._made[key]:
                 self.cluster.scheduler.call_later(0, "session expiry", one.expire)
 
+    def _consider_followers(self) -> None:
+        for broker in self.cluster.brokers.values():
+            if broker.alive and not broker.paused:
+                broker.replicas.consider_followers()
+
     def play(self) -> Iterator[PlayedStep]:
         """Play the steps in order, and yield the outcome of each."""
-        for step in self._run.steps:
-            yield self._play_step(step)
+        for step, following in zip(self._run.steps, (*self._run.steps[1:], None), strict=True):
+            yield self._play_step(step, () if following is None else following.transactions)
 
-    def _play_step(self, step: RecordedStep) -> PlayedStep:
+    def _play_step(self, step: RecordedStep, following: Sequence[RecordedTransaction]) -> PlayedStep:
         cluster = self.cluster
-        self._joins = inputs.JoinOrder(step.transactions, step.before)
+        self._joins = inputs.JoinOrder(step.transactions, step.before, inputs.isr_joins(following, step.tree))
         self._first_joins_us.clear()
         self._first_fetches_us.clear()
         self._step = step.name
@@ -349,7 +356,8 @@ class Player:
         cluster, broker = self.cluster, action.broker
         match action.kind:
             case "start" if broker is not None:
-                self._start(step, broker, action)
+                if self._next(action, lambda entry: entry.op == "createSession" and entry.broker == broker) is not None:
+                    self._start(step, broker, action)  # else its process ended before
             case "pause" if broker is not None:
                 cluster.pause(broker)
                 self._expire_when_recorded(action)

@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import gzip
 import json
+import random
 import re
 import signal
 import socket
@@ -39,7 +40,7 @@ from simzk.zookeeper.persistence.transaction_log import TransactionLogReader
 from tests.conformance.real_kafka.cluster import SETTINGS, RealBrokers, until
 from tests.conformance.real_kafka.proxy import Proxies
 from tests.conformance.real_kafka.releases import RELEASES, Release, jars
-from tests.conformance.real_zookeeper import RealZooKeeper, four_letter_word, free_port
+from tests.conformance.real_zookeeper import RealZooKeeper, four_letter_word
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -286,9 +287,12 @@ class RecordedBrokers(RealBrokers):
 
 
 def _ports() -> dict[int, int]:
-    """Return free ports with the same distance from all ids."""
+    """Return free ports with the same distance from all ids.
+
+    They are below the ports of outgoing connections, one of which could take the port of a broker that is down.
+    """
     while True:
-        base = free_port()
+        base = random.randrange(10_000, 30_000)
         ports = {broker: base + broker for broker in RACKS}
         with contextlib.suppress(OSError, OverflowError), contextlib.ExitStack() as stack:
             for port in ports.values():
