@@ -377,6 +377,8 @@ class LegacyReassignments(Reassignments):
     async def _listed(self) -> Requested:
         """Return the reassignments from which `_finish` removes some, in the order in which the znode is written."""
         context, present = self._context, self._context.being_reassigned
+        if self._client.version.controller.finishes_reassignments_together:  # a mutable map (recorded in 2.2.2)
+            return {p: present[p] for p in mutable_partitions(present, context.collections)}
         if self._client.version.controller.rereads_reassignments:
             present = await self._client.requested_reassignment()
         return {p: present[p] for p in partition_set(self._as_read(present), context.collections)}

@@ -180,7 +180,7 @@ def late_joins(transactions: Iterable[RecordedTransaction], broker: int) -> list
     """Return the states whose leader added a broker again after its controlled shutdown had removed it."""
     removed: dict[str, None] = {}
     found: dict[str, None] = {}
-    for write in _isr_writes((entry for entry in transactions if entry.op == "setData"), {}):
+    for write in _isr_writes(transactions, {}):
         if broker not in write.isr:
             removed[write.path] = None
         elif write.path in removed:
@@ -289,12 +289,13 @@ class LateFetch:
 
     def _note(self, transaction: Transaction) -> None:
         record = transaction.record
-        if not isinstance(record, SetDataTxn) or record.path not in self._waiting:
-            return
-        if self._broker not in _state((record.data or b"").decode())[2]:
-            del self._waiting[record.path]
-            if not self._waiting:
-                self._schedule()
+        for part in record.records if isinstance(record, MultiTxn) else (record,):
+            if not isinstance(part, SetDataTxn) or part.path not in self._waiting:
+                continue
+            if self._broker not in _state((part.data or b"").decode())[2]:
+                del self._waiting[part.path]
+                if not self._waiting:
+                    self._schedule()
 
     def _schedule(self) -> None:
         self._cluster.scheduler.call_later(LATE_FETCH_US, "late fetch", self._fetch)
