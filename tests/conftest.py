@@ -80,6 +80,7 @@ SLOW = (
     "tests/kafka/test_operator_mistakes",
     "tests/kafka/test_plans",
     "tests/kafka/test_random_faults",
+    "tests/kafka/test_replay.py::test_equality",
     "tests/kafka/test_versions",
     "tests/kafka/test_wrong_znodes",
     "tests/kafka/test_znodes_by_hand",

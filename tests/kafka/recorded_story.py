@@ -17,17 +17,17 @@ from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.replay import inputs
+from simzk.kafka.replay import console_consumer, inputs
 from simzk.kafka.replay import transactions as recorded_transactions
 from simzk.kafka.schemas import config, scram
 from simzk.kafka.schemas.acl import AclEntry
-from tests.kafka import recorded_console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from simzk.kafka.observation.recording import RecordedZnode, Recording
     from simzk.kafka.replay.transactions import RecordedTransaction
+    from simzk.zookeeper.transactions import Transaction
 
     Act = Callable[[KafkaCluster], object]
     Step = tuple[str, Act]
@@ -195,7 +195,7 @@ class Story:
             case "h1":
                 return self._produce(step)
             case "h2" if not self._makes_offsets_topic(step):  # the old consumer
-                return lambda c: recorded_console.read(c, self.transactions[step])
+                return lambda c: console_consumer.read(c, "t1", self.transactions[step])
             case "h2":
                 return self._topic(step, "__consumer_offsets", self._offsets_config(step), via=self._writer(step))
             case "k":
@@ -339,10 +339,7 @@ class Story:
         return allocate
 
     def _partition_read(self) -> int | None:
-        last = self.recorded.tree(self.recorded.steps[-1])
-        offsets = {number: last.get(f"/consumers/g1/offsets/t1/{number}") for number in range(3)}
-        read = [number for number, znode in offsets.items() if znode is not None and znode.data == "3"]
-        return read[0] if read else None
+        return next(iter(console_consumer.offsets_read(self.recorded.tree(self.recorded.steps[-1]), "t1")), None)
 
 
 def _json(znode: RecordedZnode) -> dict[str, object]:
@@ -358,10 +355,14 @@ def in_sync_in_order(
     """Let followers join ISRs in the recorded order in a `with` block."""
     joins = inputs.JoinOrder(entries, before)
     c.timing.may_join_isr = joins.allows
-    c.server.on_transaction.append(joins.note)
+
+    def note(transaction: Transaction) -> None:
+        joins.note(transaction)
+
+    c.server.on_transaction.append(note)
     yield
     c.timing.may_join_isr = None
-    c.server.on_transaction.remove(joins.note)
+    c.server.on_transaction.remove(note)
 
 
 def play(c: KafkaCluster, act: Act, lasts_s: float | None = None) -> None:

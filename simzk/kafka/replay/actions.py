@@ -35,6 +35,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "elect": (),
     "alter_config": ("entity", "set"),
     "produce": ("topic", "partition"),
+    "consume": ("topic",),
 }
 """Kinds of actions, with the fields that each needs."""
 _BY_TOOLS = frozenset(_FIELDS) - {"start", "pause", "resume", "kill", "shutdown", "write", "delete_znode", "produce"}

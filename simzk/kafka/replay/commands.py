@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import RecordingError
 from simzk.kafka import paths
+from simzk.kafka.replay import console_consumer
 from simzk.kafka.replay.actions import Action, option
 from simzk.kafka.replay.allowed_differences import StepContext
 from simzk.kafka.schemas import config
@@ -52,11 +53,13 @@ class Evidence:
 
     Attributes:
         before, tree: the znodes before and after the step.
+        last: the znodes after the last step.
         transactions: its transactions.
     """
 
     before: Mapping[str, RecordedZnode]
     tree: Mapping[str, RecordedZnode]
+    last: Mapping[str, RecordedZnode]
     transactions: Sequence[RecordedTransaction]
 
 
@@ -102,9 +105,9 @@ def _of_command(where: str, command: str, evidence: Evidence) -> Action | None:
         return _reassignment(["--execute"], evidence)
     words = shlex.split(command)
     tool = words[0].rpartition(".")[2]
-    parse = _TOOLS.get(tool)
     is_old_consumer = tool == "ConsoleConsumer" and option(words, "--bootstrap-server") is None
-    action = None if parse is None or is_old_consumer else parse(words, evidence)
+    parse = _old_consumer if is_old_consumer else _TOOLS.get(tool)
+    action = None if parse is None else parse(words, evidence)
     if action is None and (is_old_consumer or tool not in _READERS):
         raise _unknown(where, command)
     return action
@@ -227,8 +230,17 @@ def _acls(words: Sequence[str], _evidence: Evidence) -> Action | None:
     )
 
 
-def _producer(words: Sequence[str], _evidence: Evidence) -> Action | None:
-    return Action("produce", 0, topic=option(words, "--topic") or "")
+def _producer(words: Sequence[str], evidence: Evidence) -> Action | None:
+    """Return the records; the partition is chance, which only the offsets of old consumers show."""
+    topic = option(words, "--topic") or ""
+    partition, records = next(iter(console_consumer.offsets_read(evidence.last, topic).items()), (0, 1))
+    return Action("produce", 0, topic=topic, partition=partition, records=records)
+
+
+def _old_consumer(words: Sequence[str], evidence: Evidence) -> Action | None:
+    topic = option(words, "--topic")
+    is_known = topic is not None and console_consumer.member_of(evidence.transactions) is not None
+    return Action("consume", 0, topic=topic or "") if is_known else None
 
 
 def _consumer(_words: Sequence[str], evidence: Evidence) -> Action | None:

@@ -155,13 +155,14 @@ def load(folder: Path) -> RecordedRun:
     ends = [*begins[1:], last_ms]
     has_acts = any(step.acts for step in steps)
     before: dict[str, RecordedZnode] = {}
+    last = trees.tree(steps[-1].step)
     found = []
     for step, begins_ms, ends_ms in zip(steps, begins, ends, strict=True):
         tree, own = trees.tree(step.step), by_step.get(step.step, [])
         where = f"{files['meta']}: step {step.step}"
         acts = step.acts if step.acts is not None or not has_acts else []
         if acts is None:
-            evidence = Evidence(before, tree, own)
+            evidence = Evidence(before, tree, last, own)
             actions = actions_of_commands(where, step.step, step.tools, begins_ms, evidence)
         else:
             actions = actions_of_step(where, acts, step.tools, begins_ms, clock_ms)
