@@ -66,7 +66,7 @@ Times = dict[str, float]
 
 
 def timed(run: Callable[[], object], rounds: int, undo: Callable[[], object] = lambda: None) -> Times:
-    """Milliseconds of the processor and of the wall, undone after each round."""
+    """Return milliseconds of processor and wall time; each round is undone."""
     return medians({"run": run, "undo": undo}, rounds)["run"]
 
 
@@ -99,7 +99,7 @@ class Cluster:
         self.put(failure.rows, failure.before, failure.after)
 
     def write_singly(self, failure: Change) -> None:
-        """As a controller does it: read, decode, encode, write on condition, a request each."""
+        """Read, decode, encode and write each state with its own requests, as a controller does."""
         table = self.topics.table
         for place, row in enumerate(failure.rows.tolist()):
             path = paths.state(TopicPartition(*table.name(row)))
@@ -111,7 +111,7 @@ class Cluster:
             self.ask(req.Multi((req.Check(paths.CONTROLLER_EPOCH, 0), req.SetData(path, text, state.version))))
 
     def put(self, rows: IntArray, before: States, after: States) -> int:
-        """Write states, each on condition of its version, and as often as the rules count writes; how many."""
+        """Write states on condition of their versions, as often as the rules write; return the number of writes."""
         written = after._replace(version=before.version)
         errors = self.ask(WriteStates(self.topics.table.partitions(rows), written, 0))
         assert isinstance(errors, np.ndarray)
@@ -125,7 +125,7 @@ class Cluster:
         return read.states
 
     def fail_over(self) -> int:
-        """A new controller: it reads all states, elects where a broker is found dead, and writes what changed."""
+        """Fail over: read all states, elect leaders for dead brokers, and write the changes."""
         table, rows = self.topics.table, self.topics.table.rows()
         before = self.read(rows)
         after, _ = controller_failover(
@@ -135,7 +135,7 @@ class Cluster:
         return self.put(rows[changed], before.at(changed), after.at(changed))
 
     def restart(self, broker: int) -> int:
-        """A broker shuts down in order and comes back: leaders move, ISRs shrink, and grow again; how many writes."""
+        """Shut a broker down and restart it; return the number of writes."""
         table = self.topics.table
         left = shut_down_broker(table, broker, broker_mask(range(self.brokers)), controller_epoch=2)
         written = self.put(left.rows, left.before, left.after)
@@ -144,7 +144,7 @@ class Cluster:
         return written + self.put(joined.rows, joined.before, joined.after)
 
     def rewrite_all(self) -> None:
-        """Every state is written anew, a topic's worth at a time, each batch a second later than the one before."""
+        """Rewrite every state, one topic per batch, each batch a second later than the one before."""
         table = self.topics.table
         for turn, rows in enumerate(np.array_split(table.rows(), 100)):
             before = table.states(rows)
@@ -158,7 +158,7 @@ class Cluster:
         return stat
 
     def check_stats(self) -> None:
-        """Of a sample of partitions both znodes say when and by which transactions they were made and written."""
+        """Assert the times and zxids in the Stats of both znodes, for a sample of partitions."""
         table = self.topics.table
         rows = table.rows()
         turn_of = np.concatenate(
@@ -177,7 +177,7 @@ class Cluster:
         return broker_mask(broker for broker in range(self.brokers) if broker != dead)
 
     def as_objects(self) -> Cluster:
-        """The same cluster, its znodes objects all; its batches are not for use."""
+        """Return the same cluster with all znodes as objects; batches cannot be used on it."""
         other = Cluster(layout_of(1))
         other.brokers, other.topics = self.brokers, self.topics
         tree = DataTree()
@@ -195,7 +195,7 @@ class Cluster:
 
 
 def memory_figures(layout: Layout) -> dict[str, float]:
-    """Bytes a partition of all that the topics take: columns, index, names, the tree's own nodes."""
+    """Return the bytes per partition of columns, index, names and the tree's own nodes."""
     gc.collect()
     tracemalloc.start()
     cluster = Cluster(layout)
@@ -251,7 +251,7 @@ def failure_figures(partitions: int, brokers: int, rounds: int) -> dict[str, obj
 
 
 def rolling_figures(partitions: int) -> dict[str, object]:
-    """Every broker restarts in order, one after another: what the rules and the writes of it take."""
+    """Measure the rules and the writes of a rolling restart of all brokers."""
     cluster = Cluster(layout_of(partitions))
     writes = 0
 
@@ -266,7 +266,7 @@ def rolling_figures(partitions: int) -> dict[str, object]:
 
 
 def single_figures(partitions: int, rounds: int) -> dict[str, object]:
-    """The failure by single requests, in columns and as objects, and what the objects take."""
+    """Measure the failure by single requests, in columns and as objects, and the memory of the objects."""
     cluster = Cluster(layout_of(partitions))
     failure = cluster.decided()
 

@@ -1,9 +1,9 @@
-"""Two JSON files of one benchmark beside each other, figure by figure.
+"""Comparison of two JSON files of one benchmark, figure by figure.
 
     python -m benchmarks.compare OLD NEW [--other-machines]
 
-Every number that stands in both is printed with the ratio of the new one to the old. Files of different benchmarks are
-refused, and such of different machines unless it is said that they are to be compared all the same.
+Every number that both have is printed with the ratio of the new one to the old. Files of different benchmarks are
+rejected, and files of different machines too, unless --other-machines is given.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def numbers(value: object, path: str = "") -> Iterator[tuple[str, float]]:
-    """Every number of a document, by where it stands."""
+    """Yield every number of a document with its path."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from numbers(inner, f"{path}.{name}" if path else name)
@@ -31,7 +31,7 @@ def numbers(value: object, path: str = "") -> Iterator[tuple[str, float]]:
 
 
 def compared(old: dict[str, object], new: dict[str, object]) -> Iterator[str]:
-    """A line for each number of either."""
+    """Yield a line for each number of either document."""
     before, after = dict(numbers(old)), dict(numbers(new))
     for path in dict.fromkeys([*before, *after]):
         if path not in before or path not in after:

@@ -1,8 +1,7 @@
-"""The shape in which a benchmark tells its figures: one line each to read, and the same as JSON to compare later.
+"""Figures of a benchmark: printed as one line each, and written as JSON to compare later.
 
-A figure has a value and a unit, and, where there are any, what is demanded of it, at most or at least, and its physical
-limit: what the same bytes, moved by the barest means at hand, cost this machine. `python -m benchmarks.compare`
-compares two files.
+A figure has a value and a unit. It may have a demand, at most or at least, and a physical limit: the cost of moving the
+same bytes on this machine by the simplest means. `python -m benchmarks.compare` compares two files.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Limit(NamedTuple):
-    """The least that a figure could be, in its unit, and of what."""
+    """Physical limit of a figure in its unit, and what was measured for it."""
 
     value: float
     of: str
 
 
 class Figure(NamedTuple):
-    """One figure; `at_most`, `at_least` and `limit` where there are such."""
+    """One figure; `at_most`, `at_least` and `limit` are None if it has none."""
 
     name: str
     value: float
@@ -47,7 +46,7 @@ class Figure(NamedTuple):
         return found
 
     def line(self) -> str:
-        """As people read it."""
+        """Return the figure as text."""
         text = f"{self.name}: {self.value:,g} {self.unit}"
         for side, (demanded, holds) in self.demands().items():
             words = side.replace("_", " ")
@@ -58,7 +57,7 @@ class Figure(NamedTuple):
         return text
 
     def entry(self) -> dict[str, object]:
-        """As it is kept."""
+        """Return the figure as JSON values."""
         kept: dict[str, object] = {"value": self.value, "unit": self.unit}
         for side, (demanded, holds) in self.demands().items():
             kept |= {f"demanded_{side}": demanded, "holds": holds}
@@ -68,7 +67,7 @@ class Figure(NamedTuple):
 
 
 def write_figures(benchmark: str, figures: list[Figure], details: Mapping[str, object], file: Path | None) -> None:
-    """Print the figures, and write them with their details, where a file is asked for."""
+    """Print the figures, and write them with their details if there is a file."""
     on = machine()
     print(on)
     for figure in figures:

@@ -62,7 +62,7 @@ def made(partitions: int) -> Layout:
 
 
 def write_directory(layout: Layout, place: Path) -> int:
-    """A data directory with the znodes of a layout in a snapshot; how many znodes there are."""
+    """Write a data directory with the znodes of a layout in a snapshot; return the number of znodes."""
     server, version = Server(), kafka_version("3.9")
     load_layout(server, layout, version, now_ms=0)
     describe_brokers(server, layout, version, now_ms=0)
@@ -75,7 +75,7 @@ def write_directory(layout: Layout, place: Path) -> int:
 
 
 def live_on(place: Path, layout: Layout, transactions: int, left: Path) -> Layout:
-    """A real server boots from a directory, and changes so many states; the layout then, and what it left on disk."""
+    """Boot a real server from a directory and change some states; return the layout and the files on disk."""
     rows = np.arange(transactions) * (len(layout) // max(transactions, 1))
     changed = layout.leader_epoch.copy()
     changed[rows] = NEW_EPOCH
@@ -100,7 +100,7 @@ def live_on(place: Path, layout: Layout, transactions: int, left: Path) -> Layou
 
 
 def packed(place: Path, method: str, into: Path) -> Path:
-    """The same directory with its snapshots packed."""
+    """Return a copy of the directory with compressed snapshots."""
     shutil.copytree(place, into)
     for snapshot in (into / "version-2").glob("snapshot.*"):
         pack = new_compressor(method)
@@ -130,7 +130,7 @@ def sum_up(place: Path) -> None:
 
 
 def timed(rounds: int, run: Callable[[], object]) -> dict[str, float]:
-    """Milliseconds of the processor and of the wall: medians."""
+    """Return the medians of processor and wall time in milliseconds."""
     taken = []
     for _ in range(rounds):
         gc.collect()

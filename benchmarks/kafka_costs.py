@@ -1,4 +1,4 @@
-"""The cost model held against measurements that it was not fitted to: the recorded stories of other releases.
+"""Comparison of the cost model with measurements that it was not fitted to: recorded stories of other releases.
 
     python -m benchmarks.kafka_costs [--json OUT]
 
@@ -54,7 +54,7 @@ def real_marks(entries: list[RecordedTransaction]) -> list[Mark]:
 
 
 class Watch:
-    """The same of a simulated cluster."""
+    """Marks of a simulated cluster."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
@@ -72,7 +72,7 @@ class Watch:
 
 
 def bursts(marks: list[Mark]) -> dict[str, tuple[int, float]]:
-    """The first burst of a step: how many states, and how long, from its first write and from a session's end."""
+    """Return size and duration of the first burst of a step, from its first write and from a session's end."""
     gone = next((at for at, kind in marks if kind == "gone"), None)
     states = [at for at, kind in marks if kind == "state" and (gone is None or at >= gone)]
     burst = states[:1]
@@ -89,7 +89,7 @@ def bursts(marks: list[Mark]) -> dict[str, tuple[int, float]]:
 
 
 def compare(release: str) -> list[dict[str, object]]:
-    """The bursts of a release's story, recorded and simulated."""
+    """Return the bursts of a release's story, recorded and simulated."""
     story = Story(release, options={"cost_model": MEASURED})
     rows: list[dict[str, object]] = []
     with story.empty_cluster() as cluster:
@@ -105,7 +105,7 @@ def compare(release: str) -> list[dict[str, object]]:
 
 
 def ratios_of(rows: list[dict[str, object]]) -> dict[tuple[str, str, str], list[float]]:
-    """By what was timed, what happened and the kind of controller: the model's times over the recorded ones."""
+    """Return the ratios of simulated to recorded times, by measurement, event and kind of controller."""
     ratios: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
         era = "one by one (up to 1.0)" if str(row["release"]).startswith(("0", "1.0")) else "pipelined (1.1 and later)"
@@ -116,7 +116,7 @@ def ratios_of(rows: list[dict[str, object]]) -> dict[tuple[str, str, str], list[
 
 
 def main() -> None:
-    """Print what was recorded beside what the model says."""
+    """Print recorded and simulated times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

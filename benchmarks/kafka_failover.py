@@ -35,7 +35,7 @@ Figures = dict[str, float]
 
 
 class Watch:
-    """When states are written and sessions expire, in virtual microseconds."""
+    """Times of state writes and session expiries, in virtual microseconds."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
@@ -72,7 +72,7 @@ def measure(cluster: KafkaCluster, act: Callable[[], object], after: str) -> tup
 
 
 def failures(topics: int, partitions: int) -> dict[str, tuple[Figures, float]]:
-    """All events in turn, on a cluster of its own; whoever died is started again."""
+    """Measure all events in turn on one cluster; a broker that died is started again."""
     cluster = KafkaCluster("3.9", 3, config=CONFIG, tick_time_ms=500, cost_model=MEASURED)
     for number in range(topics):
         assignment = {p: [1 + (p + shift) % 3 for shift in range(3)] for p in range(partitions)}
@@ -103,7 +103,7 @@ def failures(topics: int, partitions: int) -> dict[str, tuple[Figures, float]]:
 
 
 def stories() -> dict[str, float]:
-    """The processor seconds that the recorded story of each release takes, from the empty tree to its end."""
+    """Return the processor seconds of the recorded story of each release, from the empty tree to its end."""
     from tests.kafka.recorded_story import RELEASES, Story, play
 
     taken = {}

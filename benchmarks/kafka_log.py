@@ -1,4 +1,4 @@
-"""A transaction log of any length, as a Kafka cluster makes one: brokers die and come back, again and again.
+"""Transaction log of any length of a simulated Kafka cluster whose brokers die and restart repeatedly.
 
 One round of a simulated cluster's life is played once, in which each broker is killed and started again, and written
 over and over. Each time has its own zxids, times and sessions, as if the cluster had lived on: sessions that a round
@@ -39,7 +39,7 @@ class Life(NamedTuple):
 
 
 def play() -> Life:
-    """Play it: some seconds of the processor."""
+    """Play one round; takes some seconds of processor time."""
     seen: list[Transaction] = []
     with KafkaCluster(version=VERSION, brokers=BROKERS, seed=1, boot=False) as cluster:
         cluster.server.on_transaction.append(seen.append)
@@ -71,7 +71,7 @@ def _sessions(seen: list[Transaction]) -> dict[str, int]:
 
 
 def transactions(life: Life) -> Iterator[Transaction]:
-    """The life, on and on."""
+    """Yield the transactions of repeated rounds."""
     yield from life.start
     zxid_step = life.turn[-1].zxid - life.turn[0].zxid + 1
     ms_step = life.turn[-1].time_ms - life.turn[0].time_ms + _BETWEEN_ROUNDS_MS

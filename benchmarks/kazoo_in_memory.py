@@ -44,7 +44,7 @@ Rates = dict[str, float]
 
 
 def rates_of(client: Any, znodes: int, listings: int) -> Rates:
-    """Operations per second of one client: `znodes` created in one directory, read, written, deleted; it is listed."""
+    """Return the operations per second of one client that creates, reads, writes and deletes `znodes` znodes."""
     names = [f"/bench/n{number:010}" for number in range(znodes)]
     work: dict[str, tuple[int, Callable[[], object]]] = {
         "create": (znodes, lambda: [client.create(name, DATA) for name in names]),
@@ -63,7 +63,7 @@ def rates_of(client: Any, znodes: int, listings: int) -> Rates:
 
 
 def prepare(client: Any) -> None:
-    """The directory, and one of ten children to list: what a listing of many costs is kazoo's own decoding."""
+    """Create the directory, and one with ten children to list: kazoo's decoding dominates longer lists."""
     client.start()
     client.create("/bench")
     client.create("/bench/few")
@@ -73,7 +73,7 @@ def prepare(client: Any) -> None:
 
 @contextmanager
 def arms() -> Iterator[dict[str, KazooClient]]:
-    """A started kazoo client for each transport."""
+    """Yield a started kazoo client for each transport."""
     with ExitStack() as stack:
         real = stack.enter_context(RealZooKeeper())
         zookeeper = stack.enter_context(simzk.ZooKeeper())
@@ -95,7 +95,7 @@ def median_of(rounds: list[Rates]) -> Rates:
 
 
 def measure_kazoo(rounds: int) -> dict[str, Rates]:
-    """Median rates of every kazoo arm."""
+    """Return the median rates of every kazoo arm."""
     measured: dict[str, list[Rates]] = {}
     with arms() as clients:
         for client in clients.values():
@@ -107,7 +107,7 @@ def measure_kazoo(rounds: int) -> dict[str, Rates]:
 
 
 def measure_sizes(rounds: int) -> dict[int, dict[str, Rates]]:
-    """zake and kazoo in memory at each tree size."""
+    """Return the rates of zake and of kazoo in memory at each tree size."""
     return {
         size: {
             "zake": median_of([_of_fresh_zake(size) for _ in range(rounds)]),

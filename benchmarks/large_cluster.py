@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 RACKS, PARTITIONS_PER_TOPIC = 3, 100
 DEMANDED_MS = {"a_broker_dies": 100, "controller_dies": 1_000, "rolling_restart": 10_000}
 """Of wall time, at 1,000,000 partitions of 300 brokers."""
-TOLD = {
+EVENT_NAMES = {
     "a_broker_dies": "a broker dies",
     "controller_dies": "the controller dies",
     "rolling_restart": "all restart in turn",
@@ -70,7 +70,7 @@ BOOT_SECONDS = 0.6
 
 
 class Figures:
-    """A cluster, and what its failures take."""
+    """Durations of failures of one cluster."""
 
     def __init__(
         self,
@@ -108,19 +108,19 @@ class Figures:
         return self.cluster.server.zxid
 
     def taken(self, name: str) -> dict[str, float]:
-        """Milliseconds of the wall and of the processor that something took."""
+        """Return the milliseconds of wall and processor time of a measurement."""
         found = self.figures[name]
         assert isinstance(found, dict)
         return found
 
     def until_expired(self, broker: int) -> None:
-        """A killed broker's session runs out; nothing has come of it yet."""
+        """Kill a broker, and stop when its session has expired, before anything else happens."""
         self.cluster.kill(broker)
         while broker in self.cluster.live_brokers:
             self.cluster.scheduler.run_next()
 
     def bring_back(self, broker: int) -> None:
-        """A killed broker starts, and is in sync again; leaders go home."""
+        """Restart a killed broker, and assert that it is in sync again."""
         self._start_again(broker)
         self._check_in_sync(broker)
 
@@ -155,7 +155,7 @@ class Figures:
         self.bring_back(controller)
 
     def rolling_restart(self, brokers: int) -> None:
-        """Of so many brokers, the controller last."""
+        """Restart some brokers in turn, the controller last."""
         before, at_us = self.zxid, self.cluster.scheduler.now_us
         controller = self.cluster.controller
         assert controller is not None
@@ -182,7 +182,7 @@ class Figures:
 
 
 def timed(run: Callable[[], object]) -> dict[str, float]:
-    """Milliseconds of the processor and of the wall."""
+    """Return milliseconds of processor and wall time."""
     cpu_s, wall_s = time.process_time(), time.perf_counter()
     run()
     cpu_s, wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
@@ -249,7 +249,7 @@ def summary_figures(sizes: Mapping[str, Figures], bare: dict[str, float]) -> lis
         ),
     }
     found = []
-    for name, words in TOLD.items():
+    for name, words in EVENT_NAMES.items():
         for size in (largest, smaller):
             taken = size.taken(name)
             what = f"{words} at {size.partitions:,} partitions of {size.brokers}"

@@ -76,7 +76,7 @@ class ProcessorTime:
 
 
 def ticks_below() -> dict[int, int]:
-    """The processor time of all processes below this one, by process."""
+    """Return the processor time of all child processes, by process."""
     children: dict[int, list[int]] = {}
     ticks: dict[int, int] = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
@@ -96,7 +96,7 @@ def ticks_below() -> dict[int, int]:
 
 
 def timed(act: Callable[[], object]) -> Figures:
-    """Wall and processor seconds of one run."""
+    """Return the wall and processor seconds of one run."""
     begun_s = time.perf_counter()
     with ProcessorTime() as processor:
         act()
@@ -104,7 +104,7 @@ def timed(act: Callable[[], object]) -> Figures:
 
 
 def print_log(log: Path, into: str, scratch: Path) -> None:
-    """By the toolkit."""
+    """Print a log with the toolkit."""
     command = ["java", "-cp", f"{jars()}/*", TOOLKIT, str(log)]
     target = Path(os.devnull) if into == "nothing" else scratch / "printed.txt"
     with target.open("wb") as out:
@@ -112,7 +112,7 @@ def print_log(log: Path, into: str, scratch: Path) -> None:
 
 
 def read_log(spark: SparkSession, log: Path, into: str, scratch: Path) -> None:
-    """By the source, every column."""
+    """Read every column of a log with the source."""
     writer = spark.read.format("zookeeper_log").load(str(log)).write.mode("overwrite")
     if into == "nothing":
         writer.format("noop").save()
@@ -121,7 +121,7 @@ def read_log(spark: SparkSession, log: Path, into: str, scratch: Path) -> None:
 
 
 def compare(spark: SparkSession, log: Path, count: int, scratch: Path, into: str, rounds: int) -> dict[str, Figures]:
-    """Both on one log: of each the medians, and its transactions a second; and the memory of the workers."""
+    """Compare both on one log: medians, transactions per second, and the memory of the workers."""
     taken: dict[str, list[Figures]] = {"toolkit": [], "spark": []}
     with watched_memory() as most:
         for _ in range(rounds):
@@ -153,7 +153,7 @@ def figures_of(name: str, found: dict[str, Figures]) -> list[Figure]:
 
 
 def measure(megabytes: list[int], intos: list[str], rounds: int, file: Path | None) -> None:
-    """All lengths, the shortest first; the longest, if there are several, in one round."""
+    """Measure all lengths, the shortest first; of several, the longest in one round."""
     figures: list[Figure] = []
     details: dict[str, object] = {}
     memory: list[float] = []

@@ -1,4 +1,4 @@
-"""On what a benchmark ran: printed above its figures and kept with them."""
+"""Description of the machine of a benchmark, printed above its figures and saved with them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def machine() -> str:
-    """Processor, number of cores, operating system and Python, in one line."""
+    """Return processor, number of cores, operating system and Python, in one line."""
     processor = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

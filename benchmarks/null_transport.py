@@ -46,7 +46,7 @@ _BODIES = {
 
 
 class Answers:
-    """The bytes that answer each request of one connection."""
+    """Prepared replies to the requests of one connection."""
 
     def __init__(self) -> None:
         self._connected = False
@@ -94,7 +94,7 @@ class NullListener:
 
 
 class NullSocket:
-    """One end of a socket pair; what is sent into it is answered from the other end, in the sending thread."""
+    """One end of a socket pair; the sending thread writes the reply to the other end."""
 
     def __init__(self) -> None:
         self._near, self._far = socket.socketpair()
@@ -111,17 +111,17 @@ class NullSocket:
 
 
 class NullSocketHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's own handler, but for where a connection leads."""
+    """kazoo's own handler, with connections to a `NullSocket`."""
 
     def create_connection(self, address: tuple[str, int], **options: object) -> NullSocket:
         return NullSocket()
 
 
 def null_client() -> KazooClient:
-    """An unmodified kazoo client of a server in memory that does nothing."""
+    """Return an unmodified kazoo client of a server in memory that does nothing."""
     return KazooClient(handler=MemoryHandler(NullListener()))
 
 
 def null_socket_client() -> KazooClient:
-    """An unmodified kazoo client of a server behind a socket pair that does nothing."""
+    """Return an unmodified kazoo client of a server behind a socket pair that does nothing."""
     return KazooClient(handler=NullSocketHandler())

@@ -62,7 +62,7 @@ def rack_of(brokers: int) -> dict[int, str]:
 
 
 def columns(partitions: int, brokers: int) -> tuple[list[str], IntArray, IntArray, IntArray, States]:
-    """Topics of 100 partitions, all replicas in sync, the preferred replica leading."""
+    """Return topics of 100 partitions, all replicas in sync, led by the preferred replica."""
     topics = partitions // PARTITIONS_PER_TOPIC
     counts = [PARTITIONS_PER_TOPIC] * topics
     replicas = assign_topics(range(brokers), rack_of(brokers), counts, 3, random=JavaRandom(1))
@@ -127,7 +127,7 @@ def failure_arms(table: PartitionTable, brokers: int) -> Arms:
 
 
 class Failing:
-    """One broker fails in a cluster of some size."""
+    """Failure of one broker in a cluster of some size."""
 
     def __init__(self, partitions: int, brokers: int, rounds: int) -> None:
         table = table_of_columns(*columns(partitions, brokers))
@@ -137,11 +137,11 @@ class Failing:
 
     @property
     def us_a_row(self) -> float:
-        """Of the processor, of each row that the broker holds."""
+        """Return the microseconds of processor time per row of the broker."""
         return round(self.times["computed_and_applied"]["cpu_ms"] * 1e3 / self.held, 3)
 
     def figures(self) -> list[Figure]:
-        """Warm and cold, beside their limits."""
+        """Return the warm and cold times with their limits."""
         return [
             Figure(
                 f"one broker of {self.brokers} fails at {self.partitions:,} partitions, {self.held:,} held, {caches}",
@@ -158,7 +158,7 @@ class Failing:
         ]
 
     def details(self) -> dict[str, object]:
-        """All arms."""
+        """Return the times of all arms."""
         return {"partitions": self.partitions, "brokers": self.brokers, "held": self.held, **self.times}
 
 

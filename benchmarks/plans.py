@@ -35,7 +35,7 @@ VERSION = kafka_version("3.9")
 
 
 def document(layout: Layout) -> str:
-    """A plan that moves every second and third replica."""
+    """Return a plan that moves every second and third replica."""
     target = (layout.replicas + np.array([0, 3, 6], np.int32)) % BROKERS
     columns = zip(layout.topic.tolist(), layout.partition.tolist(), target.tolist(), strict=True)
     entries = [
@@ -46,7 +46,7 @@ def document(layout: Layout) -> str:
 
 
 def figures(partitions: int, rounds: int) -> list[Figure]:
-    """The steps, and all of them together."""
+    """Return the times of the steps and of all together."""
     layout = generate_layout(
         brokers_in_racks(BROKERS, RACKS),
         topics=max(partitions // PARTITIONS_PER_TOPIC, 1),

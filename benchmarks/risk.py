@@ -24,7 +24,7 @@ DEMANDED_MS = 60_000
 
 
 def figures(partitions: int, rounds: int) -> list[Figure]:
-    """The steps of each assignment, and all of them together."""
+    """Return the times of the steps of each assignment and of all together."""
     topics = max(partitions // PARTITIONS_PER_TOPIC, 1)
     layout = generate_layout(
         brokers_in_racks(BROKERS, RACKS), topics=topics, partitions=partitions, replication_factor=3, seed=1

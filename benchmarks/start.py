@@ -44,7 +44,7 @@ DEMANDED_MS = {
 
 
 def median_ms(work: Callable[[], object], rounds: int) -> float:
-    """The median time of one call of `work`, after one that is not counted."""
+    """Return the median time of one call of `work`, after one that is not counted."""
     work()
     times_ms = []
     for _ in range(rounds):
@@ -110,7 +110,7 @@ def cold_run() -> None:
 
 
 def measure(rounds: int) -> dict[str, float]:
-    """Milliseconds of each."""
+    """Return the milliseconds of each start."""
     simzk.ZooKeeperServer().close()
     next_start_ms, next_stop_ms = next_server_ms(rounds * 10)
     return {

@@ -1,4 +1,4 @@
-"""simzk's znode store without any wire: operations per second through `Server.handle`, in one process.
+"""Operations per second of the znode store through `Server.handle`, in one process and without a transport.
 
     python -m benchmarks.store [--znodes N] [--rounds N] [--json OUT] [--profile OPERATION]
 
@@ -42,7 +42,7 @@ DEMANDED_BYTES = 450
 
 
 def workload(znodes: int) -> dict[str, Sequence[req.Request]]:
-    """The requests of each operation, made beforehand: what is measured is the store."""
+    """Return the prepared requests of each operation, so that only the store is measured."""
     paths = [f"/bench/n{number:010}" for number in range(znodes)]
     return {
         "create": [req.Create(path, DATA, OPEN_ACL, 0) for path in paths],
@@ -56,7 +56,7 @@ def workload(znodes: int) -> dict[str, Sequence[req.Request]]:
 
 
 def run(server: Server, work: dict[str, Sequence[req.Request]], profiled: str = "") -> dict[str, float]:
-    """Operations per second of each operation, done by one client of a fresh server."""
+    """Return the operations per second of one client of a new server."""
     client = server.connect(req.ConnectRequest(0, 0, 40_000, 0, None, False), 0)
     for path in ("/bench", "/listed", *[f"/listed/n{number}" for number in range(LISTED)]):
         server.handle(client, 0, req.Create(path, None, OPEN_ACL, 0), 0)
@@ -81,12 +81,12 @@ def run(server: Server, work: dict[str, Sequence[req.Request]], profiled: str = 
 
 
 def resident_bytes() -> int:
-    """The memory that this process takes, as Linux tells it."""
+    """Return the resident memory of this process in bytes (Linux)."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def fill(znodes: int) -> tuple[float, list[float]]:
-    """Bytes a znode beside its data, and microseconds of CPU a create in each quarter of the filling."""
+    """Return the bytes per znode beside its data, and the processor time per create in each quarter of the filling."""
     server = Server()
     client = server.connect(req.ConnectRequest(0, 0, 40_000, 0, None, False), 0)
     server.handle(client, 0, req.Create("/bench", None, OPEN_ACL, 0), 0)

@@ -2,8 +2,8 @@
 
     python -m benchmarks.swarm [--json OUT] [--scenario FILE] [--seeds N] [--rounds N]
 
-All arms play the same runs, and must come to the same, run by run. Told are runs a second by the wall's time, the
-median of the rounds. On Spark the start of the session, and the first swarm, in which Java warms up and the workers
+All arms play the same runs with the same results, run by run. The figures are runs per second of wall time, the median
+of the rounds. On Spark the start of the session, and the first swarm, in which Java warms up and the workers
 begin, are separate.
 """
 
@@ -37,7 +37,7 @@ play = partial(play_run, documented=False)
 
 
 def seconds(arm: Callable[[], Sequence[Result]], expected: Sequence[Result]) -> float:
-    """Seconds until an arm met every expectation."""
+    """Return the seconds until an arm met every expectation."""
     begun_s = time.perf_counter()
     results = arm()
     taken_s = time.perf_counter() - begun_s
@@ -46,12 +46,12 @@ def seconds(arm: Callable[[], Sequence[Result]], expected: Sequence[Result]) -> 
 
 
 def median_rate(arm: Callable[[], Sequence[Result]], expected: Sequence[Result], rounds: int) -> float:
-    """Runs a second."""
+    """Return the median of the runs per second."""
     return round(len(expected) / statistics.median(seconds(arm, expected) for _ in range(rounds)), 2)
 
 
 def measure(scenario: str, seeds: int, rounds: int) -> dict[str, float]:
-    """All figures, by name."""
+    """Return all figures by name."""
     runs = plan_runs([scenario], None, seeds, "")
     expected = [play(run) for run in runs]
     figures: dict[str, float] = {"runs": seeds, "held": sum(result.held for result in expected)}
