@@ -15,6 +15,7 @@ import numpy as np
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
+from simzk.kafka.observation.invariants import FirstViolation
 from simzk.kafka.requests import LEADER_DURING_DELETE
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import TopicPartition
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from simzk.zookeeper import transactions as txns
 
 
-class BeliefInvariant:
-    """An invariant of what brokers believe, and the violation of it that has not been reported yet.
+class BeliefInvariant(FirstViolation):
+    """An invariant of what brokers believe.
 
     Args:
         manager: the replicas of all brokers.
@@ -43,18 +44,8 @@ class BeliefInvariant:
 
     def __init__(self, manager: ReplicaManager) -> None:
         self.manager = manager
-        self._violation = ""
         manager.on_accepted.append(self.on_accepted)
         manager.on_forgotten.append(self.on_forgotten)
-
-    def violate(self, detail: str) -> None:
-        """Note a violation; of several at one event the first is reported."""
-        self._violation = self._violation or detail
-
-    def check(self, event: Event) -> str | None:
-        """Return the violation since the last event, or None."""
-        violation, self._violation = self._violation, ""
-        return violation or None
 
     def on_accepted(self, new: NewLeaders) -> None:
         """Check replicas that accept a LeaderAndIsr."""

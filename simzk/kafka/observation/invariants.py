@@ -67,8 +67,23 @@ class ObservedZnodes:
         return () if assignment is None else assignment.replicas
 
 
-class ZnodeInvariant:
-    """An invariant of the znodes, and the violation of it that has not been reported yet.
+class FirstViolation:
+    """The violation of an invariant that has not been reported yet."""
+
+    _violation = ""
+
+    def violate(self, detail: str) -> None:
+        """Note a violation; of several at one event the first is reported."""
+        self._violation = self._violation or detail
+
+    def check(self, event: Event) -> str | None:
+        """Return the violation since the last event, or None."""
+        violation, self._violation = self._violation, ""
+        return violation or None
+
+
+class ZnodeInvariant(FirstViolation):
+    """An invariant of the znodes.
 
     A subclass overrides the hooks that it needs and calls `violate`. Each hook is called before `znodes` changes.
 
@@ -87,16 +102,6 @@ class ZnodeInvariant:
 
     def __init__(self, znodes: ObservedZnodes) -> None:
         self.znodes = znodes
-        self._violation = ""
-
-    def violate(self, detail: str) -> None:
-        """Note a violation; of several by one transaction the first is reported."""
-        self._violation = self._violation or detail
-
-    def check(self, event: Event) -> str | None:
-        """Return the violation since the last event, or None."""
-        violation, self._violation = self._violation, ""
-        return violation or None
 
     def on_version(self, path: str, version: int) -> None:
         """Check the version of a znode that is set."""

@@ -221,12 +221,7 @@ class WhatIf:
             failed: broker ids of the layout.
         """
         brokers, before = self.brokers, self._columns
-        assert np.isin(failed, brokers.ids).all(), f"some of the brokers {failed} are not in the layout"
-        positions = brokers.positions_of(np.array(failed, np.int32))
-        rows = self.rows_of(positions)
-        live = brokers.live.copy()
-        live[positions] = False
-        after = _elect(before, rows, live)
+        rows, live, after = self._fail(failed)
 
         flags, before_leader = before.flags.take(rows), before.leader.take(rows)
         offline, under_min_isr = after.in_sync == 0, after.in_sync < before.min_isr.take(rows)
@@ -259,6 +254,16 @@ class WhatIf:
         newly_under = np.flatnonzero(under_min_isr & (flags & _UNDER_MIN_ISR == 0))
         return Consequences(outcome, dark, before.topic.take(rows.take(newly_under)), leaders)
 
+    def _fail(self, failed: Sequence[int]) -> tuple[NDArray[np.intp], BoolArray, _State]:
+        """Return the rows of some brokers, the live brokers after they failed, and the state of the rows then."""
+        brokers = self.brokers
+        assert np.isin(failed, brokers.ids).all(), f"some of the brokers {failed} are not in the layout"
+        positions = brokers.positions_of(np.array(failed, np.int32))
+        rows = self.rows_of(positions)
+        live = brokers.live.copy()
+        live[positions] = False
+        return rows, live, _elect(self._columns, rows, live)
+
     def affected(self, failed: Sequence[int]) -> Affected:
         """Return the partitions that become offline or fall below `min.insync.replicas` if brokers fail together.
 
@@ -272,19 +277,15 @@ class WhatIf:
         >>> found.rows.tolist(), found.offline.tolist(), found.leader_before.tolist()
         ([0], [True], [1])
         """
-        brokers, before = self.brokers, self._columns
-        positions = brokers.positions_of(np.array(failed, np.int32))
-        rows = self.rows_of(positions)
-        live = brokers.live.copy()
-        live[positions] = False
-        after = _elect(before, rows, live)
+        before = self._columns
+        rows, _, after = self._fail(failed)
         flags = before.flags.take(rows)
         offline = (after.in_sync == 0) & (flags & _OFFLINE == 0)
         under_min_isr = (after.in_sync < before.min_isr.take(rows)) & (flags & _UNDER_MIN_ISR == 0)
         places = np.concatenate([np.flatnonzero(offline), np.flatnonzero(under_min_isr & ~offline)])
         chosen = rows.take(places)
         leader = before.leader.take(chosen).astype(np.int32)
-        ids = np.append(brokers.ids, NONE).astype(np.int32)  # the position of no leader is -1
+        ids = np.append(self.brokers.ids, NONE).astype(np.int32)  # the position of no leader is -1
         return Affected(
             chosen.astype(np.intp), before.topic.take(chosen), offline[places], ids[leader], after.in_sync[places]
         )
