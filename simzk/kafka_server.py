@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
 from simzk.api import KafkaCluster
 from simzk.errors import SimzkError
+from simzk.kafka.cluster import cluster as kafka
 from simzk.scenarios.broker_control import OPERATOR, BrokerControl
 from simzk.serve.admin_server.control import ControlServer, UnknownBrokerError
 from simzk.serve.clock import WallClock
@@ -492,6 +493,9 @@ class KafkaServer:
     disconnect = _verb(KafkaCluster.disconnect)
     shutdown = _verb(KafkaCluster.shutdown)
     fail_log_dir = _verb(KafkaCluster.fail_log_dir)
+    pause_zookeeper = _verb(KafkaCluster.pause_zookeeper)
+    start_zookeeper = _verb(KafkaCluster.start_zookeeper)
+    stop_zookeeper = _verb(KafkaCluster.stop_zookeeper)
     power_off = _verb(KafkaCluster.power_off)
     slow_disk = _verb(KafkaCluster.slow_disk)
     wipe = _verb(KafkaCluster.wipe)
@@ -540,3 +544,9 @@ class KafkaServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+for _name, _method in vars(kafka.KafkaCluster).items():
+    # Each is listed above, for type checkers; a method that is new is there from its first day on.
+    if callable(_method) and not _name.startswith("_") and _name != "pump" and not hasattr(KafkaServer, _name):
+        setattr(KafkaServer, _name, _verb(_method))

@@ -21,8 +21,12 @@ from tests.waiting import PATIENCE_S
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it reads its resources with a deprecated function
     from kafka import KafkaAdminClient
+    from kafka.admin import NewPartitions, NewTopic
+    from kafka.errors import TopicAlreadyExistsError
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException
+from confluent_kafka import admin as librdkafka_admin
+from confluent_kafka import cimpl as librdkafka_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,9 +43,9 @@ def admin(kafka_server: simzk.KafkaServer) -> Iterator[KafkaAdminClient]:
         yield client
 
 
-def librdkafka(server: simzk.KafkaServer) -> AdminClient:
+def librdkafka(server: simzk.KafkaServer) -> librdkafka_admin.AdminClient:
     """Return an admin client of confluent-kafka that reports nothing on stderr."""
-    return AdminClient({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
+    return librdkafka_admin.AdminClient({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
 
 
 def connect(address: str) -> socket.socket:
@@ -99,6 +103,33 @@ def test_librdkafka_sees_a_failover(kafka_server: simzk.KafkaServer) -> None:
     assert after.topics["orders"].partitions[0].leader == 3
     assert after.topics["orders"].partitions[0].isrs == [3]
     assert sorted(after.brokers) == [1, 3]
+
+
+def test_kafka_python_creates_grows_and_deletes_topics(
+    kafka_server: simzk.KafkaServer, admin: KafkaAdminClient
+) -> None:
+    admin.create_topics([NewTopic("orders", 2, 3), NewTopic("placed", replica_assignments={0: [3, 1]})])
+    assert kafka_server.state("placed", 0).leader == 3
+    with pytest.raises(TopicAlreadyExistsError):
+        admin.create_topics([NewTopic("orders", 1, 1)])
+    admin.create_partitions({"orders": NewPartitions(4)})
+    assert sorted(kafka_server.assignment("orders")) == [0, 1, 2, 3]
+    admin.delete_topics(["placed"])
+    assert admin.list_topics() == ["orders"]
+
+
+def test_librdkafka_creates_and_deletes_topics(kafka_server: simzk.KafkaServer) -> None:
+    client = librdkafka(kafka_server)
+    created = client.create_topics(
+        [librdkafka_topics.NewTopic("orders", 3, 2), librdkafka_topics.NewTopic("a b", 1, 1)]
+    )
+    created["orders"].result(PATIENCE_S)
+    with pytest.raises(KafkaException, match="Topic name is invalid"):
+        created["a b"].result(PATIENCE_S)
+    client.create_partitions([librdkafka_topics.NewPartitions("orders", 5)])["orders"].result(PATIENCE_S)
+    assert len(client.list_topics(timeout=PATIENCE_S).topics["orders"].partitions) == 5
+    client.delete_topics(["orders"])["orders"].result(PATIENCE_S)
+    assert client.list_topics(timeout=PATIENCE_S).topics == {}
 
 
 def test_a_killed_broker_refuses_connections_and_returns_to_its_port(kafka_server: simzk.KafkaServer) -> None:

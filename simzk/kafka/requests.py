@@ -76,6 +76,7 @@ class Error(Enum):
     DELEGATION_TOKEN_EXPIRED = "DELEGATION_TOKEN_EXPIRED"
     DELEGATION_TOKEN_OWNER_MISMATCH = "DELEGATION_TOKEN_OWNER_MISMATCH"
     UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
+    REASSIGNMENT_IN_PROGRESS = "REASSIGNMENT_IN_PROGRESS"
 
 
 ERRORS = tuple(Error)
@@ -376,11 +377,15 @@ class ElectLeadersRequest(NamedTuple):
 
 
 class AdminResponse(NamedTuple):
-    """Response to an operator: an error with a message, and errors by partition if the request was by partition."""
+    """Response to an operator: an error with a message, and errors by partition if the request was by partition.
+
+    `topic_id` is the id of a topic that was created.
+    """
 
     error: Error
     message: str = ""
     partition_errors: Mapping[TopicPartition, Error] = {}
+    topic_id: str | None = None
 
 
 ItemT = TypeVar("ItemT")

@@ -10,7 +10,7 @@ Rules of this module (docs/reference/kafka.md §2.9):
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.errors import LayoutError
 from simzk.jvm.scala_collections import mutable_order
@@ -49,6 +49,22 @@ BY_DEFAULT = -1
 """The number of partitions, or replicas, that the broker's configuration sets (KIP-464)."""
 
 
+def name_problem(name: str, version: KafkaVersion) -> str | None:
+    """Return why a topic name is illegal in a release, in its words; None if it is legal."""
+    longest = LONGEST_NAME if version.number >= (0, 10, 0) else LONGEST_NAME_OF_0_9
+    texts = version.texts
+    if not name:
+        return texts.empty_name
+    if name in (".", ".."):
+        return texts.dotted_name.format(name=name)
+    if len(name) > longest:
+        return texts.long_name.format(name=name, longest=longest)
+    if LEGAL_NAME.fullmatch(name):
+        return None
+    wholly = texts.wholly_illegal_name if LEGAL_NAME.search(name) is None else None
+    return (wholly or texts.illegal_name).format(name=name)
+
+
 def is_topic_name(name: str, version: KafkaVersion) -> bool:
     """Return whether a topic name is legal in a release.
 
@@ -58,8 +74,24 @@ def is_topic_name(name: str, version: KafkaVersion) -> bool:
     >>> is_topic_name("x" * 255, kafka_version("0.9"))
     True
     """
-    longest = LONGEST_NAME if version.number >= (0, 10, 0) else LONGEST_NAME_OF_0_9
-    return LEGAL_NAME.fullmatch(name) is not None and len(name) <= longest and name not in (".", "..")
+    return name_problem(name, version) is None
+
+
+class PlannedTopic(NamedTuple):
+    """A topic that can be created."""
+
+    name: str
+    assignment: Mapping[int, Sequence[int]]
+    config: Mapping[str, str]
+    topic_id: str | None
+
+
+class PlannedPartitions(NamedTuple):
+    """Partitions that can be added to a topic."""
+
+    name: str
+    topic: TopicZnode
+    added: Mapping[int, Sequence[int]]
 
 
 class AdminHandlers:
@@ -91,91 +123,135 @@ class AdminHandlers:
 
     async def create_topic(self, request: CreateTopicRequest) -> AdminResponse:
         """Create a topic."""
-        name = request.name
-        if not is_topic_name(name, self._client.version):
-            return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, f"{name!r} is not a legal topic name")
+        planned = await self.plan_topic(request)
+        return planned if isinstance(planned, AdminResponse) else await self.write_topic(planned)
+
+    async def plan_topic(self, request: CreateTopicRequest) -> PlannedTopic | AdminResponse:
+        """Return the topic that a request creates, or an error; nothing is written."""
+        name, version, texts = request.name, self._client.version, self._client.version.texts
+        if (illegal := name_problem(name, version)) is not None:
+            return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, illegal)
         if await self._client.exists(paths.delete_topic(name)):
-            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} is being deleted")
+            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, texts.marked_for_deletion.format(name=name))
         if await self._client.exists(paths.topic(name)):
-            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} already exists")
-        if self._client.version.broker.rejects_colliding_topics and ("." in name or "_" in name):
+            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, texts.exists.format(name=name))
+        if version.broker.rejects_colliding_topics and ("." in name or "_" in name):
             others = await self._client.children(paths.TOPICS)
             colliding = [other for other in others if other.replace(".", "_") == name.replace(".", "_")]
             if colliding:
-                return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {colliding[0]}")
+                message = texts.collides.format(name=name, others=", ".join(colliding))
+                return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, message)
         assignment = await self._assignment(request)
         if isinstance(assignment, AdminResponse):
             return assignment
+        if (refused := self._assignment_problem(assignment)) is not None:
+            return refused
         if (refused := self._configs.invalid_keys(f"topics/{name}", request.config)) is not None:
             return refused
-        if "topics" in self._client.version.configs.entity_types:
-            await self._configs.write(f"topics/{name}", config.in_properties_order(request.config))
-        numbers = mutable_order(sorted(assignment), self._client.version.orders.scala)
-        partitions = {number: ReplicaAssignment(tuple(assignment[number])) for number in numbers}
-        topic = TopicZnode(partitions, self._topic_id(request))
-        code = await self._client.create_recursive(paths.topic(name), self._client.version.znodes.encode_topic(topic))
-        if code == Code.NODE_EXISTS:
-            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, f"topic {name} already exists")
-        return OK
+        if (refused := self._configs.invalid_values(f"topics/{name}", request.config)) is not None:
+            return refused
+        return PlannedTopic(name, assignment, request.config, request.topic_id)
 
-    def _topic_id(self, request: CreateTopicRequest) -> str | None:
-        if self._new_topic_id is None:
-            return None
-        return request.topic_id or self._new_topic_id(request.name)
+    async def write_topic(self, planned: PlannedTopic) -> AdminResponse:
+        """Write the znodes of a planned topic."""
+        name, version = planned.name, self._client.version
+        if "topics" in version.configs.entity_types:
+            await self._configs.write(f"topics/{name}", config.in_properties_order(planned.config))
+        numbers = mutable_order(sorted(planned.assignment), version.orders.scala)
+        partitions = {number: ReplicaAssignment(tuple(planned.assignment[number])) for number in numbers}
+        topic_id = None if self._new_topic_id is None else planned.topic_id or self._new_topic_id(name)
+        topic = TopicZnode(partitions, topic_id)
+        code = await self._client.create_recursive(paths.topic(name), version.znodes.encode_topic(topic))
+        if code == Code.NODE_EXISTS:
+            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, version.texts.exists.format(name=name))
+        return OK._replace(topic_id=topic_id)
 
     async def _assignment(self, request: CreateTopicRequest) -> Mapping[int, Sequence[int]] | AdminResponse:
         if request.assignment is not None:
-            return _validated(request.assignment, 0, None)
+            return request.assignment
+        texts = self._client.version.texts
         racks = await self._racks()
         partitions = self._defaults[0] if request.partitions == BY_DEFAULT else request.partitions
         factor = self._defaults[1] if request.replication_factor == BY_DEFAULT else request.replication_factor
         if partitions <= 0:
-            return AdminResponse(Error.INVALID_PARTITIONS, f"{partitions} partitions; expected 1 or more")
+            return AdminResponse(Error.INVALID_PARTITIONS, texts.few_partitions)
         if factor <= 0:
-            return AdminResponse(Error.INVALID_REPLICATION_FACTOR, f"{factor} replicas; expected 1 or more")
+            return AdminResponse(Error.INVALID_REPLICATION_FACTOR, texts.few_replicas)
+        return self._assigned(racks, partitions, factor)
+
+    def _assigned(
+        self, racks: Racks, partitions: int, factor: int, start: int | None = None, first: int = 0
+    ) -> Mapping[int, Sequence[int]] | AdminResponse:
+        """Return an assignment to brokers; from a random broker on if none is given."""
+        if factor > len(racks):
+            text = self._client.version.texts.many_replicas.format(factor=factor, brokers=len(racks))
+            return AdminResponse(Error.INVALID_REPLICATION_FACTOR, text)
         try:
-            return assign_replicas(list(racks), _known_racks(racks), partitions, factor, random=self._random)
+            if start is None:
+                return assign_replicas(list(racks), _known_racks(racks), partitions, factor, random=self._random)
+            return assign_replicas(sorted(racks), _known_racks(racks), partitions, factor, start, first)
         except LayoutError as error:
             return AdminResponse(Error.INVALID_REPLICATION_FACTOR, str(error))
 
+    def _assignment_problem(self, assignment: Mapping[int, Sequence[int]]) -> AdminResponse | None:
+        """Return why a new topic cannot have an assignment: lists of one length, no broker twice, no gap."""
+        texts, refused = self._client.version.texts, Error.INVALID_REPLICA_ASSIGNMENT
+        if len(dict.fromkeys(map(len, assignment.values()))) != 1:
+            return AdminResponse(refused, texts.uneven_replicas)
+        if any(len(dict.fromkeys(ids)) != len(ids) for ids in assignment.values()):
+            shown = ", ".join(f"{number} -> ArrayBuffer({_listed(ids)})" for number, ids in assignment.items())
+            return AdminResponse(refused, texts.duplicate_replica.format(map=texts.map_name, assignment=shown))
+        is_strict = self._client.version.api.requires_consecutive_partitions
+        if is_strict and sorted(assignment) != list(range(len(assignment))):
+            return AdminResponse(refused, texts.gap)
+        return None
+
     async def create_partitions(self, request: CreatePartitionsRequest) -> AdminResponse:
         """Add partitions to a topic."""
+        planned = await self.plan_partitions(request)
+        return planned if isinstance(planned, AdminResponse) else await self.write_partitions(planned)
+
+    async def plan_partitions(self, request: CreatePartitionsRequest) -> PlannedPartitions | AdminResponse:
+        """Return the topic with added partitions, or an error; nothing is written."""
+        name = request.name
         live = await self._client.brokers()
-        found = await self._client.read(paths.topic(request.name))
+        found = await self._client.read(paths.topic(name))
         if found is None:
-            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"topic {request.name} does not exist")
-        topic = topic_schema.decode(paths.topic(request.name), found[0], self._client.version.reading)
+            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        topic = topic_schema.decode(paths.topic(name), found[0], self._client.version.reading)
         present = len(topic.partitions)
         if any(assignment.being_reassigned for assignment in topic.partitions.values()):
-            return AdminResponse(Error.INVALID_REQUEST, f"topic {request.name} is being reassigned")
+            text = f"A partition reassignment is in progress for the topic '{name}'."
+            return AdminResponse(Error.REASSIGNMENT_IN_PROGRESS, text)
         if request.total <= present:
-            return AdminResponse(Error.INVALID_PARTITIONS, f"topic {request.name} has {present} partitions")
+            fewer = f"Topic currently has {present} partitions, which is higher than the requested {request.total}."
+            same = f"Topic already has {present} partitions."
+            return AdminResponse(Error.INVALID_PARTITIONS, same if request.total == present else fewer)
         if 0 not in topic.partitions or not topic.partitions[0].replicas:
-            return AdminResponse(Error.UNKNOWN_SERVER_ERROR, f"partition 0 of {request.name} has no replicas")
+            return AdminResponse(Error.UNKNOWN_SERVER_ERROR, f"partition 0 of {name} has no replicas")
         added: Mapping[int, Sequence[int]] | AdminResponse
-        first = topic.partitions[0].replicas
+        first, count = topic.partitions[0].replicas, request.total - present
         if request.assignment is not None:
-            added = _validated(request.assignment, present, len(first))
-            if not isinstance(added, AdminResponse) and present + len(added) != request.total:
-                added = AdminResponse(Error.INVALID_REPLICA_ASSIGNMENT, f"{len(added)} partitions are assigned")
+            added = request.assignment
+            if (problem := _addition_problem(added, count, len(first), live)) is not None:
+                return AdminResponse(Error.INVALID_REPLICA_ASSIGNMENT, problem)
         else:
             racks = {broker: registration.rack for broker, (registration, _) in live.items()}
             start = start_index_for_addition(sorted(racks), first[0])
-            count = request.total - present
-            try:
-                added = assign_replicas(sorted(racks), _known_racks(racks), count, len(first), start, present)
-            except LayoutError as error:
-                added = AdminResponse(Error.INVALID_REPLICATION_FACTOR, str(error))
-        if isinstance(added, AdminResponse):
-            return added
-        every = topic.partitions | {number: ReplicaAssignment(tuple(ids)) for number, ids in added.items()}
+            added = self._assigned(racks, count, len(first), start, present)
+        return added if isinstance(added, AdminResponse) else PlannedPartitions(name, topic, added)
+
+    async def write_partitions(self, planned: PlannedPartitions) -> AdminResponse:
+        """Write the znode of a topic with added partitions."""
+        name, topic = planned.name, planned.topic
+        every = topic.partitions | {number: ReplicaAssignment(tuple(ids)) for number, ids in planned.added.items()}
         if self._client.version.broker.topic_config_when_growing != "kept":
             emptied = self._client.version.broker.topic_config_when_growing == "emptied"
-            entity = f"topics/{request.name}"
+            entity = f"topics/{name}"
             await self._configs.write(entity, {} if emptied else await self._client.entity_config(entity))
         wider = {number: every[number] for number in mutable_order(sorted(every), self._client.version.orders.scala)}
         data = self._client.version.znodes.encode_topic(topic._replace(partitions=wider))
-        await self._client.session.call(SetData(paths.topic(request.name), data, ANY_VERSION))
+        await self._client.session.call(SetData(paths.topic(name), data, ANY_VERSION))
         return OK
 
     async def delete_topic(self, request: DeleteTopicRequest) -> AdminResponse:
@@ -198,15 +274,28 @@ def _known_racks(racks: Mapping[int, str | None]) -> dict[int, str] | None:
     return known or None
 
 
-def _validated(
-    assignment: Mapping[int, Sequence[int]], first: int, factor: int | None
-) -> Mapping[int, Sequence[int]] | AdminResponse:
-    """Return a given assignment, or an error: consecutive numbers, lists of one length, no broker twice."""
-    factor = factor if factor is not None else len(next(iter(assignment.values()), ()))
-    if sorted(assignment) != list(range(first, first + len(assignment))) or not assignment:
-        return AdminResponse(Error.INVALID_REPLICA_ASSIGNMENT, f"partition ids are not consecutive from {first} on")
-    for number, ids in assignment.items():
-        if len(ids) != factor or factor == 0 or len(dict.fromkeys(ids)) != len(ids):
-            message = f"partition {number} has replicas {list(ids)}; expected {max(factor, 1)} distinct brokers"
-            return AdminResponse(Error.INVALID_REPLICA_ASSIGNMENT, message)
-    return assignment
+def _listed(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids))
+
+
+def _addition_problem(
+    added: Mapping[int, Sequence[int]], count: int, factor: int, live: Mapping[int, object]
+) -> str | None:
+    """Return why an assignment of added partitions is invalid; None if it is not."""
+    unknown = [broker for ids in added.values() for broker in ids if broker not in live]
+    if len(added) != count:
+        return f"Increasing the number of partitions by {count} but {len(added)} assignments provided."
+    if unknown:
+        return f"Unknown broker(s) in replica assignment: {_listed(sorted(dict.fromkeys(unknown)))}."
+    for number, ids in added.items():
+        if not ids:
+            return f"Cannot have replication factor of 0 for partition id {number}."
+        if len(dict.fromkeys(ids)) != len(ids):
+            return f"Duplicate brokers not allowed in replica assignment: {_listed(ids)} for partition id {number}."
+    uneven = {number: len(ids) for number, ids in sorted(added.items()) if len(ids) != factor}
+    if uneven:
+        return (
+            f"Inconsistent replication factor between partitions, partition 0 has {factor} while partitions "
+            f"[{_listed(list(uneven))}] have replication factors [{_listed(list(uneven.values()))}], respectively."
+        )
+    return None

@@ -31,6 +31,7 @@ from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.services import Services
 from simzk.kafka.client_requests.broker_api import BrokerApi
 from simzk.kafka.client_requests.metadata import MetadataApi
+from simzk.kafka.client_requests.topics import TopicsApi
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.releases.cluster_releases import local_registration
 from simzk.kafka.requests import ControlledShutdownRequest, ControlledShutdownResponse, Error
@@ -326,13 +327,22 @@ class Broker:
             create_topic=admin.create_topic,
             spawn=lambda work, what: self.client_api.spawn(work, what),
         )
+        topics = TopicsApi(
+            version,
+            self.config,
+            self.process,
+            self.metadata,
+            admin,
+            is_controller=lambda: self.controller.is_active,
+            spawn=lambda work, what: self.client_api.spawn(work, what),
+        )
         return BrokerApi(
             self._name,
             self.process,
             version,
             environment.history,
             features_epoch=lambda: self.features_epoch,
-            handlers=metadata.handlers,
+            handlers={**metadata.handlers, **topics.handlers},
         )
 
     def _new_controller(self) -> KafkaController:

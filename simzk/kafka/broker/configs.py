@@ -18,7 +18,7 @@ from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_int
 from simzk.kafka import paths
 from simzk.kafka.broker.notifications import Notifications
-from simzk.kafka.releases.settings import topic_keys
+from simzk.kafka.releases.settings import topic_keys, value_problem
 from simzk.kafka.requests import AdminResponse, AlterConfigRequest, Error
 from simzk.kafka.schemas import config
 from simzk.kafka.schemas.json_text import NoJsonError
@@ -158,7 +158,21 @@ class EntityConfigs:
             return None  # 0.8.0 has no topic configuration, and ignores the request
         known = topic_keys(self._client.version.number)
         unknown = [key for key in values if key not in known]
-        return AdminResponse(Error.INVALID_CONFIG, f"Unknown topic config name: {unknown[0]}") if unknown else None
+        text = self._client.version.texts.unknown_key
+        return AdminResponse(Error.INVALID_CONFIG, text.format(key=unknown[0])) if unknown else None
+
+    def invalid_values(self, path: str, values: Mapping[str, str]) -> AdminResponse | None:
+        """Return an error if a topic's value is not of the type of its key (ConfigDef.parseType)."""
+        version = self._client.version
+        if not path.startswith("topics/") or "topics" not in version.configs.entity_types:
+            return None
+        for key, value in values.items():
+            reason = value_problem(key, value)
+            if reason is not None:
+                refused = Error.UNKNOWN_SERVER_ERROR if version.api.fails_on_invalid_values else Error.INVALID_CONFIG
+                text = version.texts.invalid_value.format(value=value, key=key, reason=reason)
+                return AdminResponse(refused, text)
+        return None
 
     def _problem(self, path: str) -> str | None:
         """Return why the entity cannot be configured in this release; None if it can."""

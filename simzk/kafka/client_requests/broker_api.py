@@ -39,9 +39,9 @@ class Context(NamedTuple):
     client_id: str | None
 
 
-Answer = Callable[["Message"], None]
+Answer = Callable[["Message | None"], None]
 Handler = Callable[[Context, Any, Answer], None]
-"""Handle a request; call the answer with the response, now or later."""
+"""Handle a request; call the answer with the response, now or later, or with None to close the connection."""
 
 
 class Transport(Protocol):
@@ -221,8 +221,10 @@ class ClientConnection:
             return header, None, version
         raise ProtocolError(f"the broker does not accept {header}")
 
-    def _finish(self, response: Message, version: int, header: RequestHeader) -> None:
-        if not self.closed:
+    def _finish(self, response: Message | None, version: int, header: RequestHeader) -> None:
+        if response is None:
+            self.close()
+        elif not self.closed:
             self._respond(response, version, header.correlation_id)
             self._in_progress = False
             self._go_on()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from simzk.jvm.scala_collections import Scala
+    from simzk.kafka.releases.texts import TopicTexts
     from simzk.kafka.schemas.delegation_token import DelegationToken
     from simzk.kafka.schemas.json_text import Reading
     from simzk.kafka.topic_partition import LeaderAndIsr
@@ -528,6 +529,20 @@ class ApiRules:
     """Metadata answers INVALID_TOPIC_EXCEPTION to an illegal name, even if no topic may be created."""
     creates_internal_topics: bool = before((2, 8))
     """Metadata creates an internal topic that a client names, even if no topic may be created."""
+    closes_at_null_config: bool = before((0, 11))
+    """CreateTopics with a null value in a configuration closes the connection."""
+    has_default_counts: bool = since((2, 4))
+    """CreateTopics accepts -1 as the numbers of the broker's configuration (KIP-464)."""
+    requires_consecutive_partitions: bool = since((2, 4))
+    """CreateTopics rejects an assignment with a gap, or not from 0 on."""
+    answers_each_duplicate: bool = since((2, 4))
+    """A topic that a request names twice has two results, not one."""
+    fails_on_invalid_values: bool = before((2, 4))
+    """An invalid value in a configuration is UNKNOWN_SERVER_ERROR, later INVALID_CONFIG."""
+    rejects_null_as_request: bool = since((2, 8), before=(3, 0))
+    """A null value in a configuration is INVALID_REQUEST, later INVALID_CONFIG; before 2.8 an unknown error."""
+    rejects_deletion_if_disabled: bool = since((2, 1))
+    """DeleteTopics answers TOPIC_DELETION_DISABLED if `delete.topic.enable` is false (KIP-366)."""
     fails_whole_metadata: bool = before((0, 9))
     """A topic that cannot be created fails the whole Metadata request: no brokers, and this error for each topic."""
     replicas_in_hash_set: bool = since((0, 10, 0), before=(0, 11))
@@ -556,6 +571,7 @@ class KafkaVersion:
         configs: entity configurations.
         tools: command line tools.
         orders: collections that fix the order of writes.
+        texts: texts of errors about topics.
     """
 
     name: str
@@ -571,3 +587,4 @@ class KafkaVersion:
     configs: EntityConfigRules
     tools: ToolRules
     orders: OrderRules
+    texts: TopicTexts

@@ -80,6 +80,50 @@ _TOPIC_KEYS_SINCE: Final[tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...
 """First release of each key of a topic's configuration (LogConfig.configNames of each release's last tag)."""
 
 
+_INTS: Final = frozenset(
+    {
+        *("compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "index.interval.bytes"),
+        *("max.message.bytes", "min.insync.replicas", "segment.bytes", "segment.index.bytes"),
+    }
+)
+_TEXTS: Final = frozenset(
+    {
+        *("cleanup.policy", "compression.type", "follower.replication.throttled.replicas"),
+        *("leader.replication.throttled.replicas", "message.format.version", "message.timestamp.type"),
+    }
+)
+_BOOLEAN_KEYS: Final = frozenset(
+    {
+        *("message.downconversion.enable", "preallocate", "remote.log.copy.disable", "remote.log.delete.on.disable"),
+        *("remote.storage.enable", "unclean.leader.election.enable"),
+    }
+)
+_DOUBLES: Final = frozenset({"min.cleanable.dirty.ratio"})
+_BITS: Final = {"INT": 31, "LONG": 63}
+
+
+def value_problem(key: str, value: str) -> str | None:
+    """Return why a value is not of the type of a topic's key, in the words of ConfigDef; None if it is.
+
+    >>> value_problem("retention.ms", "x"), value_problem("retention.ms", "-1"), value_problem("preallocate", "1")
+    ('Not a number of type LONG', None, 'Expected value to be either true or false')
+    """
+    if key in _TEXTS:
+        return None
+    if key in _BOOLEAN_KEYS:
+        return None if value.strip().lower() in _BOOLEANS else "Expected value to be either true or false"
+    if key in _DOUBLES:
+        try:
+            float(value)
+        except ValueError:
+            return "Not a number of type DOUBLE"
+        return None
+    kind = "INT" if key in _INTS else "LONG"
+    digits = value.strip().removeprefix("-").removeprefix("+")
+    fits = digits.isascii() and digits.isdecimal() and -(1 << _BITS[kind]) <= int(value) < 1 << _BITS[kind]
+    return None if fits else f"Not a number of type {kind}"
+
+
 def broker_defaults(release: Release) -> dict[str, str]:
     """Return the simulated settings of a broker with their defaults.
 

@@ -20,6 +20,7 @@ from simzk.kafka.releases.profile import (
 )
 from simzk.kafka.releases.settings import broker_defaults
 from simzk.kafka.releases.since import Release, at_release
+from simzk.kafka.releases.texts import TopicTexts
 from simzk.kafka.schemas.json_text import Reading
 from simzk.partitions.rules import rules_of
 
@@ -76,6 +77,7 @@ def _profile_of(line: str, release: Release) -> KafkaVersion:
         configs=at_release(EntityConfigRules, release),
         tools=at_release(ToolRules, release),
         orders=at_release(OrderRules, release),
+        texts=at_release(TopicTexts, release),
     )
 
 

@@ -30,7 +30,7 @@ WITHOUT_RACKS = ("0.8.2.2", "0.9.0.1")
 def cluster_of(release: str) -> simzk.KafkaCluster:
     """Return three brokers with the topics of the recorded cluster."""
     racks = {number: f"rack{number}" for number in (1, 2, 3)}
-    config = {"auto.create.topics.enable": False}
+    config = {"auto.create.topics.enable": False, "default.replication.factor": 2, "delete.topic.enable": True}
     cluster = simzk.KafkaCluster(release, 3, None if release in WITHOUT_RACKS else racks, config=config, boot=False)
     for broker in cluster.brokers:  # broker 1 is the controller
         cluster.restart(broker)

@@ -1,0 +1,328 @@
+"""CreateTopics, DeleteTopics and CreatePartitions, served by the controller's broker.
+
+Rules of this module (KafkaApis, ZkAdminManager, DelayedCreatePartitions, DelayedDeleteTopics; recorded):
+  - a broker that is not controller answers NOT_CONTROLLER for each topic;
+  - each topic of a request succeeds or fails by itself;
+  - what was written is answered when this broker's metadata cache shows it: leaders of all new partitions, or the topic
+    gone. After the timeout, or at once with a timeout of 0, the answer is REQUEST_TIMED_OUT, and the work goes on;
+  - a request that only validates writes nothing and does not wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from simzk.errors import ZnodeError
+from simzk.kafka.broker.admin_handlers import BY_DEFAULT, PlannedPartitions, PlannedTopic
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from simzk.kafka.requests import AdminResponse, DeleteTopicRequest, Error
+from simzk.kafka.requests import CreatePartitionsRequest as PartitionsToAdd
+from simzk.kafka.requests import CreateTopicRequest as TopicToCreate
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_client.session import SessionExpiredError
+from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from simzk.kafka.broker.admin_handlers import AdminHandlers
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.releases.settings import BrokerConfig
+    from simzk.simulation import Future, Process, Timer
+
+CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+UNKNOWN_COUNT = -1
+
+T = TypeVar("T")
+Topic = CreateTopicsResponse.CreatableTopicResult
+Deleted = DeleteTopicsResponse.DeletableTopicResult
+Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+
+class _Planned(NamedTuple):
+    """Result of one topic, and how many partitions have to have leaders before it is answered."""
+
+    result: Topic
+    partitions: Sequence[int]
+
+
+@dataclass(eq=False)
+class TopicsApi:
+    """CreateTopics, DeleteTopics and CreatePartitions of one broker.
+
+    Args:
+        version, config: the broker's release and settings.
+        process: waits for the metadata cache.
+        cache: the broker's metadata cache.
+        admin: plans and writes topics.
+        is_controller: returns whether the broker is the active controller.
+        spawn: runs a handler that waits.
+    """
+
+    version: KafkaVersion
+    config: BrokerConfig
+    process: Process
+    cache: MetadataCache
+    admin: AdminHandlers
+    is_controller: Callable[[], bool]
+    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {
+            CREATE_TOPICS: self.serve_create_topics,
+            DELETE_TOPICS: self.serve_delete_topics,
+            CREATE_PARTITIONS: self.serve_create_partitions,
+        }
+
+    # -- CreateTopics
+
+    def serve_create_topics(self, context: Context, request: CreateTopicsRequest, answer: Answer) -> None:
+        """Create topics."""
+        has_null = any(entry.value is None for topic in request.topics for entry in topic.configs)
+        if has_null and self.version.api.closes_at_null_config:
+            answer(None)
+            return
+        self.spawn(self._create_topics(context, request, answer), "create topics")
+
+    async def _create_topics(self, context: Context, request: CreateTopicsRequest, answer: Answer) -> None:
+        names = [topic.name for topic in request.topics]
+        planned: list[_Planned] = []
+        for topic in request.topics:
+            if not self.is_controller():
+                text = self.version.texts.not_controller
+                planned.append(_Planned(_failed(topic.name, ErrorCode.NOT_CONTROLLER, text), ()))
+            elif names.count(topic.name) == 1:
+                planned.append(await self._create_topic(topic, validate_only=request.validate_only))
+            elif self.version.api.answers_each_duplicate or all(topic.name != one.result.name for one in planned):
+                twice = ", ".join(name for name in dict.fromkeys(names) if names.count(name) > 1)
+                text = self.version.texts.twice_in_request.format(client=context.client_id, names=twice)
+                planned.append(_Planned(_failed(topic.name, ErrorCode.INVALID_REQUEST, text), ()))
+        results = [one.result for one in planned]
+        waiting = [one for one in planned if one.result.error_code == ErrorCode.NONE and not request.validate_only]
+
+        def is_led() -> bool:
+            return all(self._has_leaders(one.result.name, one.partitions) for one in waiting)
+
+        def finish(*, timed_out: bool) -> None:
+            for one in waiting:
+                if timed_out or not self._has_leaders(one.result.name, one.partitions):
+                    one.result.error_code = ErrorCode.REQUEST_TIMED_OUT
+                    one.result.num_partitions = one.result.replication_factor = UNKNOWN_COUNT
+            answer(CreateTopicsResponse(topics=results))
+
+        if request.timeout_ms <= 0:
+            finish(timed_out=True)
+        else:
+            self._when(is_led, request.timeout_ms, lambda: finish(timed_out=False))
+
+    async def _create_topic(self, topic: CreateTopicsRequest.CreatableTopic, *, validate_only: bool) -> _Planned:
+        """Create a topic, or only plan it."""
+        nulls = [entry.name for entry in topic.configs if entry.value is None]
+        if nulls:
+            text, rules = self.version.texts.null_value, self.version.api
+            code = ErrorCode.INVALID_REQUEST if rules.rejects_null_as_request else ErrorCode.INVALID_CONFIG
+            if text is None:
+                return _Planned(_failed(topic.name, ErrorCode.UNKNOWN_SERVER_ERROR, None), ())
+            return _Planned(_failed(topic.name, code, text.format(key=",".join(nulls))), ())
+        counts = topic.num_partitions, topic.replication_factor
+        if topic.assignments and counts != (BY_DEFAULT, BY_DEFAULT):
+            text = self.version.texts.counts_and_assignment
+            return _Planned(_failed(topic.name, ErrorCode.INVALID_REQUEST, text), ())
+        if not self.version.api.has_default_counts:
+            counts = tuple(0 if count == BY_DEFAULT else count for count in counts)  # type: ignore[assignment]
+        wanted = TopicToCreate(
+            topic.name,
+            *counts,
+            {one.partition_index: tuple(one.broker_ids) for one in topic.assignments} if topic.assignments else None,
+            {entry.name: entry.value for entry in topic.configs if entry.value is not None},
+            None,
+        )
+        made = await _attempted(self.admin.plan_topic(wanted))
+        if not isinstance(made, PlannedTopic):
+            return _Planned(_failed(topic.name, _code(made.error), made.message), ())
+        written = AdminResponse(Error.NONE) if validate_only else await _attempted(self.admin.write_topic(made))
+        if written.error != Error.NONE:
+            return _Planned(_failed(topic.name, _code(written.error), written.message), ())
+        factor = len(next(iter(made.assignment.values())))
+        result = Topic(
+            name=topic.name,
+            topic_id=written.topic_id or NO_ID,
+            error_message=None,
+            num_partitions=len(made.assignment),
+            replication_factor=factor,
+            configs=None,
+        )
+        return _Planned(result, list(made.assignment))
+
+    # -- DeleteTopics
+
+    def serve_delete_topics(self, context: Context, request: DeleteTopicsRequest, answer: Answer) -> None:
+        """Delete topics."""
+        self.spawn(self._delete_topics(context, request, answer), "delete topics")
+
+    async def _delete_topics(self, context: Context, request: DeleteTopicsRequest, answer: Answer) -> None:
+        asked: list[tuple[str | None, str]] = [(name, NO_ID) for name in request.topic_names]
+        asked += [(topic.name, topic.topic_id) for topic in request.topics]
+        if not self.version.api.answers_each_duplicate:
+            asked = list(dict.fromkeys(asked))
+        name_of = {topic_id: name for name, topic_id in self.cache.topic_ids.items()}
+        results: list[Deleted] = []
+        done: dict[str, ErrorCode] = {}
+        for name, topic_id in asked:
+            found = name if topic_id == NO_ID else name_of.get(topic_id)
+            if not self.is_controller():
+                code = ErrorCode.NOT_CONTROLLER
+            elif name is not None and topic_id != NO_ID:
+                code = ErrorCode.INVALID_REQUEST
+            elif found is None:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if topic_id == NO_ID else ErrorCode.UNKNOWN_TOPIC_ID
+            elif found in done:
+                code = done[found]
+            else:
+                code = done[found] = await self._delete_topic(found, context)
+            results.append(Deleted(name=name or found, topic_id=topic_id, error_code=code))
+
+        def is_gone(result: Deleted) -> bool:
+            return result.error_code != ErrorCode.NONE or result.name not in self.cache.topics
+
+        def finish(*, timed_out: bool) -> None:
+            for result in results:
+                if result.error_code == ErrorCode.NONE and (timed_out or not is_gone(result)):
+                    result.error_code = ErrorCode.REQUEST_TIMED_OUT
+            answer(DeleteTopicsResponse(responses=results))
+
+        if request.timeout_ms <= 0:
+            finish(timed_out=True)
+        else:
+            self._when(lambda: all(map(is_gone, results)), request.timeout_ms, lambda: finish(timed_out=False))
+
+    async def _delete_topic(self, name: str, context: Context) -> ErrorCode:
+        if self.version.api.rejects_deletion_if_disabled and not self.config.boolean("delete.topic.enable"):
+            return ErrorCode.TOPIC_DELETION_DISABLED if context.version >= 3 else ErrorCode.INVALID_REQUEST
+        if name not in self.cache.topics:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        made = await _attempted(self.admin.delete_topic(DeleteTopicRequest(name)))
+        # A deletion that has begun is no error (KafkaApis): the answer waits for its end.
+        return ErrorCode.NONE if made.error == Error.INVALID_REQUEST else _code(made.error)
+
+    # -- CreatePartitions
+
+    def serve_create_partitions(self, context: Context, request: CreatePartitionsRequest, answer: Answer) -> None:
+        """Add partitions to topics."""
+        self.spawn(self._create_partitions(request, answer), "create partitions")
+
+    async def _create_partitions(self, request: CreatePartitionsRequest, answer: Answer) -> None:
+        names = [topic.name for topic in request.topics]
+        results: list[Grown] = []
+        added: dict[str, Sequence[int]] = {}
+        for topic in request.topics:
+            name = topic.name
+            if not self.is_controller():
+                results.append(Grown(name=name, error_code=ErrorCode.NOT_CONTROLLER, error_message=None))
+            elif names.count(name) > 1:
+                if all(name != one.name for one in results):
+                    text = "Duplicate topic in request."
+                    results.append(Grown(name=name, error_code=ErrorCode.INVALID_REQUEST, error_message=text))
+            else:
+                made = await self._add_partitions(topic, validate_only=request.validate_only)
+                if isinstance(made, AdminResponse):
+                    results.append(Grown(name=name, error_code=_code(made.error), error_message=made.message or None))
+                else:
+                    results.append(Grown(name=name, error_message=None))
+                    added[name] = list(made.added)
+        if request.validate_only:
+            added.clear()
+
+        def finish() -> None:
+            for result in results:
+                if result.name in added and not self._has_leaders(result.name, added[result.name]):
+                    result.error_code = ErrorCode.REQUEST_TIMED_OUT
+            answer(CreatePartitionsResponse(results=results))
+
+        def is_led() -> bool:
+            return all(self._has_leaders(name, partitions) for name, partitions in added.items())
+
+        if request.timeout_ms <= 0:
+            finish()
+        else:
+            self._when(is_led, request.timeout_ms, finish)
+
+    async def _add_partitions(
+        self, topic: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool
+    ) -> PlannedPartitions | AdminResponse:
+        assignment: Mapping[int, tuple[int, ...]] | None = None
+        if topic.assignments is not None:
+            first = len(self.cache.topics.get(topic.name, ()))
+            assignment = {first + place: tuple(one.broker_ids) for place, one in enumerate(topic.assignments)}
+        made = await _attempted(self.admin.plan_partitions(PartitionsToAdd(topic.name, topic.count, assignment)))
+        if isinstance(made, AdminResponse) or validate_only:
+            return made
+        written = await _attempted(self.admin.write_partitions(made))
+        return made if written.error == Error.NONE else written
+
+    # -- waiting
+
+    def _has_leaders(self, topic: str, partitions: Sequence[int]) -> bool:
+        """Return whether the cache has live leaders of some partitions."""
+        states = (self.cache.partitions.get(TopicPartition(topic, number)) for number in partitions)
+        return all(state is not None and state.leader in self.cache.live_brokers for state in states)
+
+    def _when(self, is_done: Callable[[], bool], timeout_ms: int, finish: Callable[[], None]) -> None:
+        """Call back when the metadata cache fulfils a condition, or after a timeout."""
+        if is_done():
+            finish()
+            return
+        timer: Timer | None = None
+
+        def observe(_topics: object) -> None:
+            if is_done():
+                end()
+
+        def end() -> None:
+            assert timer is not None
+            timer.cancel()
+            self.cache.observers.remove(observe)
+            finish()
+
+        timer = self.process.call_later(timeout_ms * 1000, end)
+        self.cache.observers.append(observe)
+
+
+def _failed(name: str, code: ErrorCode, text: str | None) -> Topic:
+    """Return the result of a topic that was not created."""
+    return Topic(
+        name=name,
+        error_code=code,
+        error_message=text,
+        num_partitions=UNKNOWN_COUNT,
+        replication_factor=UNKNOWN_COUNT,
+        configs=[],
+    )
+
+
+def _code(error: Error) -> ErrorCode:
+    return ErrorCode[error.name]
+
+
+async def _attempted(work: Coroutine[Future[Any], None, T]) -> T | AdminResponse:
+    """Return the result of work in ZooKeeper; an error if it fails or the session expires."""
+    try:
+        return await work
+    except SessionExpiredError:
+        return AdminResponse(Error.NOT_CONTROLLER)
+    except (ZnodeError, ZooKeeperRefused) as problem:
+        return AdminResponse(Error.UNKNOWN_SERVER_ERROR, str(problem))

@@ -1,0 +1,107 @@
+"""Texts of errors about topics, by release, as brokers send them to clients (recorded 0.10.2 to 3.9).
+
+Rules of this module:
+  - a text is a format with named fields; "recorded" releases are 0.10.2, 0.11, 1.1, 2.0, 2.4, 2.8, 3.4 and 3.9, so a
+    change between two of them is dated to the later line, or where a Kafka issue says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simzk.kafka.releases.since import OLDEST, by_release
+
+
+@dataclass(frozen=True)
+class TopicTexts:
+    """Texts of errors about topics."""
+
+    empty_name: str = by_release(
+        {
+            OLDEST: "topic name is illegal, can't be empty",
+            (0, 11): "Topic name is illegal, it can't be empty",
+            (3, 0): "Topic name is invalid: the empty string is not allowed",
+        }
+    )
+    dotted_name: str = by_release(
+        {
+            OLDEST: 'topic name cannot be "." or ".."',
+            (0, 11): 'Topic name cannot be "." or ".."',
+            (3, 0): "Topic name is invalid: '{name}' is not allowed",
+        }
+    )
+    long_name: str = by_release(
+        {
+            OLDEST: "topic name is illegal, can't be longer than {longest} characters",
+            (0, 11): "Topic name is illegal, it can't be longer than {longest} characters, topic name: {name}",
+            (3, 0): "Topic name is invalid: the length of '{name}' is longer than the max allowed length {longest}",
+        }
+    )
+    illegal_name: str = by_release(
+        {
+            OLDEST: "topic name {name} is illegal, contains a character other than ASCII alphanumerics, '.', '_' and "
+            "'-'",
+            (0, 11): "Topic name \"{name}\" is illegal, it contains a character other than ASCII alphanumerics, '.', "
+            "'_' and '-'",
+            (3, 0): "Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'",
+        }
+    )
+    wholly_illegal_name: str | None = by_release(
+        {
+            OLDEST: "topic name {name} is illegal,  contains a character other than ASCII alphanumerics, '.', '_' and "
+            "'-'",
+            (0, 11): None,
+        }
+    )
+    """For a name without any legal character; None: as `illegal_name`."""
+    exists: str = by_release({OLDEST: "Topic '{name}' already exists."})
+    marked_for_deletion: str = by_release(
+        {OLDEST: "Topic '{name}' already exists.", (3, 0): "Topic '{name}' is marked for deletion."}
+    )
+    collides: str = by_release({OLDEST: "Topic '{name}' collides with existing topics: {others}"})
+    few_partitions: str = by_release(
+        {
+            OLDEST: "number of partitions must be larger than 0",
+            (1, 0): "Number of partitions must be larger than 0.",
+        }
+    )
+    few_replicas: str = by_release(
+        {OLDEST: "replication factor must be larger than 0", (1, 0): "Replication factor must be larger than 0."}
+    )
+    many_replicas: str = by_release(
+        {
+            OLDEST: "replication factor: {factor} larger than available brokers: {brokers}",
+            (1, 0): "Replication factor: {factor} larger than available brokers: {brokers}.",
+        }
+    )
+    duplicate_replica: str = by_release({OLDEST: "Duplicate replica assignment found: {map}({assignment})"})
+    map_name: str = by_release({OLDEST: "Map", (2, 6): "HashMap"})
+    """Name of Scala's map in texts: of 2.12, then of 2.13."""
+    uneven_replicas: str = by_release({OLDEST: "All partitions should have the same number of replicas"})
+    gap: str = by_release({OLDEST: "partitions should be a consecutive 0-based integer sequence"})
+    counts_and_assignment: str = by_release(
+        {
+            OLDEST: "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be used at "
+            "the same time."
+        }
+    )
+    unknown_key: str = by_release(
+        {OLDEST: "Unknown Log configuration {key}.", (0, 11): "Unknown topic config name: {key}"}
+    )
+    invalid_value: str = by_release({OLDEST: "Invalid value {value} for configuration {key}: {reason}"})
+    null_value: str | None = by_release(
+        {
+            OLDEST: None,
+            (2, 8): "Null value not supported for topic configs : {key}",
+            (3, 0): "Null value not supported for topic configs: {key}",
+        }
+    )
+    twice_in_request: str = by_release(
+        {
+            OLDEST: "Create topics request from client `{client}` contains multiple entries for the following topics: "
+            "{names}",
+            (2, 4): "Found multiple entries for this topic.",
+        }
+    )
+    not_controller: str | None = by_release({OLDEST: None, (2, 4): ""})
