@@ -40,8 +40,7 @@ class Result:
         document: the whole run as JSON values; None if not requested.
         znodes: the changes of znodes as JSON values; None if the play did not log them.
         probes: how often the run reached each probe, without those that it did not reach.
-        violated_at_us: time since the begin of the faults of the violation that is the first failure; None for another
-            failure.
+        failed_at_us: time of the first failure, since the begin of the faults; None if it is an expectation.
     """
 
     file: str
@@ -55,7 +54,7 @@ class Result:
     document: dict[str, object] | None
     znodes: dict[str, object] | None = None
     probes: dict[str, int] = field(default_factory=dict)
-    violated_at_us: int | None = None
+    failed_at_us: int | None = None
 
     @property
     def held(self) -> bool:
@@ -109,13 +108,17 @@ def result_of(play: Play, version: str, *, documented: bool) -> Result:
         document=document_of(play, replay) if documented else None,
         znodes=None if play.znodes is None else play.znodes.to_json(),
         probes={} if play.probes is None else dict(sorted(play.probes.counts.items())),
-        violated_at_us=_violated_at_us(play, failed),
+        failed_at_us=_failed_at_us(play, failed),
     )
 
 
-def _violated_at_us(play: Play, failed: Sequence[str]) -> int | None:
-    """Return when the first failure was violated, since the begin of the faults, if it is an invariant."""
-    if play.faults_from_us is None or not failed or not play.violations or play.violations[0].invariant != failed[0]:
+def _failed_at_us(play: Play, failed: Sequence[str]) -> int | None:
+    """Return when the first failure happened, since the begin of the faults, if it is a crash or a violation."""
+    if play.faults_from_us is None or not failed:
+        return None
+    if play.crash is not None:
+        return play.cluster.scheduler.now_us - play.faults_from_us
+    if not play.violations or play.violations[0].invariant != failed[0]:
         return None
     return max(0, play.violations[0].event.at_us - play.faults_from_us)
 

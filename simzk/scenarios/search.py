@@ -208,5 +208,5 @@ def shrink_run(scenario: Scenario, run: Run, plan: FaultPlan, failure: Result, i
         return name in play_scenario(scenario, run.seed, run.version, documented=False, plan=smaller).failed
 
     shrinking = Shrinking(plan, fails, is_over)
-    smallest = shrinking.run(failure.violated_at_us)
+    smallest = shrinking.run(failure.failed_at_us)
     return Shrunk(smallest, len(plan.faults), shrinking.runs, shrinking.is_complete)

@@ -22,6 +22,7 @@ MISTAKES = {
     "expired_during_isr_write_1": "a leader whose session expired during its ISR write never wrote that ISR again",
     "expired_during_isr_write_2": "a leader whose session expired during its ISR write never wrote that ISR again",
     "expired_during_isr_write_3": "a leader whose session expired during its ISR write never wrote that ISR again",
+    "forgotten_on_slow_disk": "a leader with a slow disk read a partition that its follower fetched no more",
     "expired_while_starting": "a session that expired while its broker was starting",
 }
 

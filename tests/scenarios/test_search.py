@@ -82,7 +82,7 @@ def test_a_failing_plan_is_cut_to_its_causes(tmp_path: Path) -> None:
     scenario = scenario_in(tmp_path)
     failure = play_scenario(scenario, 1, "", documented=False, plan=plan)
     assert failure.failed[0] == NothingExpires.name
-    assert failure.violated_at_us == 20_300_000
+    assert failure.failed_at_us == 20_300_000
     shrunk = shrink_run(scenario, first_run(scenario), plan, failure, lambda: False)
     assert shrunk.is_complete
     assert [fault.kind for fault in shrunk.plan.faults] == ["kill", "expire"]

@@ -324,7 +324,10 @@ class FetchSessions:
     def _reads_disk(self, request: FetchRequest) -> bool:
         """Return whether a follower fetches records, not only waits at the log end."""
         session = self._sessions.get(request.replica_id)
-        due = () if session is None or request.full else tuple(session.partitions[p] for p in session.due)
+        due: tuple[FetchedPartition, ...] = ()
+        if session is not None and not request.full:
+            # A partition that was forgotten since may still be due.
+            due = tuple(session.partitions[p] for p in session.due if p in session.partitions)
         replicas = self._replicas.replicas
         return any(
             p.partition in replicas and p.log_end < replicas[p.partition].log_end for p in (*request.changed, *due)
