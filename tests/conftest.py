@@ -85,6 +85,8 @@ SLOW = (
     "tests/kafka/test_wrong_znodes",
     "tests/kafka/test_znodes_by_hand",
     "tests/load/",
+    "tests/models/test_replication.py::test_kip_101",
+    "tests/models/test_replication.py::test_kip_320_keeps_strong",
     "tests/partitions/risk/test_unions",
     "tests/partitions/test_plan_what_if",
     "tests/partitions/test_what_if",
