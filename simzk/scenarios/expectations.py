@@ -364,19 +364,22 @@ class ExpectMetadata(Expectation, kw_only=True):
 
 
 class ExpectLog(Expectation, kw_only=True):
-    """The log end offset and high watermark of a partition on a broker, by default on the leader."""
+    """The log end offset and high watermark of a partition on a broker, by default on the leader; or no log."""
 
     topic: str
     partition: Index
     broker: BrokerId | None = None
+    exists: bool = True
     log_end: int | None = None
     high_watermark: int | None = None
 
     reads_brokers: ClassVar[bool] = True
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        if self.log_end is None and self.high_watermark is None:
-            model.note(at, "nothing is expected", "log_end or high_watermark")
+        has_values = self.log_end is not None or self.high_watermark is not None
+        if has_values != self.exists:
+            right = "log_end or high_watermark" if self.exists else "no log_end and no high_watermark"
+            model.note(at, "nothing is expected" if self.exists else "a log that does not exist has values", right)
         _check_past_partition(model, self.topic, self.partition, at)
 
     def failures(self, observed: Observed) -> list[str]:
@@ -387,7 +390,10 @@ class ExpectLog(Expectation, kw_only=True):
                 return [f"{name} has no leader"]
             log = cluster.log(broker, self.topic, self.partition)
         except ConfigError as error:
-            return [error.what]
+            is_absent = not self.exists and broker in cluster.brokers and cluster.brokers[broker].alive
+            return [] if is_absent else [error.what]
+        if not self.exists:
+            return [f"{name} has a log on broker {broker}"]
         return _differences(
             (f"{name} on broker {broker}: log end", self.log_end, log.log_end),
             (f"{name} on broker {broker}: high watermark", self.high_watermark, log.high_watermark),
@@ -400,6 +406,8 @@ class ExpectLog(Expectation, kw_only=True):
         'orders-0 on broker 2: log end 10'
         """
         place = "the leader" if self.broker is None else f"broker {self.broker}"
+        if not self.exists:
+            return f"{self.topic}-{self.partition} has no log on {place}"
         values = list_fields(("log end", self.log_end), ("high watermark", self.high_watermark))
         return f"{self.topic}-{self.partition} on {place}: {values}"
 

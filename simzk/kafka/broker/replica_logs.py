@@ -403,7 +403,8 @@ class ReplicaLogs:
         assert isinstance(stops, ReplicaStops)
         stopped = []
         errors = {}
-        for stop, fenced in zip(stops, self._manager.stop(self.broker_id, stops).tolist(), strict=True):
+        all_fenced = self._manager.stop(self.broker_id, stops, self._version.broker.stop_epochs)
+        for stop, fenced in zip(stops, all_fenced.tolist(), strict=True):
             partition = stop.partition
             errors[partition] = Error.NONE
             if partition in self._log_dirs.offline:
@@ -841,7 +842,9 @@ class ReplicaLogs:
                 isr=written.isr, version=written.version, recovering=written.recovering
             )
             replica.proposed = None
-            self._advance_watermark(replica)
+            rules = self._version.broker
+            if rules.raises_watermark_after_alter_isr or not rules.uses_alter_isr:
+                self._advance_watermark(replica)
             self._expand_any(replica)
 
     def consider_again(self, rows: IntArray, followers: IntArray) -> None:

@@ -5,7 +5,8 @@ docs/reference/kafka.md §2.7):
   - a control request names the broker epoch of its target; one for an earlier epoch of the broker is stale (KIP-380);
   - a broker accepts control requests only of the highest controller epoch that it has seen since its process started;
   - a replica accepts a LeaderAndIsr only with a higher leader epoch than it has;
-  - a StopReplica with a lower leader epoch than the replica has is fenced; a negative one is never fenced;
+  - a StopReplica with a lower leader epoch than the replica has is fenced, from 2.6 to 3.4.0 also one with the same; a
+    negative one is never fenced;
   - a stopped replica has no leader. It keeps its leader epoch, which fences late requests, unless its log is deleted;
   - a replica loses both when the process of its broker ends;
   - a replica belongs to its broker: it survives a reassignment until it is stopped.
@@ -16,7 +17,7 @@ Whether a replica has a log is no concern of this module, nor of `isr_changes`: 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -126,10 +127,14 @@ def is_newer(leader_epoch: IntArray, accepted: IntArray) -> BoolArray:
     return newer
 
 
-def is_fenced(leader_epoch: IntArray, accepted: IntArray) -> BoolArray:
+StopEpochs: TypeAlias = Literal["ignored", "higher", "not lower"]
+"""Leader epochs at which a StopReplica is accepted (`BrokerRules.stop_epochs`)."""
+
+
+def is_fenced(leader_epoch: IntArray, accepted: IntArray, allowed: StopEpochs = "not lower") -> BoolArray:
     """Return whether a StopReplica is fenced, given the leader epoch that the replica has accepted before."""
-    fenced: BoolArray = (leader_epoch >= 0) & (leader_epoch < accepted)
-    return fenced
+    fenced: BoolArray = leader_epoch < accepted if allowed != "higher" else leader_epoch <= accepted
+    return fenced & (leader_epoch >= 0) & (allowed != "ignored")
 
 
 class AcceptedLeaders(NamedTuple):
@@ -397,8 +402,13 @@ class ReplicaManager:
 
     # -- StopReplica
 
-    def stop(self, broker: int, stops: ReplicaStops) -> BoolArray:
+    def stop(self, broker: int, stops: ReplicaStops, allowed: StopEpochs = "not lower") -> BoolArray:
         """Stop replicas of one broker.
+
+        Args:
+            broker: the broker.
+            stops: the replicas to stop.
+            allowed: the leader epochs at which its release stops a replica.
 
         Returns:
             Whether the request is fenced by the leader epoch, bool[k].
@@ -409,7 +419,7 @@ class ReplicaManager:
         rows, epochs, delete = rows[known], stops.leader_epoch[known], stops.delete[known]
         leaders = self._leaders.at(rows)
         mine = self.table.replicas_at(rows) == broker
-        late = mine & is_fenced(epochs[:, None], leaders.epoch)
+        late = mine & is_fenced(epochs[:, None], leaders.epoch, allowed)
         fenced[known] = any_of(late)
         mine &= ~late
         deleted = mine & delete[:, None]
@@ -421,7 +431,7 @@ class ReplicaManager:
             outside = np.flatnonzero(np.isin(rows, list(unassigned)))
             for place, row in zip(known[outside].tolist(), rows[outside].tolist(), strict=True):
                 accepted, _ = unassigned[row]
-                fenced[place] = is_fenced(stops.leader_epoch[[place]], np.array([accepted]))[0]
+                fenced[place] = is_fenced(stops.leader_epoch[[place]], np.array([accepted]), allowed)[0]
                 if not fenced[place]:
                     unassigned[row] = accepted, NONE
                     if stops.delete[place]:

@@ -273,9 +273,9 @@ class PartitionStateMachine(_StateMachine):
             replicas = pack([context.assignment(partition).target for partition in context.names(rows)])
         election, order = await self._election(rows, replicas, before, strategy)
         written = write_election(before, election, controller_epoch=context.epoch, rules=self._version.rules)
-        # A broker that shuts down still gets the requests that take its leaders away.
-        is_shutdown = strategy == Strategy.CONTROLLED_SHUTDOWN
-        live = context.registered().mask if is_shutdown else context.live_mask()
+        # A broker that shuts down gets the requests that take its leaders away, except in 1.1 and 2.0 (KAFKA-7482).
+        informs = strategy == Strategy.CONTROLLED_SHUTDOWN and self._version.controller.informs_stopping_leaders
+        live = context.registered().mask if informs else context.live_mask()
         recipients = keep(replicas, live_members(replicas, live, context.replicas_on_failed_dirs(rows)))
         return self._set_order(rows, order[election.elected[order]]), written.after, recipients
 

@@ -94,8 +94,8 @@ _2_3: Final = Transitions(
     deleted_leave_first=True,
 )
 _2_2: Final = _2_3._replace(replicas=_REPLICAS | {_R.DELETION_INELIGIBLE: frozenset({_R.DELETION_STARTED})})
-_1_1: Final = _2_2._replace(deleted_leave_first=False)
-_0_8_1: Final = _1_1._replace(leaderless_stay=True)
+_2_0: Final = _2_2._replace(deleted_leave_first=False)
+_0_8_1: Final = _2_0._replace(leaderless_stay=True)  # KAFKA-6650
 _0_8_0: Final = _0_8_1._replace(
     partitions=_PARTITIONS | {_P.OFFLINE: frozenset({_P.NEW, _P.ONLINE})},
     replicas=dict.fromkeys(_R, frozenset[ReplicaState]())
@@ -112,7 +112,7 @@ _0_8_0: Final = _0_8_1._replace(
 TRANSITIONS: Final[Mapping[tuple[int, int, int], Transitions]] = {
     (0, 8, 0): _0_8_0,
     (0, 8, 1): _0_8_1,
-    (1, 1, 0): _1_1,
+    (2, 0, 0): _2_0,
     (2, 2, 0): _2_2,
     (2, 3, 0): _2_3,
 }

@@ -264,6 +264,8 @@ class ControllerRules:
     """Count partitions led by another than the preferred replica; fails where a partition has no replicas (§2.11)."""
     reassigns_in_topic_znode: bool = since((2, 4))
     """A reassignment is stored in the topic znode (KIP-455); before, in `/admin/reassign_partitions` alone."""
+    informs_stopping_leaders: bool = by_release({OLDEST: True, (1, 1): False, (2, 1): True})
+    """A broker in controlled shutdown receives the LeaderAndIsr that take its leaders away (KAFKA-7482)."""
     reassigns_to_dead_brokers: bool = since((0, 10, 1))
     """A reassignment waits for a target that is dead; before, it is dropped (KAFKA-4214)."""
     writes_union_assignment: bool = since((0, 8, 1))
@@ -317,6 +319,14 @@ class BrokerRules:
     """`min.insync.replicas` limits produce requests with acks -1 (§2.8)."""
     accepts_any_acks: bool = before((0, 9))
     """A producer may ask for any number of acks (§2.8)."""
+    stop_epochs: Literal["ignored", "higher", "not lower"] = by_release(
+        {OLDEST: "ignored", (2, 6): "higher", (3, 4, 1): "not lower"}
+    )
+    """Leader epochs, compared with the replica's own, at which a StopReplica is accepted.
+
+    Before 2.6 the request has none (KIP-570). Up to 3.4.0 one with the replica's own epoch is fenced, so that the
+    replicas of a reassignment that was cancelled stay (KAFKA-13972).
+    """
     answers_produce_on_demotion: bool = since((0, 10, 0))
     """A leader that becomes a follower answers its pending produce requests (§2.8)."""
     fetches_have_leader_epochs: bool = since((2, 1))
@@ -358,6 +368,11 @@ class BrokerRules:
     """The high watermark waits for followers outside the ISR that caught up recently (§2.8)."""
     high_watermark_ignores_dead: bool = since((3, 6))
     """Of those followers, the high watermark waits only for the ones that are alive in the metadata cache (§2.8)."""
+    raises_watermark_after_alter_isr: bool = since((3, 1))
+    """The high watermark may rise when the answer to a proposed ISR arrives (KAFKA-13091).
+
+    From 2.7 to 3.0 it waits for the next fetch or record; leaders that write ISRs themselves raise it at once.
+    """
     high_watermark_needs_min_isr: bool = since((3, 7))
     """The high watermark rises only with `min.insync.replicas` in the ISR (KAFKA-15583)."""
     cache_drops_dead_brokers: bool = since((0, 8, 2))
