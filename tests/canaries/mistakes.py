@@ -320,8 +320,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a connected client's session ends when time passes at once": Mistake(
         "serve/wire_driver.py",
-        "                link.connection.attended = True\n",
-        "                link.connection.attended = False\n",
+        "            link.connection.attended = True\n",
+        "            link.connection.attended = False\n",
         "serve/test_live.py::test_time_passes_and_only_sessions_without_a_client_end",
     ),
     # The sockets

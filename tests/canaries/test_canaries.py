@@ -73,8 +73,9 @@ def test_without_a_mistake_the_same_tests_pass(copy: Path) -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
-def test_the_named_test_exists(mistake: Mistake) -> None:
-    """Notice a renamed test at once: the slow run of the canary would report it late."""
+def test_the_named_text_and_test_exist(mistake: Mistake) -> None:
+    """Notice a changed text or a renamed test at once: the slow run of the canary would report it late."""
+    assert (ROOT / "simzk" / mistake.file).read_text().count(mistake.right) == 1
     file, name = mistake.caught_by.split("[")[0].split("::", 1)
     function = name.split("::")[-1]
     assert f"def {function}(" in (ROOT / "tests" / file).read_text()
