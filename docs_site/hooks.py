@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mkdocs.structure.files import File
 
 from docs_site.links import ROOT, SHARED_PAGES, resolve_links
+from docs_site.markdown import edges_as_table
 from docs_site.pages import PAGES
 
 if TYPE_CHECKING:
@@ -31,5 +32,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Resolve the links of a page that leave docs/."""
-    return resolve_links(markdown, page.file.src_uri)
+    """Resolve the links of a page that leave docs/, and show its flowcharts as tables."""
+    return edges_as_table(resolve_links(markdown, page.file.src_uri))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Example|Yields):", flags=re.MULTILINE)
+_FLOWCHART = re.compile(r"^```mermaid\nflowchart BT\n(.*?)\n```$", flags=re.MULTILINE | re.DOTALL)
 _ITEM = re.compile(r"^    (\S[^:]*): (.*(?:\n {8}.*)*)", flags=re.MULTILINE)
 
 
@@ -26,6 +27,27 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [headings, ["---"] * len(headings)]
     lines += [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def edges_as_table(markdown: str) -> str:
+    """Return the text of a page with each Mermaid flowchart as a table: drawing it would load a script from elsewhere.
+
+    >>> print(edges_as_table("```mermaid\\nflowchart BT\\n    a\\n    b --> a\\n    c --> a\\n    c --> b\\n```"))
+    | package | imports |
+    | --- | --- |
+    | `a` |  |
+    | `b` | `a` |
+    | `c` | `a`, `b` |
+    """
+    return _FLOWCHART.sub(lambda chart: _edges(chart[1]), markdown)
+
+
+def _edges(chart: str) -> str:
+    edges: dict[str, list[str]] = {}
+    for line in chart.splitlines():
+        start, _, end = line.strip().partition(" --> ")
+        edges.setdefault(start, []).extend([end] if end else [])
+    return table(["package", "imports"], [(code(start), ", ".join(map(code, ends))) for start, ends in edges.items()])
 
 
 def page(title: str, introduction: str, *sections: str) -> str:
