@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import simzk
 from simzk.report.pages import layout_page, results_page
 from simzk.report.run_page import runs_page
 from simzk.scenarios.player import Play
 from simzk.scenarios.reader import read_scenario
 from simzk.scenarios.results import document_of
 from simzk.scenarios.run_tables import tables_of
+from simzk.testing import failure_report
 from tests.report.test_layout_page import tables as layout_tables
 from tests.report.test_pages import long_run, run_tables
 from tests.report.test_saved_page import RISK, SWARM, SWEEP, TIMELINES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CHROMIUM = os.environ.get("SIMZK_CHROMIUM", "")
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -53,7 +55,27 @@ def played(name: str) -> str:
         play.close()
 
 
-PAGES = {
+def failed_test() -> str:
+    """Return the page of a failed test of a ZooKeeper and of a cluster."""
+    with simzk.ZooKeeper() as zookeeper, simzk.KafkaCluster() as cluster:
+        starts = [
+            failure_report.start_of(type(one).__name__, one, fixture="", pages=True) for one in (zookeeper, cluster)
+        ]
+        client = zookeeper.client()
+        client.start()
+        client.create("/<b>", b"1", ephemeral=True)
+        client.exists("/none")
+        zookeeper.expire(client)
+        cluster.create_topic("orders", partitions=3, replication_factor=3)
+        cluster.run_for(5)
+        cluster.kill(1)
+        cluster.run_for(30)
+        parts = [failure_report.tables_of_start(start) for start in starts]
+    return failure_report.page_of("test_it.py::test_it", "pytest test_it.py::test_it", parts)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "failed test": failed_test,
     "run": lambda: played("broker_failure"),
     "many events": lambda: played("anything_breaks"),
     "failed run": lambda: runs_page([run_tables(held=False)]),
@@ -151,7 +173,9 @@ def test_events_are_filtered_and_so_is_the_chart(browser: Any, tmp_path: Path) -
         rows = page.locator(".events tbody tr:visible")
         count = rows.count()
         page.locator("[data-filter=kind]").select_option("fault")
-        assert {row.split("\t")[1] for row in rows.all_inner_texts()} == {"fault"}
+        shown = [row.split("\t")[1:3] for row in rows.all_inner_texts()]
+        assert shown
+        assert all(who == "fault" or what.startswith("fault: ") for who, what in shown)
         page.locator("[data-filter=kind]").select_option("")
         page.locator("[data-filter=topic]").select_option("payments")
         assert 0 < rows.count() < count
