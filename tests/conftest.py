@@ -113,6 +113,7 @@ SLOW = (
 )
 SLOW_BUT_FOR_SOME_RELEASES = (
     "tests/kafka/client_requests/test_recorded_answers",
+    "tests/kafka/test_acknowledged_records.py::test_no_acknowledged",
     "tests/kafka/test_imported_cluster",
     "tests/kafka/test_readers",
     "tests/kafka/test_reassign_tool",

@@ -19,7 +19,7 @@ from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import quiet, state_fields, topic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from simzk.kafka.log.batches import RecordBatch
 
@@ -72,7 +72,7 @@ def requests_to(c: KafkaCluster, broker: int) -> list[object]:
     return collected
 
 
-def lose_by_early_isr(line: str) -> int:
+def lose_by_early_isr(line: str, note: Callable[[KafkaCluster], object] = lambda _: None) -> int:
     """Return how many of 20 acknowledged records the last of two leaders has, after two crashes and clean elections.
 
     Broker 3 leaves the ISR with 15 records; five more are acknowledged by the others. The leader dies before its
@@ -80,6 +80,7 @@ def lose_by_early_isr(line: str) -> int:
     whose disk is slow, fetches from 15 on.
     """
     with ruled(line, 5, replica_lag_time_max_ms=4000, unclean_leader_election_enable=False) as c:
+        note(c)
         topic(c, "t", {0: [1, 2, 3, 4]})
         assert produce(c, 15) == ProduceResponse(Error.NONE, 0)
         c.network.cut("broker 1", "broker 3")
@@ -95,6 +96,7 @@ def lose_by_early_isr(line: str) -> int:
         c.run_for(1.5)
         c.kill(2)
         c.run_until(lambda: state_fields(c, "t")[0] not in (2, -1))
+        c.run_for(1)
         leader, isr, *_ = state_fields(c, "t")
         assert leader in isr
         return c.log(leader, "t", 0).log_end
@@ -132,6 +134,23 @@ def test_the_log_of_a_former_leader_is_cut_to_that_of_its_successor(line: str) -
         assert all(request.fenced == (line >= "2.1") for request in questions)
         fetches = [one for request in asked if isinstance(request, FetchRequest) for one in request.changed]
         assert any(one.last_epoch >= 0 for one in fetches) == (line in ("2.8", "3.9"))
+
+
+@pytest.mark.parametrize("line", ["2.4", "2.8", "3.9"])
+def test_a_leader_that_appended_nothing_follows_the_next_one(line: str) -> None:
+    """Its log has an epoch without records, which the next leader does not have (UnifiedLog.truncateTo)."""
+    with ruled(line, replica_lag_time_max_ms=30_000) as c:
+        topic(c, "t", {0: [1, 2, 3]})
+        produce(c, 3)
+        c.network.cut("broker 2", "broker 3")
+        c.kill(1)
+        leads(c, 2)
+        c.pause(2, 10)
+        leads(c, 3)
+        c.network.heal_all()
+        c.run_for(12)
+        produce(c, 2)
+        assert log_ends(c, 2, 3) == [5, 5]
 
 
 @pytest.mark.parametrize("line", ["0.11", "2.4", "3.9"])

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.environment import Environment
     from simzk.kafka.broker.replica_manager import ReplicaManager
+    from simzk.kafka.log.log import Log
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Future, Process
@@ -95,7 +96,7 @@ class Broker:
         self.serving = False
         self.logs: dict[TopicPartition, LogOnDisk] = {}
         self.log_dirs = LogDirs(environment.log_dirs)
-        self.disk = Disk()
+        self.disk = Disk(process)
         self._registration = registration
         self._environment = environment
         self._name = f"broker {broker_id}"
@@ -173,6 +174,13 @@ class Broker:
         self._environment.history.record(self._name, "killed")
         self._end_process()
 
+    def log_of(self, partition: TopicPartition) -> Log | None:
+        """Return the log of a replica, whether the process runs or not; None if there is none."""
+        if self.alive and partition in self.replicas.replicas:
+            return self.replicas.replicas[partition].log
+        found = self.logs.get(partition)
+        return None if found is None else found.log
+
     def power_off(self, unwritten_us: int) -> None:
         """End the process if it runs, and lose the records of the last `unwritten_us` that were not flushed."""
         self._environment.history.record(self._name, "power lost")
@@ -186,12 +194,14 @@ class Broker:
                     self._name, "records lost", str(partition), f"end {end}", f"end {log.end}"
                 )
                 assert end - log.end == lost
+                self._environment.ledger.on_crash(self.id, [partition])
             self.logs[partition] = LogOnDisk(log, min(watermark, log.end))
 
     def wipe(self) -> None:
         """Replace the disks by empty ones; the process does not run."""
         assert not self.alive, f"{self._name} runs"
         self._environment.history.record(self._name, "disks replaced")
+        self._environment.ledger.on_crash(self.id, self.logs)
         self.logs = {}
         self.log_dirs = LogDirs(self.log_dirs.count)
 
@@ -215,6 +225,7 @@ class Broker:
             lost = self.log_dirs.fail(directory)
             names = ", ".join(str(partition) for partition in lost)
             self._environment.history.record(self._name, "log directory failed", str(directory), names)
+            self._environment.ledger.on_crash(self.id, lost)
             self.replicas.lose(lost)
             if self.version.broker.survives_log_dir_failure and self.log_dirs.live:
                 data = encode_log_dir_failure(self.id)
@@ -244,6 +255,7 @@ class Broker:
         process.restart()
         self._set_epoch(self.epoch)
         self.log_dirs.restart()
+        self.disk.restart()
         self.registered = False
         self.stopping = False
         self.serving = False
@@ -399,6 +411,7 @@ class Broker:
             lag_max_us=config.integer("replica.lag.time.max.ms") * 1000,
             lag_max_messages=config.integer(LAG_MESSAGES_KEY) if LAG_MESSAGES_KEY in version.defaults else None,
             flush_interval=config.integer("log.flush.interval.messages"),
+            ledger=self._environment.ledger,
             log_dirs=self.log_dirs,
             configs=self.topic_configs,
             timing=self._environment.timing,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
     from simzk.kafka.controller.channels import ChannelManagerFactory
+    from simzk.kafka.observation.records import RecordLedger
     from simzk.kafka.releases.cluster_releases import BrokerRelease
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.settings import BrokerConfig
@@ -207,6 +208,7 @@ class Environment:
         replication: how the replicas replicate.
         channel_manager: makes the channels of a controller to the brokers.
         timing: decisions about time that are inputs of the simulation.
+        ledger: the acknowledged records.
         sends_batches: whether brokers send many requests to ZooKeeper as one.
     """
 
@@ -230,4 +232,5 @@ class Environment:
     replication: Replication
     channel_manager: ChannelManagerFactory
     timing: BrokerTiming
+    ledger: RecordLedger
     sends_batches: bool = False

@@ -40,6 +40,7 @@ ReplicaFetcherThread, FetchRequest; equal to recordings of each release):
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simzk.jvm.hash_codes import long_hash, product_hash, string_hash
@@ -146,8 +147,10 @@ class Fetcher:
                 await self._process.sleep(BACKOFF_US)
                 self._begin_session()
                 continue
-            if response.records and (write_us := self._disk.access(self._process.scheduler.now_us)):
-                await self._process.sleep(write_us)
+            if response.records and not self._disk.is_fast:
+                written: Future[None] = Future()
+                self._disk.access(partial(written.set_result, None))
+                await written
             if response.session_lost:
                 self._begin_session()
             elif self._apply(response):
@@ -315,9 +318,8 @@ class FetchSessions:
 
     def serve(self, request: FetchRequest, respond: Respond) -> None:
         """Serve a fetch, now or when there is something to return; on a slow disk after the records were read."""
-        if self._disk.delay_us and self._reads_disk(request):
-            read_us = self._disk.access(self._process.scheduler.now_us)
-            self._process.call_later(read_us, lambda: self._serve(request, respond))
+        if not self._disk.is_fast and self._reads_disk(request):
+            self._disk.access(lambda: self._serve(request, respond))
         else:
             self._serve(request, respond)
 

@@ -63,10 +63,8 @@ class Producing:
         """Append records; respond now or when enough replicas have them."""
         if not self._version.broker.accepts_any_acks and request.acks not in (ALL, 0, 1):
             respond(ProduceResponse(Error.INVALID_REQUIRED_ACKS))
-        elif write_us := self._disk.access(self._process.scheduler.now_us):
-            self._process.call_later(write_us, lambda: self._append(request, respond))
         else:
-            self._append(request, respond)
+            self._disk.access(lambda: self._append(request, respond))
 
     def _append(self, request: ProduceRequest, respond: Respond) -> None:
         result = self._replicas.append(
@@ -97,6 +95,8 @@ class Producing:
                 left.append(waiting)
             else:
                 waiting.timer.cancel()
+                if error == Error.NONE and waiting.request.acks == ALL:
+                    self._replicas.acknowledge(partition, waiting.base_offset)
                 waiting.respond(ProduceResponse(error, waiting.base_offset))
         if left:
             self._waiting[partition] = left

@@ -37,7 +37,7 @@ from simzk.jvm.scala_collections import mutable_order, mutable_set_order
 from simzk.kafka.broker.isr_changes import LeaderIsrs
 from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd
-from simzk.kafka.log.log import Log
+from simzk.kafka.log.log import Log, find_batch
 from simzk.kafka.log.truncation import truncation_after
 from simzk.kafka.requests import (
     CODE_OF,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.broker.timing import BrokerTiming
     from simzk.kafka.log.batches import RecordBatch
+    from simzk.kafka.observation.records import RecordLedger
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
     from simzk.kafka.requests import LogRange, OffsetForLeaderEpochRequest
     from simzk.partitions.arrays import BoolArray, IntArray
@@ -224,6 +225,7 @@ class ReplicaLogs:
         lag_max_us: `replica.lag.time.max.ms`.
         lag_max_messages: `replica.lag.max.messages` of 0.8; None for later releases.
         flush_interval: `log.flush.interval.messages`.
+        ledger: the acknowledged records of the cluster.
         log_dirs: the log directories.
         configs: the configuration of topics.
 
@@ -248,6 +250,7 @@ class ReplicaLogs:
         lag_max_us: int,
         lag_max_messages: int | None,
         flush_interval: int,
+        ledger: RecordLedger,
         log_dirs: LogDirs,
         configs: TopicConfigs,
         timing: BrokerTiming,
@@ -272,6 +275,8 @@ class ReplicaLogs:
         self._lag_max_us = lag_max_us
         self._lag_max_messages = lag_max_messages
         self._flush_interval = flush_interval
+        self._ledger = ledger
+        self._name = f"broker {broker_id}"
         self._log_dirs = log_dirs
         self._configs = configs
         self._timing = timing
@@ -370,6 +375,10 @@ class ReplicaLogs:
         """Begin to lead in a new leader epoch (Partition.makeLeader)."""
         now_us, log = self._scheduler.now_us, replica.log
         replica.epoch_start = log.end
+        if not log.is_empty:
+            begins = f"epoch {replica.state.leader_epoch} from {log.end}"
+            self._history.record(self._name, "begins to lead", str(replica.partition), "", begins)
+        self._ledger.on_leader(self.broker_id, replica.partition, replica.state.leader_epoch, log)
         if self._version.broker.truncates_to_epoch_end and self._version.broker.epochs_begin_with_leadership:
             log.epochs.assign(replica.state.leader_epoch, log.end)
         for broker in replica.replicas:
@@ -467,8 +476,22 @@ class ReplicaLogs:
         now_us = self._scheduler.now_us
         batch = replica.log.append(records, leader_epoch=epoch, identity=identity, payload=payload, at_us=now_us)
         self._flush_if_due(replica)
+        self._record_end(replica, "records appended", batch.base_offset)
         self._advance_watermark(replica)
         return batch.base_offset
+
+    def _record_end(self, replica: Replica, what: str, before: int) -> None:
+        """Record a new log end offset, with the leader epoch in which the replica leads or follows."""
+        end, epoch = replica.log.end, replica.state.leader_epoch
+        self._history.record(self._name, what, str(replica.partition), f"end {before}", f"end {end} epoch {epoch}")
+
+    def acknowledge(self, partition: TopicPartition, base_offset: int) -> None:
+        """Note that this leader acknowledges a batch that all in the ISR have."""
+        replica = self.replicas[partition]
+        batch = find_batch(replica.log, base_offset)
+        if batch is not None:
+            epoch, min_isr = replica.state.leader_epoch, self._min_isr(replica)
+            self._ledger.acknowledge(self.broker_id, partition, batch, epoch, min_isr)
 
     def copies(self, replica: Replica, offset: int) -> int:
         """Return how many in the ISR have the log up to an offset, the leader included."""
@@ -604,6 +627,7 @@ class ReplicaLogs:
         replica.log.truncate(batches[0].base_offset)  # the batch begins before the log end offset, which cut it
         replica.log.append_fetched(batches, at_us=self._scheduler.now_us)
         self._flush_if_due(replica)
+        self._record_end(replica, "records fetched", log_end)
 
     def truncate_after(self, partition: TopicPartition, leader_epoch: int, answer: EpochEnd) -> None:
         """Truncate a follower's log after its leader has said where an epoch ends; it may have to ask again."""
@@ -626,18 +650,20 @@ class ReplicaLogs:
         if replica is None:
             return
         if replica.log.end < leader_log.start:
+            end, watermark = replica.log_end, replica.high_watermark
             replica.log.restart_at(leader_log.start)
-            self._unsaved[partition] = None
+            self._record_end(replica, "log truncated", end)
+            self._note_watermark(replica, watermark)
         else:
             self._truncate(replica, leader_log.end)
 
     def _truncate(self, replica: Replica, offset: int) -> None:
         """Truncate a log, and its high watermark with it."""
-        if replica.log.end > offset:
-            watermark = replica.high_watermark
-            replica.log.truncate(offset)
+        end, watermark = replica.log_end, replica.high_watermark
+        if replica.log.truncate(offset):
+            self._record_end(replica, "log truncated", end)
             if replica.high_watermark != watermark:
-                self._unsaved[replica.partition] = None
+                self._note_watermark(replica, watermark)
 
     def set_watermark(self, partition: TopicPartition, leader_epoch: int, watermark: int) -> None:
         """Set the high watermark of a follower to that of its leader, at most its own log end offset."""
@@ -670,17 +696,30 @@ class ReplicaLogs:
         return open_logs | self._logs_on_disk
 
     def _set_watermark(self, replica: Replica, watermark: int) -> None:
-        if watermark != replica.high_watermark:
+        before = replica.high_watermark
+        if watermark != before:
             replica.log.set_high_watermark(watermark)
-            self._unsaved[replica.partition] = None
+            self._note_watermark(replica, before)
+
+    def _note_watermark(self, replica: Replica, before: int) -> None:
+        """Record a new high watermark, which is written to its checkpoint later."""
+        self._unsaved[replica.partition] = None
+        watermark = replica.high_watermark
+        what = "high watermark raised" if watermark > before else "high watermark lowered"
+        self._history.record(self._name, what, str(replica.partition), str(before), str(watermark))
 
     def _advance_watermark(self, replica: Replica) -> None:
         """Raise the high watermark to the least log end offset that counts."""
         if self._version.broker.high_watermark_needs_min_isr and len(replica.state.isr) < self._min_isr(replica):
             return
         watermark = self._least_log_end(replica)
-        if watermark > replica.high_watermark:
+        before = replica.high_watermark
+        if watermark > before:
             self._set_watermark(replica, watermark)
+            state = replica.state
+            self._ledger.on_committed(
+                self.broker_id, replica.partition, state.leader_epoch, state.isr, replica.log, before
+            )
             self.on_watermark(replica.partition)
 
     def _least_log_end(self, replica: Replica) -> int:
@@ -842,6 +881,10 @@ class ReplicaLogs:
                 isr=written.isr, version=written.version, recovering=written.recovering
             )
             replica.proposed = None
+            if replica.high_watermark:
+                self._ledger.on_committed(
+                    self.broker_id, replica.partition, replica.state.leader_epoch, replica.state.isr, replica.log
+                )
             rules = self._version.broker
             if rules.raises_watermark_after_alter_isr or not rules.uses_alter_isr:
                 self._advance_watermark(replica)

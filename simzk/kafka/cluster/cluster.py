@@ -53,6 +53,7 @@ from simzk.kafka.controller.channels import BatchChannelManager, ControllerChann
 from simzk.kafka.observation.beliefs import beliefs_of
 from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.observation.observer import Observer, Participant, SessionNames
+from simzk.kafka.observation.records import AcknowledgedKept, IsrLogsMatch, RecordLedger
 from simzk.kafka.releases.cluster_releases import Releases, broker_ids, ids_above, local_registration, racks_of
 from simzk.kafka.requests import (
     AdminResponse,
@@ -422,6 +423,11 @@ class KafkaCluster:
         self._replica_manager = ReplicaManager(BrokerEpochs(registrations))
         self.brokers: dict[int, Broker] = {}
         self.timing: BrokerTiming = timing or BrokerTiming()
+        self.record_ledger: RecordLedger = RecordLedger(
+            self.history,
+            lambda broker, partition: self.brokers[broker].log_of(partition) if broker in self.brokers else None,
+            releases.record_defects,
+        )
         environment = self._environment(releases, ids or IdGeneration((), 0), log_dirs, cost_model, cluster_id)
         if layout is not None:
             environment = self._with_empty_replicas(environment, sends_batches=sends_batches)
@@ -432,6 +438,8 @@ class KafkaCluster:
         self.producer: Producer = Producer(self.scheduler, environment.connections, self.history)
         names = SessionNames(self.brokers, self.participants, self._operator, self.zookeeper_host.client_of)
         observer = Observer(self.history, self.tree, names.name_of, names.broker_of, topics)
+        observer.on_state = self.record_ledger.on_state
+        observer.on_topic_deleted = self.record_ledger.forget
         self._observable.on_transaction.add(observer.observe, observer.observe_batch)
         self.server.on_transaction.add(self._note_transaction, self._note_transaction)
 
@@ -484,6 +492,7 @@ class KafkaCluster:
             replication=ReplicationOfLogs(),
             channel_manager=ControllerChannelManager,
             timing=self.timing,
+            ledger=self.record_ledger,
         )
 
     @synchronized
@@ -731,7 +740,8 @@ class KafkaCluster:
                 elects_in_steps=releases.elects_in_steps,
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
             )
-            self._invariants = (*of_znodes, *beliefs_of(self._replica_manager, self._observable))
+            of_records = AcknowledgedKept(self.record_ledger), IsrLogsMatch(self.record_ledger)
+            self._invariants = (*of_znodes, *beliefs_of(self._replica_manager, self._observable), *of_records)
         return self._invariants
 
     @synchronized
@@ -841,7 +851,7 @@ class KafkaCluster:
         found = self._broker(broker)
         if seconds < 0:
             raise ConfigError(f"the time is {seconds} s", where="seconds", right="0 or more")
-        found.disk.delay_us = round(seconds * 1_000_000)
+        found.disk.set_delay(round(seconds * 1_000_000))
 
     @synchronized
     def restart(

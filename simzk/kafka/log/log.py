@@ -149,8 +149,13 @@ class Log:
     # -- truncation and deletion
 
     def truncate(self, offset: int) -> int:
-        """Remove all records from an offset on; return how many offsets there were."""
+        """Remove all records from an offset on; return how many offsets there were.
+
+        An epoch without records goes, too, even if no record does: a leader that appended nothing may have noted it,
+        and the log would differ from that of the next leader for ever (UnifiedLog.truncateTo).
+        """
         if offset >= self.end:
+            self.epochs.truncate_from_end(self.end)
             return 0
         removed = self.end - offset
         if offset < self.start:
@@ -224,8 +229,8 @@ class Log:
         assert (marks[-1] if marks else self.flushed) == self.end or self.is_empty
 
 
-def first_difference(one: Log, other: Log, up_to: int) -> int | None:
-    """Return the first offset below `up_to` at which two logs have different records; None if they match.
+def first_difference(one: Log, other: Log, up_to: int, since: int = 0) -> int | None:
+    """Return the first offset from `since` to `up_to` at which two logs have different records; None if they match.
 
     Only offsets that both logs contain are compared; batches that reach beyond `up_to` are left out.
 
@@ -236,9 +241,11 @@ def first_difference(one: Log, other: Log, up_to: int) -> int | None:
     >>> first_difference(one, other, up_to=5), first_difference(one, other, up_to=6)
     (None, 5)
     """
-    start = max(one.start, other.start)
+    start = max(one.start, other.start, since)
     up_to = min(up_to, one.end, other.end)
-    ours, theirs = ([b for b in log.read(start) if b.next_offset <= up_to] for log in (one, other))
+    if start >= up_to:
+        return None
+    ours, theirs = (log.read(start, limit=up_to) for log in (one, other))
     if ours == theirs:
         return None
     for left, right in zip(ours, theirs, strict=False):

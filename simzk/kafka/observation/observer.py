@@ -394,6 +394,10 @@ class Observer:
         broker_of: returns the name of the broker that wrote an ISR or a block of producer ids itself, in releases in
             which no controller does that for it; else None.
         topics: the columns that back the tree's topics, if there are any.
+
+    Attributes:
+        on_state: called with each partition state, the one before, and its partition; not for states in columns.
+        on_topic_deleted: called with the name of each deleted topic.
     """
 
     def __init__(
@@ -404,6 +408,8 @@ class Observer:
         broker_of: Callable[[int, BrokerWrite], str | None] = lambda _session, _what: None,
         topics: ColumnarTopics | None = None,
     ) -> None:
+        self.on_state: Callable[[TopicPartition, LeaderAndIsr | None, LeaderAndIsr], None] = lambda *_: None
+        self.on_topic_deleted: Callable[[str], None] = lambda _: None
         self._history = history
         self._name_of = name_of
         self._broker_of = broker_of
@@ -530,6 +536,7 @@ class Observer:
             self._history.record(f"broker {name}", "registration gone")
         elif parent == paths.TOPICS:
             self._topics.pop(name)
+            self.on_topic_deleted(name)
             self._history.record(who, "topic deleted", name)
         elif path in _RECORDED:
             self._history.record(who, f"{_RECORDED[path]}: done")
@@ -540,6 +547,7 @@ class Observer:
             self._history.record(who, "state unreadable", str(partition), _format_state(before), "")
             return
         self._states.put(partition, state)
+        self.on_state(partition, before, state)
         if before is not None and (before.leader, before.leader_epoch) == (state.leader, state.leader_epoch):
             # A write of the controller would have raised the leader epoch: this one is the leader's own.
             who = self._broker_of(self._session_id, "isr") or who

@@ -273,6 +273,10 @@ class Releases:
             for release in self._releases.values()
         )
 
+    def record_defects(self) -> str:
+        """Return the defects by which a release of the cluster loses acknowledged records; empty for none."""
+        return next(filter(None, (release.version.broker.record_defects for release in self._releases.values())), "")
+
     def of(self, broker: int) -> BrokerRelease:
         """Return the release of a broker, running or not."""
         return self._releases[broker]

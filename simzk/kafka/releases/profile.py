@@ -390,6 +390,17 @@ class BrokerRules:
     )
     """Effect of added partitions on the topic's configuration znode (§2.9; recorded)."""
 
+    @property
+    def record_defects(self) -> str:
+        """Return the defects by which the release loses acknowledged records in clean elections; empty for none.
+
+        >>> from simzk.kafka.releases.versions import kafka_version
+        >>> [kafka_version(name).broker.record_defects for name in ("0.10.2", "1.1", "2.0.0", "2.0.1", "3.9")]
+        ['KIP-101 or KAFKA-7128', 'KIP-279 or KAFKA-7128', 'KAFKA-7128', '', '']
+        """
+        truncation = "" if self.epoch_ends_name_epochs else "KIP-279" if self.truncates_to_epoch_end else "KIP-101"
+        return " or ".join(filter(None, (truncation, "" if self.isr_waits_for_epoch_start else "KAFKA-7128")))
+
 
 @dataclass(frozen=True)
 class EntityConfigRules:

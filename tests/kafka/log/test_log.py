@@ -305,3 +305,10 @@ def test_what_an_impossible_append_or_high_watermark_says() -> None:
         log.set_high_watermark(3)
     with pytest.raises(AssertionError, match="offset 3 is not in the log of 0 to 2"):
         log.read(3)
+
+
+def test_a_truncation_that_removes_nothing_removes_an_epoch_without_records() -> None:
+    log = log_of(0)
+    log.epochs.assign(1, 1)
+    assert log.truncate(1) == 0
+    assert log.epochs.latest == 0

@@ -1,0 +1,219 @@
+"""Acknowledged records of a cluster: whether every later leader has them, and whether in-sync replicas match.
+
+Rules of this module (docs/reference/kafka.md §2.17; StrongIsr of Kafka's TLA+ models):
+  - a record is acknowledged when a leader has answered a producer that asked for acks of all in the ISR;
+  - an acknowledged record is in the log of every leader of a later epoch;
+  - up to a leader's high watermark, each member of its ISR has the same batches;
+  - a crash counts if it takes records from a log: power loss, replaced disks, a failed log directory. A process that is
+    killed does not: the page cache outlives it;
+  - Kafka does not promise to keep a record after an unclean election, after as many such crashes as
+    `min.insync.replicas`, or if the last member of an ISR has one (KIP-966). Older releases lose records by known
+    defects too: up to 0.10.2 by truncation to the high watermark (KIP-101), up to 1.1 by truncation without epochs in
+    answers (KIP-279), up to 2.0.0 by followers that join the ISR too early (KAFKA-7128);
+  - such a loss is counted with its cause and no violation; every other one is a violation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from simzk.kafka.log.log import find_batch, first_difference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from simzk.kafka.log.batches import RecordBatch
+    from simzk.kafka.log.log import Log
+    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+    from simzk.simulation import Event, History
+
+UNEXPLAINED = "unexplained"
+"""Cause of a loss that Kafka's promise excludes."""
+
+
+class RecordLoss(NamedTuple):
+    """Acknowledged batch that a later leader does not have.
+
+    Args:
+        partition: the partition.
+        batch: the batch.
+        leader: the broker that leads without it.
+        leader_epoch: the epoch in which it leads.
+        cause: what Kafka does not promise to survive, or `UNEXPLAINED`.
+    """
+
+    partition: TopicPartition
+    batch: RecordBatch
+    leader: int
+    leader_epoch: int
+    cause: str
+
+
+@dataclass(slots=True)
+class _Acknowledged:
+    """Acknowledged batch, and what has happened to its partition since.
+
+    `crashed` are brokers that lost records from their disks since, each with whether it was the last in the ISR.
+    """
+
+    batch: RecordBatch
+    leader_epoch: int
+    min_isr: int
+    is_after_unclean: bool = False
+    crashed: dict[int, bool] = field(default_factory=dict)
+
+
+class RecordLedger:
+    """Acknowledged batches of a cluster, and the losses among them.
+
+    Args:
+        history: records each loss.
+        log_of: returns the log of a broker's replica, running or not; None if there is none.
+        defects: returns the known defects of the cluster's releases; empty for none.
+
+    Attributes:
+        losses: all losses, with their causes.
+        acknowledged: number of acknowledged records.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        log_of: Callable[[int, TopicPartition], Log | None],
+        defects: Callable[[], str],
+    ) -> None:
+        self.losses: list[RecordLoss] = []
+        self.acknowledged = 0
+        self.violations: list[str] = []
+        self.mismatches: list[str] = []
+        self._history = history
+        self._log_of = log_of
+        self._defects = defects
+        self._batches: dict[TopicPartition, list[_Acknowledged]] = {}
+        self._newest: dict[TopicPartition, tuple[int, int]] = {}
+        self._unclean: dict[TopicPartition, None] = {}
+        self._crashed: dict[TopicPartition, dict[int, None]] = {}
+        self._isr: dict[TopicPartition, tuple[int, ...]] = {}
+
+    # -- what brokers report
+
+    def acknowledge(
+        self, broker: int, partition: TopicPartition, batch: RecordBatch, leader_epoch: int, min_isr: int
+    ) -> None:
+        """Add a batch that a leader acknowledges; a leader of a later epoch must have it already."""
+        self.acknowledged += batch.records
+        noted = _Acknowledged(batch, leader_epoch, min_isr)
+        self._batches.setdefault(partition, []).append(noted)
+        epoch, leader = self._newest.get(partition, (leader_epoch, broker))
+        log = self._log_of(leader, partition)
+        if epoch > leader_epoch and log is not None and not _contains(log, batch):
+            self._lose(partition, [noted], leader, epoch)
+
+    def on_leader(self, broker: int, partition: TopicPartition, leader_epoch: int, log: Log) -> None:
+        """Check the log of a broker that begins to lead."""
+        self._newest[partition] = max(self._newest.get(partition, (leader_epoch, broker)), (leader_epoch, broker))
+        noted = self._batches.get(partition, ())
+        lost = [one for one in noted if one.leader_epoch < leader_epoch and not _contains(log, one.batch)]
+        if lost:
+            self._lose(partition, lost, broker, leader_epoch)
+
+    def on_committed(
+        self, broker: int, partition: TopicPartition, leader_epoch: int, isr: Iterable[int], log: Log, since: int = 0
+    ) -> None:
+        """Check that the members of a leader's ISR have the records from an offset to the high watermark.
+
+        Called when the high watermark rises, and when the ISR changes.
+        """
+        if (leader_epoch, broker) < self._newest.get(partition, (leader_epoch, broker)):
+            return  # a leader that has not heard of its successor
+        if self._defects() or partition in self._unclean:
+            return
+        crashed = self._crashed.get(partition, {})
+        for member in isr:
+            other = self._log_of(member, partition)
+            if member == broker or other is None or member in crashed or broker in crashed:
+                continue
+            offset = first_difference(log, other, log.high_watermark, since=since)
+            if offset is None and other.end < log.high_watermark:
+                offset = other.end
+            if offset is not None:
+                self.mismatches.append(
+                    f"{partition} is committed up to {log.high_watermark} by broker {broker}, "
+                    f"but broker {member} of its ISR differs at offset {offset}"
+                )
+
+    def on_crash(self, broker: int, partitions: Iterable[TopicPartition]) -> None:
+        """Note a crash that took records from a broker's logs."""
+        for partition in partitions:
+            self._crashed.setdefault(partition, {})[broker] = None
+            was_last = self._isr.get(partition) == (broker,)
+            for one in self._batches.get(partition, ()):
+                one.crashed[broker] = was_last
+
+    def on_state(self, partition: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr) -> None:
+        """Note the ISR of a partition state in ZooKeeper, and whether its leader was elected uncleanly."""
+        self._isr[partition] = state.isr
+        if before is not None and before.leader != state.leader >= 0 and state.leader not in before.isr:
+            self._unclean[partition] = None
+            for one in self._batches.get(partition, ()):
+                one.is_after_unclean = True
+
+    def forget(self, topic: str) -> None:
+        """Remove the records of a deleted topic."""
+        for noted in (self._batches, self._newest, self._unclean, self._crashed, self._isr):
+            for partition in [one for one in noted if one.topic == topic]:
+                del noted[partition]
+
+    # -- losses
+
+    def _lose(self, partition: TopicPartition, lost: list[_Acknowledged], leader: int, leader_epoch: int) -> None:
+        """Count batches as lost, once, and record them."""
+        self._batches[partition] = [one for one in self._batches[partition] if one not in lost]
+        for one in lost:
+            cause = self._cause(one)
+            self.losses.append(RecordLoss(partition, one.batch, leader, leader_epoch, cause))
+            what = f"{one.batch.records} records from {one.batch.base_offset} on"
+            if cause == UNEXPLAINED:
+                self.violations.append(f"broker {leader} leads {partition} in epoch {leader_epoch} without {what}")
+            self._history.record(f"broker {leader}", "acknowledged records lost", str(partition), what, cause)
+
+    def _cause(self, lost: _Acknowledged) -> str:
+        if lost.is_after_unclean:
+            return "unclean election"
+        if len(lost.crashed) >= lost.min_isr:
+            return "min.insync.replicas crashes"
+        if any(lost.crashed.values()):
+            return "KIP-966"
+        return self._defects() or UNEXPLAINED
+
+
+def _contains(log: Log, batch: RecordBatch) -> bool:
+    """Return whether a log has a batch, or had it before its records were deleted."""
+    return batch.next_offset <= log.start or find_batch(log, batch.base_offset) == batch
+
+
+class AcknowledgedKept:
+    """Every acknowledged record is in the log of every later leader, unless Kafka does not promise it."""
+
+    name = "acknowledged records are in the log of every later leader"
+
+    def __init__(self, ledger: RecordLedger) -> None:
+        self._violations = ledger.violations
+
+    def check(self, _event: Event) -> str | None:
+        """Return the next loss that has no cause."""
+        return self._violations.pop(0) if self._violations else None
+
+
+class IsrLogsMatch:
+    """In-sync replicas have the same records up to the high watermark."""
+
+    name = "in-sync replicas have the same records up to the high watermark"
+
+    def __init__(self, ledger: RecordLedger) -> None:
+        self._mismatches = ledger.mismatches
+
+    def check(self, _event: Event) -> str | None:
+        """Return the next difference."""
+        return self._mismatches.pop(0) if self._mismatches else None
