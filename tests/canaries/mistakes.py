@@ -414,7 +414,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a StopReplica of an old leader epoch is not fenced": Mistake(
         "kafka/broker/replica_manager.py",
-        "fenced: BoolArray = (leader_epoch >= 0) & (leader_epoch < accepted)\n",
+        'fenced: BoolArray = leader_epoch < accepted if allowed != "higher" else leader_epoch <= accepted\n',
         "fenced: BoolArray = leader_epoch < NONE - 1\n",
         "kafka/test_fencing.py::test_a_stopped_replica_keeps_its_leader_epoch",
     ),
