@@ -20,11 +20,12 @@ from tests.waiting import PATIENCE_S
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it reads its resources with a deprecated function
-    from kafka import KafkaAdminClient
+    from kafka import KafkaAdminClient, TopicPartition
     from kafka.admin import NewPartitions, NewTopic
     from kafka.errors import TopicAlreadyExistsError
 
-from confluent_kafka import KafkaException
+from confluent_kafka import ElectionType, KafkaException
+from confluent_kafka import TopicPartition as LibrdkafkaPartition
 from confluent_kafka import admin as librdkafka_admin
 from confluent_kafka import cimpl as librdkafka_topics
 
@@ -116,6 +117,32 @@ def test_kafka_python_creates_grows_and_deletes_topics(
     assert sorted(kafka_server.assignment("orders")) == [0, 1, 2, 3]
     admin.delete_topics(["placed"])
     assert admin.list_topics() == ["orders"]
+
+
+def test_kafka_python_reassigns_partitions(kafka_server: simzk.KafkaServer, admin: KafkaAdminClient) -> None:
+    kafka_server.create_topic("orders", assignment={0: [1, 2]})
+    kafka_server.run_until_quiet()
+    orders = TopicPartition("orders", 0)
+    admin.alter_partition_reassignments({orders: [3, 2]})
+    kafka_server.run_until_quiet()
+    assert not admin.list_partition_reassignments()
+    assert kafka_server.assignment("orders")[0].replicas == (3, 2)
+    assert kafka_server.state("orders", 0).leader in (2, 3)
+
+
+def test_librdkafka_elects_a_preferred_leader(kafka_server: simzk.KafkaServer) -> None:
+    kafka_server.create_topic("orders", assignment={0: [2, 3]})
+    kafka_server.run_until_quiet()
+    kafka_server.shutdown(2)
+    kafka_server.run_until(lambda: not kafka_server.cluster.brokers[2].alive)
+    kafka_server.restart(2)
+    kafka_server.run_until_quiet()
+    assert kafka_server.state("orders", 0).leader == 3
+    client = librdkafka(kafka_server)
+    orders = LibrdkafkaPartition("orders", 0)
+    results = client.elect_leaders(ElectionType.PREFERRED, [orders]).result(PATIENCE_S)
+    assert list(results.values()) == [None]
+    assert kafka_server.state("orders", 0).leader == 2
 
 
 def test_librdkafka_creates_and_deletes_topics(kafka_server: simzk.KafkaServer) -> None:

@@ -30,6 +30,7 @@ from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.services import Services
 from simzk.kafka.client_requests.broker_api import BrokerApi
+from simzk.kafka.client_requests.leadership import LeadershipApi
 from simzk.kafka.client_requests.metadata import MetadataApi
 from simzk.kafka.client_requests.topics import TopicsApi
 from simzk.kafka.controller.controller import KafkaController
@@ -348,13 +349,14 @@ class Broker:
             is_controller=lambda: self.controller.is_active,
             spawn=lambda work, what: self.client_api.spawn(work, what),
         )
+        leadership = LeadershipApi(version, self.process, self.metadata, self.controller, self._services.serve)
         return BrokerApi(
             self._name,
             self.process,
             version,
             environment.history,
             features_epoch=lambda: self.features_epoch,
-            handlers={**metadata.handlers, **topics.handlers},
+            handlers={**metadata.handlers, **topics.handlers, **leadership.handlers},
         )
 
     def _new_controller(self) -> KafkaController:

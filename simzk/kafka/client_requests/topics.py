@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from simzk.errors import ZnodeError
 from simzk.kafka.broker.admin_handlers import BY_DEFAULT, PlannedPartitions, PlannedTopic
+from simzk.kafka.client_requests.cache_wait import wait_for_cache
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreatePartitionsRequest,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.simulation import Future, Process, Timer
+    from simzk.simulation import Future, Process
 
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -127,7 +128,7 @@ class TopicsApi:
         if request.timeout_ms <= 0:
             finish(timed_out=True)
         else:
-            self._when(is_led, request.timeout_ms, lambda: finish(timed_out=False))
+            self._wait(is_led, request.timeout_ms, lambda: finish(timed_out=False))
 
     async def _create_topic(self, topic: CreateTopicsRequest.CreatableTopic, *, validate_only: bool) -> _Planned:
         """Create a topic, or only plan it."""
@@ -208,7 +209,7 @@ class TopicsApi:
         if request.timeout_ms <= 0:
             finish(timed_out=True)
         else:
-            self._when(lambda: all(map(is_gone, results)), request.timeout_ms, lambda: finish(timed_out=False))
+            self._wait(lambda: all(map(is_gone, results)), request.timeout_ms, lambda: finish(timed_out=False))
 
     async def _delete_topic(self, name: str, context: Context) -> ErrorCode:
         if self.version.api.rejects_deletion_if_disabled and not self.config.boolean("delete.topic.enable"):
@@ -259,7 +260,7 @@ class TopicsApi:
         if request.timeout_ms <= 0:
             finish()
         else:
-            self._when(is_led, request.timeout_ms, finish)
+            self._wait(is_led, request.timeout_ms, finish)
 
     async def _add_partitions(
         self, topic: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool
@@ -276,30 +277,13 @@ class TopicsApi:
 
     # -- waiting
 
+    def _wait(self, is_done: Callable[[], bool], timeout_ms: int, finish: Callable[[], None]) -> None:
+        wait_for_cache(self.process, self.cache, is_done, timeout_ms, finish)
+
     def _has_leaders(self, topic: str, partitions: Sequence[int]) -> bool:
         """Return whether the cache has live leaders of some partitions."""
         states = (self.cache.partitions.get(TopicPartition(topic, number)) for number in partitions)
         return all(state is not None and state.leader in self.cache.live_brokers for state in states)
-
-    def _when(self, is_done: Callable[[], bool], timeout_ms: int, finish: Callable[[], None]) -> None:
-        """Call back when the metadata cache fulfils a condition, or after a timeout."""
-        if is_done():
-            finish()
-            return
-        timer: Timer | None = None
-
-        def observe(_topics: object) -> None:
-            if is_done():
-                end()
-
-        def end() -> None:
-            assert timer is not None
-            timer.cancel()
-            self.cache.observers.remove(observe)
-            finish()
-
-        timer = self.process.call_later(timeout_ms * 1000, end)
-        self.cache.observers.append(observe)
 
 
 def _failed(name: str, code: ErrorCode, text: str | None) -> Topic:

@@ -8,8 +8,12 @@ Rules of this module:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from simzk.kafka.releases.since import OLDEST, by_release
+from simzk.kafka.releases.since import OLDEST, by_release, since
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -105,3 +109,31 @@ class TopicTexts:
         }
     )
     not_controller: str | None = by_release({OLDEST: None, (2, 4): ""})
+    unknown_election: str = by_release({OLDEST: "Value {kind} must be one of [PREFERRED, UNCLEAN]", (2, 8): ""})
+    """An election of an unknown kind; empty: no text."""
+    election_not_needed: str = by_release(
+        {
+            OLDEST: "Leader election not needed for topic partition",
+            (2, 8): "Leader election not needed for topic partition.",
+        }
+    )
+    explains_targets: bool = since((2, 8))
+    """An invalid target of a reassignment is explained."""
+
+    def invalid_target(self, target: Sequence[int], live: Sequence[int]) -> str:
+        """Return why a target of a reassignment is invalid."""
+        if not self.explains_targets:
+            return "Replica assignment is invalid."
+        if not target:
+            return "Empty replica list specified in partition reassignment."
+        listed = ", ".join(map(str, target))
+        if len(dict.fromkeys(target)) != len(target):
+            return f"Duplicate replica ids in partition reassignment replica list: ArrayBuffer({listed})"
+        if any(broker < 0 for broker in target):
+            return f"Invalid broker id in replica list: ArrayBuffer({listed})"
+        dead = ", ".join(str(broker) for broker in target if broker not in live)
+        present = ", ".join(map(str, live))
+        return (
+            f"Replica assignment has brokers that are not alive. Replica list: ArrayBuffer({dead}), live broker list: "
+            f"Set({present})"
+        )

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 FILE = Path(__file__).with_name("data") / "exchanges.jsonl.gz"
 STEPS = {
     "story": "api-versions.*|garbage|metadata: .*|describe-cluster.*|create-topics: (?!what came of it).*"
-    "|create-partitions: (?!under reassignment).*|delete-topics: (?!all that is left|by id|id and name).*",
+    "|create-partitions: (?!under reassignment).*|delete-topics: (?!all that is left|by id|id and name).*"
+    r"|elect-leaders \(not needed\): .*",
+    "reassign": "list-partition-reassignments: (none.*|unknown topic)|alter-partition-reassignments: (cancel nothing"
+    "|unknown.*|broker twice|negative broker|empty|not the controller|as it is|nothing)",
     "second": "auto-create: (?!by other requests).*",
 }
 """Steps of each recording that are compared."""
@@ -50,7 +53,18 @@ NO_ID, UNKNOWN_ID = "A" * 22, "A" * 20 + "ZA"
 MASKED = ("ClusterId", "Host", "Port", "ThrottleTimeMs")
 NOT_SIMULATED = ("Configs",)
 """The configuration of a new topic is not listed."""
-UNORDERED = ("Brokers", "Topics", "Partitions", "ApiKeys", "IsrNodes", "OfflineReplicas", "Responses", "Results")
+UNORDERED = (
+    "Brokers",
+    "Topics",
+    "Partitions",
+    "ApiKeys",
+    "IsrNodes",
+    "OfflineReplicas",
+    "Responses",
+    "Results",
+    "ReplicaElectionResults",
+    "PartitionResult",
+)
 
 Exchange = dict[str, Any]
 
@@ -110,7 +124,8 @@ def select(folder: Path) -> list[Exchange]:
     found = []
     for release in RELEASES:
         for story, steps in STEPS.items():
-            for file in sorted((folder / release).glob(f"{story}.jsonl*")):
+            source = "second" if story == "second" else "story"
+            for file in sorted((folder / release).glob(f"{source}.jsonl*")):
                 data = file.read_bytes()
                 lines = (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
                 for line in map(json.loads, lines):

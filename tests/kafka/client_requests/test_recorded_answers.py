@@ -105,5 +105,13 @@ def test_topics_created_on_demand(release: str) -> None:
         assert found == []
 
 
+@pytest.mark.parametrize("release", [release for release in RELEASES if of_release(release, "reassign")])
+def test_reassignments(release: str) -> None:
+    with cluster_of(release) as cluster:
+        cluster.create_topic("move", assignment={0: [1, 2]})
+        cluster.run_until_quiet()
+        assert differences(cluster, of_release(release, "reassign")) == []
+
+
 def test_every_release_is_compared() -> None:
     assert {one["release"] for one in exchanges()} == set(RELEASES)

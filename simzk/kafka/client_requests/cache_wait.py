@@ -1,0 +1,42 @@
+"""Wait until a broker's metadata cache shows what a request has done (DelayedOperationPurgatory)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.simulation import Process, Timer
+
+
+def wait_for_cache(
+    process: Process, cache: MetadataCache, is_done: Callable[[], bool], timeout_ms: int, finish: Callable[[], None]
+) -> None:
+    """Call back when a metadata cache fulfils a condition, at once if it does, or after a timeout.
+
+    Args:
+        process: the broker's; its end cancels the wait.
+        cache: the cache.
+        is_done: the condition.
+        timeout_ms: 0 or less for no wait.
+        finish: is called once.
+    """
+    if timeout_ms <= 0 or is_done():
+        finish()
+        return
+    timer: Timer | None = None
+
+    def observe(_topics: object) -> None:
+        if is_done():
+            end()
+
+    def end() -> None:
+        assert timer is not None
+        timer.cancel()
+        cache.observers.remove(observe)
+        finish()
+
+    timer = process.call_later(timeout_ms * 1000, end)
+    cache.observers.append(observe)

@@ -1,0 +1,262 @@
+"""ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments, served by the controller's broker.
+
+Rules of this module (KafkaApis, DelayedElectLeader; recorded with 2.4, 2.8, 3.4 and 3.9):
+  - the controller processes elections and reassignments in its event queue, like those of the operator's tools;
+  - an election is answered when this broker's metadata cache has the new leaders, or after the timeout;
+  - an election of all partitions names those only that were elected or failed;
+  - a reassignment is answered when it has begun.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.kafka.client_requests.cache_wait import wait_for_cache
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from simzk.kafka.requests import AdminResponse, AlterReassignmentsRequest, Error
+from simzk.kafka.requests import ElectLeadersRequest as LeadersToElect
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.controller.controller import KafkaController
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.rpc import Respond
+    from simzk.simulation import Process
+
+ELECT_LEADERS, ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS = 43, 45, 46
+WRONG_CONTROLLER = "This is not the correct controller for this cluster."
+NO_PARTITION = "The partition does not exist."
+NO_REASSIGNMENT = "No partition reassignment is in progress."
+PREFERRED, UNCLEAN = "preferred", "unclean"
+KINDS = {0: PREFERRED, 1: UNCLEAN}
+"""Kinds of elections by their number (KIP-460)."""
+STRATEGIES = {
+    PREFERRED: "PreferredReplicaPartitionLeaderElectionStrategy",
+    UNCLEAN: "OfflinePartitionLeaderElectionStrategy(true)",
+}
+"""Names of the kinds in texts of errors."""
+
+
+@dataclass(eq=False)
+class LeadershipApi:
+    """Elections and reassignments for clients of one broker.
+
+    Args:
+        version: the broker's release.
+        process: waits for the metadata cache.
+        cache: the broker's metadata cache.
+        controller: the controller that the broker is or may become.
+        serve: serves requests between brokers.
+    """
+
+    version: KafkaVersion
+    process: Process
+    cache: MetadataCache
+    controller: KafkaController
+    serve: Callable[[object, Respond], None]
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {
+            ELECT_LEADERS: self.serve_elect_leaders,
+            ALTER_REASSIGNMENTS: self.serve_alter_reassignments,
+            LIST_REASSIGNMENTS: self.serve_list_reassignments,
+        }
+
+    # -- ElectLeaders
+
+    def serve_elect_leaders(self, _context: Context, request: ElectLeadersRequest, answer: Answer) -> None:
+        """Elect leaders."""
+        named = request.topic_partitions
+        partitions = (
+            None
+            if named is None
+            else tuple(TopicPartition(one.topic, number) for one in named for number in one.partitions)
+        )
+        kind = KINDS.get(request.election_type)
+        if kind is None:
+            text = self.version.texts.unknown_election.format(kind=request.election_type) or None
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            failed = dict.fromkeys(partitions or (), (code, text))
+            answer(ElectLeadersResponse(error_code=code, replica_election_results=_by_topic(failed)))
+            return
+        if not self.controller.is_active:
+            refused = dict.fromkeys(partitions or (), (ErrorCode.NOT_CONTROLLER, None))
+            answer(ElectLeadersResponse(replica_election_results=_by_topic(refused)))
+            return
+
+        def respond(response: AdminResponse) -> None:
+            self._await_leaders(response, kind, request.timeout_ms, answer, all_partitions=partitions is None)
+
+        self.serve(LeadersToElect(kind, partitions), respond)
+
+    def _await_leaders(
+        self, response: AdminResponse, kind: str, timeout_ms: int, answer: Answer, *, all_partitions: bool
+    ) -> None:
+        """Answer when the cache has the elected leaders."""
+        errors = response.partition_errors
+        elected = [partition for partition, error in errors.items() if error == Error.NONE]
+
+        def is_led(partition: TopicPartition) -> bool:
+            state, replicas = self.cache.partitions.get(partition), self.cache.assignments.get(partition, ())
+            if state is None or state.leader not in self.cache.live_brokers:
+                return False
+            return kind == UNCLEAN or state.leader == next(iter(replicas), None)
+
+        def finish() -> None:
+            results = {
+                partition: (ErrorCode.REQUEST_TIMED_OUT, None)
+                if error == Error.NONE and not is_led(partition)
+                else (ErrorCode[error.name], self._election_text(partition, error, kind))
+                for partition, error in errors.items()
+                if not (all_partitions and error == Error.ELECTION_NOT_NEEDED)
+            }
+            code = ErrorCode[response.error.name]
+            answer(ElectLeadersResponse(error_code=code, replica_election_results=_by_topic(results)))
+
+        wait_for_cache(self.process, self.cache, lambda: all(map(is_led, elected)), timeout_ms, finish)
+
+    def _election_text(self, partition: TopicPartition, error: Error, kind: str) -> str | None:
+        match error:
+            case Error.NONE:
+                return None
+            case Error.UNKNOWN_TOPIC_OR_PARTITION:
+                return NO_PARTITION
+            case Error.ELECTION_NOT_NEEDED:
+                return self.version.texts.election_not_needed
+            case _:
+                return f"Failed to elect leader for partition {partition} under strategy {STRATEGIES[kind]}"
+
+    # -- reassignments
+
+    def serve_alter_reassignments(
+        self, _context: Context, request: AlterPartitionReassignmentsRequest, answer: Answer
+    ) -> None:
+        """Start and cancel reassignments."""
+        if not self.controller.is_active:
+            code = ErrorCode.NOT_CONTROLLER
+            answer(AlterPartitionReassignmentsResponse(error_code=code, error_message=WRONG_CONTROLLER))
+            return
+        targets = {
+            TopicPartition(topic.name, one.partition_index): None if one.replicas is None else tuple(one.replicas)
+            for topic in request.topics
+            for one in topic.partitions
+        }
+        live = sorted(self.cache.live_brokers)
+
+        def respond(response: AdminResponse) -> None:
+            kind = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+            one = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
+            errors = response.partition_errors
+            answer(
+                AlterPartitionReassignmentsResponse(
+                    error_code=ErrorCode[response.error.name],
+                    error_message=response.message,
+                    responses=[
+                        kind(
+                            name=topic,
+                            partitions=[
+                                one(
+                                    partition_index=partition.partition,
+                                    error_code=ErrorCode[errors[partition].name],
+                                    error_message=self._refusal(errors[partition], targets[partition], live),
+                                )
+                                for partition in partitions
+                                if partition in errors
+                            ],
+                        )
+                        for topic, partitions in _grouped(targets).items()
+                    ],
+                )
+            )
+
+        self.serve(AlterReassignmentsRequest(targets), respond)
+
+    def _refusal(self, error: Error, target: tuple[int, ...] | None, live: Sequence[int]) -> str | None:
+        """Return the text of an error of a reassignment."""
+        match error:
+            case Error.NONE:
+                return None
+            case Error.UNKNOWN_TOPIC_OR_PARTITION:
+                return NO_PARTITION
+            case Error.NO_REASSIGNMENT_IN_PROGRESS:
+                return NO_REASSIGNMENT
+            case Error.INVALID_REPLICA_ASSIGNMENT if target is not None:
+                return self.version.texts.invalid_target(target, live)
+            case _:
+                return error.name
+
+    def serve_list_reassignments(
+        self, _context: Context, request: ListPartitionReassignmentsRequest, answer: Answer
+    ) -> None:
+        """List reassignments in progress, of all partitions or of some."""
+        if not self.controller.is_active:
+            code = ErrorCode.NOT_CONTROLLER
+            answer(ListPartitionReassignmentsResponse(error_code=code, error_message=WRONG_CONTROLLER))
+            return
+        context = self.controller.context
+        moving = list(context.being_reassigned)
+        if request.topics is not None:
+            asked = {
+                TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes
+            }
+            moving = [partition for partition in moving if partition in asked]
+        kind = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+        one = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
+        topics = []
+        for topic, partitions in _grouped(moving).items():
+            found = [(partition.partition, context.assignment(partition)) for partition in partitions]
+            listed = [
+                one(
+                    partition_index=number,
+                    replicas=list(moved.replicas),
+                    adding_replicas=list(moved.adding),
+                    removing_replicas=list(moved.removing),
+                )
+                for number, moved in found
+            ]
+            topics.append(kind(name=topic, partitions=listed))
+        answer(ListPartitionReassignmentsResponse(error_message="", topics=topics))
+
+
+def _grouped(partitions: Sequence[TopicPartition] | Mapping[TopicPartition, object]) -> dict[str, list[TopicPartition]]:
+    """Return partitions by topic."""
+    grouped: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        grouped.setdefault(partition.topic, []).append(partition)
+    return grouped
+
+
+def _by_topic(
+    results: Mapping[TopicPartition, tuple[ErrorCode, str | None]],
+) -> list[ElectLeadersResponse.ReplicaElectionResult]:
+    """Return results of elections by topic."""
+    one = ElectLeadersResponse.PartitionResult
+    return [
+        ElectLeadersResponse.ReplicaElectionResult(
+            topic=topic,
+            partition_result=[
+                one(
+                    partition_id=partition.partition,
+                    error_code=results[partition][0],
+                    error_message=results[partition][1],
+                )
+                for partition in partitions
+            ],
+        )
+        for topic, partitions in _grouped(results).items()
+    ]
