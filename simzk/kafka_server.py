@@ -450,7 +450,7 @@ class KafkaServer:
 
     @property
     def history(self) -> History:
-        """What happened in the cluster."""
+        """Events of the cluster, in order."""
         return self.cluster.history
 
     @property

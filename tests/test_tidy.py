@@ -1,4 +1,4 @@
-"""Checks of the source: import contracts, no import circle, and no clock and no unseeded random numbers in the cores.
+"""Checks of the source: import contracts, no import circle, short functions, no clock and no chance in the cores.
 
 The cores decide and never wait. The tables below list what they may not use; a planted offence tests each row.
 """
@@ -31,6 +31,7 @@ SEEDED_CHANCE = PACKAGE / "simulation" / "streams.py"
 # Files are input and output of a layout or a recording, at the rim of their room: the path comes in as an argument.
 FORBIDDEN_CALLS = {"hash", "id", "input", "print", "open"}
 FILE_READERS = {"open"}
+LONGEST_FUNCTION = 72
 FORBIDDEN_ATTRIBUTES = {("numpy", "random"), ("np", "random")}
 
 
@@ -172,6 +173,15 @@ def tracked_text_files() -> list[Path]:
         return sorted(path for path in PACKAGE.rglob("*.py"))
     endings = {".py", ".md", ".toml", ".sh", ".yml", ""}
     return [ROOT / name for name in listed.stdout.splitlines() if Path(name).suffix in endings]
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_function_fits_on_a_screen(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert node.end_lineno is not None
+            lines = node.end_lineno - node.lineno + 1
+            assert lines <= LONGEST_FUNCTION, f"{path.name}: {node.name} has {lines} lines"
 
 
 def test_no_file_contains_a_path_of_a_machine() -> None:

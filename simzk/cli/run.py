@@ -35,77 +35,88 @@ SHRINK_SECONDS = 60.0
 """Wall time for shrinking a plan."""
 
 
+Files = Annotated[
+    list[str],
+    typer.Argument(help="Scenario files (TOML), or names that simzk examples lists.", metavar="FILE..."),
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of the run.", show_default="the seed of the file")]
+Seeds = Annotated[
+    int | None,
+    typer.Option(help="Run N times with consecutive seeds, starting at --seed (or 1).", metavar="N", min=1),
+]
+Jobs = Annotated[int, typer.Option(help="Number of worker processes.", metavar="N", min=1)]
+HtmlOut = Annotated[
+    Path | None, typer.Option("--html", help="File for an HTML page of all runs; - for stdout.", metavar="OUT")
+]
+KafkaVersions = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Kafka version of all brokers. Repeatable, to compare versions side by side: "
+        "--kafka-version 1.1 --kafka-version 3.9.",
+        show_default="the versions of the file",
+        metavar="V",
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        help="Master URL of Spark, such as local[4]; a cluster needs the files at the same paths.",
+        show_default="run in this process",
+    ),
+]
+PlanIn = Annotated[
+    Path | None,
+    typer.Option(
+        help="Play the faults of this plan file instead of drawing them; its seed and Kafka version, unless given.",
+        metavar="PLAN",
+    ),
+]
+PlanOut = Annotated[
+    Path | None,
+    typer.Option(help="File for the plan of the run's faults, or of the shrunk plan; - for stdout.", metavar="OUT"),
+]
+UntilFailure = Annotated[
+    bool, typer.Option("--until-failure", help="Play seeds, and plans bred from them, until a run fails.")
+]
+TimeBudget = Annotated[
+    float | None,
+    typer.Option(
+        help="Play seeds, or after --seeds of them bred plans, for this long, in seconds.",
+        metavar="SECONDS",
+        min=0.1,
+    ),
+]
+Shrink = Annotated[
+    bool | None,
+    typer.Option(
+        "--shrink/--no-shrink",
+        help="Cut the plan of the first failed run down to few faults, for a minute at most.",
+        show_default="--shrink with --until-failure",
+    ),
+]
+TablesOut = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="Directory for tables (Parquet) of all runs and their results.", metavar="DIR"),
+]
+
+
 def run(
-    files: Annotated[
-        list[str],
-        typer.Argument(help="Scenario files (TOML), or names that simzk examples lists.", metavar="FILE..."),
-    ],
-    seed: Annotated[int | None, typer.Option(help="Seed of the run.", show_default="the seed of the file")] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(help="Run N times with consecutive seeds, starting at --seed (or 1).", metavar="N", min=1),
-    ] = None,
-    jobs: Annotated[int, typer.Option(help="Number of worker processes.", metavar="N", min=1)] = 1,
+    files: Files,
+    seed: Seed = None,
+    seeds: Seeds = None,
+    jobs: Jobs = 1,
     json_out: JsonOut = None,
-    html_out: Annotated[
-        Path | None, typer.Option("--html", help="File for an HTML page of all runs; - for stdout.", metavar="OUT")
-    ] = None,
-    kafka_version: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Kafka version of all brokers. Repeatable, to compare versions side by side: "
-            "--kafka-version 1.1 --kafka-version 3.9.",
-            show_default="the versions of the file",
-            metavar="V",
-        ),
-    ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            help="Master URL of Spark, such as local[4]; a cluster needs the files at the same paths.",
-            show_default="run in this process",
-        ),
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            help="Play the faults of this plan file instead of drawing them; its seed and Kafka version, unless given.",
-            metavar="PLAN",
-        ),
-    ] = None,
-    save_plan: Annotated[
-        Path | None,
-        typer.Option(help="File for the plan of the run's faults, or of the shrunk plan; - for stdout.", metavar="OUT"),
-    ] = None,
-    until_failure: Annotated[
-        bool, typer.Option("--until-failure", help="Play seeds, and plans bred from them, until a run fails.")
-    ] = False,
-    time_budget: Annotated[
-        float | None,
-        typer.Option(
-            help="Play seeds, or after --seeds of them bred plans, for this long, in seconds.",
-            metavar="SECONDS",
-            min=0.1,
-        ),
-    ] = None,
-    shrink: Annotated[
-        bool | None,
-        typer.Option(
-            "--shrink/--no-shrink",
-            help="Cut the plan of the first failed run down to few faults, for a minute at most.",
-            show_default="--shrink with --until-failure",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="Directory for tables (Parquet) of all runs and their results.", metavar="DIR"
-        ),
-    ] = None,
+    html_out: HtmlOut = None,
+    kafka_version: KafkaVersions = None,
+    master: Master = None,
+    plan: PlanIn = None,
+    save_plan: PlanOut = None,
+    until_failure: UntilFailure = False,
+    time_budget: TimeBudget = None,
+    shrink: Shrink = None,
+    out: TablesOut = None,
 ) -> None:
     """Play scenario files on a simulated Kafka cluster."""
-    from simzk.scenarios.swarm import probes_of
-
     versions = kafka_version or [""]
     documented = json_out is not None or html_out is not None
     with text_output(json_out, html_out, save_plan):
@@ -120,6 +131,17 @@ def run(
             played = search(runs, goal)
         else:
             played = _play(runs, versions, out, save_plan)
+    _write(played, json_out, html_out)
+    if played.planned is not None and len(played.results) < played.planned:
+        exit_interrupted(f"{len(played.results):,} of {played.planned:,} runs are done")
+    if not all(result.held for result in played.results):
+        raise typer.Exit(1)
+
+
+def _write(played: Played, json_out: Path | None, html_out: Path | None) -> None:
+    """Write the results as JSON and as a page, where they are asked for."""
+    from simzk.scenarios.swarm import probes_of
+
     logged = [result.znodes for result in played.results if result.znodes is not None]  # of a single run
     document = {
         "runs": [result.document for result in played.results if result.document is not None],
@@ -129,10 +151,6 @@ def run(
     write_json(json_out, {**document, "znodes": logged[0]} if logged else document)
     if html_out is not None:
         write_text(html_out, _page(played.results, played.comparisons))
-    if played.planned is not None and len(played.results) < played.planned:
-        exit_interrupted(f"{len(played.results):,} of {played.planned:,} runs are done")
-    if not all(result.held for result in played.results):
-        raise typer.Exit(1)
 
 
 class Played(NamedTuple):
@@ -372,7 +390,7 @@ def _results(runs: Runs, planned: list[Run], progress: Progress) -> Iterator[Res
 
 
 class Goal(NamedTuple):
-    """What a search looks for.
+    """Goal of a search.
 
     Args:
         until_failure: stop at the first run that fails.

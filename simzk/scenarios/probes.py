@@ -23,7 +23,7 @@ _ENDS = ("killed", "halted", "stopped")
 
 
 class Scene:
-    """What the events so far have left under way.
+    """Condition of the cluster after the events so far.
 
     Args:
         cluster: the running cluster.

@@ -286,15 +286,7 @@ class Broker:
             self.disk,
         )
         self.proposals = self._isr_proposals()
-        self.fetch_sessions = FetchSessions(
-            process,
-            self.replicas,
-            version,
-            config.integer("replica.fetch.wait.max.ms") * 1000,
-            config.integer("replica.fetch.max.bytes"),
-            config.integer(RESPONSE_BYTES_KEY) if RESPONSE_BYTES_KEY in version.defaults else None,
-            self.disk,
-        )
+        self.fetch_sessions = self._fetch_sessions()
         self.producing = Producing(
             process, version, self.replicas, lambda p: self.fetch_sessions.complete_fetches([p]), self.disk
         )
@@ -327,6 +319,19 @@ class Broker:
             answer_pause_us=self._answer_pause_us,
         )
         self.client_api = self._client_api(admin)
+
+    def _fetch_sessions(self) -> FetchSessions:
+        """Return the fetch sessions of the process that starts."""
+        version, config = self.version, self.config
+        return FetchSessions(
+            self.process,
+            self.replicas,
+            version,
+            config.integer("replica.fetch.wait.max.ms") * 1000,
+            config.integer("replica.fetch.max.bytes"),
+            config.integer(RESPONSE_BYTES_KEY) if RESPONSE_BYTES_KEY in version.defaults else None,
+            self.disk,
+        )
 
     def _client_api(self, admin: AdminHandlers) -> BrokerApi:
         """Return the APIs for clients of the process that starts."""

@@ -280,7 +280,7 @@ class _Session:
 
 @dataclass(slots=True)
 class _Found:
-    """What a leader has for a fetch, by partition."""
+    """Records, errors and diverging epochs for a fetch, by partition."""
 
     records: dict[TopicPartition, tuple[RecordBatch, ...]] = field(default_factory=dict)
     errors: dict[TopicPartition, Error] = field(default_factory=dict)

@@ -304,7 +304,7 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     @property
     def duration_us(self) -> int:
-        """How long it lasts, in microseconds; 0 for a fault that does not last."""
+        """Duration in microseconds; 0 for a fault that does not last."""
         return 0
 
     @property

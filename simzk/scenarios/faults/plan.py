@@ -38,7 +38,7 @@ FAULT_KINDS: Final[dict[str, type[Fault]]] = {
 
 @dataclass(frozen=True, slots=True)
 class SwarmLimits:
-    """What a scenario says about the faults that are drawn.
+    """Limits of a scenario on the faults that are drawn.
 
     Args:
         safety_us: length of the phase with faults.

@@ -34,7 +34,7 @@ _BROKER = re.compile(r"/brokers/(\d{1,10})/([a-z]+)")
 
 
 class UnknownBrokerError(SimzkError):
-    """There is no such broker."""
+    """A request names a broker that does not exist."""
 
 
 class ControlledBrokers(Protocol):
