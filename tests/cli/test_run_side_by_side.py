@@ -175,8 +175,8 @@ def test_the_same_bytes_in_any_process() -> None:
             ("--kafka-version", "3.9", "--kafka-version", "3.9"),
             "version 3.9 is given twice; expected each version once",
         ),
-        ((*OLD_AND_NEW, "--seeds", "2"), "expected neither --seeds, --jobs, --master nor --out"),
-        ((*OLD_AND_NEW, "--jobs", "2"), "expected neither --seeds, --jobs, --master nor --out"),
+        ((*OLD_AND_NEW, "--seeds", "2"), "expected neither --seeds, --jobs, --master, --plan nor --out"),
+        ((*OLD_AND_NEW, "--jobs", "2"), "expected neither --seeds, --jobs, --master, --plan nor --out"),
     ],
 )
 def test_what_cannot_stand_side_by_side_is_exit_2_and_nothing_is_played(
