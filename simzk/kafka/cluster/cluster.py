@@ -423,11 +423,7 @@ class KafkaCluster:
         self._replica_manager = ReplicaManager(BrokerEpochs(registrations))
         self.brokers: dict[int, Broker] = {}
         self.timing: BrokerTiming = timing or BrokerTiming()
-        self.record_ledger: RecordLedger = RecordLedger(
-            self.history,
-            lambda broker, partition: self.brokers[broker].log_of(partition) if broker in self.brokers else None,
-            releases.record_defects,
-        )
+        self.record_ledger: RecordLedger = self._new_ledger()
         environment = self._environment(releases, ids or IdGeneration((), 0), log_dirs, cost_model, cluster_id)
         if layout is not None:
             environment = self._with_empty_replicas(environment, sends_batches=sends_batches)
@@ -442,6 +438,15 @@ class KafkaCluster:
         observer.on_topic_deleted = self.record_ledger.forget
         self._observable.on_transaction.add(observer.observe, observer.observe_batch)
         self.server.on_transaction.add(self._note_transaction, self._note_transaction)
+
+    def _new_ledger(self) -> RecordLedger:
+        """Return the ledger of acknowledged records."""
+        return RecordLedger(
+            self.history,
+            lambda broker, partition: self.brokers[broker].log_of(partition) if broker in self.brokers else None,
+            lambda broker: self.brokers[broker].alive and not self.brokers[broker].paused,
+            self._releases.record_defects,
+        )
 
     def _with_empty_replicas(self, environment: Environment, *, sends_batches: bool) -> Environment:
         """Return the environment of brokers whose replicas have no logs, as those of a layout."""

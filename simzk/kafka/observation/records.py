@@ -7,9 +7,9 @@ Rules of this module (docs/reference/kafka.md §2.17; StrongIsr of Kafka's TLA+ 
   - a crash counts if it takes records from a log: power loss, replaced disks, a failed log directory. A process that is
     killed does not: the page cache outlives it;
   - Kafka does not promise to keep a record after an unclean election, after as many such crashes as
-    `min.insync.replicas`, or if the last member of an ISR has one (KIP-966). Older releases lose records by known
-    defects too: up to 0.10.2 by truncation to the high watermark (KIP-101), up to 1.1 by truncation without epochs in
-    answers (KIP-279), up to 2.0.0 by followers that join the ISR too early (KAFKA-7128);
+    `min.insync.replicas`, or if the last member of an ISR that runs has had one (KIP-966). Older releases lose records
+    by known defects too: up to 0.10.2 by truncation to the high watermark (KIP-101), up to 1.1 by truncation without
+    epochs in answers (KIP-279), up to 2.0.0 by followers that join the ISR too early (KAFKA-7128);
   - such a loss is counted with its cause and no violation; every other one is a violation.
 """
 
@@ -54,7 +54,8 @@ class RecordLoss(NamedTuple):
 class _Acknowledged:
     """Acknowledged batch, and what has happened to its partition since.
 
-    `crashed` are brokers that lost records from their disks since, each with whether it was the last in the ISR.
+    `crashed` are brokers that lost records from their disks since, each with whether it was the last member of the ISR,
+    then or when it was elected.
     """
 
     batch: RecordBatch
@@ -70,6 +71,7 @@ class RecordLedger:
     Args:
         history: records each loss.
         log_of: returns the log of a broker's replica, running or not; None if there is none.
+        is_running: returns whether a broker's process runs and is not paused.
         defects: returns the known defects of the cluster's releases; empty for none.
 
     Attributes:
@@ -81,6 +83,7 @@ class RecordLedger:
         self,
         history: History,
         log_of: Callable[[int, TopicPartition], Log | None],
+        is_running: Callable[[int], bool],
         defects: Callable[[], str],
     ) -> None:
         self.losses: list[RecordLoss] = []
@@ -89,6 +92,7 @@ class RecordLedger:
         self.mismatches: list[str] = []
         self._history = history
         self._log_of = log_of
+        self._is_running = is_running
         self._defects = defects
         self._batches: dict[TopicPartition, list[_Acknowledged]] = {}
         self._newest: dict[TopicPartition, tuple[int, int]] = {}
@@ -154,6 +158,11 @@ class RecordLedger:
     def on_state(self, partition: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr) -> None:
         """Note the ISR of a partition state in ZooKeeper, and whether its leader was elected uncleanly."""
         self._isr[partition] = state.isr
+        if before is not None and before.leader != state.leader >= 0:
+            others = [member for member in before.isr if member != state.leader and self._is_running(member)]
+            for one in self._batches.get(partition, ()):
+                if state.leader in one.crashed and not others:
+                    one.crashed[state.leader] = True
         if before is not None and before.leader != state.leader >= 0 and state.leader not in before.isr:
             self._unclean[partition] = None
             for one in self._batches.get(partition, ()):
