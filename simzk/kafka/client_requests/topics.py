@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 UNKNOWN_COUNT = -1
+PARTITIONS_MAX = 100_000
+"""Partitions of a topic that clients may ask for; a real topic's znode exceeds jute.maxbuffer about there."""
+TOO_MANY = f"more than {PARTITIONS_MAX} partitions of one topic are not simulated"
 
 T = TypeVar("T")
 Topic = CreateTopicsResponse.CreatableTopicResult
@@ -143,6 +146,8 @@ class TopicsApi:
         if topic.assignments and counts != (BY_DEFAULT, BY_DEFAULT):
             text = self.version.texts.counts_and_assignment
             return _Planned(_failed(topic.name, ErrorCode.INVALID_REQUEST, text), ())
+        if topic.num_partitions > PARTITIONS_MAX:
+            return _Planned(_failed(topic.name, ErrorCode.UNKNOWN_SERVER_ERROR, TOO_MANY), ())
         if not self.version.api.has_default_counts:
             counts = tuple(0 if count == BY_DEFAULT else count for count in counts)  # type: ignore[assignment]
         wanted = TopicToCreate(
@@ -265,6 +270,8 @@ class TopicsApi:
     async def _add_partitions(
         self, topic: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool
     ) -> PlannedPartitions | AdminResponse:
+        if topic.count > PARTITIONS_MAX:
+            return AdminResponse(Error.UNKNOWN_SERVER_ERROR, TOO_MANY)
         assignment: Mapping[int, tuple[int, ...]] | None = None
         if topic.assignments is not None:
             first = len(self.cache.topics.get(topic.name, ()))

@@ -9,6 +9,8 @@ import pytest
 import simzk
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
@@ -95,6 +97,17 @@ def test_requests_that_wait_leave_nothing_behind(cluster: simzk.KafkaCluster, cl
     delete(client, "orders")
     assert cache.observers == []
     assert (cache.topics, cache.assignments, cache.topic_ids, cache.partitions) == ({}, {}, {}, {})
+
+
+def test_a_huge_number_of_partitions_is_rejected(client: MemoryClient) -> None:
+    topic = CreateTopicsRequest.CreatableTopic(name="huge", num_partitions=2**31 - 1, replication_factor=1)
+    (made,) = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=5000), V, CreateTopicsResponse).topics
+    assert (made.error_code, names(client)) == (ErrorCode.UNKNOWN_SERVER_ERROR, {})
+    create(client, "orders")
+    grown = CreatePartitionsRequest.CreatePartitionsTopic(name="orders", count=2**31 - 1, assignments=None)
+    request = CreatePartitionsRequest(topics=[grown], timeout_ms=5000)
+    (result,) = client.call(request, 3, CreatePartitionsResponse).results
+    assert result.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.mark.parametrize(
