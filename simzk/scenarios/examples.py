@@ -39,7 +39,7 @@ def examples() -> list[Example]:
 
     >>> names = [example.name for example in examples()]
     >>> names[:2], names[-1]
-    (['anything_breaks', 'broker_failure'], 'bugs/kafka_7235_bounced_broker')
+    (['anything_breaks', 'anything_breaks_upgrade'], 'bugs/kafka_9338_unfenced_fetch_session')
     """
     folder = _folder()
     paths = sorted([*folder.glob("*.toml"), *folder.glob("*/*.toml")], key=lambda path: (len(path.parts), path))
