@@ -9,6 +9,7 @@ Rules of this module:
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import urllib.request
@@ -130,7 +131,9 @@ def _write_three(port: int) -> None:
 def _expire(process: Process, session_id: int) -> None:
     """By a POST to the AdminServer, which has said where it is."""
     assert process.popen.stderr is not None
-    admin = process.popen.stderr.readline().rpartition(" on ")[2].strip().removesuffix("/commands")
-    asked = urllib.request.Request(f"{admin}/faults/expire?session={session_id}", method="POST")
+    told = process.popen.stderr.readline()
+    admin = re.search(r"AdminServer on (http://[^/]+)/", told)
+    assert admin is not None, told
+    asked = urllib.request.Request(f"{admin[1]}/faults/expire?session={session_id}", method="POST")
     with urllib.request.urlopen(asked, timeout=30) as answer:
         assert answer.status == 200
