@@ -60,7 +60,7 @@ class LeaderEpochCache:
     __slots__ = ("_entries", "resolves_conflicts")
 
     def __init__(self, *, resolves_conflicts: bool = True) -> None:
-        self.resolves_conflicts = resolves_conflicts
+        self.resolves_conflicts: bool = resolves_conflicts
         self._entries: list[EpochStart] = []
 
     @property

@@ -51,11 +51,11 @@ class Log:
     __slots__ = ("_batches", "_unflushed", "end", "epochs", "flushed", "high_watermark", "start")
 
     def __init__(self) -> None:
-        self.start = 0
-        self.end = 0
-        self.high_watermark = 0
-        self.flushed = 0
-        self.epochs = LeaderEpochCache()
+        self.start: int = 0
+        self.end: int = 0
+        self.high_watermark: int = 0
+        self.flushed: int = 0
+        self.epochs: LeaderEpochCache = LeaderEpochCache()
         self._batches: list[RecordBatch] = []
         # Log end offsets after appends that are not flushed, each with the time of the append.
         self._unflushed: deque[tuple[int, int]] | None = None

@@ -87,7 +87,7 @@ class RecordLedger:
         defects: Callable[[], str],
     ) -> None:
         self.losses: list[RecordLoss] = []
-        self.acknowledged = 0
+        self.acknowledged: int = 0
         self.violations: list[str] = []
         self.mismatches: list[str] = []
         self._history = history
