@@ -1,16 +1,20 @@
 """`simzk replay`: replay a recorded real Kafka cluster on the simulation, and report the differences of each step.
 
-Exit status: 0 if all steps are equal, apart from allowed differences; 1 if a step differs; 2 for invalid input.
+Exit status: 0 if all steps are equal, apart from allowed differences; 1 if a step differs; 2 for invalid input; 130
+after Ctrl-C, with the report of the steps so far.
 """
 
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003 (typer reads the annotation)
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simzk.cli.console import JsonOut, Progress, text_output, write_text
+from simzk.cli.console import JsonOut, Progress, exit_interrupted, text_output, write_text
+
+if TYPE_CHECKING:
+    from simzk.kafka.replay.report import ReplayReport
 
 
 def replay(
@@ -27,15 +31,26 @@ def replay(
     """Replay a recorded real Kafka cluster on the simulation, and compare each step."""
     from simzk.kafka.replay.report import replay as play
 
+    compared: ReplayReport | None = None
+    count = 0
+    is_interrupted = False
     with Progress() as progress:
-        report = play(
-            recording,
-            version=kafka_version,
-            seed=seed,
-            on_progress=lambda done, steps: progress.show(f"{done} of {steps} steps", done / steps),
-        )
+
+        def note(report: ReplayReport, steps: int) -> None:
+            nonlocal compared, count
+            compared, count = report, steps
+            progress.show(f"{len(report.steps)} of {steps} steps", len(report.steps) / steps)
+
+        try:
+            compared = play(recording, version=kafka_version, seed=seed, on_progress=note)
+        except KeyboardInterrupt:
+            if compared is None:  # the recording is still being read
+                raise
+            is_interrupted = True
     if json_out is not None:
-        write_text(json_out, report.to_json() + "\n")
+        write_text(json_out, compared.to_json() + "\n")
     with text_output(json_out):
-        typer.echo(report.to_text())
-    raise typer.Exit(0 if report.equal else 1)
+        typer.echo(compared.to_text())
+    if is_interrupted:
+        exit_interrupted(f"{len(compared.steps)} of {count} steps are compared")
+    raise typer.Exit(0 if compared.equal else 1)

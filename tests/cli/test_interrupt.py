@@ -79,6 +79,14 @@ def test_one_run_shows_its_timeline_so_far() -> None:
     assert "20.000 s  > kill broker 2" in done.stdout
 
 
+def test_a_replay_reports_the_steps_that_are_compared(tmp_path: Path) -> None:
+    recording, out = ROOT / "tests/kafka/data/two_racks/2.4.1", tmp_path / "report.json"
+    done = interrupted("replay", recording, "--json", out, when=ON_LINE.format(line="2 of 42 steps"))
+    assert done.stderr == "simzk: interrupted: 2 of 42 steps are compared\n"
+    assert done.stdout.splitlines()[-1] == "2 of 2 steps equal (Kafka 2.4.1)"
+    assert len(json.loads(out.read_text())["steps"]) == 2
+
+
 def test_a_risk_keeps_the_assignments_that_are_done(simzk: Simzk, tmp_path: Path) -> None:
     layout, out = tmp_path / "layout.parquet", tmp_path / "out"
     simzk("layout", "make", "--topics", 4, "--out", layout)

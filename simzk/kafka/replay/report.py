@@ -74,21 +74,26 @@ def replay(
     *,
     version: str | None = None,
     seed: int = 0,
-    on_progress: Callable[[int, int], None] = lambda _done, _of: None,
+    on_progress: Callable[[ReplayReport, int], None] = lambda _done, _of: None,
 ) -> ReplayReport:
     """Replay a recording and compare each step: `simzk.replay`, with its arguments and errors.
 
     Args:
         folder, version, seed: as of `simzk.replay`.
-        on_progress: called before the first and after each step, with the number of finished steps and of all.
+        on_progress: called before the first and after each step, with the report of the finished steps and the number
+            of all.
     """
     run = load(folder)
     chosen = version or run.version
     player = Player(run, chosen, seed)
+    steps: list[StepReport] = []
+
+    def report() -> ReplayReport:
+        return ReplayReport(str(folder), run.version, chosen, tuple(steps))
+
     with player.cluster:
-        steps: list[StepReport] = []
-        on_progress(0, len(run.steps))
+        on_progress(report(), len(run.steps))
         for step in player.play():
             steps.append(step.report())
-            on_progress(len(steps), len(run.steps))
-    return ReplayReport(str(folder), run.version, chosen, tuple(steps))
+            on_progress(report(), len(run.steps))
+    return report()
