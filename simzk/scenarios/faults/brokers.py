@@ -6,9 +6,9 @@ To add a kind, write its class here and add it to `BROKER_KINDS`: `begin` calls 
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from simzk.scenarios.faults.fault import BrokerFault, Check, Draw, Fault, LastingBrokerFault, Target
+from simzk.scenarios.faults.fault import BrokerFault, Check, Draw, LastingBrokerFault, Target
 from simzk.scenarios.source import Index, format_duration, parse_duration
 
 
@@ -85,12 +85,8 @@ class FailLogDir(LastingBrokerFault, kw_only=True, frozen=True):
     directory: Index = 0
 
     @classmethod
-    def draw(cls, draw: Draw) -> Fault | None:
-        broker = draw.broker()
-        if broker is None:
-            return None
-        directory = draw.stream.below(draw.setting.log_dirs)
-        return cls(kind=cls.name, at=draw.at, broker=broker, directory=directory, duration=draw.duration(broker))
+    def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
+        return {"directory": draw.stream.below(draw.setting.log_dirs)}
 
     def check(self, check: Check) -> None:
         super().check(check)
@@ -148,12 +144,8 @@ class SlowDisk(LastingBrokerFault, kw_only=True, frozen=True):
     access: str
 
     @classmethod
-    def draw(cls, draw: Draw) -> Fault | None:
-        broker = draw.broker()
-        if broker is None:
-            return None
-        access = format_duration(draw.stream.between(1, 60) ** 2 * 1_000)  # 1 ms to 3.6 s, more often short
-        return cls(kind=cls.name, at=draw.at, broker=broker, access=access, duration=draw.duration(broker))
+    def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
+        return {"access": format_duration(draw.stream.between(1, 60) ** 2 * 1_000)}  # 1 ms to 3.6 s, more often short
 
     def check(self, check: Check) -> None:
         super().check(check)

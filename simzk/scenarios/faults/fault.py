@@ -9,7 +9,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from msgspec import Struct, field, structs
 
@@ -415,7 +415,13 @@ class LastingBrokerFault(LastingFault, kw_only=True, frozen=True):
         broker = draw.broker()
         if broker is None:
             return None
-        return cls(kind=cls.name, at=draw.at, broker=broker, duration=draw.duration(broker))
+        details = cls.draw_details(draw, broker)
+        return cls(kind=cls.name, at=draw.at, broker=broker, **details, duration=draw.duration(broker))
+
+    @classmethod
+    def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
+        """Return what a kind has beside its broker and its duration, by field; the duration is drawn afterwards."""
+        return {}
 
     def check(self, check: Check) -> None:
         super().check(check)

@@ -5,7 +5,8 @@ To add a kind, write its class here and add it to `LINK_KINDS`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from simzk.scenarios.actions import end_of, peer_ends
 from simzk.scenarios.cluster_model import ZOOKEEPER
@@ -28,12 +29,8 @@ class LinkFault(LastingBrokerFault, kw_only=True, frozen=True):
     peer: BrokerId | str = EVERYTHING
 
     @classmethod
-    def draw(cls, draw: Draw) -> Fault | None:
-        broker = draw.broker()
-        if broker is None:
-            return None
-        peer = _draw_peer(draw, broker)
-        return cls(kind=cls.name, at=draw.at, broker=broker, peer=peer, duration=draw.duration(broker))
+    def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
+        return {"peer": _draw_peer(draw, broker)}
 
     def check(self, check: Check) -> None:
         super().check(check)
@@ -93,18 +90,9 @@ class CutOneWay(LinkFault, kw_only=True, frozen=True):
     direction: Literal["from", "to"]
 
     @classmethod
-    def draw(cls, draw: Draw) -> Fault | None:
-        broker = draw.broker()
-        if broker is None:
-            return None
-        return cls(
-            kind=cls.name,
-            at=draw.at,
-            broker=broker,
-            peer=_draw_peer(draw, broker),
-            direction="from" if draw.stream.below(2) else "to",
-            duration=draw.duration(broker),
-        )
+    def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
+        details = super().draw_details(draw, broker)
+        return details | {"direction": "from" if draw.stream.below(2) else "to"}
 
     def begin(self, target: Target) -> None:
         for broker, peer in self.ends(target):
@@ -127,16 +115,8 @@ class Clog(LinkFault, kw_only=True, frozen=True):
 
     def begin(self, target: Target) -> None:
         network = target.cluster.network
-        for broker, peer in self.ends(target):
-            network.hold(broker, peer)
-            network.hold(peer, broker)
-
-        def release() -> None:
-            for broker, peer in self.ends(target):
-                network.release(broker, peer)
-                network.release(peer, broker)
-
-        target.call_later(self.duration_us, release)
+        _both_ways(target, self.broker, self.peer, network.hold)
+        target.call_later(self.duration_us, partial(_both_ways, target, self.broker, self.peer, network.release))
 
     def describe(self) -> str:
         return f"clogs the links of broker {self.broker}{self._from_peer.replace('from', 'to')}"
@@ -155,22 +135,11 @@ class SlowLink(LinkFault, kw_only=True, frozen=True):
     distribution: Literal["fixed", "uniform", "exponential"] = "exponential"
 
     @classmethod
-    def draw(cls, draw: Draw) -> Fault | None:
-        broker = draw.broker()
-        if broker is None:
-            return None
-        peer = _draw_peer(draw, broker)
+    def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
+        details = super().draw_details(draw, broker)
         latency_us = draw.stream.between(1, 40) ** 2 * 1_000  # 1 ms to 1.6 s, more often short
-        distributions: tuple[Literal["fixed", "uniform", "exponential"], ...] = ("fixed", "uniform", "exponential")
-        return cls(
-            kind=cls.name,
-            at=draw.at,
-            broker=broker,
-            peer=peer,
-            latency=format_duration(latency_us),
-            distribution=draw.stream.choice(distributions),
-            duration=draw.duration(broker),
-        )
+        distribution = draw.stream.choice(("fixed", "uniform", "exponential"))
+        return details | {"latency": format_duration(latency_us), "distribution": distribution}
 
     def check(self, check: Check) -> None:
         super().check(check)
@@ -273,35 +242,25 @@ class Swizzle(LastingFault, kw_only=True, frozen=True):
             check.source.fail((*check.at, "released"), what, "the same brokers in another order")
 
     def begin(self, target: Target) -> None:
+        network = target.cluster.network
         step_us = self.duration_us // (2 * len(self.clogged))
         for place, broker in enumerate(self.clogged):
-            target.call_later(place * step_us, _hold_of(target, broker))
+            target.call_later(place * step_us, partial(_both_ways, target, broker, EVERYTHING, network.hold))
         for place, broker in enumerate(self.released):
-            target.call_later(
-                self.duration_us - (len(self.released) - 1 - place) * step_us, _release_of(target, broker)
-            )
+            at_us = self.duration_us - (len(self.released) - 1 - place) * step_us
+            target.call_later(at_us, partial(_both_ways, target, broker, EVERYTHING, network.release))
 
     def describe(self) -> str:
         clogged, released = (", ".join(map(str, brokers)) for brokers in (self.clogged, self.released))
         return f"clogs brokers {clogged} in turn and releases {released}"
 
 
-def _hold_of(target: Target, broker: int) -> Callable[[], None]:
-    def hold() -> None:
-        for end in peer_ends(target.cluster, broker, EVERYTHING):
-            target.cluster.network.hold(end_of(broker), end)
-            target.cluster.network.hold(end, end_of(broker))
-
-    return hold
-
-
-def _release_of(target: Target, broker: int) -> Callable[[], None]:
-    def release() -> None:
-        for end in peer_ends(target.cluster, broker, EVERYTHING):
-            target.cluster.network.release(end_of(broker), end)
-            target.cluster.network.release(end, end_of(broker))
-
-    return release
+def _both_ways(target: Target, broker: int, peer: int | str, act: Callable[[str, str], None]) -> None:
+    """Call a function with the ends of each link between a broker and a peer, and with the ends exchanged."""
+    own = end_of(broker)
+    for end in peer_ends(target.cluster, broker, peer):
+        act(own, end)
+        act(end, own)
 
 
 LINK_KINDS: Final = (Cut, CutOneWay, Clog, SlowLink, Split, Swizzle)

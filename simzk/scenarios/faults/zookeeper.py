@@ -5,7 +5,7 @@ To add a kind, write its class here and add it to `ZOOKEEPER_KINDS`.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from simzk.scenarios.faults.fault import ZOOKEEPER, Check, Draw, Fault, LastingBrokerFault, LastingFault, Target
 from simzk.scenarios.source import Count, did_you_mean, format_duration, parse_duration
@@ -68,18 +68,11 @@ class RequestFault(LastingBrokerFault, kw_only=True, frozen=True):
     times: Count = 1
 
     @classmethod
-    def draw(cls, draw: Draw) -> Fault | None:
-        broker = draw.broker()
-        if broker is None:
-            return None
-        return cls(
-            kind=cls.name,
-            at=draw.at,
-            broker=broker,
-            operation=draw.stream.choice(_OPERATIONS),
-            times=draw.stream.between(1, _TIMES_MAX),
-            duration=draw.duration(broker),
-        )
+    def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
+        return {
+            "operation": draw.stream.choice(_OPERATIONS),
+            "times": draw.stream.between(1, _TIMES_MAX),
+        }
 
     def check(self, check: Check) -> None:
         super().check(check)
@@ -146,19 +139,9 @@ class Delay(RequestFault, kw_only=True, frozen=True):
     by: str
 
     @classmethod
-    def draw(cls, draw: Draw) -> Fault | None:
-        broker = draw.broker()
-        if broker is None:
-            return None
-        return cls(
-            kind=cls.name,
-            at=draw.at,
-            broker=broker,
-            operation=draw.stream.choice(_OPERATIONS),
-            times=draw.stream.between(1, _TIMES_MAX),
-            by=format_duration(draw.stream.between(1, 20_000) * 1_000),
-            duration=draw.duration(broker),
-        )
+    def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
+        details = super().draw_details(draw, broker)
+        return details | {"by": format_duration(draw.stream.between(1, 20_000) * 1_000)}
 
     def check(self, check: Check) -> None:
         super().check(check)
@@ -204,19 +187,9 @@ class Fail(RequestFault, kw_only=True, frozen=True):
     error: str
 
     @classmethod
-    def draw(cls, draw: Draw) -> Fault | None:
-        broker = draw.broker()
-        if broker is None:
-            return None
-        return cls(
-            kind=cls.name,
-            at=draw.at,
-            broker=broker,
-            operation=draw.stream.choice(_OPERATIONS),
-            times=draw.stream.between(1, _TIMES_MAX),
-            error=draw.stream.choice(_ERRORS),
-            duration=draw.duration(broker),
-        )
+    def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
+        details = super().draw_details(draw, broker)
+        return details | {"error": draw.stream.choice(_ERRORS)}
 
     def check(self, check: Check) -> None:
         super().check(check)
