@@ -301,7 +301,7 @@ class Broker:
             process, self.client, config, now_ms=environment.now_ms, new_id=environment.new_token_id
         )
         self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
-        admin = self._admin_handlers()
+        self._admin = self._admin_handlers()
         self._services = Services(
             self.id,
             process,
@@ -312,13 +312,13 @@ class Broker:
             fetch_sessions=self.fetch_sessions,
             producing=self.producing,
             tokens=self.tokens,
-            admin=admin,
+            admin=self._admin,
             controller=self.controller,
             has_log=lambda partition: partition in self.replicas.replicas,
             epoch_ends=self.replicas.epoch_ends,
             answer_pause_us=self._answer_pause_us,
         )
-        self.client_api = self._client_api(admin)
+        self._client_api: BrokerApi | None = None
 
     def _fetch_sessions(self) -> FetchSessions:
         """Return the fetch sessions of the process that starts."""
@@ -333,8 +333,14 @@ class Broker:
             self.disk,
         )
 
-    def _client_api(self, admin: AdminHandlers) -> BrokerApi:
-        """Return the APIs for clients of the process that starts."""
+    @property
+    def client_api(self) -> BrokerApi:
+        """The APIs for clients of the present process, or of the last one; made for the first client."""
+        if self._client_api is None:
+            self._client_api = self._new_client_api()
+        return self._client_api
+
+    def _new_client_api(self) -> BrokerApi:
         environment, version = self._environment, self.version
         metadata = MetadataApi(
             version,
@@ -342,7 +348,7 @@ class Broker:
             self.metadata,
             cluster_id=lambda: self.cluster_id if version.znodes.has_cluster_id else None,
             endpoint_of=environment.endpoint_of,
-            create_topic=admin.create_topic,
+            create_topic=self._admin.create_topic,
             spawn=lambda work, what: self.client_api.spawn(work, what),
         )
         topics = TopicsApi(
@@ -350,7 +356,7 @@ class Broker:
             self.config,
             self.process,
             self.metadata,
-            admin,
+            self._admin,
             is_controller=lambda: self.controller.is_active,
             spawn=lambda work, what: self.client_api.spawn(work, what),
         )
@@ -551,7 +557,8 @@ class Broker:
         self.serving = False
         self.logs = self.replicas.on_disk()
         self.session.drop_connection()
-        self.client_api.close()
+        if self._client_api is not None:
+            self._client_api.close()
         self.process.kill()
         self._environment.manager.epochs.set(self.id, alive=False, epoch=self.epoch)
         self._environment.manager.forget(self.id)
