@@ -623,7 +623,7 @@ MISTAKES: dict[str, Mistake] = {
         "serve/client_activity.py",
         "        return all_sent and traffic.sent_bytes == self._received_bytes + unread\n",
         "        return all_sent\n",
-        "serve/test_settle.py::test_watchers_have_seen_what_was_written",
+        "serve/test_client_activity.py::test_an_event_on_its_way_is_waited_for",
     ),
     "a callback that runs is not waited for": Mistake(
         "serve/client_activity.py",
