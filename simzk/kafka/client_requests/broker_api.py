@@ -5,7 +5,8 @@ Rules of this module (RequestChannel, KafkaApis; tests/kafka/test_client_request
   - a request is handled in the process of the broker: a paused broker answers nothing, a killed one closes;
   - bytes that are no request, an unknown API and a version that the release does not accept close the connection; 0.9
     keeps it open without an answer;
-  - an API of the release that is not simulated closes the connection too, and the history says so.
+  - an API of the release that is not simulated is answered with an error, or closes the connection if its response has
+    no error field. The history says so once.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.protocol.codec import API_VERSIONS, decode_request, decode_request_header, encode_response
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
@@ -74,6 +76,7 @@ class BrokerApi:
     features_epoch: Callable[[], int]
     handlers: dict[int, Handler]
     connections: dict[ClientConnection, None] = field(default_factory=dict, init=False)
+    _refused: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self.accepted = accepted_versions(self.version.number)
@@ -119,6 +122,15 @@ class BrokerApi:
         """Return the answer to ApiVersions in a version that the release does not have, in version 0 (KIP-511)."""
         named = [API_VERSIONS] if self.version.api.names_versions_on_refusal else []
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._ranges(named))
+
+    def refuse_unknown(self, context: Context, request: Message, answer: Answer) -> None:
+        """Answer a request of an API that is not simulated with an error, and record it once."""
+        api = api_names()[request.MESSAGE.api_key]
+        text = f"simzk does not simulate {api}"
+        if api not in self._refused:
+            self._refused.add(api)
+            self.history.record(self.name, "cannot answer", api, "", text)
+        answer(error_response(request, context.version, ErrorCode.UNSUPPORTED_VERSION, text))
 
     def _ranges(self, keys: Any) -> list[ApiVersionsResponse.ApiVersion]:
         one = ApiVersionsResponse.ApiVersion
@@ -196,12 +208,7 @@ class ClientConnection:
         if body is None:  # of a version that the release does not have
             self._respond(self._api.refuse_api_versions(), 0, header.correlation_id)
             return
-        handler = self._api.handlers.get(header.request_api_key)
-        if handler is None:
-            api, name = api_names()[header.request_api_key], self._api.name
-            self._api.history.record(name, "cannot answer", api, "", "this request is not simulated")
-            self.close()
-            return
+        handler = self._api.handlers.get(header.request_api_key, self._api.refuse_unknown)
         self._in_progress = True
         handler(Context(version, header.client_id), body, lambda response: self._finish(response, version, header))
 
