@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simzk.kafka.log.batches import RecordBatch
+    from simzk.kafka.log.batches import NewBatch, RecordBatch
     from simzk.kafka.log.leader_epochs import EpochEnd
     from simzk.kafka.schemas.acl import AclEntry, AclResource
     from simzk.kafka.topic_partition import LeaderAndIsr
@@ -77,6 +77,13 @@ class Error(Enum):
     DELEGATION_TOKEN_OWNER_MISMATCH = "DELEGATION_TOKEN_OWNER_MISMATCH"
     UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
     REASSIGNMENT_IN_PROGRESS = "REASSIGNMENT_IN_PROGRESS"
+    CORRUPT_MESSAGE = "CORRUPT_MESSAGE"
+    INVALID_RECORD = "INVALID_RECORD"
+    MESSAGE_TOO_LARGE = "MESSAGE_TOO_LARGE"
+    UNKNOWN_LEADER_EPOCH = "UNKNOWN_LEADER_EPOCH"
+    OUT_OF_ORDER_SEQUENCE_NUMBER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    INVALID_PRODUCER_EPOCH = "INVALID_PRODUCER_EPOCH"
+    UNKNOWN_PRODUCER_ID = "UNKNOWN_PRODUCER_ID"
 
 
 ERRORS = tuple(Error)
@@ -265,7 +272,7 @@ class OffsetForLeaderEpochResponse(NamedTuple):
 
 
 class ProduceRequest(NamedTuple):
-    """Request to append a batch of records.
+    """Request to append records.
 
     Args:
         partition: the partition.
@@ -273,7 +280,7 @@ class ProduceRequest(NamedTuple):
         acks: 0 (no response), 1 (the leader only) or -1 (all in the ISR).
         timeout_ms: how long the leader may wait for acks.
         identity: number that identifies the batch in the cluster.
-        payload: the records as bytes, stored unopened.
+        batches: the batches, of this many records together; empty for one batch without content.
     """
 
     partition: TopicPartition
@@ -281,7 +288,7 @@ class ProduceRequest(NamedTuple):
     acks: int
     timeout_ms: int
     identity: int = 0
-    payload: bytes | None = None
+    batches: tuple[NewBatch, ...] = ()
 
 
 class ProduceResponse(NamedTuple):

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.kafka.log.record_batches import new_batches
 from simzk.kafka.requests import Error, ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
@@ -66,13 +67,26 @@ class Producing:
         else:
             self._disk.access(lambda: self._append(request, respond))
 
+    def append_as_broker(self, partition: TopicPartition, data: bytes, timeout_ms: int, respond: Respond) -> None:
+        """Append records of this broker itself, as its coordinators do, with acks of all in the ISR.
+
+        Args:
+            partition: the partition.
+            data: record data, such as `record_batches.encode_batch` returns.
+            timeout_ms: how long to wait for the acks.
+            respond: called with a `ProduceResponse`, now or later.
+        """
+        batches = new_batches(data)
+        records = sum(batch.records for batch in batches)
+        self.serve(ProduceRequest(partition, records, ALL, timeout_ms, batches=batches), respond)
+
     def _append(self, request: ProduceRequest, respond: Respond) -> None:
         result = self._replicas.append(
             request.partition,
             request.records,
             to_all=request.acks == ALL,
             identity=request.identity,
-            payload=request.payload,
+            batches=request.batches,
         )
         if isinstance(result, Error):
             respond(ProduceResponse(result))
@@ -96,7 +110,7 @@ class Producing:
             else:
                 waiting.timer.cancel()
                 if error == Error.NONE and waiting.request.acks == ALL:
-                    self._replicas.acknowledge(partition, waiting.base_offset)
+                    self._replicas.acknowledge(partition, waiting.base_offset, waiting.request.records)
                 waiting.respond(ProduceResponse(error, waiting.base_offset))
         if left:
             self._waiting[partition] = left

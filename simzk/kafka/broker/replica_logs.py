@@ -35,9 +35,11 @@ import numpy as np
 from simzk.jvm.hash_map import concurrent_order
 from simzk.jvm.scala_collections import mutable_order, mutable_set_order
 from simzk.kafka.broker.isr_changes import LeaderIsrs
-from simzk.kafka.log.batches import NO_EPOCH
+from simzk.kafka.log.batches import NO_EPOCH, NewBatch
 from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd
 from simzk.kafka.log.log import Log, find_batch
+from simzk.kafka.log.producer_state import SequenceRules, check_sequence
+from simzk.kafka.log.record_batches import decode_entry, stamped
 from simzk.kafka.log.truncation import truncation_after
 from simzk.kafka.requests import (
     CODE_OF,
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.broker.timing import BrokerTiming
     from simzk.kafka.log.batches import RecordBatch
+    from simzk.kafka.log.producer_state import KeptBatch
+    from simzk.kafka.log.record_batches import Record
     from simzk.kafka.observation.records import RecordLedger
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
     from simzk.kafka.requests import LogRange, OffsetForLeaderEpochRequest
@@ -280,6 +284,7 @@ class ReplicaLogs:
         self._log_dirs = log_dirs
         self._configs = configs
         self._timing = timing
+        self._sequences = SequenceRules(version.broker.recognized_duplicates, Error[version.broker.unknown_producer])
         # Up to 2.3 a leader lets a follower join that is not in its assignment: a reassignment widens only the topic.
         self._accepts_unassigned = not version.controller.writes_union_assignment
         self._unsaved: dict[TopicPartition, None] = {}
@@ -450,47 +455,92 @@ class ReplicaLogs:
         *,
         to_all: bool = False,
         identity: int = 0,
-        payload: bytes | None = None,
+        batches: Sequence[NewBatch] = (),
     ) -> int | Error:
-        """Append a batch of a producer.
+        """Append batches of a producer.
 
         Args:
             partition: the partition.
             records: how many records.
             to_all: whether the producer asks for acks of all in the ISR, so that `min.insync.replicas` is checked.
             identity: number that identifies the batch in the cluster.
-            payload: the records as bytes, unopened.
+            batches: the batches; empty for one batch of records without content.
 
         Returns:
-            The offset of the first record, or the error that rejects them.
+            The offset of the first record, or the error that rejects them. A batch that an idempotent producer sends
+            again is not appended; the offset is that of the first time.
         """
         replica = self.replicas.get(partition)
         if replica is None or replica.state.leader != self.broker_id:
             return Error.NOT_LEADER_OR_FOLLOWER
         if to_all and len(replica.state.isr) < self._min_isr(replica):
             return Error.NOT_ENOUGH_REPLICAS
+        duplicate = self._duplicate(replica, batches)
+        if isinstance(duplicate, Error):
+            return duplicate
+        if duplicate is not None:
+            return duplicate.first_offset
         for follower, progress in replica.followers.items():
             if progress.log_end == replica.log_end:  # it had the whole log when it last fetched
                 progress.caught_up_us = max(progress.caught_up_us, self._last_fetch_us.get(follower, 0))
-        epoch = replica.state.leader_epoch if self._version.broker.truncates_to_epoch_end else NO_EPOCH
-        now_us = self._scheduler.now_us
-        batch = replica.log.append(records, leader_epoch=epoch, identity=identity, payload=payload, at_us=now_us)
+        base_offset = replica.log.end
+        self._append(replica, batches or (NewBatch(records),), identity)
         self._flush_if_due(replica)
-        self._record_end(replica, "records appended", batch.base_offset)
+        self._record_end(replica, "records appended", base_offset)
         self._advance_watermark(replica)
-        return batch.base_offset
+        return base_offset
+
+    def _append(self, replica: Replica, batches: Sequence[NewBatch], identity: int) -> None:
+        """Append batches with their offsets, the leader epoch and, with content, a new identity."""
+        epoch = replica.state.leader_epoch if self._version.broker.truncates_to_epoch_end else NO_EPOCH
+        for records, data, producer in batches:
+            payload = None if data is None else stamped(data, replica.log.end, records, epoch)
+            known = identity if payload is None else self._ledger.new_identity()
+            replica.log.append(
+                records,
+                leader_epoch=epoch,
+                identity=known,
+                payload=payload,
+                producer=producer,
+                at_us=self._scheduler.now_us,
+            )
+
+    def _duplicate(self, replica: Replica, batches: Sequence[NewBatch]) -> KeptBatch | Error | None:
+        """Return the batch that an idempotent producer sent before, or the error of its sequence number."""
+        for batch in batches:
+            stamp = batch.producer
+            if stamp is not None and stamp.marker is None:
+                known = replica.log.producers
+                entry = None if known is None else known.entries.get(stamp.producer_id)
+                result = check_sequence(entry, stamp, batch.records, self._sequences)
+                if result is not None:
+                    return result
+        return None
+
+    def stored_records(self, partition: TopicPartition) -> list[Record]:
+        """Return the records with content in the log of a replica, committed or not; none if the broker has none.
+
+        Markers of transactions are left out. A coordinator reads its partition so when it begins to lead it.
+        """
+        replica = self.replicas.get(partition)
+        found: list[Record] = []
+        for batch in () if replica is None else replica.log.batches:
+            if batch.payload is not None and (batch.producer is None or batch.producer.marker is None):
+                found += decode_entry(batch.payload)
+        return found
 
     def _record_end(self, replica: Replica, what: str, before: int) -> None:
         """Record a new log end offset, with the leader epoch in which the replica leads or follows."""
         end, epoch = replica.log.end, replica.state.leader_epoch
         self._history.record(self._name, what, str(replica.partition), f"end {before}", f"end {end} epoch {epoch}")
 
-    def acknowledge(self, partition: TopicPartition, base_offset: int) -> None:
-        """Note that this leader acknowledges a batch that all in the ISR have."""
+    def acknowledge(self, partition: TopicPartition, base_offset: int, records: int) -> None:
+        """Note that this leader acknowledges batches that all in the ISR have."""
         replica = self.replicas[partition]
-        batch = find_batch(replica.log, base_offset)
-        if batch is not None:
-            epoch, min_isr = replica.state.leader_epoch, self._min_isr(replica)
+        if find_batch(replica.log, base_offset) is None:
+            return
+        epoch, min_isr = replica.state.leader_epoch, self._min_isr(replica)
+        for batch in replica.log.read(base_offset, limit=base_offset + records):
             self._ledger.acknowledge(self.broker_id, partition, batch, epoch, min_isr)
 
     def copies(self, replica: Replica, offset: int) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import struct
+from typing import Literal, NamedTuple
 
 NO_EPOCH = -1
 """The leader epoch of a batch without one (up to 0.10.2), and of an undefined answer (UNDEFINED_EPOCH)."""
@@ -10,6 +11,44 @@ BATCH_BYTES = 61
 """Size of a batch without its records (RecordBatch of format v2)."""
 RECORD_BYTES = 100
 """Assumed size of a record without a payload; it matters only for bounded fetches."""
+
+
+_MAX_TIMESTAMP = struct.Struct(">q")
+_MAX_TIMESTAMP_AT = {1: 18, 2: 35}
+_MAGIC_AT = 16
+
+
+class ProducerStamp(NamedTuple):
+    """Idempotent producer of a batch.
+
+    Args:
+        producer_id, epoch: identity of the producer.
+        sequence: sequence number of the first record.
+        is_transactional: whether the batch belongs to a transaction.
+        marker: how a transaction ends, in a batch of its marker; None in other batches.
+        coordinator_epoch: epoch of the transaction coordinator that wrote the marker; -1 in other batches.
+    """
+
+    producer_id: int
+    epoch: int
+    sequence: int
+    is_transactional: bool = False
+    marker: Literal["commit", "abort"] | None = None
+    coordinator_epoch: int = -1
+
+
+class NewBatch(NamedTuple):
+    """Records to be appended as one batch.
+
+    Args:
+        records: number of records.
+        payload: the batch as bytes, of which the leader sets the offset; None if the records have no content.
+        producer: its idempotent producer; None without one.
+    """
+
+    records: int
+    payload: bytes | None = None
+    producer: ProducerStamp | None = None
 
 
 class RecordBatch(NamedTuple):
@@ -20,7 +59,9 @@ class RecordBatch(NamedTuple):
         records: number of records, or of offsets that they had before compaction.
         leader_epoch: leader epoch in which a leader appended it; `NO_EPOCH` up to 0.10.2.
         identity: number that tells this batch from every other one of the cluster, so that logs can be compared.
-        payload: the records as bytes, stored and returned unopened; None if they have no content.
+        payload: the batch as bytes with its offset, one entry of `record_batches`; all replicas share the object. None
+            if the records have no content.
+        producer: its idempotent producer; None without one.
 
     >>> batch = RecordBatch(10, 5, leader_epoch=2, identity=7)
     >>> batch.next_offset, batch.size_bytes
@@ -32,6 +73,7 @@ class RecordBatch(NamedTuple):
     leader_epoch: int
     identity: int
     payload: bytes | None = None
+    producer: ProducerStamp | None = None
 
     @property
     def next_offset(self) -> int:
@@ -42,3 +84,9 @@ class RecordBatch(NamedTuple):
     def size_bytes(self) -> int:
         """Size of the batch, assumed if it has no payload."""
         return BATCH_BYTES + self.records * RECORD_BYTES if self.payload is None else len(self.payload)
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """Largest timestamp of its records; -1 if they have none."""
+        at = -1 if self.payload is None else _MAX_TIMESTAMP_AT.get(self.payload[_MAGIC_AT], -1)
+        return -1 if self.payload is None or at < 0 else int(_MAX_TIMESTAMP.unpack_from(self.payload, at)[0])

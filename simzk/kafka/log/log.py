@@ -4,7 +4,8 @@ Rules of this module (Log and LogSegment, later UnifiedLog and LocalLog; docs/re
   - offsets ascend; there may be gaps between batches, as after compaction or a truncation inside a batch;
   - a truncation removes every batch that reaches beyond the offset, and sets the log end offset to it;
   - the high watermark is at most the log end offset; a truncation below it lowers it;
-  - the last stable offset is the high watermark while there are no transactions;
+  - the last stable offset is where the first open transaction begins, at most the high watermark;
+  - the state of idempotent producers follows from the batches, and is computed again after a truncation;
   - a read returns whole batches: at least one, and more up to the limit (KIP-74);
   - what was appended is in the page cache. It is on disk once it was flushed: by Kafka, or later by the operating
     system. A process that is killed loses nothing of it, a machine without power all that was not flushed;
@@ -20,9 +21,12 @@ from typing import TYPE_CHECKING
 
 from simzk.kafka.log.batches import NO_EPOCH, RecordBatch
 from simzk.kafka.log.leader_epochs import EpochEnd, LeaderEpochCache
+from simzk.kafka.log.producer_state import ProducerStates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from simzk.kafka.log.batches import ProducerStamp
 
 _NEXT_OFFSET = attrgetter("next_offset")
 
@@ -36,6 +40,7 @@ class Log:
         high_watermark: offset up to which records are committed.
         flushed: offset up to which records are on disk.
         epochs: the leader epoch cache.
+        producers: state of the idempotent producers; None before the first one.
 
     >>> log = Log()
     >>> log.append(5, leader_epoch=0, identity=1).base_offset, log.append(3, leader_epoch=2, identity=2).base_offset
@@ -48,7 +53,7 @@ class Log:
     (5, 0)
     """
 
-    __slots__ = ("_batches", "_unflushed", "end", "epochs", "flushed", "high_watermark", "start")
+    __slots__ = ("_batches", "_unflushed", "end", "epochs", "flushed", "high_watermark", "producers", "start")
 
     def __init__(self) -> None:
         self.start: int = 0
@@ -56,6 +61,7 @@ class Log:
         self.high_watermark: int = 0
         self.flushed: int = 0
         self.epochs: LeaderEpochCache = LeaderEpochCache()
+        self.producers: ProducerStates | None = None
         self._batches: list[RecordBatch] = []
         # Log end offsets after appends that are not flushed, each with the time of the append.
         self._unflushed: deque[tuple[int, int]] | None = None
@@ -68,7 +74,8 @@ class Log:
     @property
     def last_stable_offset(self) -> int:
         """Offset up to which transactions have ended: the high watermark while there are none."""
-        return self.high_watermark
+        unstable = None if self.producers is None else self.producers.first_unstable_offset(self.high_watermark)
+        return self.high_watermark if unstable is None else min(self.high_watermark, unstable)
 
     @property
     def is_empty(self) -> bool:
@@ -78,7 +85,14 @@ class Log:
     # -- append and read
 
     def append(
-        self, records: int, *, leader_epoch: int, identity: int, payload: bytes | None = None, at_us: int = 0
+        self,
+        records: int,
+        *,
+        leader_epoch: int,
+        identity: int,
+        payload: bytes | None = None,
+        producer: ProducerStamp | None = None,
+        at_us: int = 0,
     ) -> RecordBatch:
         """Append records as leader, which assigns their offsets.
 
@@ -86,13 +100,14 @@ class Log:
             records: number of records.
             leader_epoch: the leader's epoch; `NO_EPOCH` in releases without epochs in batches.
             identity: number that identifies the batch in the cluster.
-            payload: the records, unopened.
+            payload: the batch as bytes, with the log end offset as its offset.
+            producer: its idempotent producer.
             at_us: the present time.
 
         Returns:
             The batch with its base offset.
         """
-        batch = RecordBatch(self.end, records, leader_epoch, identity, payload)
+        batch = RecordBatch(self.end, records, leader_epoch, identity, payload, producer)
         self.append_fetched((batch,), at_us=at_us)
         return batch
 
@@ -104,6 +119,10 @@ class Log:
             assert batch.base_offset >= self.end, f"offset {batch.base_offset} is below the log end offset {self.end}"
             if batch.leader_epoch != NO_EPOCH:
                 self.epochs.assign(batch.leader_epoch, batch.base_offset)
+            if batch.producer is not None:
+                if self.producers is None:
+                    self.producers = ProducerStates()
+                self.producers.append(batch)
             self._batches.append(batch)
             self.end = batch.next_offset
         if self.end > end_before:
@@ -166,6 +185,8 @@ class Log:
         self.high_watermark = min(self.high_watermark, offset)
         self.flushed = min(self.flushed, offset)
         self.epochs.truncate_from_end(offset)
+        if self.producers is not None:
+            self.producers = ProducerStates(self._batches)
         while self._unflushed and self._unflushed[-1][0] > offset:
             _, at_us = self._unflushed.pop()
             if self.flushed < offset and (not self._unflushed or self._unflushed[-1][0] < offset):
@@ -176,6 +197,7 @@ class Log:
         """Remove all records and start with another offset (Log.truncateFullyAndStartAt)."""
         self._batches.clear()
         self._unflushed = None
+        self.producers = None
         self.epochs.clear()
         self.start = self.end = self.high_watermark = self.flushed = offset
 

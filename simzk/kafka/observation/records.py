@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.simulation import Event, History
 
+_AGAIN = 64
+"""How many of the latest batches may be acknowledged again: a producer has five in flight."""
 UNEXPLAINED = "unexplained"
 """Cause of a loss that Kafka's promise excludes."""
 
@@ -90,6 +92,7 @@ class RecordLedger:
         self.acknowledged: int = 0
         self.violations: list[str] = []
         self.mismatches: list[str] = []
+        self._identities = 0
         self._history = history
         self._log_of = log_of
         self._is_running = is_running
@@ -102,10 +105,20 @@ class RecordLedger:
 
     # -- what brokers report
 
+    def new_identity(self) -> int:
+        """Return a number for a batch of a client: negative, those of the simulation's own producers are positive."""
+        self._identities += 1
+        return -self._identities
+
     def acknowledge(
         self, broker: int, partition: TopicPartition, batch: RecordBatch, leader_epoch: int, min_isr: int
     ) -> None:
-        """Add a batch that a leader acknowledges; a leader of a later epoch must have it already."""
+        """Add a batch that a leader acknowledges; a leader of a later epoch must have it already.
+
+        A batch that its producer sends again may be acknowledged again, and is added once.
+        """
+        if batch.producer is not None and any(one.batch == batch for one in self._batches.get(partition, ())[-_AGAIN:]):
+            return
         self.acknowledged += batch.records
         noted = _Acknowledged(batch, leader_epoch, min_isr)
         self._batches.setdefault(partition, []).append(noted)

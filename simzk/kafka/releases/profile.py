@@ -381,6 +381,12 @@ class BrokerRules:
     """A notification that cannot be parsed is retried for ever, and later ones are never processed (0.9 to 1.1)."""
     survives_log_dir_failure: bool = since((1, 0))
     """A broker outlives the failure of a log directory and announces it (KIP-112)."""
+    recognized_duplicates: int = by_release({OLDEST: 1, (1, 0): 5})
+    """Latest batches of an idempotent producer that are recognized if it sends them again (KAFKA-5494)."""
+    unknown_producer: Literal["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "NONE"] = by_release(
+        {OLDEST: "OUT_OF_ORDER_SEQUENCE_NUMBER", (1, 0): "UNKNOWN_PRODUCER_ID", (2, 5): "NONE"}
+    )
+    """Error for a producer that the log does not know and that does not start with sequence number 0 (KIP-360)."""
     reserves_producer_ids: bool = since((0, 11))
     """Brokers reserve producer id blocks (KIP-98)."""
     rejects_colliding_topics: bool = since((0, 9))

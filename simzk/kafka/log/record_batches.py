@@ -1,0 +1,544 @@
+"""Records as bytes: record batches (magic 2, KIP-98) and messages of magic 0 and 1, read and written without I/O.
+
+Rules of this module (DefaultRecordBatch, DefaultRecord, LegacyRecord, AbstractLegacyRecordBatch):
+  - record data is a sequence of entries; an entry is a batch of magic 2, or one message. A compressed message contains
+    messages: those of magic 1 have offsets from 0 on, and the outer message has the offset of the last one;
+  - the leader sets offset and leader epoch of a batch. The checksum does not cover them, so that the rest stays as the
+    client sent it, and replicas share the bytes;
+  - the header of a batch says how many records it has. The number in a compressed message of magic 0 is known only
+    after decompression: gzip and snappy always work, lz4 and zstd with the packages `lz4` and `zstandard`;
+  - magic 0 has no timestamps, magic 0 and 1 have no headers, control batches and producer ids.
+"""
+
+from __future__ import annotations
+
+import importlib
+import struct
+import zlib
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from crc32c import crc32c
+
+from simzk.kafka.log.batches import NO_EPOCH, NewBatch, ProducerStamp
+from simzk.zookeeper.persistence.snappy import BLOCK_BYTES, STREAM_HEAD, pack_frame, unpack_block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = NO_SEQUENCE = -1
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+CODECS = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+"""Compression codecs by the names of `compression.type`."""
+ENTRY_HEAD_BYTES = 12
+"""Offset and length, before the rest of an entry."""
+_CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_HEAD = struct.Struct(">qiibIhiqqqhii")
+_OFFSET_TO_EPOCH = struct.Struct(">qii")
+_ENTRY = struct.Struct(">qi")
+_MESSAGE = struct.Struct(">qiIbb")
+_CHECKED_FROM = {0: 16, 1: 16, 2: 21}
+"""Where the part of an entry begins that the checksum covers, by magic."""
+_MAGIC_AT = 16
+_MIN_BYTES = {0: 26, 1: 34, 2: _HEAD.size}
+_NEWEST = 2
+_ABORT, _COMMIT = 0, 1
+UNPACKED_MAX = 1 << 28
+"""Most bytes of one compressed entry that are unpacked."""
+
+
+class RecordDataError(ValueError):
+    """Bytes that are no records."""
+
+
+class Record(NamedTuple):
+    """One record.
+
+    Args:
+        key, value: bytes, or None.
+        headers: names and values, in magic 2 only.
+        timestamp_ms: creation or append time; `NO_TIMESTAMP` in magic 0.
+        offset: offset in the log, once it is appended.
+    """
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int = NO_TIMESTAMP
+    offset: int = 0
+
+
+class EntryHeader(NamedTuple):
+    """Header of a batch, or what stands for it in a message of magic 0 and 1.
+
+    Args:
+        base_offset: offset of the first record; of a message the offset that it names.
+        size_bytes: size of the whole entry.
+        leader_epoch: as the leader set it; `NO_EPOCH` in messages.
+        magic: 0, 1 or 2.
+        attributes: codec, kind of timestamp, transactional, control.
+        last_offset_delta: last offset minus the base offset.
+        base_timestamp, max_timestamp: in milliseconds; `NO_TIMESTAMP` if there are none.
+        producer_id, producer_epoch, base_sequence: of an idempotent producer; else -1.
+        records: number of records; of a compressed message of magic 0 -1, unknown.
+    """
+
+    base_offset: int
+    size_bytes: int
+    leader_epoch: int
+    magic: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records: int
+
+    @property
+    def codec(self) -> int:
+        """Compression codec; 0 for none."""
+        return self.attributes & _CODEC
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the batch has transaction markers instead of records of producers."""
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def has_append_time(self) -> bool:
+        """Whether the timestamps are those of the append (LogAppendTime)."""
+        return bool(self.attributes & _LOG_APPEND_TIME)
+
+
+class Producer(NamedTuple):
+    """Identity of an idempotent producer in a batch that it sends."""
+
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = -1
+    sequence: int = NO_SEQUENCE
+
+
+NO_PRODUCER = Producer()
+
+# -- entries
+
+
+def entry_size(data: bytes | memoryview, at: int = 0) -> int:
+    """Return the size of the entry at a place.
+
+    Raises:
+        RecordDataError: the data ends before the entry does, or the entry is too short.
+    """
+    if len(data) - at < _MAGIC_AT + 1:
+        raise RecordDataError(f"{len(data) - at} bytes are no record batch")
+    _, length = _ENTRY.unpack_from(data, at)
+    magic = data[at + _MAGIC_AT]
+    if length + ENTRY_HEAD_BYTES < _MIN_BYTES.get(magic, _MAGIC_AT):
+        raise RecordDataError(f"a record batch of {length} bytes")
+    if len(data) - at < length + ENTRY_HEAD_BYTES:
+        raise RecordDataError(f"a record batch of {length} bytes ends after {len(data) - at - ENTRY_HEAD_BYTES}")
+    return int(length) + ENTRY_HEAD_BYTES
+
+
+def split_entries(data: bytes | memoryview) -> list[memoryview]:
+    """Return the entries of record data.
+
+    Raises:
+        RecordDataError: the last one is cut short.
+    """
+    view, at, found = memoryview(data), 0, []
+    while at < len(view):
+        size = entry_size(view, at)
+        found.append(view[at : at + size])
+        at += size
+    return found
+
+
+def entry_header(entry: bytes | memoryview) -> EntryHeader:
+    """Return the header of an entry that `split_entries` returned.
+
+    >>> header = entry_header(encode_batch([Record(b"k", b"v", timestamp_ms=5)], base_offset=3))
+    >>> header.base_offset, header.records, header.max_timestamp, header.codec
+    (3, 1, 5, 0)
+    """
+    if entry[_MAGIC_AT] == _NEWEST:
+        offset, length, epoch, magic, _, *others = _HEAD.unpack_from(entry)
+        return EntryHeader._make((offset, length + ENTRY_HEAD_BYTES, epoch, magic, *others))
+    offset, length, _, magic, attributes = _MESSAGE.unpack_from(entry)
+    timestamp = struct.unpack_from(">q", entry, 18)[0] if magic else NO_TIMESTAMP
+    records = 1 if not attributes & _CODEC else -1
+    size = length + ENTRY_HEAD_BYTES
+    return EntryHeader(offset, size, NO_EPOCH, magic, attributes, 0, timestamp, timestamp, -1, -1, -1, records)
+
+
+def is_intact(entry: bytes | memoryview) -> bool:
+    """Return whether the checksum of an entry is right."""
+    magic = entry[_MAGIC_AT]
+    checked = memoryview(entry)[_CHECKED_FROM.get(magic, 16) :]
+    if magic == _NEWEST:
+        return bool(crc32c(checked) == struct.unpack_from(">I", entry, 17)[0])
+    return bool(zlib.crc32(checked) == struct.unpack_from(">I", entry, 12)[0])
+
+
+def stamped(entry: bytes | memoryview, offset: int, records: int, leader_epoch: int = NO_EPOCH) -> bytes:
+    """Return an entry with the offset and leader epoch that the leader assigns.
+
+    The offsets in a compressed message of magic 0 are absolute, so it is compressed again.
+
+    Args:
+        entry: the entry.
+        offset: offset of the first record.
+        records: number of records.
+        leader_epoch: ignored in messages.
+    """
+    magic = entry[_MAGIC_AT]
+    if magic == 0 and entry[_MAGIC_AT + 1] & _CODEC:
+        numbered = [one._replace(offset=offset + number) for number, one in enumerate(decode_entry(entry))]
+        return encode_messages(numbered, 0, entry[_MAGIC_AT + 1] & _CODEC)
+    changed = bytearray(entry)
+    if magic == _NEWEST:
+        _OFFSET_TO_EPOCH.pack_into(changed, 0, offset, len(entry) - ENTRY_HEAD_BYTES, leader_epoch)
+    else:
+        struct.pack_into(">q", changed, 0, offset + records - 1)
+    return bytes(changed)
+
+
+def new_batches(data: bytes | memoryview) -> tuple[NewBatch, ...]:
+    """Return the entries of record data as batches to be appended.
+
+    Raises:
+        RecordDataError: the data is malformed, or a message is compressed and its codec is not installed.
+
+    >>> new_batches(encode_batch([Record(b"k", b"v")] * 2, producer=Producer(7, 0, 4)))[0].producer
+    ProducerStamp(producer_id=7, epoch=0, sequence=4, is_transactional=False, marker=None, coordinator_epoch=-1)
+    """
+    return tuple(map(_new_batch, split_entries(data)))
+
+
+def _new_batch(entry: memoryview) -> NewBatch:
+    header = entry_header(entry)
+    if header.magic not in _MIN_BYTES:
+        raise RecordDataError(f"a record batch of magic {header.magic}; 0 to 2 exist")
+    records = header.records if header.records >= 0 else len(decode_entry(entry))
+    if header.producer_id == NO_PRODUCER_ID:
+        return NewBatch(records, bytes(entry))
+    producer = (header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional)
+    if not header.is_control:
+        return NewBatch(records, bytes(entry), ProducerStamp(*producer))
+    (marker,) = decode_entry(entry)
+    is_commit = marker.key is not None and int.from_bytes(marker.key[2:4], "big") == _COMMIT
+    epoch = int.from_bytes(marker.value[2:6], "big", signed=True) if marker.value is not None else -1
+    return NewBatch(records, bytes(entry), ProducerStamp(*producer, "commit" if is_commit else "abort", epoch))
+
+
+def encode_marker(producer: Producer, *, is_commit: bool, coordinator_epoch: int, timestamp_ms: int) -> bytes:
+    """Return the control batch that ends a transaction (EndTransactionMarker).
+
+    >>> marker = encode_marker(Producer(7, 0), is_commit=False, coordinator_epoch=3, timestamp_ms=5)
+    >>> new_batches(marker)[0].producer.marker, new_batches(marker)[0].producer.coordinator_epoch
+    ('abort', 3)
+    """
+    key, value = struct.pack(">hh", 0, _COMMIT if is_commit else _ABORT), struct.pack(">hi", 0, coordinator_epoch)
+    record = Record(key, value, timestamp_ms=timestamp_ms)
+    return encode_batch([record], producer=producer, is_transactional=True, is_control=True)
+
+
+def with_append_time(entry: bytes, now_ms: int) -> bytes:
+    """Return an entry whose timestamp is that of its append, with a new checksum (LogAppendTime)."""
+    changed = bytearray(entry)
+    magic = entry[_MAGIC_AT]
+    if magic == _NEWEST:
+        struct.pack_into(">h", changed, 21, struct.unpack_from(">h", entry, 21)[0] | _LOG_APPEND_TIME)
+        struct.pack_into(">q", changed, 35, now_ms)
+        struct.pack_into(">I", changed, 17, crc32c(changed[_CHECKED_FROM[_NEWEST] :]))
+    elif magic == 1:
+        changed[17] |= _LOG_APPEND_TIME
+        struct.pack_into(">q", changed, 18, now_ms)
+        struct.pack_into(">I", changed, 12, zlib.crc32(changed[_CHECKED_FROM[magic] :]))
+    return bytes(changed)
+
+
+# -- records to bytes
+
+
+def encode_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = NO_EPOCH,
+    codec: int = 0,
+    producer: Producer = NO_PRODUCER,
+    is_transactional: bool = False,
+    is_control: bool = False,
+) -> bytes:
+    """Return a batch of magic 2; the records get consecutive offsets.
+
+    Args:
+        records: at least one; their offsets are ignored.
+        base_offset, leader_epoch: as a leader sets them.
+        codec: compression.
+        producer: identity and first sequence number of an idempotent producer.
+        is_transactional, is_control: attributes of the batch.
+
+    Raises:
+        RecordDataError: the codec is not installed.
+
+    >>> [record.value for record in decode_records(encode_batch([Record(None, b"a"), Record(b"k", None)]))]
+    [b'a', None]
+    """
+    assert records, "a batch has records"
+    first = records[0].timestamp_ms
+    latest = max(record.timestamp_ms for record in records)
+    body = b"".join(_encode_record(record, number, first) for number, record in enumerate(records))
+    packed = _pack(codec, body)
+    attributes = codec | _TRANSACTIONAL * is_transactional | _CONTROL * is_control
+    size = _HEAD.size + len(packed) - ENTRY_HEAD_BYTES
+    last = len(records) - 1
+    head = _HEAD.pack(
+        *(base_offset, size, leader_epoch, _NEWEST, 0, attributes, last, first, latest), *producer, len(records)
+    )
+    data = bytearray(head + packed)
+    struct.pack_into(">I", data, 17, crc32c(data[_CHECKED_FROM[_NEWEST] :]))
+    return bytes(data)
+
+
+def _encode_record(record: Record, number: int, first_timestamp: int) -> bytes:
+    parts = [b"\0", _zigzag(record.timestamp_ms - first_timestamp), _zigzag(number)]
+    parts += [_sized(record.key), _sized(record.value), _zigzag(len(record.headers))]
+    for name, value in record.headers:
+        parts += [_sized(name.encode()), _sized(value)]
+    body = b"".join(parts)
+    return _zigzag(len(body)) + body
+
+
+def encode_messages(records: Iterable[Record], magic: int, codec: int = 0) -> bytes:
+    """Return records as messages of magic 0 or 1 with the offsets that the records have; headers are lost.
+
+    >>> decode_records(encode_messages([Record(b"k", b"v", timestamp_ms=5, offset=7)], magic=1))
+    [Record(key=b'k', value=b'v', headers=(), timestamp_ms=5, offset=7)]
+    """
+    assert magic in (0, 1)
+    found = list(records)
+    if not codec:
+        return b"".join(_encode_message(one.offset, magic, 0, one.timestamp_ms, one.key, one.value) for one in found)
+    base = found[0].offset if magic else 0
+    inner = encode_messages([one._replace(offset=one.offset - base) for one in found], magic)
+    latest = max(one.timestamp_ms for one in found)
+    return _encode_message(found[-1].offset, magic, codec, latest, None, _pack(codec, inner))
+
+
+def _encode_message(
+    offset: int, magic: int, attributes: int, timestamp_ms: int, key: bytes | None, value: bytes | None
+) -> bytes:
+    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp_ms) if magic else b"")
+    for part in (key, value):
+        body += struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part
+    return _ENTRY.pack(offset, len(body) + 4) + struct.pack(">I", zlib.crc32(body)) + body
+
+
+def encode_records(records: Sequence[Record], magic: int, codec: int = 0) -> bytes:
+    """Return records in the format of a release: a batch of magic 2, or messages, with offsets from 0 on."""
+    if magic == _NEWEST:
+        return encode_batch(records, codec=codec)
+    return encode_messages([one._replace(offset=number) for number, one in enumerate(records)], magic, codec)
+
+
+# -- bytes to records
+
+
+def decode_records(data: bytes | memoryview) -> list[Record]:
+    """Return the records of all entries, control batches included.
+
+    Raises:
+        RecordDataError: the data is malformed, or its codec is not installed.
+    """
+    return [record for entry in split_entries(data) for record in decode_entry(entry)]
+
+
+def decode_entry(entry: bytes | memoryview) -> list[Record]:
+    """Return the records of one entry.
+
+    Raises:
+        RecordDataError: it is malformed, or its codec is not installed.
+    """
+    header = entry_header(entry)
+    try:
+        return _decode_batch(entry, header) if header.magic == _NEWEST else list(_decode_messages(entry, header))
+    except (IndexError, UnicodeDecodeError, struct.error) as error:
+        raise RecordDataError(f"malformed records: {error}") from None
+
+
+def _decode_batch(entry: bytes | memoryview, header: EntryHeader) -> list[Record]:
+    body = _unpack(header.codec, bytes(entry[_HEAD.size :]), _NEWEST)
+    reader = _Reader(body)
+    found = []
+    for _ in range(header.records):
+        end = reader.zigzag() + reader.at
+        reader.at += 1  # attributes, unused
+        timestamp, offset = header.base_timestamp + reader.zigzag(), header.base_offset + reader.zigzag()
+        key, value = reader.sized(), reader.sized()
+        headers = tuple((_name(reader.sized()), reader.sized()) for _ in range(reader.count()))
+        if reader.at != end:
+            raise RecordDataError(f"a record ends at {reader.at}, not at {end}")
+        timestamp = header.max_timestamp if header.has_append_time else timestamp
+        found.append(Record(key, value, headers, timestamp, offset))
+    if reader.at != len(body):
+        raise RecordDataError(f"{len(body) - reader.at} bytes follow the last record")
+    return found
+
+
+def _decode_messages(entry: bytes | memoryview, header: EntryHeader) -> Iterator[Record]:
+    at = 26 if header.magic else 18
+    parts: list[bytes | None] = []
+    for _ in range(2):
+        (size,) = struct.unpack_from(">i", entry, at)
+        at += 4
+        if size > len(entry) - at:
+            raise RecordDataError(f"a key or value of {size} bytes")
+        parts.append(None if size < 0 else bytes(entry[at : at + size]))
+        at += max(size, 0)
+    key, value = parts
+    if not header.codec:
+        yield Record(key, value, (), header.base_timestamp, header.base_offset)
+        return
+    if value is None:
+        raise RecordDataError("a compressed message without a value")
+    inner = decode_records(_unpack(header.codec, value, header.magic))
+    # Inner offsets of magic 1 are relative; the outer offset is that of the last one (KIP-31).
+    shift = header.base_offset - inner[-1].offset if inner and header.magic else 0
+    for record in inner:
+        timestamp = header.base_timestamp if header.has_append_time else record.timestamp_ms
+        yield record._replace(offset=record.offset + shift, timestamp_ms=timestamp)
+
+
+def _name(data: bytes | None) -> str:
+    if data is None:
+        raise RecordDataError("a header without a name")
+    return data.decode()
+
+
+class _Reader:
+    """A place in the bytes of a batch's records."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.at: int = 0
+
+    def zigzag(self) -> int:
+        """Return a signed number of variable length."""
+        number = shift = 0
+        while True:
+            byte = self._data[self.at]
+            self.at += 1
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number >> 1 ^ -(number & 1)
+            shift += 7
+            if shift > 63:
+                raise RecordDataError("a number of more than ten bytes")
+
+    def count(self) -> int:
+        """Return the number of headers."""
+        number = self.zigzag()
+        if not 0 <= number <= len(self._data):
+            raise RecordDataError(f"{number} headers")
+        return number
+
+    def sized(self) -> bytes | None:
+        """Return bytes with their length before them; None for a negative length."""
+        size = self.zigzag()
+        if size < 0:
+            return None
+        if size > len(self._data) - self.at:
+            raise RecordDataError(f"a key or value of {size} bytes")
+        self.at += size
+        return self._data[self.at - size : self.at]
+
+
+def _zigzag(number: int) -> bytes:
+    left = (number << 1) ^ (number >> 63)
+    if left < 0x80:
+        return bytes((left,))
+    out = bytearray()
+    while left >= 0x80:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
+
+
+def _sized(data: bytes | None) -> bytes:
+    return b"\x01" if data is None else _zigzag(len(data)) + data
+
+
+# -- compression
+
+
+class _Codec(Protocol):
+    """The functions of a compression package."""
+
+    def compress(self, data: bytes, /) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+def _package(name: str, codec: str) -> _Codec:
+    try:
+        found: _Codec = importlib.import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise RecordDataError(f"records compressed with {codec} can be opened with the package {package}") from None
+    return found
+
+
+def _pack(codec: int, data: bytes) -> bytes:
+    if not codec:
+        return data
+    if codec == GZIP:
+        packer = zlib.compressobj(wbits=31)
+        return packer.compress(data) + packer.flush()
+    if codec == SNAPPY:
+        blocks = range(0, len(data), BLOCK_BYTES)
+        return STREAM_HEAD + b"".join(pack_frame(data[at : at + BLOCK_BYTES]) for at in blocks)
+    return _package("lz4.frame" if codec == LZ4 else "zstandard", "lz4" if codec == LZ4 else "zstd").compress(data)
+
+
+def _unpack(codec: int, data: bytes, magic: int) -> bytes:
+    try:
+        if not codec:
+            return data
+        if codec == GZIP:
+            unpacker = zlib.decompressobj(wbits=31)
+            unpacked = unpacker.decompress(data, UNPACKED_MAX)
+            if unpacker.unconsumed_tail:
+                raise RecordDataError(f"compressed records of more than {UNPACKED_MAX} bytes")
+            return unpacked
+        if codec == SNAPPY:
+            return b"".join(_snappy_blocks(data))
+        if codec == LZ4:
+            return _package("lz4.frame", "lz4").decompress(data)
+        if codec == ZSTD:
+            return _package("zstandard", "zstd").decompress(data)
+    except RecordDataError:
+        raise
+    except Exception as error:
+        raise RecordDataError(f"records of magic {magic} cannot be decompressed: {error}") from None
+    raise RecordDataError(f"compression codec {codec}; 1 to 4 exist")
+
+
+def _snappy_blocks(data: bytes) -> Iterator[bytes]:
+    """Yield the blocks of a stream of snappy-java, or of one raw block."""
+    if not data.startswith(STREAM_HEAD[:8]):
+        yield unpack_block(data)
+        return
+    at = len(STREAM_HEAD)
+    while at < len(data):
+        (size,) = struct.unpack_from(">i", data, at)
+        yield unpack_block(data[at + 4 : at + 4 + size])
+        at += 4 + size

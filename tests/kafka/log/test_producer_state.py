@@ -1,0 +1,108 @@
+"""Idempotent producers: the recorded answers of real leaders, and what holds for any traffic."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simzk.kafka.log.batches import ProducerStamp
+from simzk.kafka.log.log import Log
+from simzk.kafka.log.producer_state import (
+    KEPT,
+    MAX_SEQUENCE,
+    KeptBatch,
+    ProducerEntry,
+    ProducerStates,
+    after_append,
+    check_sequence,
+)
+from simzk.kafka.requests import Error
+
+
+def appended(*stamps: ProducerStamp, records: int = 1) -> ProducerEntry:
+    """Return the state of a producer after batches."""
+    entry = None
+    for number, stamp in enumerate(stamps):
+        entry = after_append(entry, stamp, records, number * records)
+    assert entry is not None
+    return entry
+
+
+def test_a_new_epoch_starts_with_sequence_0() -> None:
+    entry = appended(ProducerStamp(7, 3, 0))
+    assert check_sequence(entry, ProducerStamp(7, 4, 1), 1) == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert check_sequence(entry, ProducerStamp(7, 4, 0), 1) is None
+    assert check_sequence(entry, ProducerStamp(7, 2, 1), 1) == Error.INVALID_PRODUCER_EPOCH
+
+
+def test_sequence_numbers_wrap() -> None:
+    entry = appended(ProducerStamp(7, 0, MAX_SEQUENCE - 1), records=2)
+    assert entry.last_sequence == MAX_SEQUENCE
+    assert check_sequence(entry, ProducerStamp(7, 0, 0), 1) is None
+    crossing = ProducerStamp(7, 0, MAX_SEQUENCE)
+    entry = after_append(appended(ProducerStamp(7, 0, MAX_SEQUENCE - 1)), crossing, 3, 1)
+    assert check_sequence(entry, ProducerStamp(7, 0, 2), 1) is None
+    assert check_sequence(entry, crossing, 3) == KeptBatch(MAX_SEQUENCE, 1, 1, 3)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.data())
+def test_each_recent_batch_is_recognized_and_each_older_one_rejected(sizes: list[int], data: st.DataObject) -> None:
+    entry, sent, sequence = None, [], 0
+    for size in sizes:
+        stamp = ProducerStamp(7, 0, sequence)
+        assert check_sequence(entry, stamp, size) is None
+        entry = after_append(entry, stamp, size, sequence)
+        sent.append((stamp, size))
+        sequence += size
+    place = data.draw(st.integers(0, len(sent) - 1))
+    stamp, size = sent[place]
+    again = check_sequence(entry, stamp, size)
+    if place >= len(sent) - KEPT:
+        assert isinstance(again, KeptBatch)
+        assert again.first_offset == stamp.sequence
+    else:
+        assert again == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    gap = data.draw(st.integers(1, 9))
+    assert check_sequence(entry, ProducerStamp(7, 0, sequence + gap), 1) == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+BATCHES = st.lists(
+    st.tuples(st.integers(1, 3), st.integers(1, 3), st.sampled_from([None, None, None, "commit", "abort"])), max_size=12
+)
+
+
+@given(BATCHES, st.data())
+def test_a_truncated_log_has_the_state_of_its_batches(
+    batches: list[tuple[int, int, None]], data: st.DataObject
+) -> None:
+    log = Log()
+    for number, (producer, records, marker) in enumerate(batches):
+        stamp = ProducerStamp(producer, 0, number, True, marker)
+        log.append(1 if marker else records, leader_epoch=0, identity=number, producer=stamp)
+    log.set_high_watermark(data.draw(st.integers(0, log.end)))
+    assert log.last_stable_offset <= log.high_watermark
+    log.truncate(data.draw(st.integers(0, log.end)))
+    log.check()
+    if batches:
+        assert log.producers is not None
+        again = ProducerStates(log.batches)
+        assert (log.producers.entries, log.producers.ended) == (again.entries, again.ended)
+
+
+@pytest.mark.parametrize("marker", ["commit", "abort"])
+def test_the_last_stable_offset_waits_for_the_marker(marker: str) -> None:
+    log = Log()
+    log.append(4, leader_epoch=0, identity=1)
+    log.append(2, leader_epoch=0, identity=2, producer=ProducerStamp(7, 0, 0, True))
+    log.append(3, leader_epoch=0, identity=3)
+    log.set_high_watermark(9)
+    assert log.last_stable_offset == 4
+    ends = ProducerStamp(7, 0, -1, True, "commit" if marker == "commit" else "abort", 0)
+    log.append(1, leader_epoch=0, identity=4, producer=ends)
+    assert log.last_stable_offset == 4  # the marker is not committed yet
+    log.set_high_watermark(10)
+    assert log.last_stable_offset == 10
+    assert log.producers is not None
+    aborted = [one[:3] for one in log.producers.aborted_between(0, 10)]
+    assert aborted == ([(7, 4, 9)] if marker == "abort" else [])
