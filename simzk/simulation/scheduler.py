@@ -160,7 +160,7 @@ class Scheduler:
             if callback is None:
                 continue
             timer.callback = None
-            assert at_us >= self.now_us, "time never falls"
+            assert at_us >= self.now_us, f"{timer.component}: event of {at_us} us, but now is {self.now_us} us"
             if at_us > self.now_us:
                 self.now_us = at_us
                 self._events_before_now = self.events_run

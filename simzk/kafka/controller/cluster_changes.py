@@ -14,7 +14,6 @@ processLogDirEventNotification; docs/reference/kafka.md §2.7, §2.9, §2.13):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +45,9 @@ if TYPE_CHECKING:
     from simzk.kafka.controller.topic_deletion import TopicDeletion
     from simzk.partitions.arrays import IntArray
     from simzk.simulation import Future
+
+
+_DATA_CHANGED = frozenset({EventType.NODE_DATA_CHANGED})
 
 
 @dataclass(eq=False)
@@ -93,9 +95,10 @@ class BrokerChanges(ControllerPart):
     def watch(self, brokers: Sequence[int]) -> Sequence[str]:
         """Register handlers for changes of registrations, and return their paths; a read of each sets the watch."""
         watched = [paths.broker(broker) for broker in brokers]
+        update = self._update
         for broker, path in zip(brokers, watched, strict=True):
-            name, work = f"registration of broker {broker}", partial(self._update, broker)
-            self._session.data_handlers[path] = self._events.watcher({EventType.NODE_DATA_CHANGED}, name, work)
+            name = f"registration of broker {broker}"
+            self._session.data_handlers[path] = self._events.watcher(_DATA_CHANGED, name, update, broker)
         return watched
 
     async def _update(self, broker: int) -> None:
@@ -257,10 +260,9 @@ class TopicChanges(ControllerPart):
 
     def watch(self, names: Sequence[str]) -> None:
         """Register handlers for changes of assignments; the reads that follow set the watches."""
+        handlers, watcher, process = self._session.data_handlers, self._events.watcher, self._process_assignment
         for name in names:
-            self._session.data_handlers[paths.topic(name)] = self._events.watcher(
-                {EventType.NODE_DATA_CHANGED}, f"assignment of {name}", partial(self._process_assignment, name)
-            )
+            handlers[paths.topic(name)] = watcher(_DATA_CHANGED, f"assignment of {name}", process, name)
 
     async def add(self, topics: dict[str, TopicZnode]) -> None:
         """Store new topics; one without a topic id (created by an older tool) gets one (KIP-516)."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVarTuple, Unpack
 
 from simzk.simulation import Future, Queue, Task
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from simzk.simulation import History, Process
     from simzk.zookeeper.replies import EventType
 
+Args = TypeVarTuple("Args")
 Work = Callable[[], Coroutine[Future[Any], None, None]]
 
 
@@ -46,6 +48,42 @@ class ControllerEvent(NamedTuple):
         """Answer whoever waits for the event: it is not processed."""
         if self.preempt is not None:
             self.preempt()
+
+
+class Watcher:
+    """Handler of a session that adds an event at each notification of some kinds.
+
+    A controller has one for each topic: a function with its cells would be nine objects instead of one for the garbage
+    collector, which may walk all of them during a failover.
+
+    Args:
+        events: the queue.
+        kinds: of notifications.
+        name: of the event.
+        work: processes the event.
+        args: arguments of `work`.
+    """
+
+    __slots__ = ("_args", "_events", "_kinds", "_name", "_work")
+
+    def __init__(
+        self,
+        events: ControllerEventManager,
+        kinds: Collection[EventType],
+        name: str,
+        work: Callable[..., Coroutine[Future[Any], None, None]],
+        args: tuple[object, ...],
+    ) -> None:
+        self._events = events
+        self._kinds = kinds
+        self._name = name
+        self._work = work
+        self._args = args
+
+    def __call__(self, notified: EventType) -> None:
+        """Add the event if the notification is of one of the kinds."""
+        if notified in self._kinds:
+            self._events.put(self._name, partial(self._work, *self._args))
 
 
 class ControllerEventManager:
@@ -78,14 +116,15 @@ class ControllerEventManager:
         self._waiting.append(event)
         self._queue.put(event)
 
-    def watcher(self, kinds: Collection[EventType], name: str, work: Work) -> Callable[[EventType], None]:
-        """Return a watcher that adds an event at each notification of some kinds."""
-
-        def handle(notified: EventType) -> None:
-            if notified in kinds:
-                self.put(name, work)
-
-        return handle
+    def watcher(
+        self,
+        kinds: Collection[EventType],
+        name: str,
+        work: Callable[[Unpack[Args]], Coroutine[Future[Any], None, None]],
+        *args: *Args,
+    ) -> Watcher:
+        """Return a watcher that adds an event at each notification of some kinds; the event calls `work(*args)`."""
+        return Watcher(self, kinds, name, work, args)
 
     def cancel_all(self) -> None:
         """Remove all waiting events and cancel each."""
