@@ -14,6 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from simzk.errors import ConfigError
+from simzk.kafka.log.log import first_difference
 from simzk.kafka.observation import recording
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
@@ -364,7 +365,10 @@ class ExpectMetadata(Expectation, kw_only=True):
 
 
 class ExpectLog(Expectation, kw_only=True):
-    """The log end offset and high watermark of a partition on a broker, by default on the leader; or no log."""
+    """The log of a partition on a broker [default: the leader]: its end, high watermark and records; or no log.
+
+    `matches` and `differs_from` name a broker with the same records, or with others, as far as both logs reach.
+    """
 
     topic: str
     partition: Index
@@ -372,14 +376,20 @@ class ExpectLog(Expectation, kw_only=True):
     exists: bool = True
     log_end: int | None = None
     high_watermark: int | None = None
+    matches: BrokerId | None = None
+    differs_from: BrokerId | None = None
 
     reads_brokers: ClassVar[bool] = True
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        has_values = self.log_end is not None or self.high_watermark is not None
+        values = self.log_end, self.high_watermark, self.matches, self.differs_from
+        has_values = any(value is not None for value in values)
         if has_values != self.exists:
-            right = "log_end or high_watermark" if self.exists else "no log_end and no high_watermark"
+            keys = "log_end, high_watermark, matches or differs_from"
+            right = keys if self.exists else f"none of {keys}"
             model.note(at, "nothing is expected" if self.exists else "a log that does not exist has values", right)
+        for key in ("matches", "differs_from"):
+            model.check_broker(getattr(self, key), (*at, key))
         _check_past_partition(model, self.topic, self.partition, at)
 
     def failures(self, observed: Observed) -> list[str]:
@@ -394,21 +404,43 @@ class ExpectLog(Expectation, kw_only=True):
             return [] if is_absent else [error.what]
         if not self.exists:
             return [f"{name} has a log on broker {broker}"]
-        return _differences(
+        found = _differences(
             (f"{name} on broker {broker}: log end", self.log_end, log.log_end),
             (f"{name} on broker {broker}: high watermark", self.high_watermark, log.high_watermark),
         )
+        for other, is_equal in ((self.matches, True), (self.differs_from, False)):
+            if other is not None:
+                found += self._record_differences(cluster, broker, other, is_equal=is_equal)
+        return found
+
+    def _record_differences(self, cluster: KafkaCluster, broker: int, other: int, *, is_equal: bool) -> list[str]:
+        """Return a sentence if two logs have not the same records, or have them though they should not."""
+        partition = TopicPartition(self.topic, self.partition)
+        ours, theirs = (cluster.brokers[one].log_of(partition) for one in (broker, other))
+        if ours is None or theirs is None:
+            return [f"{partition} has no log on broker {broker if ours is None else other}"]
+        offset = first_difference(ours, theirs, min(ours.end, theirs.end))
+        if is_equal and offset is not None:
+            return [f"{partition} differs on brokers {broker} and {other} from offset {offset} on"]
+        if not is_equal and offset is None:
+            return [f"{partition} has the same records on brokers {broker} and {other}"]
+        return []
 
     def _summary(self) -> str:
         """Return the values in a few words.
 
-        >>> ExpectLog(expect="log", topic="orders", partition=0, broker=2, log_end=10).describe()
-        'orders-0 on broker 2: log end 10'
+        >>> ExpectLog(expect="log", topic="orders", partition=0, broker=2, log_end=10, matches=1).describe()
+        'orders-0 on broker 2: log end 10, matches 1'
         """
         place = "the leader" if self.broker is None else f"broker {self.broker}"
         if not self.exists:
             return f"{self.topic}-{self.partition} has no log on {place}"
-        values = list_fields(("log end", self.log_end), ("high watermark", self.high_watermark))
+        values = list_fields(
+            ("log end", self.log_end),
+            ("high watermark", self.high_watermark),
+            ("matches", self.matches),
+            ("differs from", self.differs_from),
+        )
         return f"{self.topic}-{self.partition} on {place}: {values}"
 
 

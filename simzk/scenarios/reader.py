@@ -81,26 +81,31 @@ class ScenarioTable(Table, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """A known bug of Kafka: its id in Kafka's tracker, release lines that have it, and lines that do not."""
+    """A known bug of Kafka: its id in Kafka's tracker, releases that have it, and releases that do not.
+
+    A release is a line such as `2.8`, or one of its releases such as `2.8.0`. No release with ZooKeeper is without the
+    bug if `mended_in` is empty.
+    """
 
     id: str
     shown_in: tuple[str, ...]
     mended_in: tuple[str, ...]
 
     def outcome(self, version: str) -> str:
-        """Return `shown` or `mended` for a release.
+        """Return `shown` or `mended` for a release; its line counts if the release itself is not named.
 
         Raises:
-            ConfigError: the scenario does not name this release.
+            ConfigError: the scenario names neither this release nor its line.
 
-        >>> Bug("KAFKA-1", ("2.4",), ("3.9",)).outcome("3.9.1")
-        'mended'
+        >>> bug = Bug("KAFKA-1", ("2.4", "2.8.0"), ("2.8", "3.9"))
+        >>> bug.outcome("3.9.1"), bug.outcome("2.8.0"), bug.outcome("2.8.2")
+        ('mended', 'shown', 'mended')
         """
-        line = kafka_version(version).name
-        if line in self.shown_in:
-            return SHOWN
-        if line in self.mended_in:
-            return MENDED
+        for name in (version, kafka_version(version).name):
+            if name in self.shown_in:
+                return SHOWN
+            if name in self.mended_in:
+                return MENDED
         known = ", ".join((*self.shown_in, *self.mended_in))
         raise ConfigError(
             f"the scenario does not say whether Kafka {version} has {self.id}",
@@ -128,31 +133,34 @@ def _read_bug(
     bug = _table(source, "bug", BugTable)
     if bug is None:
         return None
-    if outcomes < {SHOWN, MENDED}:
-        right = f'one with bug = "{SHOWN}", one with bug = "{MENDED}"'
+    needed = {SHOWN, MENDED} if bug.mended_in else {SHOWN}
+    if outcomes < needed:
+        right = ", ".join(f'one with bug = "{outcome}"' for outcome in (SHOWN, MENDED) if outcome in needed)
         mistakes.note(source.mistake(("bug",), "no expectations distinguish the outcomes", right))
     if cluster is not None and not isinstance(cluster.version, str):
         what = "a scenario of a bug has brokers of one release"
         mistakes.note(source.mistake(("cluster", "version"), what, 'version = "3.9"'))
-    shown = _release_lines(source, bug.shown_in, "shown_in", mistakes)
-    mended = _release_lines(source, bug.mended_in, "mended_in", mistakes)
-    if shown is None or mended is None:
+    if not (
+        _are_known(source, bug.shown_in, "shown_in", mistakes)
+        & _are_known(source, bug.mended_in, "mended_in", mistakes)
+    ):
         return None
-    if not shown or not mended or any(line in mended for line in shown):
-        right = "one release or more in each list, none in both"
-        mistakes.note(source.mistake(("bug",), "shown_in and mended_in are empty or overlap", right))
-    return Bug(bug.id, shown, mended)
+    if not bug.shown_in or any(version in bug.mended_in for version in bug.shown_in):
+        right = "one release or more in shown_in, none in both"
+        mistakes.note(source.mistake(("bug",), "shown_in is empty, or overlaps with mended_in", right))
+    return Bug(bug.id, tuple(bug.shown_in), tuple(bug.mended_in))
 
 
-def _release_lines(source: Source, versions: Sequence[str], key: str, mistakes: Mistakes) -> tuple[str, ...] | None:
-    """Return the release lines that a key of `[bug]` lists; None if one is unknown, which is collected."""
-    lines = []
+def _are_known(source: Source, versions: Sequence[str], key: str, mistakes: Mistakes) -> bool:
+    """Return whether the releases that a key of `[bug]` lists are simulated; collect those that are not."""
+    unknown = 0
     for version in versions:
         try:
-            lines.append(kafka_version(version).name)
+            kafka_version(version)
         except ConfigError as error:
+            unknown += 1
             mistakes.note(source.mistake(("bug", key), error.what, error.right))
-    return tuple(lines) if len(lines) == len(versions) else None
+    return not unknown
 
 
 @dataclass(frozen=True, slots=True)

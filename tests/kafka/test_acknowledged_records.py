@@ -30,7 +30,12 @@ def losses(c: KafkaCluster) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize(
     ("line", "expected"),
-    [("1.1", [(5, "KIP-279 or KAFKA-7128")]), ("2.0.0", [(5, "KAFKA-7128")]), ("2.0.1", []), ("3.9", [])],
+    [
+        ("1.1", [(5, "KIP-279 or KAFKA-7128 or KIP-320")]),
+        ("2.0.0", [(5, "KAFKA-7128 or KIP-320")]),
+        ("2.0.1", []),
+        ("3.9", []),
+    ],
 )
 def test_a_known_defect_is_the_cause_of_a_loss(line: str, expected: list[tuple[int, str]]) -> None:
     found: list[KafkaCluster] = []

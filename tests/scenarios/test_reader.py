@@ -392,7 +392,11 @@ IMPOSSIBLE_STEPS = [
     ),
     (
         'expect = "log"\ntopic = "orders"\npartition = 0',
-        "step: nothing is expected; expected log_end or high_watermark",
+        "step: nothing is expected; expected log_end, high_watermark, matches or differs_from",
+    ),
+    (
+        'expect = "log"\ntopic = "orders"\npartition = 0\nmatches = 9',
+        "matches: broker 9 does not exist",
     ),
     ('expect = "log"\ntopic = "orders"\npartition = 7\nlog_end = 1', "partition: orders-7 does not exist at this step"),
     (

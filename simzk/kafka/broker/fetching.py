@@ -197,12 +197,18 @@ class Fetcher:
         for partition, end in response.ends.items():
             if self.following.get(partition) != asked[partition].leader_epoch:
                 continue
-            if isinstance(end, Error):
+            if not isinstance(end, Error):
+                self._replicas.truncate_after(partition, asked[partition].leader_epoch, end)
+            if isinstance(end, Error) or self._is_unchanged(partition, asked[partition].last_epoch):
                 self._asks_again_us = self._process.scheduler.now_us + BACKOFF_US
                 self._forgotten[partition] = None
             else:
-                self._replicas.truncate_after(partition, asked[partition].leader_epoch, end)
                 self._forgotten.pop(partition, None)
+
+    def _is_unchanged(self, partition: TopicPartition, last_epoch: int) -> bool:
+        """Return whether an answer has changed nothing, so that the same question follows (KAFKA-10706)."""
+        replica = self._replicas.replicas[partition]
+        return replica.truncates and replica.log.epochs.latest == last_epoch
 
     def _begin_session(self) -> None:
         self._full = True

@@ -356,6 +356,7 @@ class ReplicaLogs:
                 replica.log.recover()
                 replica.log.set_high_watermark(found.high_watermark)
             replica.log.epochs.resolves_conflicts = self._version.broker.epochs_begin_with_leadership
+            replica.log.epochs.drops_empty = self._version.broker.truncation_drops_empty_epochs
             self.replicas[partition] = replica
             self._most_replicas = max(self._most_replicas, len(self.replicas))
             self._configs.open(partition.topic)
@@ -598,7 +599,9 @@ class ReplicaLogs:
     ) -> FetchedRecords | Error:
         """Note the log end offset of a follower that fetches, unless the logs differ; return what `read` returns."""
         result = self.read(partition, follower, leader_epoch, log_end, last_epoch, max_bytes)
-        if isinstance(result, Error) or result.diverging is not None:
+        if isinstance(result, Error):
+            return result
+        if result.diverging is not None and not self._version.broker.counts_diverging_fetches:
             return result
         replica = self.replicas[partition]
         progress = replica.followers.setdefault(follower, FollowerProgress())

@@ -49,6 +49,7 @@ class LeaderEpochCache:
     Args:
         resolves_conflicts: whether a contradicting entry replaces others, and an epoch below all has an end
             (KAFKA-7415, 2.0.1).
+        drops_empty: whether a truncation that removes no record removes an epoch without records (KAFKA-10706, 2.6.1).
 
     >>> cache = LeaderEpochCache()
     >>> cache.assign(0, 0), cache.assign(3, 10)
@@ -57,10 +58,11 @@ class LeaderEpochCache:
     (EpochEnd(epoch=0, end_offset=10), EpochEnd(epoch=3, end_offset=15), EpochEnd(epoch=-1, end_offset=-1))
     """
 
-    __slots__ = ("_entries", "resolves_conflicts")
+    __slots__ = ("_entries", "drops_empty", "resolves_conflicts")
 
-    def __init__(self, *, resolves_conflicts: bool = True) -> None:
+    def __init__(self, *, resolves_conflicts: bool = True, drops_empty: bool = True) -> None:
         self.resolves_conflicts: bool = resolves_conflicts
+        self.drops_empty: bool = drops_empty
         self._entries: list[EpochStart] = []
 
     @property

@@ -171,10 +171,11 @@ class Log:
         """Remove all records from an offset on; return how many offsets there were.
 
         An epoch without records goes, too, even if no record does: a leader that appended nothing may have noted it,
-        and the log would differ from that of the next leader for ever (UnifiedLog.truncateTo).
+        and the log would differ from that of the next leader for ever (UnifiedLog.truncateTo; KAFKA-10706).
         """
         if offset >= self.end:
-            self.epochs.truncate_from_end(self.end)
+            if self.epochs.drops_empty:
+                self.epochs.truncate_from_end(self.end)
             return 0
         removed = self.end - offset
         if offset < self.start:

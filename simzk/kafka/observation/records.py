@@ -9,7 +9,8 @@ Rules of this module (docs/reference/kafka.md §2.17; StrongIsr of Kafka's TLA+ 
   - Kafka does not promise to keep a record after an unclean election, after as many such crashes as
     `min.insync.replicas`, or if the last member of an ISR that runs has had one (KIP-966). Older releases lose records
     by known defects too: up to 0.10.2 by truncation to the high watermark (KIP-101), up to 1.1 by truncation without
-    epochs in answers (KIP-279), up to 2.0.0 by followers that join the ISR too early (KAFKA-7128);
+    epochs in answers (KIP-279), up to 2.0.0 by followers that join the ISR too early (KAFKA-7128), up to 2.0 by
+    followers that nobody fences (KIP-320), and 2.8.0 by fetches from records that diverge (KAFKA-13141);
   - such a loss is counted with its cause and no violation; every other one is a violation.
 """
 

@@ -364,6 +364,13 @@ class BrokerRules:
 
     Needs a protocol of 2.7-IV1 too.
     """
+    counts_diverging_fetches: bool = since((2, 8, 0), before=(2, 8, 1))
+    """A fetch that is answered with a diverging epoch counts as the follower's log end offset (KAFKA-13141).
+
+    The leaders of 2.7.0 and 2.7.1 have it too, but their followers do not ask so.
+    """
+    truncation_drops_empty_epochs: bool = since((2, 6, 1))
+    """A truncation that removes no record still removes an epoch without records (KAFKA-10706)."""
     high_watermark_waits_for_caught_up: bool = since((0, 10, 2))
     """The high watermark waits for followers outside the ISR that caught up recently (§2.8)."""
     high_watermark_ignores_dead: bool = since((3, 6))
@@ -401,11 +408,16 @@ class BrokerRules:
         """Return the defects by which the release loses acknowledged records in clean elections; empty for none.
 
         >>> from simzk.kafka.releases.versions import kafka_version
-        >>> [kafka_version(name).broker.record_defects for name in ("0.10.2", "1.1", "2.0.0", "2.0.1", "3.9")]
-        ['KIP-101 or KAFKA-7128', 'KIP-279 or KAFKA-7128', 'KAFKA-7128', '', '']
+        >>> [kafka_version(name).broker.record_defects for name in ("0.10.2", "1.1", "2.0.1", "2.8.0", "3.9")]
+        ['KIP-101 or KAFKA-7128 or KIP-320', 'KIP-279 or KAFKA-7128 or KIP-320', 'KIP-320', 'KAFKA-13141', '']
         """
-        truncation = "" if self.epoch_ends_name_epochs else "KIP-279" if self.truncates_to_epoch_end else "KIP-101"
-        return " or ".join(filter(None, (truncation, "" if self.isr_waits_for_epoch_start else "KAFKA-7128")))
+        defects = (
+            "" if self.epoch_ends_name_epochs else "KIP-279" if self.truncates_to_epoch_end else "KIP-101",
+            "" if self.isr_waits_for_epoch_start else "KAFKA-7128",
+            "" if self.fetches_have_leader_epochs else "KIP-320",
+            "KAFKA-13141" if self.counts_diverging_fetches else "",
+        )
+        return " or ".join(filter(None, defects))
 
 
 @dataclass(frozen=True)
