@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 from zlib import crc32
 
+from simzk.serve.tcp.accepting import Acceptor
 from simzk.serve.tcp.addresses import bind, name_of, peer_of
 
 if TYPE_CHECKING:
@@ -211,24 +212,21 @@ class HttpServer:
     """
 
     def __init__(self, address: str, port: int, answer: Callable[[Request], Response], *, idle_ms: int) -> None:
-        self._listener = bind(address, port, BACKLOG)
-        self._accepting: asyncio.Server | None = None
+        listener = bind(address, port, BACKLOG)
+        self._acceptor = Acceptor(listener, lambda: _Connection(self))
         self.answer = answer
         self.idle_s = idle_ms / 1000
         self.connections: dict[_Connection, None] = {}
-        self.name = name_of(self._listener)
+        self.name = name_of(listener)
 
     async def start(self) -> None:
         """Accept connections on the running loop."""
-        self._accepting = await asyncio.get_running_loop().create_server(
-            lambda: _Connection(self), sock=self._listener, backlog=BACKLOG
-        )
+        self._acceptor.start()
 
     def stop(self) -> None:
         """Refuse new connections, and close those that are open."""
-        if self._accepting is not None:
-            self._accepting.close()
-        self._listener.close()
+        self._acceptor.close()
+        self._acceptor.abort()
         for connection in list(self.connections):
             connection.end()
 

@@ -15,9 +15,11 @@ import os
 import socket
 import threading
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from simzk.errors import ConfigError
+from simzk.serve.tcp.accepting import Acceptor
 from simzk.wire.frames import BadLengthError, FrameBuffer
 
 if TYPE_CHECKING:
@@ -223,8 +225,7 @@ class BrokerPorts:
         self.brokers = brokers
         self.connections: set[BrokerConnection] = set()
         self._reserved = dict(reserved)
-        self._listeners: dict[int, socket.socket] = {}
-        self._accepting: set[asyncio.Task[object]] = set()
+        self._acceptors: dict[int, Acceptor] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
         self._is_updating = False
@@ -238,7 +239,7 @@ class BrokerPorts:
     @property
     def is_current(self) -> bool:
         """Whether it listens for just the brokers that accept connections; under the lock."""
-        return self._loop is None or self._listeners.keys() == self.brokers.accepting()
+        return self._loop is None or self._acceptors.keys() == self.brokers.accepting()
 
     def on_loop(self, callback: Callable[[], None]) -> None:
         """Call back on the loop's thread: at once if this is it."""
@@ -249,46 +250,30 @@ class BrokerPorts:
 
     def update(self) -> None:
         """Open and close ports as the brokers accept connections or not; on the loop."""
-        loop = self._loop
-        if loop is None or not self._reserved or self._is_updating:
+        if self._loop is None or not self._reserved or self._is_updating:
             return
         self._is_updating = True
         with self.driver.lock:
             wanted = self.brokers.accepting()
         self._is_updating = False
-        for broker in list(self._listeners):
+        for broker in list(self._acceptors):
             if broker not in wanted:
                 self._close(broker)
-        for broker in sorted(wanted - self._listeners.keys()):
+        for broker in sorted(wanted - self._acceptors.keys()):
             reserved = self._reserved[broker]
             listener = _bound(reserved.family, *reserved.getsockname()[:2])
-            listener.setblocking(False)
             listener.listen(BACKLOG)
-            self._listeners[broker] = listener
-            loop.add_reader(listener.fileno(), self._accept, broker, listener)
+            self._acceptors[broker] = acceptor = Acceptor(listener, partial(BrokerConnection, self, broker))
+            acceptor.start()
 
     def _close(self, broker: int) -> None:
-        assert self._loop is not None
-        listener = self._listeners.pop(broker)
-        self._loop.remove_reader(listener.fileno())
-        listener.close()
-
-    def _accept(self, broker: int, listener: socket.socket) -> None:
-        """Accept one connection; the loop calls again if more wait."""
-        assert self._loop is not None
-        try:
-            accepted, _ = listener.accept()
-        except OSError:  # the client has left already, or there are too many open files
-            return
-        accepted.setblocking(False)
-        made = self._loop.connect_accepted_socket(lambda: BrokerConnection(self, broker), accepted)
-        task: asyncio.Task[object] = self._loop.create_task(made)
-        self._accepting.add(task)
-        task.add_done_callback(self._accepting.discard)
+        acceptor = self._acceptors.pop(broker)
+        acceptor.close()
+        acceptor.abort()
 
     def stop(self) -> None:
         """Close all ports and connections for good; on the loop."""
-        for broker in list(self._listeners):
+        for broker in list(self._acceptors):
             self._close(broker)
         for reserved in self._reserved.values():
             reserved.close()

@@ -23,7 +23,6 @@ ZooKeeperServer, BlueThrottle.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import threading
 import time
@@ -33,6 +32,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from simzk.serve.clock import Clock, WallClock, tick_origin_ms
+from simzk.serve.tcp.accepting import Acceptor
 from simzk.serve.tcp.addresses import bind, name_of, peer_of, written
 from simzk.serve.tcp.event_loop import EventLoopServer
 from simzk.serve.wire_driver import WireDriver
@@ -618,8 +618,6 @@ class TcpConnection(asyncio.Protocol):
 
 
 _FIRST_RECORD, _LAST_RECORD = 0x14, 0x18  # types of TLS records: the first byte of each
-_ACCEPTS_IN_ONE_TURN = 128
-_RETRY_S = 1.0  # pause before the next accept when the process has no file descriptor left
 
 
 class ConnectionFactory:
@@ -642,39 +640,30 @@ class ConnectionFactory:
         self, server: TcpServer, listener: socket.socket, tls: ssl.SSLContext | None = None, *, plain: bool = False
     ) -> None:
         self._server = server
-        self._listener = listener
         self._tls = tls
-        self._unifies = tls is not None and plain
+        self._acceptor = Acceptor(
+            listener, self._connection, self._wait_for_first_byte if tls is not None and plain else self._begin
+        )
         self.is_secure = tls is not None and not plain
         self.name = name_of(listener)
         self.port: int = listener.getsockname()[1]
         self.connections: dict[TcpConnection, None] = {}
         self._by_address: Counter[str] = Counter()
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._undecided: dict[socket.socket, asyncio.TimerHandle | None] = {}
-        self._handshakes: set[asyncio.Task[None]] = set()
-
-    # asyncio.Server forgets a connection that it is just accepting when it is closed: neither its client nor `abort`
-    # would ever see the end of that socket. So the port accepts by itself.
 
     async def start(self) -> None:
         """Begin to accept connections on the running loop."""
-        self._loop = asyncio.get_running_loop()
-        self._listener.setblocking(False)
-        self._loop.add_reader(self._listener, self._accept, self._loop)
+        self._acceptor.start()
 
     def close(self) -> None:
         """Refuse new connections; open ones stay."""
-        if self._loop is not None:
-            self._loop.remove_reader(self._listener)
-        self._listener.close()
+        self._acceptor.close()
 
     def abort(self) -> None:
         """Close the open connections at once."""
         for undecided in list(self._undecided):
             self._decided(undecided).close()
-        for handshake in self._handshakes:
-            handshake.cancel()
+        self._acceptor.abort()
         for connection in list(self.connections):
             connection.abort()
 
@@ -703,40 +692,21 @@ class ConnectionFactory:
 
     # Accepting
 
-    def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Accept the connections that wait, up to a number in one turn of the loop."""
-        for _ in range(_ACCEPTS_IN_ONE_TURN):
-            try:
-                client, _address = self._listener.accept()
-            except (BlockingIOError, ConnectionAbortedError):
-                return
-            except OSError:
-                loop.remove_reader(self._listener)
-                self._server.call_later(_RETRY_S, self._accept_again)
-                return
-            client.setblocking(False)
-            if self._unifies:
-                self._wait_for_first_byte(loop, client)
-            else:
-                self._begin(loop, client, self._tls)
+    def _begin(self, client: socket.socket) -> None:
+        self._acceptor.hand_over(client, self._tls)
 
-    def _wait_for_first_byte(self, loop: asyncio.AbstractEventLoop, client: socket.socket) -> None:
+    def _wait_for_first_byte(self, client: socket.socket) -> None:
         self._undecided[client] = self._server.when_silent(lambda: self._decided(client).close())
-        loop.add_reader(client, self._decide, loop, client)
-
-    def _accept_again(self) -> None:
-        if self._loop is not None and self._listener.fileno() >= 0:
-            self._loop.add_reader(self._listener, self._accept, self._loop)
+        self._acceptor.loop.add_reader(client, self._decide, client)
 
     def _decided(self, client: socket.socket) -> socket.socket:
         timer = self._undecided.pop(client)
         if timer is not None:
             timer.cancel()
-        assert self._loop is not None
-        self._loop.remove_reader(client)
+        self._acceptor.loop.remove_reader(client)
         return client
 
-    def _decide(self, loop: asyncio.AbstractEventLoop, client: socket.socket) -> None:
+    def _decide(self, client: socket.socket) -> None:
         try:
             first = client.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
@@ -747,24 +717,7 @@ class ConnectionFactory:
         if not first:
             client.close()
             return
-        self._begin(loop, client, self._tls if _FIRST_RECORD <= first[0] <= _LAST_RECORD else None)
-
-    def _begin(self, loop: asyncio.AbstractEventLoop, client: socket.socket, tls: ssl.SSLContext | None) -> None:
-        """Begin a connection, after a handshake if there is TLS."""
-        handshake = loop.create_task(self._hand_over(loop, client, tls))
-        self._handshakes.add(handshake)
-        handshake.add_done_callback(partial(self._end_handshake, client))
-
-    def _end_handshake(self, client: socket.socket, handshake: asyncio.Task[None]) -> None:
-        self._handshakes.discard(handshake)
-        if handshake.cancelled():  # perhaps before its first step
-            client.close()
-
-    async def _hand_over(
-        self, loop: asyncio.AbstractEventLoop, client: socket.socket, tls: ssl.SSLContext | None
-    ) -> None:
-        with contextlib.suppress(OSError):  # a failed handshake, which TLS reports to the client
-            await loop.connect_accepted_socket(self._connection, client, ssl=tls)
+        self._acceptor.hand_over(client, self._tls if _FIRST_RECORD <= first[0] <= _LAST_RECORD else None)
 
 
 class ConnectionThrottle:
