@@ -178,7 +178,7 @@ def test_what_is_not_there_cannot_fail(directory: int | tuple[str, int]) -> None
 
 
 def test_log_dirs_alone() -> None:
-    dirs = LogDirs(3)
+    dirs = LogDirs(["/a", "/b", "/c"])
     one, two, three, four = (TopicPartition("t", number) for number in range(4))
     assert all(dirs.open(partition, is_new=True) for partition in (one, two, three, four))
     assert [dirs.directory_of(partition) for partition in (one, two, three, four)] == [0, 1, 2, 0]

@@ -21,8 +21,9 @@ from simzk.jvm.numbers import JavaRandom
 from simzk.jvm.scala_collections import long_map_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
-from simzk.kafka.broker.configs import ConfigChanges, TopicConfigs
+from simzk.kafka.broker.configs import ConfigChanges, EntityConfigs, TopicConfigs
 from simzk.kafka.broker.delegation_tokens import DelegationTokens
+from simzk.kafka.broker.described_configs import DescribedConfigs
 from simzk.kafka.broker.disk import Disk
 from simzk.kafka.broker.fetching import STARTS_US, Fetchers, FetchSessions
 from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
@@ -30,6 +31,7 @@ from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.services import Services
 from simzk.kafka.client_requests.broker_api import BrokerApi
+from simzk.kafka.client_requests.configs import ConfigsApi
 from simzk.kafka.client_requests.leadership import LeadershipApi
 from simzk.kafka.client_requests.metadata import MetadataApi
 from simzk.kafka.client_requests.topics import TopicsApi
@@ -69,6 +71,10 @@ LATE_REGISTRATION_US = 300_000
 FAILED_START_US = 700_000
 """From a failed start to the end of the session: the parts that have started are shut down first, the client last
 (KafkaServer.shutdown). Of real brokers 0.05 to 2.2 s (recorded)."""
+ZOOKEEPER = "localhost:2181"
+"""`zookeeper.connect` as clients see it."""
+NODE_IDS = (3, 1)
+"""First release that answers the broker's id as `node.id` too (recorded)."""
 RESTART_PAUSE_US = 1_000_000
 """How long a supervisor waits before it restarts a broker that has exited."""
 
@@ -96,13 +102,13 @@ class Broker:
         self.stopping = False
         self.serving = False
         self.logs: dict[TopicPartition, LogOnDisk] = {}
-        self.log_dirs = LogDirs(environment.log_dirs)
+        self.version, self.config = environment.release_of(broker_id)
+        self.log_dirs = self._new_log_dirs(environment.log_dirs)
         self.disk = Disk(process)
         self._registration = registration
         self._environment = environment
         self._name = f"broker {broker_id}"
         self._session_before = 0
-        self.version, self.config = environment.release_of(broker_id)
         process.kill()
         environment.connections.register(process, self.serve)
 
@@ -204,7 +210,13 @@ class Broker:
         self._environment.history.record(self._name, "disks replaced")
         self._environment.ledger.on_crash(self.id, self.logs)
         self.logs = {}
-        self.log_dirs = LogDirs(self.log_dirs.count)
+        self.log_dirs = self._new_log_dirs(self.log_dirs.count)
+
+    def _new_log_dirs(self, count: int) -> LogDirs:
+        """Return empty log directories: those of `log.dirs`, or a number of them."""
+        given = self.config.given.get("log.dirs")
+        paths_of = given.split(",") if given else [f"/kafka/b{self.id}-{number}" for number in range(count)]
+        return LogDirs([f"/kafka/b{self.id}"] if count == 1 and not given else paths_of)
 
     def shut_down(self) -> None:
         """Start a clean shutdown."""
@@ -270,6 +282,7 @@ class Broker:
         )
         self.client = KafkaZooKeeperClient(self.session, version, self._note_unusable)
         self.metadata = environment.replication.metadata_cache(version)
+        self.described_configs = DescribedConfigs(version.number, self.id, self._static_config)
         self.topic_configs = TopicConfigs(
             process, self.client, config, lambda topic: self.replicas.on_topic_config(topic)
         )
@@ -358,6 +371,16 @@ class Broker:
             self.metadata,
             self._admin,
             is_controller=lambda: self.controller.is_active,
+            topic_entries=self.described_configs.topic_entries,
+            spawn=lambda work, what: self.client_api.spawn(work, what),
+        )
+        configs = ConfigsApi(
+            version,
+            self.id,
+            self.metadata,
+            self.described_configs,
+            self.client,
+            EntityConfigs(self.client),
             spawn=lambda work, what: self.client_api.spawn(work, what),
         )
         leadership = LeadershipApi(version, self.process, self.metadata, self.controller, self._services.serve)
@@ -367,8 +390,21 @@ class Broker:
             version,
             environment.history,
             features_epoch=lambda: self.features_epoch,
-            handlers={**metadata.handlers, **topics.handlers, **leadership.handlers},
+            handlers={**metadata.handlers, **topics.handlers, **leadership.handlers, **configs.handlers},
         )
+
+    def _static_config(self) -> dict[str, str]:
+        """Return the broker's properties as clients see them: those that were given, and those of its place."""
+        host, port = self._environment.endpoint_of(self.id)
+        own = {
+            "broker.id": str(self.id),
+            "listeners": f"PLAINTEXT://{host}:{port}",
+            "log.dirs": ",".join(self.log_dirs.paths),
+            "zookeeper.connect": ZOOKEEPER + self._environment.host.access.chroot,
+        }
+        if self.version.number >= NODE_IDS:
+            own["node.id"] = str(self.id)
+        return own | ({} if self.rack is None else {"broker.rack": self.rack}) | self.config.given
 
     def _new_controller(self) -> KafkaController:
         environment = self._environment
@@ -510,8 +546,8 @@ class Broker:
             else:
                 self.cluster_id = decode_cluster_id(paths.CLUSTER_ID, found[0], self.version.reading)
         await self._environment.ids.draw(self.id, self.process, self.session)
-        await self.client.entity_config(f"brokers/{paths.DEFAULT_ENTITY}")
-        await self.client.entity_config(f"brokers/{self.id}")
+        for name in (paths.DEFAULT_ENTITY, str(self.id)):
+            self.described_configs.update(name, await self.client.entity_config(f"brokers/{name}"))
         await self.client.children(paths.TOPICS)
         await self._watch_features()
         await self.client.brokers()
@@ -675,6 +711,8 @@ class Broker:
     def _on_config(self, entity_path: str, values: dict[str, str]) -> None:
         """Apply a topic's configuration; elect uncleanly at once if that was enabled, in releases that do so."""
         kind, _, name = entity_path.partition("/")
+        if kind == "brokers":
+            self.described_configs.update(name, values)
         if kind == "topics":
             self.topic_configs.update(name, values)
             if self.version.controller.elects_when_unclean_enabled and values.get(UNCLEAN_KEY) == "true":

@@ -145,12 +145,16 @@ class EntityConfigs:
                 values.pop(key, None)
             else:
                 values[key] = value
-        if values or kind not in QUOTAS or not await self._delete_empty(path):
+        await self.replace(path, values)
+        return OK
+
+    async def replace(self, path: str, values: Mapping[str, str]) -> None:
+        """Set the whole configuration of a valid entity, and write the notification."""
+        if values or path.partition("/")[0] not in QUOTAS or not await self._delete_empty(path):
             await self.write(path, config.in_properties_order(values))
         await self._client.ensure(paths.CONFIG_CHANGES)
         change = self._client.version.znodes.encode_config_change(path)
         await self._client.create(paths.CONFIG_CHANGE_PREFIX, change, PERSISTENT_SEQUENTIAL)
-        return OK
 
     def invalid_keys(self, path: str, values: Mapping[str, str]) -> AdminResponse | None:
         """Return an error if the release has no such key for topics (LogConfig.validateNames)."""

@@ -151,12 +151,13 @@ class LogDirs:
     """Log directories of one broker, by number; they survive its process.
 
     Args:
-        count: number of directories.
+        directories: their paths, as clients see them.
     """
 
-    def __init__(self, count: int) -> None:
-        assert count > 0, f"{count} log directories; at least 1 is needed"
-        self.count = count
+    def __init__(self, directories: Sequence[str]) -> None:
+        assert directories, "no log directories; at least 1 is needed"
+        self.paths = directories
+        self.count = len(directories)
         self.failed: dict[int, None] = {}
         self.offline: dict[TopicPartition, None] = {}
         self._directory_of: dict[TopicPartition, int] = {}

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from simzk.kafka.broker.admin_handlers import AdminHandlers
+    from simzk.kafka.broker.described_configs import ConfigEntry
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.releases.profile import KafkaVersion
@@ -72,6 +73,7 @@ class TopicsApi:
         cache: the broker's metadata cache.
         admin: plans and writes topics.
         is_controller: returns whether the broker is the active controller.
+        topic_entries: returns the configuration of a topic, from the values of its own.
         spawn: runs a handler that waits.
     """
 
@@ -81,6 +83,7 @@ class TopicsApi:
     cache: MetadataCache
     admin: AdminHandlers
     is_controller: Callable[[], bool]
+    topic_entries: Callable[[Mapping[str, str]], Sequence[ConfigEntry]]
     spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
 
     @property
@@ -126,6 +129,7 @@ class TopicsApi:
                 if timed_out or not self._has_leaders(one.result.name, one.partitions):
                     one.result.error_code = ErrorCode.REQUEST_TIMED_OUT
                     one.result.num_partitions = one.result.replication_factor = UNKNOWN_COUNT
+                    one.result.configs = []
             answer(CreateTopicsResponse(topics=results))
 
         if request.timeout_ms <= 0:
@@ -170,7 +174,16 @@ class TopicsApi:
             error_message=None,
             num_partitions=len(made.assignment),
             replication_factor=factor,
-            configs=None,
+            configs=[
+                CreateTopicsResponse.CreatableTopicConfigs(
+                    name=entry.key.name,
+                    value=entry.value,
+                    read_only=entry.key.is_read_only,
+                    config_source=entry.source,
+                    is_sensitive=entry.key.is_sensitive,
+                )
+                for entry in self.topic_entries(made.config)
+            ],
         )
         return _Planned(result, list(made.assignment))
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ConfigError
 from simzk.jvm.numbers import is_count
+from simzk.kafka.releases.config_keys import broker_keys, range_problem, topic_config_keys, type_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 RESERVED = "reserved.broker.max.id"
 """The highest broker id that ZooKeeper does not generate."""
 _BOOLEANS = {"true": True, "false": False}
+_NEWEST: Final = (3, 9)
+"""This release has every key of a topic that any release has."""
 
 _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "zookeeper.session.timeout.ms": {(0, 8, 0): "6000", (2, 5): "18000"},  # KIP-537
@@ -80,48 +83,14 @@ _TOPIC_KEYS_SINCE: Final[tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...
 """First release of each key of a topic's configuration (LogConfig.configNames of each release's last tag)."""
 
 
-_INTS: Final = frozenset(
-    {
-        *("compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "index.interval.bytes"),
-        *("max.message.bytes", "min.insync.replicas", "segment.bytes", "segment.index.bytes"),
-    }
-)
-_TEXTS: Final = frozenset(
-    {
-        *("cleanup.policy", "compression.type", "follower.replication.throttled.replicas"),
-        *("leader.replication.throttled.replicas", "message.format.version", "message.timestamp.type"),
-    }
-)
-_BOOLEAN_KEYS: Final = frozenset(
-    {
-        *("message.downconversion.enable", "preallocate", "remote.log.copy.disable", "remote.log.delete.on.disable"),
-        *("remote.storage.enable", "unclean.leader.election.enable"),
-    }
-)
-_DOUBLES: Final = frozenset({"min.cleanable.dirty.ratio"})
-_BITS: Final = {"INT": 31, "LONG": 63}
-
-
 def value_problem(key: str, value: str) -> str | None:
-    """Return why a value is not of the type of a topic's key, in the words of ConfigDef; None if it is.
+    """Return why a value is not of the type or in the range of a topic's key, in the words of ConfigDef; None if it is.
 
     >>> value_problem("retention.ms", "x"), value_problem("retention.ms", "-1"), value_problem("preallocate", "1")
     ('Not a number of type LONG', None, 'Expected value to be either true or false')
     """
-    if key in _TEXTS:
-        return None
-    if key in _BOOLEAN_KEYS:
-        return None if value.strip().lower() in _BOOLEANS else "Expected value to be either true or false"
-    if key in _DOUBLES:
-        try:
-            float(value)
-        except ValueError:
-            return "Not a number of type DOUBLE"
-        return None
-    kind = "INT" if key in _INTS else "LONG"
-    digits = value.strip().removeprefix("-").removeprefix("+")
-    fits = digits.isascii() and digits.isdecimal() and -(1 << _BITS[kind]) <= int(value) < 1 << _BITS[kind]
-    return None if fits else f"Not a number of type {kind}"
+    kind = topic_config_keys(_NEWEST)[key].kind
+    return type_problem(kind, value) or range_problem(key, value)
 
 
 def broker_defaults(release: Release) -> dict[str, str]:
@@ -147,15 +116,31 @@ def topic_keys(release: Release) -> frozenset[str]:
     return frozenset(key for since, keys in _TOPIC_KEYS_SINCE if since <= release for key in keys)
 
 
+def _check_unsimulated(key: str, text: str, version: KafkaVersion) -> None:
+    """Raise an error if the release has no such setting, or another type."""
+    known = broker_keys(version.number).get(key)
+    if known is None:
+        raise ConfigError(
+            f"{key} is not simulated", where=f"config.{key}", right=f"one of {', '.join(version.defaults)}"
+        )
+    problem = type_problem(known.kind, text)
+    if problem is not None:
+        raise ConfigError(f"{key} is {text!r}", where=f"config.{key}", right=f"a value of type {known.kind}")
+
+
 class BrokerConfig:
     """Values of a broker's settings, by Kafka's own names.
 
     Args:
         version: release that provides the defaults.
-        values: values that differ from the defaults; numbers and booleans are accepted besides text.
+        values: values that differ from the defaults; numbers and booleans are accepted besides text. A setting of the
+            release that is not simulated has no effect, but clients see its value.
+
+    Attributes:
+        given: the values that were given, as text.
 
     Raises:
-        ConfigError: a setting is not simulated, or its value is not of the default's type.
+        ConfigError: the release has no such setting, or its value is not of the right type.
 
     >>> from simzk.kafka.releases.versions import kafka_version
     >>> config = BrokerConfig(kafka_version("3.9"), {"replica.lag.time.max.ms": 10_000})
@@ -165,12 +150,13 @@ class BrokerConfig:
 
     def __init__(self, version: KafkaVersion, values: Mapping[str, str | int | bool] | None = None) -> None:
         self._values = dict(version.defaults)
+        self.given: dict[str, str] = {}
         for key, value in (values or {}).items():
-            if key not in version.defaults:
-                raise ConfigError(
-                    f"{key} is not simulated", where=f"config.{key}", right=f"one of {', '.join(version.defaults)}"
-                )
             text = str(value).lower() if isinstance(value, bool) else str(value)
+            self.given[key] = text
+            if key not in version.defaults:
+                _check_unsimulated(key, text, version)
+                continue
             if version.defaults[key] == "":  # any text
                 self._values[key] = text
                 continue

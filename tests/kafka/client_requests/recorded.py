@@ -51,13 +51,12 @@ TOPICS = {
 """Topics of the recorded clusters, by assignment; `one` is the only one that requests name by its id."""
 NO_ID, UNKNOWN_ID = "A" * 22, "A" * 20 + "ZA"
 MASKED = ("ClusterId", "Host", "Port", "ThrottleTimeMs")
-NOT_SIMULATED = ("Configs",)
-"""The configuration of a new topic is not listed."""
 UNORDERED = (
     "Brokers",
     "Topics",
     "Partitions",
     "ApiKeys",
+    "Configs",
     "IsrNodes",
     "OfflineReplicas",
     "Responses",
@@ -82,8 +81,6 @@ def of_release(release: str, story: str = "story") -> list[Exchange]:
 
 def masked(value: Any, field: str = "") -> Any:
     """Return a response without chance and without the order of collections that are unordered in Kafka."""
-    if field in NOT_SIMULATED:
-        return "*"
     if field in MASKED:
         return None if value is None else "*"
     if field == "TopicId" and value not in (NO_ID, UNKNOWN_ID):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk
+from simzk.kafka.releases.config_keys import broker_keys
+from simzk.kafka.releases.versions import kafka_version
 from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.client_requests.recorded import NO_ID, RELEASES, TOPICS, exchanges, masked, of_release, replayed
 
@@ -24,6 +26,8 @@ ALLOWED = {
     ("0.8.2", "auto-create: asked"): "the first UpdateMetadata of 0.8.2 is sent with the first topic",
 }
 """Steps of which the brokers are not compared: the simulation sends an UpdateMetadata before there is a topic."""
+OF_LOGS = {"log.retention.ms": -1, "log.flush.scheduler.interval.ms": 3000000}
+"""Settings of the recorded brokers that the configurations of new topics show."""
 WITHOUT_RACKS = ("0.8.2.2", "0.9.0.1")
 
 
@@ -31,6 +35,7 @@ def cluster_of(release: str) -> simzk.KafkaCluster:
     """Return three brokers with the topics of the recorded cluster."""
     racks = {number: f"rack{number}" for number in (1, 2, 3)}
     config = {"auto.create.topics.enable": False, "default.replication.factor": 2, "delete.topic.enable": True}
+    config |= OF_LOGS if broker_keys(kafka_version(release).number) else {}
     cluster = simzk.KafkaCluster(release, 3, None if release in WITHOUT_RACKS else racks, config=config, boot=False)
     for broker in cluster.brokers:  # broker 1 is the controller
         cluster.restart(broker)

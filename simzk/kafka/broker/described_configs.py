@@ -1,0 +1,142 @@
+"""Configuration of a broker and of topics as DescribeConfigs answers it: values with their sources and synonyms.
+
+Rules of this module (AdminManager, ConfigHelper, DynamicBrokerConfig; recorded):
+  - a value of a broker comes from its own dynamic configuration, the dynamic configuration of all brokers, its
+    properties file, or the default of the release, in this order;
+  - a value of a topic comes from the topic, otherwise from the broker's key for it;
+  - a synonym is any of these sources that sets the key, or another key for the same setting, from the first source with
+    the key's own name on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from simzk.kafka import paths
+from simzk.kafka.releases.config_keys import (
+    ConfigKey,
+    alternatives,
+    broker_keys,
+    default_values,
+    in_milliseconds,
+    topic_config_keys,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from simzk.kafka.releases.since import Release
+
+TOPIC, DYNAMIC, DYNAMIC_DEFAULT, STATIC, DEFAULT, LOGGER = 1, 2, 3, 4, 5, 6
+"""Sources of values by their number in DescribeConfigs (KIP-226)."""
+Layers: TypeAlias = "tuple[tuple[int, Mapping[str, str]], ...]"
+"""Values by key of each source."""
+
+
+class Synonym(NamedTuple):
+    """A source that sets a key: the name there, its value, and which source it is."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+class ConfigEntry(NamedTuple):
+    """A key with its value; a sensitive one is None."""
+
+    key: ConfigKey
+    value: str | None
+    synonyms: tuple[Synonym, ...]
+
+    @property
+    def source(self) -> int:
+        """The source of the value."""
+        return self.synonyms[0].source if self.synonyms else DEFAULT
+
+
+@dataclass(eq=False)
+class DescribedConfigs:
+    """Configuration of one broker.
+
+    Args:
+        release: the broker's release.
+        broker_id: its id.
+        static: returns the values of its properties file.
+    """
+
+    release: Release
+    broker_id: int
+    static: Callable[[], Mapping[str, str]]
+    own: dict[str, str] = field(default_factory=dict, init=False)
+    """Dynamic configuration of this broker."""
+    of_all: dict[str, str] = field(default_factory=dict, init=False)
+    """Dynamic configuration of all brokers."""
+
+    def update(self, name: str, values: Mapping[str, str]) -> None:
+        """Set the dynamic configuration of this broker or of all, by the name of the znode below `/config/brokers`."""
+        if name == paths.DEFAULT_ENTITY:
+            self.of_all = dict(values)
+        elif name == str(self.broker_id):
+            self.own = dict(values)
+
+    def broker_entries(self) -> list[ConfigEntry]:
+        """Return all keys of the broker."""
+        layers = self._layers()
+        return [
+            ConfigEntry(key, None if key.is_sensitive else _value(layers, name), self._synonyms(layers, name))
+            for name, key in broker_keys(self.release).items()
+        ]
+
+    def entries_of_all(self) -> list[ConfigEntry]:
+        """Return the dynamic configuration of all brokers."""
+        keys = broker_keys(self.release)
+        entries = []
+        for name, value in self.of_all.items():
+            key = keys.get(name, ConfigKey(name, "unknown", None, is_read_only=False))
+            shown = None if key.is_sensitive else value
+            entries.append(ConfigEntry(key, shown, (Synonym(name, shown, DYNAMIC_DEFAULT),)))
+        return entries
+
+    def topic_entries(self, values: Mapping[str, str]) -> list[ConfigEntry]:
+        """Return all keys of a topic with some values of its own."""
+        layers, entries = self._layers(), []
+        for name, key in topic_config_keys(self.release).items():
+            synonyms = self._synonyms(layers, key.synonym) if key.synonym is not None else ()
+            if name in values:
+                entries.append(ConfigEntry(key, values[name], (Synonym(name, values[name], TOPIC), *synonyms)))
+            else:
+                entries.append(ConfigEntry(key, _topic_default(layers, key), synonyms))
+        return entries
+
+    def _layers(self) -> Layers:
+        """Return the values of each source, the strongest first."""
+        defaults = default_values(self.release)
+        return ((DYNAMIC, self.own), (DYNAMIC_DEFAULT, self.of_all), (STATIC, self.static()), (DEFAULT, defaults))
+
+    def _synonyms(self, layers: Layers, name: str) -> tuple[Synonym, ...]:
+        names = alternatives(name)
+        key = broker_keys(self.release).get(name)
+        is_sensitive = key is not None and key.is_sensitive
+        found = [
+            Synonym(one, None if is_sensitive else values[one], source)
+            for source, values in layers
+            for one in names
+            if one in values
+        ]
+        first = next((place for place, synonym in enumerate(found) if synonym.name == name), len(found))
+        return tuple(found[first:])
+
+
+def _value(layers: Layers, name: str) -> str | None:
+    return next((values[name] for _, values in layers if name in values), None)
+
+
+def _topic_default(layers: Layers, key: ConfigKey) -> str | None:
+    """Return the broker's value for a key of a topic."""
+    if key.synonym is None:
+        return key.default
+    if not key.name.endswith(".ms"):
+        return _value(layers, key.synonym)
+    found = ((name, _value(layers, name)) for name in alternatives(key.synonym))
+    return next((in_milliseconds(name, value) for name, value in found if value is not None), None)

@@ -1,0 +1,218 @@
+"""Configuration keys of brokers and topics by release: type, default, what can change while a broker runs.
+
+Rules of this module (KafkaConfig, LogConfig, DynamicBrokerConfig; recorded with DescribeConfigs, 0.11 to 3.9):
+  - a line of the table is `broker NAME TYPE DYNAMIC SINCE:DEFAULT ...` or `topic NAME TYPE SYNONYM SINCE:DEFAULT ...`.
+    DYNAMIC is the release from which the key can change while the broker runs, and the one from which it no longer can;
+    SYNONYM is the broker's key that is the default of the topic's key, for which the default is `-`. Defaults are
+    URL-encoded, `removed` from the release that has lost the key;
+  - what a key means is a text of Kafka's documentation, which brokers answer from 2.6 on if they are asked;
+  - releases before 0.11 have no DescribeConfigs: they have no keys here;
+  - the value of a sensitive key is never answered.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote
+
+from simzk.kafka.releases.config_definitions import DEFINITIONS
+
+if TYPE_CHECKING:
+    from simzk.kafka.releases.since import Release
+
+TYPES: Final = ("unknown", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
+"""Types by their number in DescribeConfigs."""
+PASSWORD: Final = "password"
+_REMOVED: Final = "removed"
+_BITS: Final = {"short": 15, "int": 31, "long": 63}
+_BOOLEANS: Final = ("true", "false")
+_ALTERNATIVES: Final = (
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+)
+"""Keys for the same setting, of which the first one that is set wins (DynamicBrokerConfig.brokerConfigSynonyms)."""
+_FACTORS: Final = {"minutes": 60_000, "hours": 3_600_000}
+_PER_BROKER: Final = frozenset(
+    {"advertised.listeners", "listener.security.protocol.map", "listeners", "principal.builder.class"}
+)
+_PER_BROKER_PREFIXES: Final = ("listener.name.", "sasl.", "ssl.")
+_AT_LEAST: Final = {
+    "delete.retention.ms": 0,
+    "file.delete.delay.ms": 0,
+    "flush.messages": 1,
+    "flush.ms": 0,
+    "index.interval.bytes": 0,
+    "max.compaction.lag.ms": 1,
+    "max.message.bytes": 0,
+    "message.timestamp.difference.max.ms": 0,
+    "min.cleanable.dirty.ratio": 0,
+    "min.compaction.lag.ms": 0,
+    "min.insync.replicas": 1,
+    "segment.bytes": 14,
+    "segment.index.bytes": 4,
+    "segment.jitter.ms": 0,
+    "segment.ms": 1,
+}
+"""Lowest values of a topic's keys (LogConfig)."""
+
+
+class ConfigKey(NamedTuple):
+    """A key in one release.
+
+    Args:
+        name: its name.
+        kind: one of `TYPES`.
+        default: its default; None if it has none.
+        is_read_only: whether it cannot change while the broker runs.
+        synonym: the broker's key that is the default of a topic's key, None if there is none.
+    """
+
+    name: str
+    kind: str
+    default: str | None
+    is_read_only: bool
+    synonym: str | None = None
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether its value is never answered."""
+        return self.kind == PASSWORD
+
+
+@cache
+def broker_keys(release: Release) -> dict[str, ConfigKey]:
+    """Return the keys of a broker by name.
+
+    >>> key = broker_keys((3, 9, 1))["log.cleaner.threads"]
+    >>> key.kind, key.default, key.is_read_only, broker_keys((1, 0, 2))["log.cleaner.threads"].is_read_only
+    ('int', '1', False, True)
+    """
+    return _keys("broker", release)
+
+
+@cache
+def default_values(release: Release) -> dict[str, str]:
+    """Return the defaults of a broker's keys that have one.
+
+    >>> default_values((3, 9, 1))["num.io.threads"]
+    '8'
+    """
+    return {name: key.default for name, key in broker_keys(release).items() if key.default is not None}
+
+
+@cache
+def topic_config_keys(release: Release) -> dict[str, ConfigKey]:
+    """Return the keys of a topic by name.
+
+    >>> topic_config_keys((3, 9, 1))["retention.ms"].synonym
+    'log.retention.ms'
+    """
+    return _keys("topic", release)
+
+
+def _keys(owner: str, release: Release) -> dict[str, ConfigKey]:
+    keys = {}
+    for line in DEFINITIONS.split("\n")[1:-1]:
+        kind_of_owner, name, kind, fourth, *steps = line.split(" ")
+        if kind_of_owner != owner:
+            continue
+        parts = [step.partition(":")[::2] for step in steps]
+        default = next((text for since, text in reversed(parts) if _release(since) <= release), _REMOVED)
+        if default == _REMOVED:
+            continue
+        value = None if default in ("null", "-") else "" if default == '""' else unquote(default)
+        if owner == "topic":
+            keys[name] = ConfigKey(name, kind, value, is_read_only=False, synonym=None if fourth == "-" else fourth)
+        else:
+            changes = sum(_release(since) <= release for since in fourth.split(",") if since != "-")
+            keys[name] = ConfigKey(name, kind, value, is_read_only=changes % 2 == 0)
+    return keys
+
+
+def documentation(owner: str, name: str, release: Release) -> str | None:
+    """Return what a key of a `broker` or a `topic` means; None if it is unknown.
+
+    >>> documentation("broker", "num.partitions", (3, 9, 1))
+    'The default number of log partitions per topic'
+    """
+    found = [text for since, text in _documentation()[owner].get(name, ()) if _release(since) <= release]
+    return found[-1] if found else None
+
+
+@cache
+def _documentation() -> dict[str, dict[str, list[tuple[str, str | None]]]]:
+    texts: dict[str, dict[str, list[tuple[str, str | None]]]] = json.loads(
+        gzip.decompress(Path(__file__).with_name("config_documentation.json.gz").read_bytes())
+    )
+    return texts
+
+
+@cache
+def _release(text: str) -> Release:
+    return tuple(map(int, text.split(".")))
+
+
+def alternatives(name: str) -> tuple[str, ...]:
+    """Return the keys of a broker for the same setting, the strongest first.
+
+    >>> alternatives("log.retention.hours"), alternatives("num.partitions")
+    (('log.retention.ms', 'log.retention.minutes', 'log.retention.hours'), ('num.partitions',))
+    """
+    return next((names for names in _ALTERNATIVES if name in names), (name,))
+
+
+def in_milliseconds(name: str, value: str) -> str:
+    """Return the value of one of the alternatives of a key in milliseconds.
+
+    >>> in_milliseconds("log.retention.hours", "168"), in_milliseconds("log.retention.minutes", "-1")
+    ('604800000', '-1')
+    """
+    factor = _FACTORS.get(name.rpartition(".")[2], 1)
+    return value if factor == 1 or value.startswith("-") else str(int(value) * factor)
+
+
+def belongs_to_one_broker(name: str) -> bool:
+    """Return whether a dynamic key can be set of single brokers only (DynamicBrokerConfig.PerBrokerConfigs).
+
+    >>> belongs_to_one_broker("listeners"), belongs_to_one_broker("background.threads")
+    (True, False)
+    """
+    return name in _PER_BROKER or name.startswith(_PER_BROKER_PREFIXES)
+
+
+def type_problem(kind: str, value: str) -> str | None:
+    """Return why a value is not of a type, in the words of ConfigDef; None if it is.
+
+    >>> type_problem("long", "x"), type_problem("long", "-1"), type_problem("boolean", "1")
+    ('Not a number of type LONG', None, 'Expected value to be either true or false')
+    """
+    if kind == "boolean":
+        return None if value.strip().lower() in _BOOLEANS else "Expected value to be either true or false"
+    if kind == "double":
+        try:
+            float(value)
+        except ValueError:
+            return "Not a number of type DOUBLE"
+        return None
+    if kind not in _BITS:
+        return None
+    digits = value.strip()[1:] if value.strip()[:1] in ("-", "+") else value.strip()
+    is_number = digits.isascii() and digits.isdecimal()
+    fits = is_number and -(1 << _BITS[kind]) <= int(value) < 1 << _BITS[kind]
+    return None if fits else f"Not a number of type {kind.upper()}"
+
+
+def range_problem(name: str, value: str) -> str | None:
+    """Return why a value of the right type is out of the range of a topic's key; None if it is not.
+
+    >>> range_problem("segment.bytes", "1"), range_problem("retention.ms", "-1")
+    ('Value must be at least 14', None)
+    """
+    least = _AT_LEAST.get(name)
+    return f"Value must be at least {least}" if least is not None and float(value) < least else None
