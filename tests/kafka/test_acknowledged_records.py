@@ -1,4 +1,4 @@
-"""Acknowledged records in the logs of later leaders: losses with their causes, and the two invariants of records."""
+"""Acknowledged records in the logs of later leaders: losses with their causes, and the invariants of records."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import ReplicaLogs
 from simzk.kafka.log.log import Log
 from simzk.kafka.observation.records import UNEXPLAINED
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from simzk.simulation import Monitor
 
 KEPT = "acknowledged records are in the log of every later leader"
+COPIED = "acknowledged records are in as many logs as min.insync.replicas says"
 MATCHED = "in-sync replicas have the same records up to the high watermark"
 
 
@@ -126,6 +128,68 @@ def test_the_last_replica_of_an_isr_loses_its_disk() -> None:
         assert not monitor.violations
 
 
+def test_the_last_member_of_an_isr_has_lost_its_disk_before_it_is_the_last() -> None:
+    """KIP-966: the leader restarts without records; before its session expires, the other member leaves the ISR."""
+    with ruled("3.9", min_insync_replicas=2, zookeeper_session_timeout_ms=18_000) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [1, 2]})
+        produce(c, 10)
+        c.kill(1)
+        c.wipe(1)
+        c.shutdown(2)
+        c.run_until(lambda: state_fields(c, "t")[1] == (1,))
+        c.restart(1)
+        quiet(c)
+        assert losses(c) == [(10, "KIP-966")]
+        assert not monitor.violations
+
+
+def test_a_leader_without_its_records_registers_while_there_is_no_controller() -> None:
+    """The next controller cannot tell the registration from the one before, and the broker leads on."""
+    with ruled("3.9", min_insync_replicas=2, zookeeper_session_timeout_ms=18_000) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [1, 2, 3]})
+        produce(c, 10)
+        c.kill(1)
+        c.wipe(1)
+        c.run_for(10)
+        c.kill(4)
+        assert c.controller == 4
+        c.restart(1)
+        c.run_until(lambda: 1 not in c.live_brokers)
+        c.run_until(lambda: 1 in c.live_brokers)
+        quiet(c)
+        assert c.controller != 4
+        assert losses(c) == [(10, "crash without a controller")]
+        assert not monitor.violations
+
+
+def test_records_acknowledged_too_early_violate_the_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Producing, "_has_passed", lambda *_: True)
+    with ruled("3.9", min_insync_replicas=2) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [1, 2]})
+        produce(c, 1)
+        assert [(one.invariant, one.detail) for one in monitor.violations] == [
+            (COPIED, "1 records of t-0 from 0 on are acknowledged, but 1 of [1, 2] have them, not 2")
+        ]
+
+
+def test_a_replica_that_is_removed_counts_no_more() -> None:
+    """A leader does not wait for replicas that its controller removes, although they are in the ISR a moment longer."""
+    with ruled("3.9", replica_lag_time_max_ms=60_000) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [1, 2, 3]})
+        produce(c, 1)
+        c.network.cut("broker 1", "broker 3")
+        assert c.produce("t", 0, 2, acks=1)
+        c.run_for(1)
+        c.reassign({("t", 0): [2]})
+        quiet(c)
+        assert state_fields(c, "t")[1] == (2,)
+        assert not monitor.violations
+
+
 def test_the_history_tells_what_happens_to_records() -> None:
     with ruled("2.4", replica_lag_time_max_ms=30_000) as c:
         topic(c, "t", {0: [1, 2]})
@@ -172,7 +236,7 @@ def test_no_acknowledged_record_is_lost_whatever_processes_and_links_fail(line: 
         quiet(c, 200)
         c.check()
         assert c.record_ledger.acknowledged
-        assert not [one for one in monitor.violations if one.invariant in (KEPT, MATCHED)]
+        assert not [one for one in monitor.violations if one.invariant in (KEPT, COPIED, MATCHED)]
         assert not c.record_ledger.losses, UNEXPLAINED
 
 

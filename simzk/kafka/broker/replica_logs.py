@@ -543,7 +543,7 @@ class ReplicaLogs:
             return
         epoch, min_isr = replica.state.leader_epoch, self._min_isr(replica)
         for batch in replica.log.read(base_offset, limit=base_offset + records):
-            self._ledger.acknowledge(self.broker_id, partition, batch, epoch, min_isr)
+            self._ledger.acknowledge(self.broker_id, partition, batch, epoch, min_isr, replica.replicas)
 
     def copies(self, replica: Replica, offset: int) -> int:
         """Return how many in the ISR have the log up to an offset, the leader included."""
@@ -770,11 +770,14 @@ class ReplicaLogs:
         before = replica.high_watermark
         if watermark > before:
             self._set_watermark(replica, watermark)
-            state = replica.state
-            self._ledger.on_committed(
-                self.broker_id, replica.partition, state.leader_epoch, state.isr, replica.log, before
-            )
+            self._report_committed(replica, since=before)
             self.on_watermark(replica.partition)
+
+    def _report_committed(self, replica: Replica, since: int = 0) -> None:
+        """Let the ledger compare the logs of the ISR up to the high watermark; only replicas count for that."""
+        state = replica.state
+        members = [member for member in state.isr if member in replica.followers]
+        self._ledger.on_committed(self.broker_id, replica.partition, state.leader_epoch, members, replica.log, since)
 
     def _least_log_end(self, replica: Replica) -> int:
         """Return the least log end offset that counts for the high watermark (Partition.maybeIncrementLeaderHW)."""
@@ -936,9 +939,7 @@ class ReplicaLogs:
             )
             replica.proposed = None
             if replica.high_watermark:
-                self._ledger.on_committed(
-                    self.broker_id, replica.partition, replica.state.leader_epoch, replica.state.isr, replica.log
-                )
+                self._report_committed(replica)
             rules = self._version.broker
             if rules.raises_watermark_after_alter_isr or not rules.uses_alter_isr:
                 self._advance_watermark(replica)

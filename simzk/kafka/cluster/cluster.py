@@ -53,7 +53,12 @@ from simzk.kafka.controller.channels import BatchChannelManager, ControllerChann
 from simzk.kafka.observation.beliefs import beliefs_of
 from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.observation.observer import Observer, Participant, SessionNames
-from simzk.kafka.observation.records import AcknowledgedKept, IsrLogsMatch, RecordLedger
+from simzk.kafka.observation.records import (
+    AcknowledgedInEnoughLogs,
+    AcknowledgedKept,
+    IsrLogsMatch,
+    RecordLedger,
+)
 from simzk.kafka.releases.cluster_releases import Releases, broker_ids, ids_above, local_registration, racks_of
 from simzk.kafka.requests import (
     AdminResponse,
@@ -436,6 +441,7 @@ class KafkaCluster:
         observer = Observer(self.history, self.tree, names.name_of, names.broker_of, topics)
         observer.on_state = self.record_ledger.on_state
         observer.on_topic_deleted = self.record_ledger.forget
+        observer.on_controller = self.record_ledger.on_controller_elected
         self._observable.on_transaction.add(observer.observe, observer.observe_batch)
         self.server.on_transaction.add(self._note_transaction, self._note_transaction)
 
@@ -745,7 +751,9 @@ class KafkaCluster:
                 elects_in_steps=releases.elects_in_steps,
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
             )
-            of_records = AcknowledgedKept(self.record_ledger), IsrLogsMatch(self.record_ledger)
+            of_records = tuple(
+                kind(self.record_ledger) for kind in (AcknowledgedKept, AcknowledgedInEnoughLogs, IsrLogsMatch)
+            )
             self._invariants = (*of_znodes, *beliefs_of(self._replica_manager, self._observable), *of_records)
         return self._invariants
 

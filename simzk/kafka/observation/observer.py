@@ -398,6 +398,7 @@ class Observer:
     Attributes:
         on_state: called with each partition state, the one before, and its partition; not for states in columns.
         on_topic_deleted: called with the name of each deleted topic.
+        on_controller: called when a controller is elected.
     """
 
     def __init__(
@@ -410,6 +411,7 @@ class Observer:
     ) -> None:
         self.on_state: Callable[[TopicPartition, LeaderAndIsr | None, LeaderAndIsr], None] = lambda *_: None
         self.on_topic_deleted: Callable[[str], None] = lambda _: None
+        self.on_controller: Callable[[], None] = lambda: None
         self._history = history
         self._name_of = name_of
         self._broker_of = broker_of
@@ -488,6 +490,7 @@ class Observer:
         elif path == paths.CONTROLLER:
             broker = _decoded(controller.decode, path, data)
             who = f"controller {'?' if broker is None else broker}"
+            self.on_controller()
             self._history.record(who, "elected", "", "", f"epoch {self._next_epoch()}")
         elif parent == paths.BROKER_IDS:
             self._history.record(f"broker {name}", "registered")

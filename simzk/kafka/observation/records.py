@@ -2,15 +2,21 @@
 
 Rules of this module (docs/reference/kafka.md §2.17; StrongIsr of Kafka's TLA+ models):
   - a record is acknowledged when a leader has answered a producer that asked for acks of all in the ISR;
-  - an acknowledged record is in the log of every leader of a later epoch;
+  - it is then in the logs of as many replicas as `min.insync.replicas` says, whatever has crashed besides;
+  - an acknowledged record is in the log of every leader of a later epoch, and of its own leader after a restart;
   - up to a leader's high watermark, each member of its ISR has the same batches;
   - a crash counts if it takes records from a log: power loss, replaced disks, a failed log directory. A process that is
     killed does not: the page cache outlives it;
   - Kafka does not promise to keep a record after an unclean election, after as many such crashes as
-    `min.insync.replicas`, or if the last member of an ISR that runs has had one (KIP-966). Older releases lose records
-    by known defects too: up to 0.10.2 by truncation to the high watermark (KIP-101), up to 1.1 by truncation without
-    epochs in answers (KIP-279), up to 2.0.0 by followers that join the ISR too early (KAFKA-7128), up to 2.0 by
-    followers that nobody fences (KIP-320), and 2.8.0 by fetches from records that diverge (KAFKA-13141);
+    `min.insync.replicas`, or if the last member of an ISR that runs has had one (KIP-966). Nor does it keep a record
+    if a leader has such a crash and registers again while there is no controller: the next controller takes the
+    registration for the old one, and the broker leads on (brokers report unclean shutdowns with KIP-966 only);
+  - an ISR member that is no replica any more may lack records: a leader does not count it for the high watermark
+    (Partition.remoteReplicas), and no controller elects it;
+  - older releases lose records by known defects too: up to 0.10.2 by truncation to the high watermark (KIP-101), up to
+    1.1 by truncation without epochs in answers (KIP-279), up to 2.0.0 by followers that join the ISR too early
+    (KAFKA-7128), up to 2.0 by followers that nobody fences (KIP-320), and 2.8.0 by fetches from records that diverge
+    (KAFKA-13141);
   - such a loss is counted with its cause and no violation; every other one is a violation.
 """
 
@@ -22,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from simzk.kafka.log.log import find_batch, first_difference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from simzk.kafka.log.batches import RecordBatch
     from simzk.kafka.log.log import Log
@@ -54,18 +60,30 @@ class RecordLoss(NamedTuple):
 
 
 @dataclass(slots=True)
+class _Crash:
+    """Crash of a replica that lost records: whether it was the last running member of the ISR, then or later.
+
+    `is_noticed` is whether a controller has removed it from the ISR since, `has_failed_over` whether another controller
+    was elected since.
+    """
+
+    was_last: bool
+    is_noticed: bool
+    has_failed_over: bool = False
+
+
+@dataclass(slots=True)
 class _Acknowledged:
     """Acknowledged batch, and what has happened to its partition since.
 
-    `crashed` are brokers that lost records from their disks since, each with whether it was the last member of the ISR,
-    then or when it was elected.
+    `crashed` are brokers that lost records from their disks since.
     """
 
     batch: RecordBatch
     leader_epoch: int
     min_isr: int
     is_after_unclean: bool = False
-    crashed: dict[int, bool] = field(default_factory=dict)
+    crashed: dict[int, _Crash] = field(default_factory=dict)
 
 
 class RecordLedger:
@@ -93,6 +111,7 @@ class RecordLedger:
         self.acknowledged: int = 0
         self.violations: list[str] = []
         self.mismatches: list[str] = []
+        self.too_few: list[str] = []
         self._identities = 0
         self._history = history
         self._log_of = log_of
@@ -101,7 +120,7 @@ class RecordLedger:
         self._batches: dict[TopicPartition, list[_Acknowledged]] = {}
         self._newest: dict[TopicPartition, tuple[int, int]] = {}
         self._unclean: dict[TopicPartition, None] = {}
-        self._crashed: dict[TopicPartition, dict[int, None]] = {}
+        self._crashed: dict[TopicPartition, dict[int, _Crash]] = {}
         self._isr: dict[TopicPartition, tuple[int, ...]] = {}
 
     # -- what brokers report
@@ -112,15 +131,31 @@ class RecordLedger:
         return -self._identities
 
     def acknowledge(
-        self, broker: int, partition: TopicPartition, batch: RecordBatch, leader_epoch: int, min_isr: int
+        self,
+        broker: int,
+        partition: TopicPartition,
+        batch: RecordBatch,
+        leader_epoch: int,
+        min_isr: int,
+        replicas: Sequence[int],
     ) -> None:
         """Add a batch that a leader acknowledges; a leader of a later epoch must have it already.
 
         A batch that its producer sends again may be acknowledged again, and is added once.
+
+        Args:
+            broker: the leader.
+            partition: the partition.
+            batch: the batch.
+            leader_epoch: the epoch in which it leads.
+            min_isr: `min.insync.replicas`.
+            replicas: the assigned replicas, as the leader knows them.
         """
         if batch.producer is not None and any(one.batch == batch for one in self._batches.get(partition, ())[-_AGAIN:]):
             return
         self.acknowledged += batch.records
+        if broker not in self._crashed.get(partition, {}):  # else followers may have other records there
+            self._check_copies(partition, batch, min(min_isr, len(replicas)), replicas)
         noted = _Acknowledged(batch, leader_epoch, min_isr)
         self._batches.setdefault(partition, []).append(noted)
         epoch, leader = self._newest.get(partition, (leader_epoch, broker))
@@ -128,11 +163,26 @@ class RecordLedger:
         if epoch > leader_epoch and log is not None and not _contains(log, batch):
             self._lose(partition, [noted], leader, epoch)
 
+    def _check_copies(
+        self, partition: TopicPartition, batch: RecordBatch, required: int, replicas: Sequence[int]
+    ) -> None:
+        """Check that enough replicas have a batch that is acknowledged; a replica that crashed may have had it."""
+        if self._defects() or partition in self._unclean:
+            return
+        crashed = self._crashed.get(partition, {})
+        logs = [(replica in crashed, self._log_of(replica, partition)) for replica in replicas]
+        copies = sum(is_crashed or (log is not None and _contains(log, batch)) for is_crashed, log in logs)
+        if copies < required:
+            self.too_few.append(
+                f"{batch.records} records of {partition} from {batch.base_offset} on are acknowledged,"
+                f" but {copies} of {list(replicas)} have them, not {required}"
+            )
+
     def on_leader(self, broker: int, partition: TopicPartition, leader_epoch: int, log: Log) -> None:
-        """Check the log of a broker that begins to lead."""
+        """Check the log of a broker that begins to lead, or leads again in its epoch after a restart."""
         self._newest[partition] = max(self._newest.get(partition, (leader_epoch, broker)), (leader_epoch, broker))
         noted = self._batches.get(partition, ())
-        lost = [one for one in noted if one.leader_epoch < leader_epoch and not _contains(log, one.batch)]
+        lost = [one for one in noted if one.leader_epoch <= leader_epoch and not _contains(log, one.batch)]
         if lost:
             self._lose(partition, lost, broker, leader_epoch)
 
@@ -164,19 +214,28 @@ class RecordLedger:
     def on_crash(self, broker: int, partitions: Iterable[TopicPartition]) -> None:
         """Note a crash that took records from a broker's logs."""
         for partition in partitions:
-            self._crashed.setdefault(partition, {})[broker] = None
-            was_last = self._isr.get(partition) == (broker,)
+            isr = self._isr.get(partition, ())
+            crash = _Crash(was_last=isr == (broker,), is_noticed=broker not in isr)
+            self._crashed.setdefault(partition, {})[broker] = crash
             for one in self._batches.get(partition, ()):
-                one.crashed[broker] = was_last
+                one.crashed[broker] = crash
+
+    def on_controller_elected(self) -> None:
+        """Note that another controller was elected, which does not know which brokers have restarted."""
+        for crashed in self._crashed.values():
+            for crash in crashed.values():
+                crash.has_failed_over = True
 
     def on_state(self, partition: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr) -> None:
         """Note the ISR of a partition state in ZooKeeper, and whether its leader was elected uncleanly."""
         self._isr[partition] = state.isr
-        if before is not None and before.leader != state.leader >= 0:
-            others = [member for member in before.isr if member != state.leader and self._is_running(member)]
-            for one in self._batches.get(partition, ()):
-                if state.leader in one.crashed and not others:
-                    one.crashed[state.leader] = True
+        for broker, crash in self._crashed.get(partition, {}).items():
+            is_elected = before is not None and before.leader != state.leader == broker
+            others = before.isr if before is not None and is_elected else state.isr
+            if broker not in state.isr:
+                crash.is_noticed = True
+            elif not any(member != broker and (not is_elected or self._is_running(member)) for member in others):
+                crash.was_last = True
         if before is not None and before.leader != state.leader >= 0 and state.leader not in before.isr:
             self._unclean[partition] = None
             for one in self._batches.get(partition, ()):
@@ -194,20 +253,23 @@ class RecordLedger:
         """Count batches as lost, once, and record them."""
         self._batches[partition] = [one for one in self._batches[partition] if one not in lost]
         for one in lost:
-            cause = self._cause(one)
+            cause = self._cause(one, leader)
             self.losses.append(RecordLoss(partition, one.batch, leader, leader_epoch, cause))
             what = f"{one.batch.records} records from {one.batch.base_offset} on"
             if cause == UNEXPLAINED:
                 self.violations.append(f"broker {leader} leads {partition} in epoch {leader_epoch} without {what}")
             self._history.record(f"broker {leader}", "acknowledged records lost", str(partition), what, cause)
 
-    def _cause(self, lost: _Acknowledged) -> str:
+    def _cause(self, lost: _Acknowledged, leader: int) -> str:
         if lost.is_after_unclean:
             return "unclean election"
         if len(lost.crashed) >= lost.min_isr:
             return "min.insync.replicas crashes"
-        if any(lost.crashed.values()):
+        if any(crash.was_last for crash in lost.crashed.values()):
             return "KIP-966"
+        own = lost.crashed.get(leader)
+        if own is not None and own.has_failed_over and not own.is_noticed:
+            return "crash without a controller"
         return self._defects() or UNEXPLAINED
 
 
@@ -227,6 +289,19 @@ class AcknowledgedKept:
     def check(self, _event: Event) -> str | None:
         """Return the next loss that has no cause."""
         return self._violations.pop(0) if self._violations else None
+
+
+class AcknowledgedInEnoughLogs:
+    """An acknowledged record is in as many logs as `min.insync.replicas` says."""
+
+    name = "acknowledged records are in as many logs as min.insync.replicas says"
+
+    def __init__(self, ledger: RecordLedger) -> None:
+        self._too_few = ledger.too_few
+
+    def check(self, _event: Event) -> str | None:
+        """Return the next batch that is in too few logs."""
+        return self._too_few.pop(0) if self._too_few else None
 
 
 class IsrLogsMatch:
