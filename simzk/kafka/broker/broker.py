@@ -453,6 +453,7 @@ class Broker:
             self._environment.history,
             logs_on_disk=self.logs,
             propose=lambda proposal: self.proposals.propose(proposal),
+            withdraw=lambda partition: self.proposals.withdraw(partition),
             follow=lambda changed: self.fetchers.update(changed),
             is_alive=lambda broker: (
                 not version.controller.validates_isr_changes or broker in self.metadata.live_brokers

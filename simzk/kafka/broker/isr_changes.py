@@ -6,8 +6,13 @@ Rules of this module (Partition, AlterPartitionManager; KIP-497; docs/reference/
     the high watermark, but all that it has may be committed (KAFKA-7128). A follower that is not ready yet is
     considered again when it fetches again;
   - a leader has one proposed ISR per partition at a time;
-  - since 2.7 a leader proposes. One request per broker is in flight; later proposals go with the next request;
-  - a request that fails as a whole is sent again after 50 ms, to the controller of that time;
+  - since 2.7 a leader proposes. One request per broker is in flight; later proposals go with the next request. While a
+    proposal has no result, none for the same partition is accepted, not even in a new leader epoch: the leader returns
+    to the committed ISR, and proposes again later. Up to 2.8 a LeaderAndIsr withdraws the proposal of its partition,
+    also one in flight. Its result then withdraws the proposal that has taken its place, which is never sent, so that
+    the leader waits until the next LeaderAndIsr (KAFKA-12686);
+  - a request that no controller answers is sent again after 50 ms, to the controller of that time; one that is rejected
+    as a whole is made anew after 50 ms;
   - the error of a partition decides about a retry (`outcome_of`; Partition.handleAlterPartitionError);
   - up to 2.6 a leader writes the state znode, conditional on the version that it knows, with the controller epoch of
     the last LeaderAndIsr. Since 0.8.2 a write that fails counts as done if the znode holds the same data (KAFKA-1382);
@@ -233,7 +238,7 @@ class IsrProposals:
         self._broker_epoch = broker_epoch
         self._metadata = metadata
         self._on_results = on_results
-        self._unsent: dict[TopicPartition, IsrProposal] = {}
+        self._pending: dict[TopicPartition, IsrProposal] = {}  # without a result: sent ones too
         self._signal: Queue[None] = Queue()
         process.spawn(self._run(), "ISR proposals")
 
@@ -245,31 +250,47 @@ class IsrProposals:
         """Always false: the controller informs all brokers."""
         return False
 
-    def propose(self, proposal: IsrProposal) -> None:
-        """Propose an ISR; a later proposal for the same partition replaces an unsent one."""
-        self._unsent[proposal.partition] = proposal
+    def propose(self, proposal: IsrProposal) -> bool:
+        """Propose an ISR; return false while an earlier proposal for the same partition has no result."""
+        if proposal.partition in self._pending:
+            return False
+        self._pending[proposal.partition] = proposal
         if not len(self._signal):
             self._signal.put(None)
+        return True
+
+    def withdraw(self, partition: TopicPartition) -> None:
+        """Forget the proposal for a partition, also one in flight (AlterIsrManager.clearPending, up to 2.8)."""
+        self._pending.pop(partition, None)
 
     async def _run(self) -> None:
         while True:
             await self._signal.get()
-            while self._unsent:
-                batch, self._unsent = self._unsent, {}
+            while self._pending:
+                batch = dict(self._pending)
                 request = AlterPartitionRequest(self._broker_id, self._broker_epoch(), tuple(batch.values()))
-                response: AlterPartitionResponse | None = await call_controller(
-                    self._process, self._connections, self._metadata.controller_id, request
-                )
-                if response is None or response.error != Error.NONE:
-                    self._unsent = batch | self._unsent
+                response = await self._send(request)
+                if response.error != Error.NONE:
                     await self._process.sleep(RETRY_PAUSE_US)
                     continue
+                for partition in batch:
+                    self._pending.pop(partition, None)
                 results = [response.results.get(partition, Error.UNKNOWN_SERVER_ERROR) for partition in batch]
                 retries = self._on_results(list(batch.values()), results)
                 for proposal in retries:
-                    self._unsent.setdefault(proposal.partition, proposal)
+                    self._pending.setdefault(proposal.partition, proposal)
                 if retries:
                     await self._process.sleep(RETRY_PAUSE_US)
+
+    async def _send(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Send a request until a controller answers it."""
+        while True:
+            response: AlterPartitionResponse | None = await call_controller(
+                self._process, self._connections, self._metadata.controller_id, request
+            )
+            if response is not None and response.error != Error.NOT_CONTROLLER:
+                return response
+            await self._process.sleep(RETRY_PAUSE_US)
 
 
 class IsrWrites:
@@ -316,9 +337,13 @@ class IsrWrites:
         """Whether a change has not been announced yet."""
         return bool(self._changed_us)
 
-    def propose(self, proposal: IsrProposal) -> None:
-        """Write an ISR after those proposed before."""
+    def propose(self, proposal: IsrProposal) -> bool:
+        """Write an ISR after those proposed before; return true."""
         self._queue.put(proposal)
+        return True
+
+    def withdraw(self, partition: TopicPartition) -> None:
+        """Do nothing: a write of an earlier leader epoch is left out when its turn comes."""
 
     async def _run(self) -> None:
         while True:

@@ -224,7 +224,8 @@ class ReplicaLogs:
         manager: the replicas of the whole cluster.
         history: records refused proposals.
         logs_on_disk: logs of the previous process; each is removed when its replica is opened.
-        propose: sends a proposed ISR to the controller, or writes it.
+        propose: sends a proposed ISR to the controller, or writes it; false if it does not accept it yet.
+        withdraw: forgets the proposed ISR of a partition.
         follow: called with replicas that changed their leader or leader epoch.
         is_alive: whether the broker takes another for alive; up to 3.2 always true.
         lag_max_us: `replica.lag.time.max.ms`.
@@ -249,7 +250,8 @@ class ReplicaLogs:
         history: History,
         *,
         logs_on_disk: dict[TopicPartition, LogOnDisk],
-        propose: Callable[[IsrProposal], None],
+        propose: Callable[[IsrProposal], bool],
+        withdraw: Callable[[TopicPartition], None],
         follow: Callable[[Iterable[Replica]], None],
         is_alive: Callable[[int], bool],
         lag_max_us: int,
@@ -275,6 +277,7 @@ class ReplicaLogs:
         self._isrs = LeaderIsrs(self, version.orders.scala, is_alive)
         self._logs_on_disk = logs_on_disk
         self._propose = propose
+        self._withdraw = withdraw
         self._follow = follow
         self._is_alive = is_alive
         self._lag_max_us = lag_max_us
@@ -368,6 +371,8 @@ class ReplicaLogs:
         replica.state = state
         replica.replicas = update.assignment.replicas
         replica.proposed = None
+        if self._version.broker.withdraws_isr_proposals:
+            self._withdraw(partition)
         replica.followers = {}
         replica.truncates = False
         if state.leader == self.broker_id:
@@ -920,8 +925,12 @@ class ReplicaLogs:
         for replica, proposed in zip(self._leaders(rows), unpack(isr), strict=True):
             assert replica.state.leader == self.broker_id, f"broker {self.broker_id} does not lead {replica.partition}"
             assert replica.proposed is None, "a leader has one proposed ISR at a time"
-            replica.proposed = proposed
-            self._propose(IsrProposal(replica.partition, replica.state.leader_epoch, proposed, replica.state.version))
+            state = replica.state
+            if self._propose(IsrProposal(replica.partition, state.leader_epoch, proposed, state.version)):
+                replica.proposed = proposed
+                continue
+            for joining in [broker for broker in proposed if broker not in state.isr]:
+                self._ineligible[replica.partition, joining] = None
 
     def end_proposals(self, rows: IntArray) -> None:
         """Wait no more for results."""

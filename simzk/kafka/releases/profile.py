@@ -305,6 +305,8 @@ class BrokerRules:
 
     Before, they write the state znode themselves.
     """
+    withdraws_isr_proposals: bool = since((2, 7), before=(3, 0))
+    """A LeaderAndIsr withdraws the proposed ISR of its partition, also one in flight (KAFKA-12686)."""
     announces_isr_changes: bool = since((0, 9))
     """Leaders that write ISRs announce it in `/isr_change_notification` (§2.8)."""
     accepts_own_isr_after_conflict: bool = since((0, 8, 2))
