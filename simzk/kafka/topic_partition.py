@@ -76,6 +76,19 @@ class ReplicaAssignment(NamedTuple):
         """Replicas before the reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.adding)
 
+    def to_text(self) -> str:
+        """Return the assignment as histories show it.
+
+        >>> ReplicaAssignment((3, 1, 2), adding=(3,)).to_text()
+        '[3, 1, 2] adding [3]'
+        """
+        text = str(list(self.replicas))
+        if self.adding:
+            text += f" adding {list(self.adding)}"
+        if self.removing:
+            text += f" removing {list(self.removing)}"
+        return text
+
     @property
     def being_reassigned(self) -> bool:
         """Whether a reassignment is in progress."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from simzk.kafka.broker.isr_changes import Outcome, outcome_of
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.requests import (
     CODE_OF,
     ControlResponse,
@@ -20,7 +21,7 @@ from simzk.kafka.requests import (
 from simzk.kafka.topic_partition import TopicPartition, named
 from simzk.partitions.states import LeaderAndIsr
 from simzk.partitions.table import PartitionTable
-from tests.kafka.clusters import cluster
+from tests.kafka.clusters import QUICK, cluster, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,12 +52,27 @@ def lead(
     replicas: tuple[int, ...] = REPLICAS,
 ) -> ControlResponse:
     """Send a LeaderAndIsr to a broker; return the response."""
+    epoch = broker.epoch if broker_epoch is None else broker_epoch
+    return answered(
+        broker,
+        leadership(
+            broker_epoch=epoch,
+            controller_epoch=controller_epoch,
+            leader=leader,
+            leader_epoch=leader_epoch,
+            replicas=replicas,
+        ),
+    )
+
+
+def leadership(
+    *, broker_epoch: int, controller_epoch: int, leader: int, leader_epoch: int, replicas: tuple[int, ...] = REPLICAS
+) -> LeaderAndIsrRequest:
     table = PartitionTable()
     rows = table.add(PARTITION.topic, {PARTITION.partition: replicas})
     table.put(int(rows[0]), LeaderAndIsr(leader, leader_epoch, REPLICAS, controller_epoch, version=leader_epoch))
     updates = PartitionUpdates.of_table(table, rows, is_new=False)
-    epoch = broker.epoch if broker_epoch is None else broker_epoch
-    return answered(broker, LeaderAndIsrRequest(2, controller_epoch, epoch, updates))
+    return LeaderAndIsrRequest(2, controller_epoch, broker_epoch, updates)
 
 
 def stop(broker: Broker, leader_epoch: int, *, delete: bool = False) -> Error:
@@ -89,6 +105,29 @@ def test_a_request_for_an_earlier_process_of_the_broker_is_rejected(broker: Brok
         assert rejected == ControlResponse(Error.STALE_BROKER_EPOCH, {})
     assert broker.replicas.leads(PARTITION)
     assert lead(broker, controller_epoch=5, leader=2, leader_epoch=9).error == Error.NONE, "epoch 6 was not accepted"
+
+
+@pytest.mark.parametrize(("line", "accepted_early"), [("0.11", True), ("1.0", False), ("2.1", False), ("3.9", False)])
+def test_a_starting_broker_handles_requests_after_its_registration(line: str, accepted_early: bool) -> None:
+    """KafkaServer.startup: from 1.0 on the processors of the SocketServer start last."""
+    with KafkaCluster(line, 3, config=QUICK) as c:
+        broker, before = c.brokers[1], c.brokers[1].epoch
+        c.kill(1)
+        c.run_for(10)  # its registration is gone
+        c.restart(1)
+        c.timing.registration_pause_us = lambda _broker: 5_000_000
+        c.run_for(3)
+        responses: list[ControlResponse] = []
+        broker.serve(leadership(broker_epoch=before, controller_epoch=5, leader=1, leader_epoch=3), responses.append)
+        c.run_for(1)
+        assert not broker.registered
+        assert broker.replicas.leads(PARTITION) == accepted_early
+        assert responses == [ControlResponse(Error.NONE, {})] * accepted_early
+        quiet(c)
+        assert c.brokers[1].registered
+        stale = broker.version.client.has_broker_epochs
+        assert responses == [ControlResponse(Error.STALE_BROKER_EPOCH if stale else Error.NONE, {})]
+        assert broker.replicas.leads(PARTITION) == (not stale)
 
 
 @pytest.mark.parametrize("leader_epoch", [2, 3])

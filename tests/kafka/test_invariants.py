@@ -136,6 +136,43 @@ def test_a_member_that_is_no_replica_any_more_may_leave_in_its_time(rig: Rig) ->
     assert len(rig.broken) == 1
 
 
+TOPIC = "/brokers/topics/t"
+
+
+def test_a_reassignment_that_added_partitions_undo_is_a_known_bug(rig: Rig) -> None:
+    """KAFKA-9038: the topic's znode is written as it was read, with the new partition, but without the reassignment."""
+    rig.set(TOPIC, '{"partitions":{"0":[4,1,2,3]},"adding_replicas":{"0":[4]},"removing_replicas":{},"version":3}')
+    rig.set(TOPIC, '{"partitions":{"0":[1,2,3],"1":[3,1]},"version":3}')
+    rig.set(STATE, state(1, [1, 2, 3, 4], epoch=1))
+    assert rig.broken == []
+    (known,) = rig.monitor.known
+    assert known.issue == "KAFKA-9038"
+    assert known.detail == "t-0 went from [4, 1, 2, 3] adding [4] back to [1, 2, 3]"
+    rig.set(STATE, state(1, [1, 2, 3, 5], epoch=1))
+    assert len(rig.broken) == 1, "broker 5 never was a replica"
+
+
+def test_a_reassignment_that_the_controller_undoes_is_no_excuse(rig: Rig) -> None:
+    rig.set(TOPIC, '{"partitions":{"0":[4,1,2,3]},"adding_replicas":{"0":[4]},"removing_replicas":{},"version":3}')
+    rig.set(TOPIC, '{"partitions":{"0":[1,2,3]},"version":3}')
+    rig.set(TOPIC, '{"partitions":{"0":[1,2,3],"1":[3,1]},"version":3}')
+    rig.set(STATE, state(1, [1, 2, 3, 4], epoch=1))
+    assert len(rig.broken) == 1
+    assert rig.monitor.known == []
+
+
+def test_an_undone_reassignment_ends_with_the_next_one_and_with_the_topic(rig: Rig) -> None:
+    moved, undone = '{"partitions":{"0":[4,1,2,3]},"version":3}', '{"partitions":{"0":[1,2,3],"1":[3,1]},"version":3}'
+    rig.set(TOPIC, moved)
+    rig.set(TOPIC, undone)
+    rig.set(TOPIC, undone.replace("[1,2,3]", "[2,3]"))
+    rig.set(STATE, state(1, [1, 2, 3, 4], epoch=1))
+    assert len(rig.broken) == 1
+    rig.set(TOPIC, "{")
+    rig.set(TOPIC, undone)
+    assert len(rig.monitor.known) == 1
+
+
 def test_a_falling_epoch_and_two_controllers_of_one_epoch_are_reported(rig: Rig) -> None:
     rig.do(req.Delete(CONTROLLER, -1))
     rig.do(req.Create(CONTROLLER, b'{"version":2,"brokerid":2,"timestamp":"0"}', req.OPEN_ACL, 0))

@@ -3,6 +3,8 @@
 Rules of this module (docs/reference/kafka.md §1.3, §1.4, §2.14, §2.15):
   - a starting broker creates the persistent paths, reads its configuration, registers, and then takes part in the
     election of the controller;
+  - a starting broker handles no request of other processes: from 1.0 on until its start is over, after its registration
+    (KafkaServer.startup: the SocketServer's processors start last), up to 0.11 until it takes part in the election;
   - a broker whose id is still registered by another session cannot start: it closes its session and exits, and its
     supervisor restarts it;
   - a killed broker loses all but its logs; a paused one handles nothing and keeps its state. The page cache outlives a
@@ -101,6 +103,7 @@ class Broker:
         self.registered = False
         self.stopping = False
         self.serving = False
+        self._held_requests: list[Callable[[], None]] = []
         self.logs: dict[TopicPartition, LogOnDisk] = {}
         self.version, self.config = environment.release_of(broker_id)
         self.log_dirs = self._new_log_dirs(environment.log_dirs)
@@ -126,6 +129,11 @@ class Broker:
     def accepts_clients(self) -> bool:
         """Whether its port accepts connections: from its registration to the end of its process."""
         return self.serving
+
+    @property
+    def handles_requests(self) -> bool:
+        """Whether its process has started to handle requests; earlier ones wait."""
+        return self.alive and self.id not in self._environment.manager.epochs.starting
 
     @property
     def endpoint(self) -> tuple[str, int]:
@@ -267,6 +275,8 @@ class Broker:
         self.version, self.config = version, config = environment.release_of(self.id)
         process.restart()
         self._set_epoch(self.epoch)
+        environment.manager.epochs.starting.add(self.id)
+        self._held_requests = []
         self.log_dirs.restart()
         self.disk.restart()
         self.registered = False
@@ -500,6 +510,8 @@ class Broker:
             self.proposals.start()
             await self.tokens.load()
             self.controller.start()
+            if self.version.broker.handles_requests_before_start_ends:
+                self._start_handling_requests()
             if self.version.broker.reserves_producer_ids and not self.version.controller.allocates_producer_ids:
                 self.process.spawn(self._allocate_producer_ids(), "producer ids")
             if not self.version.client.registers_before_election:
@@ -577,6 +589,14 @@ class Broker:
         self.serving = True
         self.config_changes.start()
         self.replica_requests.start_timers()
+        self._start_handling_requests()
+
+    def _start_handling_requests(self) -> None:
+        """Handle the requests that have arrived since the start of the process, and all later ones."""
+        self._environment.manager.epochs.starting.discard(self.id)
+        held, self._held_requests = self._held_requests, []
+        for handle in held:
+            self.process.deliver(handle)
 
     def _set_epoch(self, epoch: int) -> None:
         """Set the broker epoch; the process runs."""
@@ -722,6 +742,13 @@ class Broker:
 
     def serve(self, request: Any, respond: Callable[[Any], None]) -> None:
         """Serve a request of another process; `respond` is called with the response, now or later."""
+        self.call_when_started(partial(self._services.serve, request, respond))
+
+    def call_when_started(self, handle: Callable[[], None]) -> None:
+        """Call a function that handles a request: now, or when the broker starts to handle requests."""
         assert self.alive
         assert not self.paused
-        self._services.serve(request, respond)
+        if self.handles_requests:
+            handle()
+        else:
+            self._held_requests.append(handle)

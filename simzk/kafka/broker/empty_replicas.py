@@ -5,7 +5,8 @@ Rules of this module (those of `replica_logs` and `fetching` where all logs are 
     ISR. If the leader cannot serve it yet, the follower fetches again after `replica.fetch.backoff.ms`;
   - a broker that is shutting down follows no new leader;
   - a controller sends its requests to all brokers as one message (`ControlBatch`), and leaders send their proposals as
-    one message. A paused broker handles its part when it is resumed, a dead one never;
+    one message. A paused broker handles its part when it is resumed, a starting one when its start is over, a dead one
+    never;
   - all these brokers share one metadata cache.
 """
 
@@ -110,11 +111,13 @@ class EmptyReplicas:
                 UpdateMetadataRequest(batch.controller_id, batch.controller_epoch, 0, (), batch.live_brokers)
             )
         running = np.ones(len(batch.brokers), dtype=np.bool_)
-        if self._process.scheduler.paused:
+        if self._process.scheduler.paused or self._epochs.starting:
             for place, broker in enumerate(batch.brokers.tolist()):
-                if (found := self._brokers.get(broker)) is not None and found.process.paused:
+                found = self._brokers.get(broker)
+                if found is not None and found.alive and (found.paused or not found.handles_requests):
                     running[place] = False
-                    found.process.deliver(partial(self._handle_batch, np.array([place]), batch))
+                    handle = partial(self._handle_batch, np.array([place]), batch)
+                    found.process.deliver(partial(found.call_when_started, handle))
         self._handle_batch(np.flatnonzero(running), batch)
 
     def _handle_batch(self, places: NDArray[np.intp], batch: ControlBatch) -> None:
@@ -176,10 +179,11 @@ class EmptyReplicas:
         self._isrs.expand(rows[follows], follower, serves[follows])
 
     def _serving(self) -> BoolArray:
-        """Return which brokers run and are not paused, as a mask over ids."""
+        """Return which brokers handle requests and are not paused, as a mask over ids."""
         serving = self._epochs.alive
-        if self._process.scheduler.paused:
+        if self._process.scheduler.paused or self._epochs.starting:
             serving = serving.copy()
+            serving[list(self._epochs.starting)] = False
             serving[[b for b, broker in self._brokers.items() if broker.process.paused]] = False
         return serving
 

@@ -48,6 +48,10 @@ class BrokerEpochs:
     Args:
         brokers: the ids of all brokers.
 
+    Attributes:
+        alive: whether the process of each broker runs, as a mask over ids.
+        starting: ids of live brokers that handle no requests yet.
+
     >>> epochs = BrokerEpochs([1, 2])
     >>> epochs.set(1, alive=True, epoch=40)
     >>> epochs.fence(1, broker_epoch=40, controller_epoch=3), epochs.fence(1, broker_epoch=40, controller_epoch=2)
@@ -57,6 +61,7 @@ class BrokerEpochs:
     def __init__(self, brokers: Iterable[int]) -> None:
         size = max(brokers, default=-1) + 2
         self.alive: BoolArray = np.zeros(size, dtype=np.bool_)
+        self.starting: set[int] = set()
         self._epoch: NDArray[np.int64] = np.full(size, NO_EPOCH, dtype=np.int64)
         self._controller_epoch: NDArray[np.int64] = np.zeros(size, dtype=np.int64)
 
@@ -67,6 +72,7 @@ class BrokerEpochs:
         self._epoch[broker] = epoch
         if not alive:
             self._controller_epoch[broker] = 0
+            self.starting.discard(broker)
 
     def of(self, brokers: IntArray) -> NDArray[np.int64]:
         """Return the broker epochs, int64[k]; `NO_EPOCH` for an id that no broker has."""
@@ -119,6 +125,9 @@ class BrokerEpochs:
         """Assert that ids without a broker are not alive."""
         assert not self.alive[-1], "an id without a broker is alive"
         assert not self._controller_epoch[~self.alive].any(), "a dead broker has accepted a controller epoch"
+        starting = sorted(self.starting)
+        assert self.alive[starting].all(), "a dead broker is starting"
+        assert not self._controller_epoch[starting].any(), "a starting broker has accepted a controller epoch"
 
 
 def is_newer(leader_epoch: IntArray, accepted: IntArray) -> BoolArray:

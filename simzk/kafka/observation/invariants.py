@@ -19,17 +19,19 @@ from typing import TYPE_CHECKING, ClassVar
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.schemas import controller, partition_state, topic
-from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr, TopicPartition
+from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from simzk.zookeeper import transactions as txns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from simzk.kafka.cluster.zookeeper_access import ObservableTree
     from simzk.simulation import Event
 
+    Assignments = Mapping[int, ReplicaAssignment]
 
 _CONFIGS, _BROKER_CONFIGS = paths.config(""), paths.config("brokers/")
+_TOPICS = f"{paths.TOPICS}/"
 _UNCLEAN = re.compile(rb'"unclean\.leader\.election\.enable"\s*:\s*"?true')
 
 
@@ -46,6 +48,8 @@ class ObservedZnodes:
         controller_session: the session that owns `/controller`; 0 if there is none.
         session: the session of the present transaction.
         unclean: the znodes of configurations that have allowed unclean elections.
+        topics: the data of each topic's znode.
+        undone: former replicas of partitions whose assignment was undone by a write that added partitions.
     """
 
     server: ObservableTree
@@ -56,6 +60,9 @@ class ObservedZnodes:
     controller_session: int = 0
     session: int = 0
     unclean: dict[str, None] = field(default_factory=dict)
+    topics: dict[str, bytes | None] = field(default_factory=dict)
+    undone: dict[TopicPartition, frozenset[int]] = field(default_factory=dict)
+    _decoded: dict[str, tuple[bytes | None, Assignments]] = field(default_factory=dict)
 
     def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
         """Return the replicas that the topic's znode assigns to a partition."""
@@ -63,8 +70,23 @@ class ObservedZnodes:
         node = self.server.tree.get(path)
         if node is None:
             return ()
-        assignment = topic.decode(path, node.data).partitions.get(partition.partition)
+        assignment = self.assignments(path, node.data).get(partition.partition)
         return () if assignment is None else assignment.replicas
+
+    def assignments(self, path: str, data: bytes | None) -> Assignments:
+        """Return the assignments in the data of a topic's znode, which are decoded once."""
+        decoded_data, assignments = self._decoded.get(path, (None, {}))
+        if decoded_data != data:
+            assignments = topic.decode(path, data).partitions
+            self._decoded[path] = data, assignments
+        return assignments
+
+    def forget_topic(self, path: str) -> None:
+        """Forget a topic whose znode is deleted."""
+        if self.topics.pop(path, None) is not None:
+            self._decoded.pop(path, None)
+            for partition in [known for known in self.undone if paths.topic(known.topic) == path]:
+                del self.undone[partition]
 
 
 class FirstViolation:
@@ -111,6 +133,9 @@ class ZnodeInvariant(FirstViolation):
 
     def on_controller(self, broker: int) -> None:
         """Check a new controller, after the controller epoch of the same transaction."""
+
+    def on_assignments(self, name: str, before: Assignments, after: Assignments) -> None:
+        """Check new assignments of a topic that exists."""
 
     def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
         """Check a new state of a partition."""
@@ -219,9 +244,10 @@ class OnlyReplicasJoin(ZnodeInvariant):
         before = self.znodes.states.get(partition)
         # A present member of the ISR may be no replica any more: a reassignment writes the topic's znode first.
         joined = set(state.isr) - set(() if before is None else before.isr)
-        strangers = sorted(joined - set(self.znodes.replicas(partition))) if joined else []
+        strangers = joined - set(self.znodes.replicas(partition)) if joined else joined
+        strangers -= self.znodes.undone.get(partition, frozenset())
         if strangers:
-            self.violate(f"{partition} took {strangers} into its ISR, who hold no replica of it")
+            self.violate(f"{partition} took {sorted(strangers)} into its ISR, who hold no replica of it")
 
 
 class IsrKept(OnlyReplicasJoin):
@@ -233,6 +259,22 @@ class IsrKept(OnlyReplicasJoin):
         if not state.isr:
             self.violate(f"{partition} has an empty ISR")
         super().on_state(partition, state)
+
+
+class AdditionsKeepAssignments(ZnodeInvariant):
+    """A write that adds partitions to a topic leaves the assignments of its other partitions as they are.
+
+    Every release violates this. A broker that adds partitions reads the topic's znode, and then writes the whole of it
+    without a condition on its version, while the controller may begin or end a reassignment. KAFKA-9038 has a check
+    before the read, which makes this rarer (ZkAdminManager.createPartitions).
+    """
+
+    name = "added partitions leave the other assignments of a topic as they are"
+    issue = "KAFKA-9038"
+
+    def on_assignments(self, name: str, before: Assignments, after: Assignments) -> None:
+        for number, was in undone_by_addition(before, after).items():
+            self.violate(f"{name}-{number} went from {was.to_text()} back to {after[number].to_text()}")
 
 
 class EpochsRise(ZnodeInvariant):
@@ -269,10 +311,25 @@ INVARIANTS: tuple[type[ZnodeInvariant], ...] = (
     LeaderInIsr,
     ElectedFromIsr,
     IsrKept,
+    AdditionsKeepAssignments,
     EpochsRise,
     VersionsRise,
 )
 """All invariants of znodes."""
+
+
+def undone_by_addition(before: Assignments, after: Assignments) -> dict[int, ReplicaAssignment]:
+    """Return the former assignments that a write of a topic's znode changed although it added partitions.
+
+    >>> one, two = ReplicaAssignment((1,)), ReplicaAssignment((2,))
+    >>> undone_by_addition({0: one, 1: one}, {0: one, 1: two, 2: two})
+    {1: ReplicaAssignment(replicas=(1,), adding=(), removing=())}
+    >>> undone_by_addition({0: one, 1: one}, {0: one, 1: two})
+    {}
+    """
+    if after.keys() <= before.keys():
+        return {}
+    return {number: was for number, was in before.items() if number in after and after[number] != was}
 
 
 class _TransactionReader:
@@ -297,6 +354,8 @@ class _TransactionReader:
             self._znodes.controller_epoch = _number(data)
         elif path == paths.CONTROLLER:
             self._znodes.controllers[self._znodes.controller_epoch] = _controller_id(data)
+        elif _is_topic(path):
+            self._znodes.topics[path] = data
         self._note_unclean(path, data)
         self._znodes.versions[path] = version
 
@@ -333,6 +392,7 @@ class _TransactionReader:
         self._znodes.versions.pop(path, None)
         if path == paths.CONTROLLER:
             self._znodes.controller_session = 0
+        self._znodes.forget_topic(path)
         partition = paths.state_partition(path)
         if partition is not None:
             self._znodes.states.pop(partition, None)
@@ -346,7 +406,29 @@ class _TransactionReader:
             for invariant in self._invariants:
                 invariant.on_controller_epoch(epoch)
             self._znodes.controller_epoch = epoch
+        elif _is_topic(path):
+            self._read_topic(path, data)
         self._note_unclean(path, data)
+
+    def _read_topic(self, path: str, data: bytes | None) -> None:
+        """Compare the assignments of a topic with those before; invalid data, which an operator wrote, have none."""
+        znodes, name = self._znodes, path[len(_TOPICS) :]
+        try:
+            before = znodes.assignments(path, znodes.topics[path]) if path in znodes.topics else {}
+            after = znodes.assignments(path, data)
+        except ZnodeError:
+            before, after = {}, {}
+        if before:
+            for invariant in self._invariants:
+                invariant.on_assignments(name, before, after)
+            undone = undone_by_addition(before, after)
+            for number in before:
+                partition = TopicPartition(name, number)
+                if number in undone:
+                    znodes.undone[partition] = frozenset(undone[number].replicas)
+                elif after.get(number) != before[number]:
+                    znodes.undone.pop(partition, None)
+        znodes.topics[path] = data
 
     def _note_unclean(self, path: str, data: bytes | None) -> None:
         """Note a configuration that allows unclean elections, also for the time after it is changed again."""
@@ -398,6 +480,10 @@ def invariants_of(
             invariant.issue = "KAFKA-6082"
     _TransactionReader(znodes, invariants)
     return invariants
+
+
+def _is_topic(path: str) -> bool:
+    return path.startswith(_TOPICS) and path.rfind("/") < len(_TOPICS)
 
 
 def _leaves(record: txns.Record) -> Iterator[object]:

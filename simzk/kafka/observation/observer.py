@@ -565,11 +565,11 @@ class Observer:
         for number, assignment in topic.partitions.items():
             old = before.partitions.get(number)
             if old is None:
-                self._history.record(who, "partition added", f"{name}-{number}", "", _format_assignment(assignment))
+                self._history.record(who, "partition added", f"{name}-{number}", "", assignment.to_text())
             elif old != assignment:
                 what = "reassignment" if assignment.being_reassigned else "reassigned"
                 subject = f"{name}-{number}"
-                self._history.record(who, what, subject, _format_assignment(old), _format_assignment(assignment))
+                self._history.record(who, what, subject, old.to_text(), assignment.to_text())
 
 
 def _describe_change(
@@ -618,15 +618,6 @@ def parse_state(text: str) -> EventState | None:
     leader, epoch, isr, _ = found.groups()
     members = tuple(int(member) for member in isr.split(",") if member)
     return EventState(-1 if leader == "none" else int(leader), int(epoch), members)
-
-
-def _format_assignment(assignment: ReplicaAssignment) -> str:
-    text = str(list(assignment.replicas))
-    if assignment.adding:
-        text += f" adding {list(assignment.adding)}"
-    if assignment.removing:
-        text += f" removing {list(assignment.removing)}"
-    return text
 
 
 def _text(data: bytes | None) -> str:

@@ -300,6 +300,11 @@ class ControllerRules:
 class BrokerRules:
     """A broker: ISR changes, replication, produce requests, metadata cache, notifications (§2.7, §2.8)."""
 
+    handles_requests_before_start_ends: bool = before((1, 0))
+    """A broker handles requests while it starts, before it registers (KafkaServer.startup).
+
+    Later releases start the processors of the SocketServer last.
+    """
     uses_alter_isr: bool = since((2, 7))
     """Leaders ask the controller for ISR changes (KIP-497); needs a protocol of 2.7-IV2 too.
 
