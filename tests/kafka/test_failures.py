@@ -445,3 +445,21 @@ def test_a_broker_resigns_when_its_failover_fails_and_its_znode_is_gone(release:
         assert c.controller == elected
         assert [event.who for event in c.history if event.what == "resigned"].count(f"controller {elected}") == 1
         c.check()
+
+
+@pytest.mark.parametrize("line", ["0.8.2", "0.9", "3.9"])
+def test_a_broker_that_is_shut_down_while_it_starts_halts(line: str) -> None:
+    """From 0.9 on KafkaServer.shutdown throws then; its earlier registration stays until the session expires."""
+    with KafkaCluster(line, 3, config=QUICK) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.kill(1)
+        c.restart(1)
+        c.run_for(0.2)
+        c.shutdown(1)
+        c.run_for(3)
+        assert happened(c, "halted") == ([] if line == "0.8.2" else ["broker 1"])
+        if line != "0.8.2":
+            assert not c.brokers[1].alive
+            assert state_fields(c, "t")[0] == 1, "it did not ask the controller to move its leaders"
+        quiet(c)
+        assert state_fields(c, "t")[0] == 2

@@ -9,7 +9,8 @@ Rules of this module (docs/reference/kafka.md §1.3, §1.4, §2.14, §2.15):
     supervisor restarts it;
   - a killed broker loses all but its logs; a paused one handles nothing and keeps its state. The page cache outlives a
     process, but not the power: see `log`;
-  - a clean shutdown first moves the leaders, then closes the session.
+  - a clean shutdown first moves the leaders, then closes the session. From 0.9 on a broker that is shut down while it
+    starts halts instead (KafkaServer.shutdown: "still starting up, cannot shut down").
 """
 
 from __future__ import annotations
@@ -227,12 +228,21 @@ class Broker:
         return LogDirs([f"/kafka/b{self.id}"] if count == 1 and not given else paths_of)
 
     def shut_down(self) -> None:
-        """Start a clean shutdown."""
+        """Start a clean shutdown; a broker of 0.9 or later that is still starting halts."""
         assert self.alive, f"{self._name} is dead"
         self._environment.history.record(self._name, "shutting down")
-        if not self.stopping:
-            self.stopping = True
+        if self.stopping:
+            return
+        self.stopping = True
+        if self.serving or not self.version.broker.halts_if_stopped_while_starting:
             self.process.spawn(self._shut_down(), "shutdown")
+        else:
+            self.process.deliver(lambda: self._halt("it was still starting"))
+
+    def _halt(self, reason: str) -> None:
+        """End the process at once by its own decision; the session remains until it expires."""
+        self._environment.history.record(self._name, "halted", "", "", reason)
+        self._end_process()
 
     def fail_log_dir(self, directory: int) -> None:
         """Let a log directory fail; a paused broker notices when it is resumed.
@@ -253,8 +263,7 @@ class Broker:
                 event = partial(self.client.create, paths.LOG_DIR_EVENT_PREFIX, data, PERSISTENT_SEQUENTIAL)
                 self._spawn_in_session(event, "log dir event")
             else:
-                self._environment.history.record(self._name, "halted", "", "", "a log directory failed")
-                self._end_process()
+                self._halt("a log directory failed")
 
         self.process.deliver(notice)
 

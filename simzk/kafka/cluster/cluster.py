@@ -1035,6 +1035,8 @@ class KafkaCluster:
     def shutdown(self, broker: int) -> None:
         """Start a controlled shutdown of a broker, as SIGTERM does: its leaders move, then it closes its session.
 
+        From 0.9 on a broker that is still starting halts.
+
         Raises:
             ConfigError: the broker does not exist or does not run.
         """

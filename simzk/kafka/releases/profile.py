@@ -305,6 +305,8 @@ class BrokerRules:
 
     Later releases start the processors of the SocketServer last.
     """
+    halts_if_stopped_while_starting: bool = since((0, 9))
+    """A broker that is shut down while it starts halts, without a controlled shutdown (KafkaServer.shutdown)."""
     uses_alter_isr: bool = since((2, 7))
     """Leaders ask the controller for ISR changes (KIP-497); needs a protocol of 2.7-IV2 too.
 
