@@ -285,7 +285,6 @@ class Broker:
         process.restart()
         self._set_epoch(self.epoch)
         environment.manager.epochs.starting.add(self.id)
-        self._held_requests = []
         self.log_dirs.restart()
         self.disk.restart()
         self.registered = False
@@ -621,6 +620,7 @@ class Broker:
     def _end_process(self) -> None:
         self.registered = False
         self.serving = False
+        self._held_requests = []
         self.logs = self.replicas.on_disk()
         self.session.drop_connection()
         if self._client_api is not None:
