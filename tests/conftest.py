@@ -112,7 +112,7 @@ SLOW = (
     "tests/test_guides.py::test_the_page",
 )
 SLOW_BUT_FOR_SOME_RELEASES = (
-    "tests/kafka/client_requests/test_configs.py::test_configurations",
+    "tests/kafka/client_requests/test_admin_requests",
     "tests/kafka/client_requests/test_recorded_answers",
     "tests/kafka/test_acknowledged_records.py::test_no_acknowledged",
     "tests/kafka/test_imported_cluster",

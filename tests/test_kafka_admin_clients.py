@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import simzk
 from tests.waiting import PATIENCE_S
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+    from kafka.admin import ScramMechanism as PythonMechanism
+    from kafka.admin import UserScramCredentialUpsertion as PythonUpsertion
 
 from confluent_kafka import KafkaException
 from confluent_kafka import admin as librdkafka_admin
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigSource
 from confluent_kafka.admin._config import ConfigResource as Resource
+from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import simzk
 
 
 @pytest.fixture
@@ -92,3 +94,35 @@ def test_librdkafka_sees_why_a_setting_is_rejected(librdkafka: librdkafka_admin.
         (altered,) = librdkafka.alter_configs([wrong]).values()
     with pytest.raises(KafkaException, match="Value must be at least 14"):
         altered.result(PATIENCE_S)
+
+
+def test_kafka_python_moves_a_replica_to_another_directory() -> None:
+    with (
+        simzk.KafkaServer(brokers=1, config={"log.dirs": "/data/a,/data/b"}) as server,
+        closing(KafkaAdminClient(bootstrap_servers=server.bootstrap_servers)) as admin,
+    ):
+        server.create_topic("orders", assignment={0: [1]})
+        server.run_until_quiet()
+
+        def where() -> list[str]:
+            (broker,) = admin.describe_log_dirs()
+            return [found["log_dir"] for found in broker["log_dirs"] if found["topics"]]
+
+        assert where() == ["/data/a"]
+        admin.alter_replica_log_dirs({("orders", 0, 1): "/data/b"})
+        assert where() == ["/data/b"]
+
+
+def test_users_of_two_clients(admin: KafkaAdminClient, librdkafka: librdkafka_admin.AdminClient) -> None:
+    upserted = PythonUpsertion("alice", PythonMechanism.SCRAM_SHA_256, password=b"secret", iterations=4096)
+    assert admin.alter_user_scram_credentials([upserted]) == {"alice": None}
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8192)
+    (altered,) = librdkafka.alter_user_scram_credentials(
+        [UserScramCredentialUpsertion("bob", info, b"secret")]
+    ).values()
+    altered.result(PATIENCE_S)
+    futures = librdkafka.describe_user_scram_credentials(["alice", "bob"])
+    assert isinstance(futures, dict)
+    infos = {name: future.result(PATIENCE_S).scram_credential_infos for name, future in futures.items()}
+    found = {name: [(one.mechanism.name, one.iterations) for one in of_user] for name, of_user in infos.items()}
+    assert found == {"alice": [("SCRAM_SHA_256", 4096)], "bob": [("SCRAM_SHA_512", 8192)]}

@@ -35,8 +35,13 @@ from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.services import Services
 from simzk.kafka.client_requests.broker_api import BrokerApi
 from simzk.kafka.client_requests.configs import ConfigsApi
+from simzk.kafka.client_requests.features import FeaturesApi
 from simzk.kafka.client_requests.leadership import LeadershipApi
+from simzk.kafka.client_requests.log_dirs import LogDirsApi
 from simzk.kafka.client_requests.metadata import MetadataApi
+from simzk.kafka.client_requests.quotas import QuotasApi
+from simzk.kafka.client_requests.scram_users import ScramUsersApi
+from simzk.kafka.client_requests.tokens import TokensApi
 from simzk.kafka.client_requests.topics import TopicsApi
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.releases.cluster_releases import local_registration
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.environment import Environment
     from simzk.kafka.broker.replica_manager import ReplicaManager
+    from simzk.kafka.client_requests.broker_api import Handler
     from simzk.kafka.log.log import Log
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.topic_partition import TopicPartition
@@ -392,15 +398,6 @@ class Broker:
             topic_entries=self.described_configs.topic_entries,
             spawn=lambda work, what: self.client_api.spawn(work, what),
         )
-        configs = ConfigsApi(
-            version,
-            self.id,
-            self.metadata,
-            self.described_configs,
-            self.client,
-            EntityConfigs(self.client),
-            spawn=lambda work, what: self.client_api.spawn(work, what),
-        )
         leadership = LeadershipApi(version, self.process, self.metadata, self.controller, self._services.serve)
         return BrokerApi(
             self._name,
@@ -408,8 +405,32 @@ class Broker:
             version,
             environment.history,
             features_epoch=lambda: self.features_epoch,
-            handlers={**metadata.handlers, **topics.handlers, **leadership.handlers, **configs.handlers},
+            handlers={
+                **metadata.handlers,
+                **topics.handlers,
+                **leadership.handlers,
+                **self._admin_api_handlers(),
+            },
         )
+
+    def _admin_api_handlers(self) -> dict[int, Handler]:
+        """Return the handlers of configurations, quotas, users, tokens, features and log directories."""
+        version, client, written = self.version, self.client, EntityConfigs(self.client)
+
+        def spawn(work: Coroutine[Future[Any], None, object], what: str) -> None:
+            self.client_api.spawn(work, what)
+
+        def is_controller() -> bool:
+            return self.controller.is_active
+
+        return {
+            **ConfigsApi(version, self.id, self.metadata, self.described_configs, client, written, spawn).handlers,
+            **QuotasApi(client, written, spawn).handlers,
+            **ScramUsersApi(client, written, is_controller, spawn).handlers,
+            **TokensApi().handlers,
+            **FeaturesApi(version, is_controller).handlers,
+            **LogDirsApi(version, self.log_dirs, self.replicas, self.metadata).handlers,
+        }
 
     def _static_config(self) -> dict[str, str]:
         """Return the broker's properties as clients see them: those that were given, and those of its place."""

@@ -191,7 +191,7 @@ class EntityConfigs:
             return f"client id {parts[-1]} has characters that are not allowed"
         if paths.DEFAULT_ENTITY in parts and not version.configs.has_default_entities:
             return f"Kafka {version.name} has no defaults of {kind}"
-        if kind == "ips" and not _is_address(name):
+        if kind == "ips" and not is_address(name):
             return f"{name} is not a valid IP or resolvable host"
         return None
 
@@ -241,7 +241,7 @@ class EntityConfigs:
         return True
 
 
-def _is_address(name: str) -> bool:
+def is_address(name: str) -> bool:
     """Return whether a name is an IP address; of host names only `localhost` resolves here."""
     if name in (paths.DEFAULT_ENTITY, "localhost"):
         return True

@@ -180,6 +180,12 @@ class LogDirs:
                 self._directory_of[partition] = self._least_loaded()
         return partition not in self.offline
 
+    def move(self, partition: TopicPartition, directory: int) -> None:
+        """Move a log to another live directory."""
+        assert partition in self._directory_of, f"{partition} has no log"
+        assert directory in self.live, f"directory {directory} has failed or does not exist"
+        self._directory_of[partition] = directory
+
     def delete(self, partition: TopicPartition) -> None:
         """Delete a log."""
         assert partition not in self.offline, f"{partition} is offline"

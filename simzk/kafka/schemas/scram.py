@@ -54,6 +54,16 @@ def credential(mechanism: str, password: str, salt: bytes, iterations: int = MIN
     if iterations < MIN_ITERATIONS:
         raise ConfigError(f"iterations are {iterations}", where="iterations", right=f"{MIN_ITERATIONS} or more")
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
+    return credential_of(mechanism, salted, salt, iterations)
+
+
+def credential_of(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """Compute a credential from a salted password.
+
+    >>> len(credential_of("SCRAM-SHA-512", b"salted", b"salt", 4096).server_key)
+    64
+    """
+    digest = MECHANISMS[mechanism]
     client_key = hmac.digest(salted, b"Client Key", digest)
     stored_key = hashlib.new(digest, client_key).digest()
     return ScramCredential(salt, stored_key, hmac.digest(salted, b"Server Key", digest), iterations)

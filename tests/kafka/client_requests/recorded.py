@@ -15,6 +15,7 @@ import gzip
 import json
 import re
 import sys
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,8 +57,15 @@ UNORDERED = (
     "Topics",
     "Partitions",
     "ApiKeys",
+    "Acls",
     "Configs",
+    "Entity",
+    "Entries",
+    "FilterResults",
     "IsrNodes",
+    "MatchingAcls",
+    "Resources",
+    "Values",
     "OfflineReplicas",
     "Responses",
     "Results",
@@ -102,7 +110,7 @@ def replayed(client: MemoryClient, exchange: Exchange, topic_id: Callable[[], st
         topic_id: returns the id of the topic `one`.
     """
     version = exchange["version"]
-    request = json.loads(json.dumps(exchange["request"]))
+    request = deepcopy(exchange["request"])
     for topic in request.get("Topics") or ():
         if topic.get("TopicId", NO_ID) not in (NO_ID, UNKNOWN_ID):
             topic["TopicId"] = topic_id()

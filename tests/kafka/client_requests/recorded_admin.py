@@ -22,9 +22,23 @@ from typing import Any
 from tests.kafka.client_requests.recorded import KEPT, RELEASES, Exchange, masked
 
 FILE = Path(__file__).with_name("data") / "admin.jsonl.gz"
-APIS = {"configs": ("DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs")}
+APIS = {
+    "configs": ("DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs"),
+    "quotas": ("DescribeClientQuotas", "AlterClientQuotas"),
+    "users": ("DescribeUserScramCredentials", "AlterUserScramCredentials"),
+    "features": ("UpdateFeatures",),
+    "tokens": (
+        *("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken"),
+        "DescribeDelegationToken",
+    ),
+    "log dirs": ("DescribeLogDirs", "AlterReplicaLogDirs"),
+    "acls": ("DescribeAcls", "CreateAcls", "DeleteAcls"),
+}
 """APIs of each part of the recordings."""
-STEPS = r"(describe|alter|incremental-alter)-.*"
+STEPS = (
+    r"(describe|alter|incremental-alter|create|delete)-(?!log-dirs: all).*|update-features"
+    r"|delegation tokens.*|acls without.*|allow .*|deny.*|denied.*"
+)
 PROPERTIES = {
     "auto.create.topics.enable": False,
     "auto.leader.rebalance.enable": False,
@@ -52,6 +66,13 @@ PROPERTIES = {
 }
 """Settings of the recorded brokers. 2.4 and 2.8 had a `replica.lag.time.max.ms` of 3000."""
 LAGS = {"2.4.1": 3000, "2.8.2": 3000}
+PLACED = ("describe-log-dirs: none", 3)
+"""A step and a broker: in which of two directories its log is depends on all topics that the recorded cluster had."""
+INTERNAL = ("__consumer_offsets", "__transaction_state")
+"""Topics that the recorded clusters had besides."""
+UNKNOWN_SIZE = -1
+SIZES = ("PartitionSize", "TotalBytes", "UsableBytes")
+"""Fields with sizes of logs and disks."""
 PLACES = ("listeners", "zookeeper.connect")
 """Keys whose values are addresses."""
 
@@ -76,15 +97,45 @@ def comparable(value: Any) -> Any:
 
 def _shortened(value: Any) -> Any:
     if isinstance(value, list):
-        return [_shortened(item) for item in value]
+        return [_shortened(item) for item in value if not (isinstance(item, dict) and item.get("Name") in INTERNAL)]
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
     if not isinstance(value, dict):
         return value
     short = {name: _shortened(item) for name, item in value.items()}
     if isinstance(short.get("Documentation"), str):
         short["Documentation"] = zlib.crc32(short["Documentation"].encode())
+    for name in SIZES:
+        if short.get(name, UNKNOWN_SIZE) != UNKNOWN_SIZE:
+            short[name] = "*"
     if short.get("Name") in PLACES and short.get("Value"):
         short["Value"] = "*"
     return short
+
+
+def without_empty_topics(value: Any) -> Any:
+    """Return a response without topics that have no partitions."""
+    if isinstance(value, list):
+        kept = [item for item in value if not (isinstance(item, dict) and item.get("Partitions") == [])]
+        return [without_empty_topics(item) for item in kept]
+    if not isinstance(value, dict):
+        return value
+    return {name: without_empty_topics(item) for name, item in value.items()}
+
+
+def sendable(exchange: Exchange) -> Exchange:
+    """Return an exchange whose request has bytes for hexadecimal text."""
+    return exchange | {"request": _with_bytes(exchange["request"])}
+
+
+def _with_bytes(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_bytes(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if list(value) == ["hex"]:
+        return bytes.fromhex(value["hex"])
+    return {name: _with_bytes(item) for name, item in value.items()}
 
 
 def select(folder: Path) -> list[Exchange]:
@@ -98,7 +149,7 @@ def select(folder: Path) -> list[Exchange]:
                 lines = (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
                 for line in map(json.loads, lines):
                     step = line["step"].removeprefix("2nd pass, ")
-                    if line.get("api") in wanted and re.fullmatch(STEPS, step):
+                    if line.get("api") in wanted and re.fullmatch(STEPS, step) and (step, line["broker"]) != PLACED:
                         kept = {name: line[name] for name in KEPT if name in line} | {"step": step}
                         found.append({"release": release, "story": story, **_shortened(kept)})
     return found

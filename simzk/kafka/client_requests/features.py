@@ -1,0 +1,80 @@
+"""UpdateFeatures, served by the controller's broker (KIP-584).
+
+Rules of this module (KafkaController.processFeatureUpdates; recorded 2.8 to 3.9):
+  - no release has a feature in ZooKeeper mode that could be finalized: each update fails, with its own error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.kafka.client_requests.leadership import WRONG_CONTROLLER
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.releases.profile import KafkaVersion
+
+UPDATE_FEATURES = 57
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+"""Types of updates, from version 1 of the request on (KIP-778)."""
+TYPES_SINCE = (3, 3)
+EMPTY_NAME = "Feature name can not be empty."
+MISSING = "Can not delete non-existing finalized feature."
+TOO_LOW = (
+    "Can not provide maxVersionLevel: {level} less than 1 without setting the allowDowngrade flag to true in the "
+    "request."
+)
+TOO_LOW_OF_TYPES = (
+    "Can not provide versionLevel: {level} less than 1 without setting the SAFE downgradeType in the request."
+)
+UNSUPPORTED = "Could not apply finalized feature update because the provided feature is not supported."
+
+
+@dataclass(eq=False)
+class FeaturesApi:
+    """Features for clients of one broker.
+
+    Args:
+        version: the broker's release.
+        is_controller: returns whether the broker is the active controller.
+    """
+
+    version: KafkaVersion
+    is_controller: Callable[[], bool]
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {UPDATE_FEATURES: self.serve_update}
+
+    def serve_update(self, context: Context, request: UpdateFeaturesRequest, answer: Answer) -> None:
+        """Refuse each update."""
+        if not self.is_controller():
+            answer(UpdateFeaturesResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=WRONG_CONTROLLER))
+            return
+        results = [
+            UpdateFeaturesResponse.UpdatableFeatureResult(
+                feature=update.feature,
+                error_code=ErrorCode.INVALID_REQUEST,
+                error_message=self._problem(update, context.version),
+            )
+            for update in request.feature_updates
+        ]
+        answer(UpdateFeaturesResponse(error_message=None, results=results))
+
+    def _problem(self, update: UpdateFeaturesRequest.FeatureUpdateKey, version: int) -> str:
+        """Return why an update fails."""
+        if not update.feature:
+            return EMPTY_NAME
+        if update.max_version_level >= 1:
+            return UNSUPPORTED
+        may_lower = update.upgrade_type in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE) if version else update.allow_downgrade
+        if may_lower:
+            return MISSING
+        text = TOO_LOW_OF_TYPES if self.version.number >= TYPES_SINCE else TOO_LOW
+        return text.format(level=update.max_version_level)

@@ -1,0 +1,127 @@
+"""DescribeLogDirs and AlterReplicaLogDirs, served by the broker that is asked (KIP-113).
+
+Rules of this module (ReplicaManager; recorded 1.1 to 3.9):
+  - each log directory lists the logs in it, with their bytes; a directory that has failed is KAFKA_STORAGE_ERROR;
+  - a replica is in its new directory at once, without a future log;
+  - a partition that this broker does not have is REPLICA_NOT_AVAILABLE, from 2.4 on UNKNOWN_TOPIC_OR_PARTITION if the
+    metadata cache lacks it too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.broker.replica_logs import LogDirs, ReplicaLogs
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.releases.profile import KafkaVersion
+
+ALTER_LOG_DIRS, DESCRIBE_LOG_DIRS = 34, 35
+UNKNOWN_TOPICS_SINCE = (2, 4)
+DISK_BYTES = 1 << 40
+"""Size of each disk, as clients see it; the logs are in memory."""
+
+Directory = DescribeLogDirsResponse.DescribeLogDirsResult
+
+
+@dataclass(eq=False)
+class LogDirsApi:
+    """Log directories for clients of one broker.
+
+    Args:
+        version: the broker's release.
+        log_dirs: its log directories.
+        replicas: its replicas.
+        cache: its metadata cache.
+    """
+
+    version: KafkaVersion
+    log_dirs: LogDirs
+    replicas: ReplicaLogs
+    cache: MetadataCache
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {ALTER_LOG_DIRS: self.serve_alter, DESCRIBE_LOG_DIRS: self.serve_describe}
+
+    @property
+    def _lists_every_topic(self) -> bool:
+        """Whether topics that were not asked for are listed, without partitions (recorded 2.8 and 3.4)."""
+        return (2, 8) <= self.version.number < (3, 9)
+
+    def serve_describe(self, _context: Context, request: DescribeLogDirsRequest, answer: Answer) -> None:
+        """Describe the log directories, with some partitions or all."""
+        asked = None
+        if request.topics is not None:
+            asked = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
+        answer(
+            DescribeLogDirsResponse(results=[self._directory(number, asked) for number in range(self.log_dirs.count)])
+        )
+
+    def _directory(self, number: int, asked: Collection[TopicPartition] | None) -> Directory:
+        path = self.log_dirs.paths[number]
+        if number not in self.log_dirs.live:
+            return Directory(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
+        topics: dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]] = {}
+        used = 0
+        for partition, replica in self.replicas.replicas.items():
+            if self.log_dirs.directory_of(partition) != number:
+                continue
+            size = sum(batch.size_bytes for batch in replica.log.batches)
+            used += size
+            is_asked = asked is None or partition in asked
+            if not is_asked and self._lists_every_topic:
+                topics.setdefault(partition.topic, [])
+            if is_asked:
+                one = DescribeLogDirsResponse.DescribeLogDirsPartition(
+                    partition_index=partition.partition, partition_size=size
+                )
+                topics.setdefault(partition.topic, []).append(one)
+        kind = DescribeLogDirsResponse.DescribeLogDirsTopic
+        return Directory(
+            log_dir=path,
+            topics=[kind(name=topic, partitions=partitions) for topic, partitions in topics.items()],
+            total_bytes=DISK_BYTES,
+            usable_bytes=DISK_BYTES - used,
+        )
+
+    def serve_alter(self, _context: Context, request: AlterReplicaLogDirsRequest, answer: Answer) -> None:
+        """Move replicas to other log directories."""
+        topics: dict[str, list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult]] = {}
+        for directory in request.dirs:
+            for topic in directory.topics:
+                for number in topic.partitions:
+                    code = self._move(TopicPartition(topic.name, number), directory.path)
+                    one = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(
+                        partition_index=number, error_code=code
+                    )
+                    topics.setdefault(topic.name, []).append(one)
+        kind = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+        results = [kind(topic_name=topic, partitions=partitions) for topic, partitions in topics.items()]
+        answer(AlterReplicaLogDirsResponse(results=results))
+
+    def _move(self, partition: TopicPartition, path: str) -> ErrorCode:
+        if path not in self.log_dirs.paths:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        number = list(self.log_dirs.paths).index(path)
+        if number not in self.log_dirs.live or partition in self.log_dirs.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self.log_dirs.directory_of(partition) is None:
+            is_known = partition in self.cache.partitions or self.version.number < UNKNOWN_TOPICS_SINCE
+            return ErrorCode.REPLICA_NOT_AVAILABLE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self.log_dirs.move(partition, number)
+        return ErrorCode.NONE

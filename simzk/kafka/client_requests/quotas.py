@@ -1,0 +1,287 @@
+"""DescribeClientQuotas and AlterClientQuotas (KIP-546; addresses KIP-612).
+
+Rules of this module (ZkAdminManager; recorded 2.8 to 3.9):
+  - quotas are configurations: of a user in `/config/users/U`, of a client id in `/config/clients/C`, of both in
+    `/config/users/U/clients/C`, of an address in `/config/ips/A`; `<default>` is any other. They have no effect;
+  - any broker describes and alters what is in ZooKeeper;
+  - each entry of a request succeeds or fails by itself;
+  - a filter without a component for a type of entity matches entities of any name of it, or only those without one if
+    it is strict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+from simzk.errors import ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.broker.configs import is_address
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from simzk.kafka.schemas.config import sanitize
+from simzk.kafka.zookeeper_client.session import SessionExpiredError
+from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from simzk.kafka.broker.configs import EntityConfigs
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+    from simzk.simulation import Future
+
+DESCRIBE_QUOTAS, ALTER_QUOTAS = 48, 49
+USER, CLIENT, ADDRESS = "user", "client-id", "ip"
+EXACT, DEFAULT, ANY = range(3)
+"""How a component of a filter matches."""
+_OF_CLIENTS = {
+    "producer_byte_rate": "LONG",
+    "consumer_byte_rate": "LONG",
+    "request_percentage": "DOUBLE",
+    "controller_mutation_rate": "DOUBLE",
+}
+_OF_ADDRESSES = {"connection_creation_rate": "INT"}
+"""Quotas with the types of their values."""
+_EPSILON = 1e-6
+
+Entity = dict[str, str | None]
+"""Names by type of entity; None is the default."""
+Entry = DescribeClientQuotasResponse.EntryData
+Component = DescribeClientQuotasRequest.ComponentData
+
+
+class QuotaError(Exception):
+    """A request, or an entry of one, that is invalid."""
+
+    def __init__(self, code: ErrorCode, text: str | None) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+class Found(NamedTuple):
+    """Quotas of an entity."""
+
+    entity: Entity
+    values: dict[str, float]
+
+
+@dataclass(eq=False)
+class QuotasApi:
+    """Quotas for clients of one broker.
+
+    Args:
+        client: the broker's ZooKeeper client.
+        written: writes configurations.
+        spawn: runs a handler that waits.
+    """
+
+    client: KafkaZooKeeperClient
+    written: EntityConfigs
+    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {DESCRIBE_QUOTAS: self.serve_describe, ALTER_QUOTAS: self.serve_alter}
+
+    @property
+    def _types(self) -> Sequence[str]:
+        """Types of entities that the release knows."""
+        has_addresses = "ips" in self.client.version.configs.entity_types
+        return (USER, CLIENT, ADDRESS) if has_addresses else (USER, CLIENT)
+
+    # -- DescribeClientQuotas
+
+    def serve_describe(self, _context: Context, request: DescribeClientQuotasRequest, answer: Answer) -> None:
+        """Describe the quotas of the entities that match a filter."""
+        self.spawn(self._describe(request, answer), "describe quotas")
+
+    async def _describe(self, request: DescribeClientQuotasRequest, answer: Answer) -> None:
+        try:
+            filters = self._filters(request.components)
+            found = [one for one in await self._all() if _matches(one.entity, filters, strict=request.strict)]
+        except QuotaError as problem:
+            answer(DescribeClientQuotasResponse(error_code=problem.code, error_message=problem.text, entries=None))
+            return
+        except (SessionExpiredError, ZnodeError) as problem:
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            answer(DescribeClientQuotasResponse(error_code=code, error_message=str(problem), entries=None))
+            return
+        entries = [
+            Entry(
+                entity=[
+                    DescribeClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
+                    for kind, name in one.entity.items()
+                ],
+                values=[
+                    DescribeClientQuotasResponse.ValueData(key=key, value=value) for key, value in one.values.items()
+                ],
+            )
+            for one in found
+        ]
+        answer(DescribeClientQuotasResponse(error_message="", entries=entries))
+
+    def _filters(self, components: Sequence[Component]) -> dict[str, Component]:
+        """Return the components by type of entity.
+
+        Raises:
+            QuotaError: the filter is invalid.
+        """
+        filters: dict[str, Component] = {}
+        for one in components:
+            is_exact = one.match_type == EXACT
+            if not EXACT <= one.match_type <= ANY or (is_exact and one.match is None):
+                raise QuotaError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        for one in components:
+            kind = one.entity_type
+            if not kind:
+                raise QuotaError(ErrorCode.INVALID_REQUEST, "Unexpected empty filter component entity type")
+            if kind not in self._types:
+                raise QuotaError(ErrorCode.UNSUPPORTED_VERSION, f"Custom entity type '{kind}' not supported")
+            if kind in filters:
+                name = "client" if kind == CLIENT else kind
+                text = f"Duplicate {name} filter component entity type"
+                raise QuotaError(ErrorCode.INVALID_REQUEST, text)
+            filters[kind] = one
+        if ADDRESS in filters and len(filters) > 1:
+            text = (
+                "Invalid entity filter component combination, IP filter component should not be used with user or "
+                "clientId filter component."
+            )
+            raise QuotaError(ErrorCode.INVALID_REQUEST, text)
+        return filters
+
+    async def _all(self) -> list[Found]:
+        """Return all quotas."""
+        found = []
+        for user in await self._names("users"):
+            found.append(await self._read({USER: user}))
+            found += [
+                await self._read({USER: user, CLIENT: client})
+                for client in await self._names(f"users/{_in_path(user)}/clients")
+            ]
+        found += [await self._read({CLIENT: client}) for client in await self._names("clients")]
+        if ADDRESS in self._types:
+            found += [await self._read({ADDRESS: address}) for address in await self._names("ips")]
+        return [one for one in found if one.values]
+
+    async def _names(self, parent: str) -> list[str | None]:
+        """Return the names of the entities below a path, None for the default."""
+        names = sorted(await self.client.children(paths.config(parent)))
+        return [None if name == paths.DEFAULT_ENTITY else unquote(name) for name in names]
+
+    async def _read(self, entity: Entity) -> Found:
+        values = await self.client.entity_config(_path(entity))
+        known = _OF_ADDRESSES if ADDRESS in entity else _OF_CLIENTS
+        return Found(entity, {key: float(value) for key, value in values.items() if key in known})
+
+    # -- AlterClientQuotas
+
+    def serve_alter(self, _context: Context, request: AlterClientQuotasRequest, answer: Answer) -> None:
+        """Set and remove quotas."""
+        self.spawn(self._alter(request, answer), "alter quotas")
+
+    async def _alter(self, request: AlterClientQuotasRequest, answer: Answer) -> None:
+        entries = []
+        for entry in request.entries:
+            entity = {one.entity_type: one.entity_name for one in entry.entity}
+            code, text = ErrorCode.NONE, None
+            try:
+                await self._alter_one(entity, entry.ops, validate_only=request.validate_only)
+            except QuotaError as problem:
+                code, text = problem.code, problem.text
+            except (SessionExpiredError, ZnodeError, ZooKeeperRefused) as problem:
+                code, text = ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)
+            kind = AlterClientQuotasResponse.EntityData
+            named = [kind(entity_type=one, entity_name=name) for one, name in entity.items()]
+            entries.append(AlterClientQuotasResponse.EntryData(error_code=code, error_message=text, entity=named))
+        answer(AlterClientQuotasResponse(entries=entries))
+
+    async def _alter_one(
+        self, entity: Entity, changes: Sequence[AlterClientQuotasRequest.OpData], *, validate_only: bool
+    ) -> None:
+        """Alter the quotas of one entity.
+
+        Raises:
+            QuotaError: the entity, a key or a value is invalid.
+        """
+        if (problem := self._entity_problem(entity)) is not None:
+            raise QuotaError(ErrorCode.INVALID_REQUEST, problem)
+        known = _OF_ADDRESSES if ADDRESS in entity else _OF_CLIENTS
+        path = _path(entity)
+        values = dict(await self.client.entity_config(path))
+        for change in changes:
+            if change.remove:
+                values.pop(change.key, None)
+            elif change.key not in known:
+                raise QuotaError(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {change.key}")
+            elif known[change.key] == "DOUBLE":
+                values[change.key] = _java_double(change.value)
+            else:
+                whole = int(change.value + _EPSILON)
+                if abs(whole - change.value) > _EPSILON:
+                    text = f"Configuration {change.key} must be a {known[change.key]} value"
+                    raise QuotaError(ErrorCode.INVALID_REQUEST, text)
+                values[change.key] = str(whole)
+        if not validate_only:
+            await self.written.replace(path, values)
+
+    def _entity_problem(self, entity: Mapping[str, str | None]) -> str | None:
+        """Return why an entity is invalid; None if it is not."""
+        if not entity:
+            return "Invalid empty client quota entity"
+        for kind, name in entity.items():
+            if kind not in self._types:
+                return f"Unhandled client quota entity type: {kind}"
+            if name == "":
+                return f"Empty {kind} not supported"
+        if ADDRESS not in entity:
+            return None
+        if len(entity) > 1:
+            return "Invalid quota entity combination, IP entity should not be used with user/client ID entity."
+        address = entity[ADDRESS]
+        is_valid = address is None or is_address(address)
+        return None if is_valid else f"{address} is not a valid IP or resolvable host."
+
+
+def _in_path(name: str | None) -> str:
+    return paths.DEFAULT_ENTITY if name is None else sanitize(name)
+
+
+def _path(entity: Mapping[str, str | None]) -> str:
+    """Return the path of an entity below `/config`."""
+    if ADDRESS in entity:
+        return f"ips/{_in_path(entity[ADDRESS])}"
+    client = f"clients/{_in_path(entity[CLIENT])}" if CLIENT in entity else ""
+    return "/".join(part for part in (f"users/{_in_path(entity[USER])}" if USER in entity else "", client) if part)
+
+
+def _matches(entity: Entity, filters: Mapping[str, Component], *, strict: bool) -> bool:
+    """Return whether an entity matches a filter."""
+    if strict and filters and set(entity) != set(filters):
+        return False
+    return all(
+        kind in entity and (one.match_type == ANY or entity[kind] == (None if one.match_type == DEFAULT else one.match))
+        for kind, one in filters.items()
+    )
+
+
+def _java_double(value: float) -> str:
+    """Return a number as Java writes a double.
+
+    >>> _java_double(100.0), _java_double(2e9), _java_double(0.5)
+    ('100.0', '2.0E9', '0.5')
+    """
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(float(value))
+    texts = (f"{value:.{places}e}" for places in range(1, 17))
+    mantissa, _, power = next((text for text in texts if float(text) == value), f"{value:.17e}").partition("e")
+    return f"{mantissa}E{int(power)}"

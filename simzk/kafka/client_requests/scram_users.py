@@ -1,0 +1,170 @@
+"""DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554).
+
+Rules of this module (ZkAdminManager; recorded 2.8 to 3.9):
+  - credentials are in the user's configuration, `/config/users/NAME`, in the form of `schemas/scram.py`;
+  - each broker describes what it reads from ZooKeeper; the controller's broker alone alters;
+  - if one credential of a user is invalid, none of this user is altered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from simzk.errors import ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from simzk.kafka.schemas import scram
+from simzk.kafka.schemas.config import sanitize
+from simzk.kafka.zookeeper_client.session import SessionExpiredError
+from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from simzk.kafka.broker.configs import EntityConfigs
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+    from simzk.simulation import Future
+
+DESCRIBE_SCRAM, ALTER_SCRAM = 50, 51
+MECHANISMS = dict(enumerate(scram.MECHANISMS, start=1))
+"""Mechanisms by their number: SCRAM-SHA-256 is 1."""
+MAX_ITERATIONS = 16384
+
+User = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+Altered = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+Alteration = (
+    AlterUserScramCredentialsRequest.ScramCredentialDeletion | AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+)
+
+
+@dataclass(eq=False)
+class ScramUsersApi:
+    """SCRAM credentials for clients of one broker.
+
+    Args:
+        client: the broker's ZooKeeper client.
+        written: writes configurations.
+        is_controller: returns whether the broker is the active controller.
+        spawn: runs a handler that waits.
+    """
+
+    client: KafkaZooKeeperClient
+    written: EntityConfigs
+    is_controller: Callable[[], bool]
+    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {DESCRIBE_SCRAM: self.serve_describe, ALTER_SCRAM: self.serve_alter}
+
+    # -- DescribeUserScramCredentials
+
+    def serve_describe(self, _context: Context, request: DescribeUserScramCredentialsRequest, answer: Answer) -> None:
+        """Describe the credentials of some users, or of all that have one."""
+        self.spawn(self._describe(request, answer), "describe users")
+
+    async def _describe(self, request: DescribeUserScramCredentialsRequest, answer: Answer) -> None:
+        names = [user.name for user in request.users or ()]
+        try:
+            if names:
+                results = [await self._described(name, names.count(name)) for name in dict.fromkeys(names)]
+            else:
+                listed = sorted(await self.client.children(paths.config("users")))
+                users = [await self._described(unquote(name), 1) for name in listed]
+                results = [user for user in users if user.credential_infos]
+        except (SessionExpiredError, ZnodeError) as problem:
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            answer(DescribeUserScramCredentialsResponse(error_code=code, error_message=str(problem)))
+            return
+        answer(DescribeUserScramCredentialsResponse(error_message="", results=results))
+
+    async def _described(self, name: str, count: int) -> User:
+        if count > 1:
+            text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+            return User(user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=text)
+        found = self._infos(await self.client.entity_config(f"users/{sanitize(name)}"))
+        if not found:
+            text = f"Attempt to describe a user credential that does not exist: {name}"
+            return User(user=name, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=text)
+        return User(user=name, error_message="", credential_infos=found)
+
+    @staticmethod
+    def _infos(values: Mapping[str, str]) -> list[DescribeUserScramCredentialsResponse.CredentialInfo]:
+        """Return the credentials in a user's configuration."""
+        return [
+            DescribeUserScramCredentialsResponse.CredentialInfo(
+                mechanism=number,
+                iterations=scram.decode(paths.config("users"), mechanism, values[mechanism]).iterations,
+            )
+            for number, mechanism in MECHANISMS.items()
+            if mechanism in values
+        ]
+
+    # -- AlterUserScramCredentials
+
+    def serve_alter(self, _context: Context, request: AlterUserScramCredentialsRequest, answer: Answer) -> None:
+        """Set and delete credentials."""
+        self.spawn(self._alter(request, answer), "alter users")
+
+    async def _alter(self, request: AlterUserScramCredentialsRequest, answer: Answer) -> None:
+        by_user: dict[str, list[Alteration]] = {}
+        alterations: list[Alteration] = [*request.deletions, *request.upsertions]
+        for one in alterations:
+            by_user.setdefault(one.name, []).append(one)
+        results = []
+        for name, of_user in by_user.items():
+            if not self.is_controller():
+                results.append(Altered(user=name, error_code=ErrorCode.NOT_CONTROLLER, error_message=None))
+                continue
+            try:
+                code, text = await self._alter_user(name, of_user)
+            except SessionExpiredError:
+                code, text = ErrorCode.NOT_CONTROLLER, ""
+            except (ZnodeError, ZooKeeperRefused) as problem:
+                code, text = ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)
+            results.append(Altered(user=name, error_code=code, error_message=text))
+        answer(AlterUserScramCredentialsResponse(results=results))
+
+    async def _alter_user(self, name: str, alterations: Sequence[Alteration]) -> tuple[ErrorCode, str]:
+        if (problem := _problem(name, alterations)) is not None:
+            return problem
+        entity = f"users/{sanitize(name)}"
+        values = dict(await self.client.entity_config(entity))
+        for one in alterations:
+            mechanism = MECHANISMS[one.mechanism]
+            if isinstance(one, AlterUserScramCredentialsRequest.ScramCredentialUpsertion):
+                stored = scram.credential_of(mechanism, bytes(one.salted_password), bytes(one.salt), one.iterations)
+                values[mechanism] = scram.encode(stored)
+            elif values.pop(mechanism, None) is None:
+                text = "Attempt to delete a user credential that does not exist"
+                return ErrorCode.RESOURCE_NOT_FOUND, text
+        await self.written.replace(entity, values)
+        return ErrorCode.NONE, ""
+
+
+def _problem(name: str, alterations: Sequence[Alteration]) -> tuple[ErrorCode, str] | None:
+    """Return why the alterations of one user are invalid; None if they are not."""
+    if not name:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+    mechanisms = [one.mechanism for one in alterations]
+    if len(dict.fromkeys(mechanisms)) != len(mechanisms):
+        return ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+    if any(mechanism not in MECHANISMS for mechanism in mechanisms):
+        return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
+    for one in alterations:
+        if isinstance(one, AlterUserScramCredentialsRequest.ScramCredentialUpsertion):
+            if one.iterations < scram.MIN_ITERATIONS:
+                return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
+            if one.iterations > MAX_ITERATIONS:
+                return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+    return None

@@ -1,0 +1,127 @@
+"""Configurations, quotas, users, tokens, features and log directories for clients, as real brokers answer them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import simzk
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from simzk.kafka.releases.config_keys import broker_keys
+from simzk.kafka.releases.settings import broker_defaults
+from simzk.kafka.releases.versions import kafka_version
+from simzk.kafka.schemas.scram import MIN_ITERATIONS
+from tests.kafka.client_requests.memory_client import MemoryClient
+from tests.kafka.client_requests.recorded import NO_ID, TOPICS, replayed
+from tests.kafka.client_requests.recorded_admin import (
+    LAGS,
+    PROPERTIES,
+    comparable,
+    exchanges,
+    of_release,
+    sendable,
+    without_empty_topics,
+)
+
+if TYPE_CHECKING:
+    from tests.kafka.client_requests.recorded import Exchange
+
+CONFIGS = {"small": {"max.message.bytes": "2000"}, "compacted": {"cleanup.policy": "compact"}}
+TWO_LOG_DIRS = (1, 0, 0)
+"""First release of which broker 3 had two log directories: the first with DescribeLogDirs."""
+TWO_DIRECTORIES = 3
+"""The broker with two log directories."""
+RELEASES = list(dict.fromkeys(one["release"] for one in exchanges()))
+
+
+def cluster_of(release: str) -> simzk.KafkaCluster:
+    """Return three brokers with the settings and topics of the recorded cluster; broker 1 is the controller."""
+    number = kafka_version(release).number
+    known = {*broker_keys(number), *broker_defaults(number)}
+    config = PROPERTIES | ({"replica.lag.time.max.ms": LAGS[release]} if release in LAGS else {})
+    config = {key: value for key, value in config.items() if key in known}
+    own = {TWO_DIRECTORIES: {"log.dirs": "/kafka/b3,/kafka/b3-second"}} if number >= TWO_LOG_DIRS else None
+    cluster = simzk.KafkaCluster(
+        release, 3, {broker: f"rack{broker}" for broker in (1, 2, 3)}, config=config, broker_config=own, boot=False
+    )
+    for broker in cluster.brokers:
+        cluster.restart(broker)
+        cluster.run_until(lambda: cluster.controller == 1)
+    cluster.run_until_quiet()
+    for name, assignment in (TOPICS | {"cfg": [[1, 2]]}).items():
+        cluster.create_topic(name, assignment=dict(enumerate(assignment)), config=CONFIGS.get(name))
+    cluster.run_until_quiet()
+    return cluster
+
+
+def differences(cluster: simzk.KafkaCluster, compared: list[Exchange]) -> list[str]:
+    """Return the exchanges that differ from the recorded ones."""
+    found = []
+    for exchange in compared:
+        client = MemoryClient(cluster, exchange["broker"])
+        got = comparable(replayed(client, sendable(exchange), lambda: NO_ID))
+        client.connection.hang_up()
+        if not exchange["api"].startswith("Describe"):
+            cluster.run_until_quiet()  # the brokers read what has changed
+        wanted = comparable({name: exchange[name] for name in ("response", "closed", "no_answer") if name in exchange})
+        if exchange["broker"] == TWO_DIRECTORIES and exchange["api"] == "DescribeLogDirs":
+            got, wanted = without_empty_topics(got), without_empty_topics(wanted)  # which are where is chance
+        if got != wanted:
+            asked = f"{exchange['step']} | {exchange['api']} v{exchange['version']}"
+            found.append(f"{asked}: expected\n  {json.dumps(wanted)}\n, got\n  {json.dumps(got)}")
+    return found
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("part", ["configs", "quotas", "users", "features", "tokens", "log dirs"])
+def test_admin_requests(release: str, part: str) -> None:
+    if compared := of_release(release, part):
+        with cluster_of(release) as cluster:
+            assert differences(cluster, compared) == []
+
+
+def test_a_scram_user_of_a_client_is_one_of_the_cluster() -> None:
+    with simzk.KafkaCluster(brokers=1) as cluster:
+        cluster.add_user("alice", "secret", salt=b"salt")
+        cluster.run_until_quiet()
+        node = cluster.tree.get("/config/users/alice")
+        assert node is not None
+        by_cluster = node.data
+        client = MemoryClient(cluster, 1)
+        kind = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+        salted = hashlib.pbkdf2_hmac("sha256", b"secret", b"salt", MIN_ITERATIONS)
+        user = kind(name="alice", mechanism=1, iterations=MIN_ITERATIONS, salt=b"salt", salted_password=salted)
+        request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[user])
+        (result,) = client.call(request, 0, AlterUserScramCredentialsResponse).results
+        assert result.error_code == 0
+        node = cluster.tree.get("/config/users/alice")
+        assert node is not None
+        assert (node.data, node.stat().version) == (by_cluster, 1)
+
+
+def test_a_failed_log_directory_is_described() -> None:
+    with simzk.KafkaCluster(brokers=1, log_dirs=2) as cluster:
+        cluster.create_topic("orders", assignment={0: [1], 1: [1]})
+        cluster.run_until_quiet()
+        client = MemoryClient(cluster, 1)
+
+        def described() -> list[tuple[str, int, list[str]]]:
+            found = client.call(DescribeLogDirsRequest(topics=None), 4, DescribeLogDirsResponse).results
+            return [(one.log_dir, one.error_code, [topic.name for topic in one.topics]) for one in found]
+
+        assert described() == [("/kafka/b1-0", 0, ["orders"]), ("/kafka/b1-1", 0, ["orders"])]
+        cluster.fail_log_dir(1, 0)
+        cluster.run_until_quiet()
+        assert described() == [
+            ("/kafka/b1-0", ErrorCode.KAFKA_STORAGE_ERROR, []),
+            ("/kafka/b1-1", 0, ["orders"]),
+        ]
