@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from simzk.api import KafkaCluster
 from simzk.errors import SimzkError
+from simzk.kafka.client_requests.broker_faults import rule_fields
 from simzk.kafka.cluster import cluster as kafka
 from simzk.scenarios.broker_control import OPERATOR, BrokerControl
 from simzk.serve.admin_server.control import ControlServer, UnknownBrokerError
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from simzk.kafka.client_requests.broker_api import ClientConnection
+    from simzk.kafka.client_requests.broker_faults import BrokerRequestFaults
+    from simzk.kafka.cluster.zookeeper_host import BrokerFaults
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.serve.simulated_brokers import Json
     from simzk.serve.tcp.broker_ports import FrameTransport
@@ -242,6 +245,15 @@ class ClusterHost:
         """Let time jump."""
         self._cluster.advance(seconds)
 
+    def request_faults(self) -> Json:
+        """Return the rules of faults of clients' requests."""
+        return {"rules": [rule_fields(rule) for rule in self._cluster.broker_faults.rules]}
+
+    def change_request_faults(self, verb: str, parameters: Mapping[str, str]) -> Json:
+        """Add a rule, or release or clear rules; return the rule."""
+        rule = self._cluster.broker_faults.change(verb, parameters)
+        return {"error": None} if rule is None else {"error": None, **rule_fields(rule)}
+
     # The lock
 
     def catch_up(self) -> None:
@@ -449,6 +461,16 @@ class KafkaServer:
         return next(iter(self.cluster.brokers.values())).cluster_id
 
     @property
+    def broker_faults(self) -> BrokerRequestFaults:
+        """Faults on the requests of Kafka clients, by API, client id, topic and broker."""
+        return self.cluster.broker_faults
+
+    @property
+    def zookeeper_faults(self) -> BrokerFaults:
+        """Faults on the requests of brokers to ZooKeeper, by broker, operation and path."""
+        return self.cluster.zookeeper_faults
+
+    @property
     def history(self) -> History:
         """Events of the cluster, in order."""
         return self.cluster.history
@@ -473,6 +495,7 @@ class KafkaServer:
         """The present time of the cluster, in ms since 1970."""
         return self.cluster.now_ms
 
+    fail_next: Final = _verb(KafkaCluster.fail_next)
     high_watermark: Final = _verb(KafkaCluster.high_watermark)
     advance: Final = _verb(KafkaCluster.advance)
     run_for: Final = _verb(KafkaCluster.run_for)

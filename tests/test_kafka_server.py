@@ -6,6 +6,7 @@ import inspect
 import socket
 import struct
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it reads its resources with a deprecated function
     from kafka import KafkaAdminClient, TopicPartition
     from kafka.admin import NewPartitions, NewTopic
-    from kafka.errors import TopicAlreadyExistsError
+    from kafka.errors import InvalidPartitionsError, TopicAlreadyExistsError
 
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka import TopicPartition as LibrdkafkaPartition
@@ -284,3 +285,23 @@ def test_a_server_has_the_methods_of_a_cluster() -> None:
         return {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
 
     assert public(simzk.KafkaCluster) - public(simzk.KafkaServer) <= NOT_SERVED
+
+
+def test_faults_of_requests_reach_clients_and_end(kafka_server: simzk.KafkaServer, admin: KafkaAdminClient) -> None:
+    rule = kafka_server.fail_next("CreatePartitions", "INVALID_PARTITIONS")
+    kafka_server.create_topic("orders", partitions=1, replication_factor=1)
+    kafka_server.run_until_quiet()
+    with pytest.raises(InvalidPartitionsError):
+        admin.create_partitions({"orders": NewPartitions(2)})
+    assert rule.fired == 1
+    held = kafka_server.broker_faults.hold("CreatePartitions")
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(admin.create_partitions, {"orders": NewPartitions(2)})
+        try:
+            wait_until(lambda: held.waiting == 1, timeout_s=PATIENCE_S)
+            assert len(kafka_server.assignment("orders")) == 1
+        finally:
+            held.release()
+        made.result(timeout=PATIENCE_S)
+    assert len(kafka_server.assignment("orders")) == 2
+    assert kafka_server.broker_faults.rules == [rule, held]

@@ -4,7 +4,8 @@ Rules of this module:
   - a kind of fault is one class in `REQUEST_FAULTS`; `FaultVerbs.inject`, the HTTP endpoints and the JSON of rules
     derive from it;
   - a rule selects requests by session, operation and path, each exact or any; it does not depend on the form of
-    requests, so that one table of rules serves a simulated network, a connection in memory and TCP;
+    requests, so that the same rules serve a simulated network, a connection in memory and TCP, and requests of Kafka
+    clients (there the path is a topic, and the session a client, a broker or both);
   - at most one rule applies to a request: the oldest one that matches it and is not used up; a rule that is used up
     stays listed with its count until it is cleared (`USED_UP_LISTED_MAX` of them at most);
   - an invalid rule is rejected as a whole before it takes effect;
@@ -71,8 +72,19 @@ class Vocabulary(Protocol):
     def faults_by_code(self) -> Mapping[int, str]:
         """Names of the fault for codes that no server replies with: it is applied instead of a reply."""
 
+    @property
+    def protocol(self) -> str:
+        """Name of the protocol that the errors belong to."""
+
+    @property
+    def accepted_errors(self) -> str:
+        """What is accepted as an error, in words."""
+
     def code_of(self, name: str) -> int | None:
         """Return the code that a name means; None if there is none."""
+
+    def check_path(self, path: str) -> None:
+        """Raise `ConfigError` if no request can have this path."""
 
 
 class HeldRequest(NamedTuple, Generic[RequestT]):
@@ -249,8 +261,8 @@ class Fail(RequestFault):
     """Reply with an error instead of applying the request.
 
     Args:
-        error: kazoo's exception class, its name, or the name of the protocol's code. For a code that no server replies
-            with (a lost connection, an expired session) the fault itself is applied.
+        error: the client library's exception class, its name, or the name of the protocol's code. For a code that no
+            server replies with (a lost connection, an expired session) the fault itself is applied.
     """
 
     name = "fail"
@@ -272,9 +284,10 @@ class Fail(RequestFault):
             code, name = getattr(error, "code", None), getattr(error, "__name__", str(error))
         if not isinstance(code, int) or code not in vocabulary.errors.values():
             raise ConfigError(
-                f"{name} is not an error of ZooKeeper's protocol{closest(_protocol_name(name), vocabulary.errors)}",
+                f"{name} is not an error of {vocabulary.protocol}'s protocol"
+                f"{closest(_protocol_name(name), vocabulary.errors)}",
                 where="error",
-                right="an exception class of kazoo.exceptions that has a code, as ConnectionLoss or NoNodeError",
+                right=vocabulary.accepted_errors,
             )
         if code in vocabulary.faults_by_code:
             return REQUEST_FAULTS[vocabulary.faults_by_code[code]]()
@@ -409,16 +422,15 @@ def check_requests(vocabulary: Vocabulary, operation: str | None, path: str | No
     """Check the operation and the path by which requests are chosen; None means any.
 
     Raises:
-        ConfigError: the operation is unknown, or the path is not a znode's.
+        ConfigError: the operation is unknown, or no request has such a path.
     """
     known = vocabulary.operations
     if operation is not None and operation not in known:
         hint = vocabulary.hints.get(operation.replace("_", "").lower())
         meant = f"; did you mean {hint!r}?" if hint else closest(operation.lower(), known)
         raise ConfigError(f"unknown operation {operation!r}{meant}", where="op", right=f"one of {', '.join(known)}")
-    if path is not None and (not path.startswith("/") or (len(path) > 1 and path.endswith("/"))):
-        right = "an absolute path without a slash at its end, such as '/a/b'"
-        raise ConfigError(f"{path!r} is not the path of a znode", where="path", right=right)
+    if path is not None:
+        vocabulary.check_path(path)
 
 
 class FaultRules:
@@ -434,7 +446,8 @@ class FaultRules:
         on_fired: called when a rule is applied, with the names of the session, the operation and the paths.
 
     >>> from types import SimpleNamespace
-    >>> rules = FaultRules(SimpleNamespace(operations=("get", "set"), implicit_operations=(), hints={}))
+    >>> vocabulary = {"operations": ("get", "set"), "implicit_operations": (), "hints": {}}
+    >>> rules = FaultRules(SimpleNamespace(check_path=lambda path: None, **vocabulary))
     >>> rule = rules.add(DropReply(), "set", path="/a", below=True)
     >>> rules.match((7,), "set", ("/ab",)), rules.match((7,), "set", ("/a/b",))
     (None, <drop_reply set at or below /a: fired 1 of 1>)
@@ -465,7 +478,7 @@ class FaultRules:
         """Add a rule after the present ones; the arguments are those of `FaultRule`.
 
         Raises:
-            ConfigError: the operation is unknown, the path is not a znode's, `below` is given without a path, or
+            ConfigError: the operation is unknown, no request has such a path, `below` is given without a path, or
                 `times` is below 1.
         """
         check_requests(self.vocabulary, operation, path)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.errors import ConfigError
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import ADMIN, CREATE, DELETE, READ, WRITE
 from simzk.zookeeper.replies import Code
@@ -174,6 +175,8 @@ class Vocabulary(NamedTuple):
         hints: names used here by the protocol's names in lower case.
         errors: error codes by name.
         faults_by_code: fault to use instead of an error code that no server sends in a reply.
+        protocol: name of the protocol that the errors belong to.
+        accepted_errors: what is accepted as an error, in words.
     """
 
     operations: tuple[str, ...]
@@ -181,10 +184,18 @@ class Vocabulary(NamedTuple):
     hints: dict[str, str]
     errors: dict[str, int]
     faults_by_code: dict[int, str]
+    protocol: str
+    accepted_errors: str
 
     def code_of(self, name: str) -> int | None:
         """Return the error code of a name, as the function `code_of`."""
         return code_of(name)
+
+    def check_path(self, path: str) -> None:
+        """Raise `ConfigError` if a path is not the path of a znode."""
+        if not path.startswith("/") or (len(path) > 1 and path.endswith("/")):
+            right = "an absolute path without a slash at its end, such as '/a/b'"
+            raise ConfigError(f"{path!r} is not the path of a znode", where="path", right=right)
 
 
 VOCABULARY = Vocabulary(
@@ -193,4 +204,6 @@ VOCABULARY = Vocabulary(
     hints={kind.__name__.lower(): name for kind, name in OPERATION_NAMES.items()},
     errors={code.name: int(code) for code in Code if code is not Code.OK},
     faults_by_code={Code.CONNECTION_LOSS: "drop_request", Code.SESSION_EXPIRED: "expire"},
+    protocol="ZooKeeper",
+    accepted_errors="an exception class of kazoo.exceptions that has a code, as ConnectionLoss or NoNodeError",
 )

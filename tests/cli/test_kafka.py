@@ -79,6 +79,18 @@ def test_control_over_http() -> None:
         assert http("GET", f"{control}/brokers/1/kill")[0] == 405
         assert http("POST", f"{control}/brokers/1/kill", Origin="http://example.org")[0] == 403
         assert http("GET", f"{control}/faults")[1]["rules"] == []
+        added = http("POST", f"{control}/broker_faults/fail_next?api=Produce&error=NOT_ENOUGH_REPLICAS&n=3&topic=a")[1]
+        assert (added["rule"], added["action"], added["times"]) == (1, "fail", 3)
+        assert http("POST", f"{control}/broker_faults/delay?seconds=2&client_id=c&broker=1&n=all")[0] == 200
+        rules = http("GET", f"{control}/broker_faults")[1]["rules"]
+        assert [(rule["api"], rule["topic"], rule["from"]) for rule in rules] == [
+            ("Produce", "a", None),
+            (None, None, "client c at broker 1"),
+        ]
+        assert http("POST", f"{control}/broker_faults/clear")[0] == 200
+        assert http("GET", f"{control}/broker_faults")[1]["rules"] == []
+        assert http("POST", f"{control}/broker_faults/fail_next?api=Produce&error=NO_SUCH_ERROR")[0] == 400
+        assert http("GET", f"{control}/broker_faults/clear")[0] == 405
     assert process.returncode == 0
 
 

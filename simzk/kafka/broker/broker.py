@@ -377,6 +377,10 @@ class Broker:
             self._client_api = self._new_client_api()
         return self._client_api
 
+    def _topic_name(self, topic_id: str) -> str:
+        """Return the name of a topic id in the metadata cache; empty for an unknown one."""
+        return next((name for name, known in self.metadata.topic_ids.items() if known == topic_id), "")
+
     def _new_client_api(self) -> BrokerApi:
         environment, version = self._environment, self.version
         metadata = MetadataApi(
@@ -411,6 +415,9 @@ class Broker:
                 **leadership.handlers,
                 **self._admin_api_handlers(),
             },
+            faults=environment.broker_faults,
+            number=self.id,
+            topic_name=self._topic_name,
         )
 
     def _admin_api_handlers(self) -> dict[int, Handler]:

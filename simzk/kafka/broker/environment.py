@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.broker.timing import BrokerTiming
+    from simzk.kafka.client_requests.broker_faults import BrokerFaultPoint
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
     from simzk.kafka.controller.channels import ChannelManagerFactory
@@ -209,6 +210,7 @@ class Environment:
         channel_manager: makes the channels of a controller to the brokers.
         timing: decisions about time that are inputs of the simulation.
         ledger: the acknowledged records.
+        broker_faults: the point where faults of clients' requests apply.
         sends_batches: whether brokers send many requests to ZooKeeper as one.
     """
 
@@ -233,4 +235,5 @@ class Environment:
     channel_manager: ChannelManagerFactory
     timing: BrokerTiming
     ledger: RecordLedger
+    broker_faults: BrokerFaultPoint
     sends_batches: bool = False

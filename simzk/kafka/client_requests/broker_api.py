@@ -5,6 +5,7 @@ Rules of this module (RequestChannel, KafkaApis; tests/kafka/test_client_request
   - a request is handled in the process of the broker: a paused broker answers nothing, a killed one closes;
   - bytes that are no request, an unknown API and a version that the release does not accept close the connection; 0.9
     keeps it open without an answer;
+  - a request passes the fault point before its handler, and its response after it (broker_faults.py);
   - an API of the release that is not simulated is answered with an error, or closes the connection if its response has
     no error field. The history says so once.
 """
@@ -17,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from simzk.kafka.client_requests.broker_faults import Exchange
 from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.protocol.codec import API_VERSIONS, decode_request, decode_request_header, encode_response
 from simzk.kafka.protocol.errors import ErrorCode
@@ -26,6 +28,7 @@ from simzk.kafka.releases.api_versions import accepted_versions, api_names
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
 
 if TYPE_CHECKING:
+    from simzk.kafka.client_requests.broker_faults import BrokerFaultPoint
     from simzk.kafka.protocol.messages import RequestHeader
     from simzk.kafka.protocol.structs import Message
     from simzk.kafka.releases.profile import KafkaVersion
@@ -67,6 +70,9 @@ class BrokerApi:
         history: where requests that cannot be answered are recorded.
         features_epoch: returns the epoch of the finalized features; -1 if the release has none.
         handlers: by API key.
+        faults: the faults of clients' requests.
+        number: the broker's id.
+        topic_name: returns the name of a topic id that the broker knows; empty for another.
     """
 
     name: str
@@ -75,6 +81,9 @@ class BrokerApi:
     history: History
     features_epoch: Callable[[], int]
     handlers: dict[int, Handler]
+    faults: BrokerFaultPoint
+    number: int
+    topic_name: Callable[[str], str]
     connections: dict[ClientConnection, None] = field(default_factory=dict, init=False)
     _refused: set[str] = field(default_factory=set, init=False)
 
@@ -161,8 +170,14 @@ class ClientConnection:
         self._transport = transport
         self._waiting: deque[bytes] = deque()
         self._in_progress = False
+        self._exchange: Exchange | None = None
         self._goes_on = False
         self.closed: bool = False
+
+    @property
+    def broker(self) -> int:
+        """The id of its broker."""
+        return self._api.number
 
     @property
     def backlog(self) -> int:
@@ -180,6 +195,7 @@ class ClientConnection:
         self.closed = True
         self._waiting.clear()
         self._api.connections.pop(self, None)
+        self._api.faults.forget(self)
 
     def close(self) -> None:
         """Close the connection."""
@@ -208,9 +224,27 @@ class ClientConnection:
         if body is None:  # of a version that the release does not have
             self._respond(self._api.refuse_api_versions(), 0, header.correlation_id)
             return
-        handler = self._api.handlers.get(header.request_api_key, self._api.refuse_unknown)
         self._in_progress = True
-        handler(Context(version, header.client_id), body, lambda response: self._finish(response, version, header))
+        exchange = self._exchange = Exchange(header, version, body)
+        if self._api.faults.active:
+            self._api.faults.admit(self, header.correlation_id, exchange)
+        else:
+            self.handle(exchange)
+
+    def topic_name(self, topic_id: str) -> str:
+        """Return the name of a topic id that the broker knows; empty for another."""
+        return self._api.topic_name(topic_id)
+
+    def deliver(self, callback: Callable[[], None]) -> None:
+        """Call back in the process of the broker."""
+        self._api.process.deliver(callback)
+
+    def handle(self, exchange: Exchange) -> None:
+        """Handle a request; its response is sent when the handler has it."""
+        header = exchange.header
+        handler = self._api.handlers.get(header.request_api_key, self._api.refuse_unknown)
+        context = Context(exchange.version, header.client_id)
+        handler(context, exchange.request, lambda response: self.finish(exchange._replace(response=response)))
 
     def _decode(self, frame: bytes) -> tuple[RequestHeader, Message | None, int]:
         """Return header, body and version of a request; no body for ApiVersions in an unknown version.
@@ -228,13 +262,24 @@ class ClientConnection:
             return header, None, version
         raise ProtocolError(f"the broker does not accept {header}")
 
-    def _finish(self, response: Message | None, version: int, header: RequestHeader) -> None:
+    def answer_nothing(self) -> None:
+        """Finish the request in progress without a response; the fault point puts an error in its place."""
+        assert self._exchange is not None, "a request is in progress"
+        self.finish(self._exchange)
+
+    def finish(self, exchange: Exchange) -> None:
+        """Send a response, and go on with the next request; close the connection if there is no response."""
+        if self.closed:
+            return
+        outgoing, self._exchange = [exchange], None
+        is_lost = self._api.faults.active and self._api.faults.alter(self, outgoing)
+        response = None if is_lost else outgoing[0].response
         if response is None:
             self.close()
-        elif not self.closed:
-            self._respond(response, version, header.correlation_id)
-            self._in_progress = False
-            self._go_on()
+            return
+        self._respond(response, exchange.version, exchange.header.correlation_id)
+        self._in_progress = False
+        self._go_on()
 
     def _respond(self, response: Message, version: int, correlation_id: int) -> None:
         self._transport.send(encode_response(response, version, correlation_id=correlation_id))

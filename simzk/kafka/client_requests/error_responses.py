@@ -1,107 +1,203 @@
-"""Responses that report one error for everything that a request names (AbstractRequest.getErrorResponse).
+"""Responses that report one error for everything that a request names (AbstractRequest.getErrorResponse of 3.9).
 
 Rules of this module:
-  - the error is in the response's own error field if its version has one, otherwise in each item that stands for an
-    item of the request: the first array with errors answers the first array of the request;
-  - an item repeats the request's fields of the same name, and its topic, partition or group, however they are named.
+  - every error code of the response is the error. A response with a part for each topic, partition, group or resource
+    of the request has these parts, in the order of the request; all other lists are empty;
+  - a list is that of the same name in the request, or the one in `_LISTS`; `_WITHOUT_PARTS` are the exceptions;
+  - a part copies the name or number that identifies it (`_COPIED`); all other fields have their defaults, or `_VALUES`;
+  - Kafka's classes list topics and groups of Produce and OffsetFetch in the order of a hash map, which is not imitated.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simzk.kafka.protocol.classes import response_class, struct_classes
-from simzk.kafka.protocol.structs import Struct
+from simzk.kafka.protocol.error_texts import ERROR_TEXTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from simzk.kafka.protocol.errors import ErrorCode
     from simzk.kafka.protocol.schema import Field, StructSchema
-    from simzk.kafka.protocol.structs import Message
+    from simzk.kafka.protocol.structs import Message, Struct
 
-ERRORS = frozenset({"ErrorCode", "PartitionErrorCode"})
-TEXT = "ErrorMessage"
-_NAMES = frozenset({"Name", "Topic", "TopicName", "GroupId", "TransactionalId", "Key"})
-_NUMBERS = frozenset({"Index", "PartitionIndex", "Partition", "PartitionId"})
-"""Names of the fields that say for which topic, partition or group an item is."""
+USERS = "users whose credentials change"
+"""The list of AlterUserScramCredentials, which is no list of the request: each user stands in it once."""
+_CODES: Final = ("error_code", "partition_error_code")
+_COPIED: Final[Mapping[str, tuple[str, ...]]] = {
+    name: (name, *others)
+    for name, *others in (
+        ("entity_name",),
+        ("entity_type",),
+        ("feature",),
+        ("group_id",),
+        ("index",),
+        ("key",),
+        ("name",),
+        ("partition",),
+        ("partition_id",),
+        ("partition_index", "partition"),
+        ("resource_name",),
+        ("resource_type",),
+        ("session_id",),
+        ("topic",),
+        ("topic_id",),
+        ("topic_name", "name"),
+        ("transactional_id",),
+        ("user", "name"),
+    )
+}
+"""Fields that identify a part, with their names in the request. An item that is no struct is the value of the first."""
+_LISTS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "AddPartitionsToTxn": {
+        "results_by_topic_v3_and_below": ("v3_and_below_topics",),
+        "results_by_partition": ("partitions",),
+    },
+    "AlterClientQuotas": {"entity": ("entity",)},
+    "AlterConfigs": {"responses": ("resources",)},
+    "AlterPartitionReassignments": {"responses": ("topics",)},
+    "AlterReplicaLogDirs": {"results": ("dirs.topics",)},
+    "AlterUserScramCredentials": {"results": (USERS,)},
+    "ConsumerGroupDescribe": {"groups": ("group_ids",)},
+    "CreateAcls": {"results": ("creations",)},
+    "CreatePartitions": {"results": ("topics",)},
+    "DeleteAcls": {"filter_results": ("filters",)},
+    "DeleteGroups": {"results": ("groups_names",)},
+    "DeleteTopics": {"responses": ("topics", "topic_names")},
+    "DescribeConfigs": {"results": ("resources",)},
+    "DescribeProducers": {"partitions": ("partition_indexes",)},
+    "DescribeTransactions": {"transaction_states": ("transactional_ids",)},
+    "DescribeUserScramCredentials": {"results": ("users",)},
+    "ElectLeaders": {"replica_election_results": ("topic_partitions",), "partition_result": ("partitions",)},
+    "Fetch": {"responses": ("topics",)},
+    "FindCoordinator": {"coordinators": ("coordinator_keys",)},
+    "IncrementalAlterConfigs": {"responses": ("resources",)},
+    "ListPartitionReassignments": {"topics": ("topics",), "partitions": ("partition_indexes",)},
+    "OffsetFetch": {"partitions": ("partition_indexes",)},
+    "Produce": {"responses": ("topic_data",), "partition_responses": ("partition_data",)},
+}
+"""Lists of responses with the lists of the request that they are made from."""
+_WITHOUT_PARTS: Final[Mapping[str, tuple[str, int]]] = {
+    "Fetch": ("responses", 13),
+    "LeaveGroup": ("members", 0),
+    "OffsetDelete": ("topics", 0),
+    "OffsetFetch": ("topics", 2),
+}
+"""Lists that stay empty from a version on, because the error stands elsewhere in the response."""
+_VALUES: Final[Mapping[str, Mapping[str, object]]] = {
+    "CreateDelegationToken": {
+        "principal_type": "User",
+        "principal_name": "ANONYMOUS",
+        "token_requester_principal_type": "User",
+        "token_requester_principal_name": "ANONYMOUS",
+        "issue_timestamp_ms": -1,
+        "expiry_timestamp_ms": -1,
+        "max_timestamp_ms": -1,
+    },
+    "DeleteRecords": {"low_watermark": -1},
+    "DescribeClientQuotas": {"entries": None},
+    "DescribeUserScramCredentials": {"user": ""},
+    "Fetch": {"high_watermark": -1, "records": None},
+    "FindCoordinator": {"node_id": -1, "port": -1},
+    "InitProducerId": {"producer_epoch": -1},
+    "JoinGroup": {"protocol_name": None},
+    "OffsetFetch": {"committed_offset": -1},
+    "Produce": {"base_offset": -1},
+}
+"""Values of fields that differ from the defaults of the protocol; null where the version of the field allows it."""
+_WITH_TEXT: Final = ("AlterClientQuotas", "DescribeConfigs", "FindCoordinator")
+"""Responses with the error's own text as message; in others the message is null."""
 
 
-def error_response(request: Message, version: int, code: ErrorCode, text: str) -> Message | None:
+def error_response(request: Message, version: int, code: ErrorCode, text: str | None = None) -> Message | None:
     """Return the response to a request with one error; None if this version of the response has no error field.
 
     Args:
         request: the request.
         version: its version.
         code: the error.
-        text: the message, for versions that have a field for it.
+        text: the message, for versions that have a field for it; None for what Kafka's classes write.
 
     >>> from simzk.kafka.protocol.errors import ErrorCode
-    >>> from simzk.kafka.protocol.messages import DeleteGroupsRequest, SaslHandshakeRequest
-    >>> error_response(SaslHandshakeRequest(mechanism="PLAIN"), 1, ErrorCode.UNSUPPORTED_VERSION, "").error_code.name
-    'UNSUPPORTED_VERSION'
-    >>> error_response(DeleteGroupsRequest(groups_names=["a"]), 0, ErrorCode.NOT_COORDINATOR, "").results[0].group_id
-    'a'
+    >>> from simzk.kafka.protocol.messages import DeleteGroupsRequest
+    >>> response = error_response(DeleteGroupsRequest(groups_names=["a", "b"]), 1, ErrorCode.NOT_COORDINATOR)
+    >>> [(part.group_id, part.error_code.name) for part in response.results]
+    [('a', 'NOT_COORDINATOR'), ('b', 'NOT_COORDINATOR')]
     """
-    kind = response_class(request.MESSAGE.api_key)
-    assert kind is not None, f"{request.MESSAGE.name} has no response"
-    if not _has_error(kind.SCHEMA, version):
+    name, kind = request.MESSAGE.name, response_class(request.MESSAGE.api_key)
+    assert kind is not None, f"{name} has no response"
+    if not _has_code(kind.SCHEMA, version):
         return None
-    filled = _filled(kind.SCHEMA, struct_classes(kind), request, version, code, text, is_item=False)
-    assert isinstance(filled, kind)
-    return filled
+    builder = _Builder(name.removesuffix("Request"), struct_classes(kind), version, code, text)
+    made = builder.struct(kind.SCHEMA, request)
+    assert isinstance(made, kind)
+    return made
 
 
-def _has_error(schema: StructSchema, version: int) -> bool:
-    """Return whether a struct, or an item of its arrays, has an error code in a version."""
-    present = (field for field in schema.fields if version in field.versions)
-    return any(field.name in ERRORS or (field.struct and _has_error(field.struct, version)) for field in present)
+class _Builder:
+    """Builder of one response."""
+
+    def __init__(
+        self, api: str, classes: Mapping[str, type[Struct]], version: int, code: ErrorCode, text: str | None
+    ) -> None:
+        self._lists = _LISTS.get(api, {})
+        self._values = _VALUES.get(api, {})
+        self._empty, self._empty_from = _WITHOUT_PARTS.get(api, ("", 0))
+        self._classes = classes
+        self._version = version
+        self._code = code
+        self._text = ERROR_TEXTS[code] if text is None and api in _WITH_TEXT else text
+
+    def struct(self, schema: StructSchema, source: object) -> Any:
+        """Return a struct of the response for a part of the request, which is a struct, a name or a number."""
+        fields: dict[str, object] = {}
+        is_identified = False
+        for field in schema.fields:
+            name = field.attribute
+            if self._version not in field.versions:
+                continue
+            if name in _CODES:
+                fields[name] = self._code
+            elif name in self._values:
+                if self._values[name] is not None or self._version in field.nullable:
+                    fields[name] = self._values[name]
+            elif name == "error_message":
+                fields[name] = "" if self._text is None and self._version not in field.nullable else self._text
+            elif field.is_array and field.struct is not None:
+                fields[name] = [self.struct(field.struct, part) for part in self._parts(field, source)]
+            elif name in _COPIED and isinstance(source, str | int):
+                if not is_identified:
+                    fields[name], is_identified = source, True
+            elif name in _COPIED:
+                found = next((getattr(source, one) for one in _COPIED[name] if hasattr(source, one)), None)
+                if found is not None or self._version in field.nullable:
+                    fields[name] = found
+        return self._classes[schema.name](**fields)
+
+    def _parts(self, field: Field, source: object) -> Sequence[object]:
+        """Return the parts of the request that a list of the response is made from."""
+        assert field.struct is not None
+        name = field.attribute
+        if (name == self._empty and self._version >= self._empty_from) or not (
+            name in self._lists or _has_code(field.struct, self._version)
+        ):
+            return ()
+        parts: list[object] = []
+        for path in self._lists.get(name, (name,)):
+            if path == USERS:
+                parts += dict.fromkeys(
+                    one.name for part in ("deletions", "upsertions") for one in getattr(source, part)
+                )
+                continue
+            found = [source]
+            for step in path.split("."):
+                found = [item for owner in found for item in getattr(owner, step, None) or ()]
+            parts += found
+        return parts
 
 
-def _filled(
-    schema: StructSchema,
-    classes: Mapping[str, type[Struct]],
-    asked: Any,
-    version: int,
-    code: ErrorCode,
-    text: str,
-    *,
-    is_item: bool = True,
-) -> Struct:
-    """Return a struct of the response with the error; `asked` is the struct or the value of the request."""
-    fields = [field for field in schema.fields if version in field.versions]
-    values: dict[str, Any] = {}
-    for field in fields:
-        if field.name in ERRORS:
-            values[field.attribute] = code
-        elif field.name == TEXT:
-            values[field.attribute] = text
-        elif is_item and field.struct is None and (value := _value(asked, field, version)) is not None:
-            values[field.attribute] = value
-    if ERRORS.isdisjoint(field.name for field in fields):
-        arrays = (field for field in fields if field.struct and field.is_array and _has_error(field.struct, version))
-        if (array := next(arrays, None)) is not None and array.struct is not None:
-            items = _first_array(asked, version)
-            made = [_filled(array.struct, classes, item, version, code, text) for item in items]
-            values[array.attribute] = made
-    return classes[schema.name](**values)
-
-
-def _value(asked: Any, field: Field, version: int) -> object:
-    """Return the request's value for a field of the response; None if it has none."""
-    alike = next((names for names in (_NAMES, _NUMBERS) if field.name in names), frozenset({field.name}))
-    if not isinstance(asked, Struct):  # an item of an array of names or numbers
-        return asked if alike is (_NAMES if isinstance(asked, str) else _NUMBERS) else None
-    found = (
-        one
-        for one in asked.SCHEMA.fields
-        if version in one.versions and one.name in alike and (one.kind, one.is_array) == (field.kind, field.is_array)
-    )
-    return next((getattr(asked, one.attribute) for one in found), None)
-
-
-def _first_array(asked: Any, version: int) -> Any:
-    """Return the request's first array in a version; empty if it has none or it is null."""
-    fields = asked.SCHEMA.fields if isinstance(asked, Struct) else ()
-    arrays = (getattr(asked, field.attribute) for field in fields if field.is_array and version in field.versions)
-    return next((array for array in arrays if array is not None), ())
+def _has_code(struct: StructSchema, version: int) -> bool:
+    """Return whether a struct, or one inside it, has an error code in a version."""
+    present = [field for field in struct.fields if version in field.versions]
+    return any(field.attribute in _CODES or (field.struct and _has_code(field.struct, version)) for field in present)

@@ -31,6 +31,7 @@ from simzk.kafka.broker.empty_replicas import ADDRESS, EmptyReplicas
 from simzk.kafka.broker.environment import Environment, IdGeneration, ReplicationOfLogs, generation_of
 from simzk.kafka.broker.replica_manager import BrokerEpochs, ReplicaManager
 from simzk.kafka.broker.timing import BrokerTiming
+from simzk.kafka.client_requests.broker_faults import FAULTS, BrokerRequestFaults
 from simzk.kafka.cluster.initial_state import InitialState, state_from_layout, state_from_tree
 from simzk.kafka.cluster.producer import Acks, Producer
 from simzk.kafka.cluster.reassignment_command import ReassignmentCommand, Targets
@@ -90,7 +91,7 @@ from simzk.partitions.layouts.layout import find_problems
 from simzk.partitions.table import PartitionTable
 from simzk.partitions.transitions import live_members
 from simzk.simulation import Condition, Future, History, Invariant, Network, Process, Scheduler
-from simzk.simulation.request_faults import PauseHandle
+from simzk.simulation.request_faults import FaultRule, PauseHandle
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
 from simzk.zookeeper.transactions import CreateTxn, MultiTxn
@@ -104,6 +105,7 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.zookeeper_access import KafkaTree
     from simzk.kafka.observation.recording import RecordedZnode
+    from simzk.kafka.protocol.errors import ErrorCode
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.requests import ProduceResponse
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
@@ -418,6 +420,9 @@ class KafkaCluster:
         self.zookeeper_faults: BrokerFaults = BrokerFaults(
             self.zookeeper_host, self.history, lambda: list(self.brokers)
         )
+        self.broker_faults: BrokerRequestFaults = BrokerRequestFaults(
+            self.history, lambda: list(self.brokers), self.zookeeper_host.now_ms, self._call_at_ms, self.lock
+        )
         self.participants: list[Participant] = []
         self._preferred_controllers: deque[int] = deque()
         self._topic_ids: dict[str, str] = {}
@@ -504,7 +509,33 @@ class KafkaCluster:
             channel_manager=ControllerChannelManager,
             timing=self.timing,
             ledger=self.record_ledger,
+            broker_faults=self.broker_faults.point,
         )
+
+    def _call_at_ms(self, at_ms: int, callback: Callable[[], None]) -> None:
+        self.scheduler.call_at(self.zookeeper_host.when_us(at_ms), FAULTS, callback)
+
+    @synchronized
+    def fail_next(self, api: str, error: str | ErrorCode, n: int = 1) -> FaultRule:
+        """Let the next `n` requests of Kafka clients to one API fail; they are not applied.
+
+        Args:
+            api: name of the request as Kafka writes it: "Produce", "Metadata".
+            error: the error code or its name, as "NOT_ENOUGH_REPLICAS".
+            n: number of requests, of all clients and brokers together.
+
+        Returns:
+            the rule; `broker_faults` has more conditions and other faults.
+
+        Raises:
+            ConfigError: the API or the error is unknown, or `n` is below 1.
+
+        >>> cluster = KafkaCluster(brokers=1)
+        >>> cluster.fail_next("Produce", "NOT_ENOUGH_REPLICAS", 3)
+        <fail Produce: fired 0 of 3>
+        >>> cluster.close()
+        """
+        return self.broker_faults.fail(api, error=error, times=n)
 
     @synchronized
     def high_watermark(self, partition: TopicPartition) -> int | None:

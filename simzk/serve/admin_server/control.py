@@ -1,8 +1,11 @@
-"""HTTP control of a simulated Kafka cluster: brokers, time, and faults of ZooKeeper.
+"""HTTP control of a simulated Kafka cluster: brokers, time, and faults of requests to brokers and to ZooKeeper.
 
 Rules of this module:
   - `GET /brokers` shows the brokers; `POST /brokers/N/kill`, `/stop`, `/start`, `/pause`, `/resume` and
-    `POST /advance?seconds=S` change them; the faults are those of the AdminServer, at `/faults`;
+    `POST /advance?seconds=S` change them;
+  - `POST /broker_faults/KIND` adds a fault of clients' requests, `GET /broker_faults` lists them,
+    `POST /broker_faults/release?rule=N` and `/clear` end them;
+  - faults of ZooKeeper's requests are those of the AdminServer, at `/faults`;
   - `stop` is answered when the broker has left ZooKeeper, `start` when it serves; time jumps until then;
   - `start` accepts settings of the broker as Java properties in its body;
   - 404 for an unknown broker or verb, 409 where the broker's state does not fit, 400 for invalid settings or times;
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 VERBS = ("kill", "stop", "start", "pause", "resume")
 _BROKER = re.compile(r"/brokers/(\d{1,10})/([a-z]+)")
+_FAULT = re.compile(r"/broker_faults/([a-z_]+)")
 
 
 class UnknownBrokerError(SimzkError):
@@ -60,6 +64,20 @@ class ControlledBrokers(Protocol):
     def advance(self, seconds: float) -> None:
         """Let time jump."""
 
+    def request_faults(self) -> Json:
+        """Return the rules of faults of clients' requests."""
+
+    def change_request_faults(self, verb: str, parameters: Mapping[str, str]) -> Json:
+        """Add a rule, or release or clear rules; return the rule.
+
+        Args:
+            verb: the kind of fault, `fail_next`, `release` or `clear`.
+            parameters: of the request.
+
+        Raises:
+            ConfigError: the verb or a parameter is invalid.
+        """
+
 
 class ControlServer(AdminServer):
     """HTTP control of a cluster.
@@ -85,9 +103,12 @@ class ControlServer(AdminServer):
             return super()._answer(request)
         if path == "/brokers" and request.method in ("GET", "HEAD"):
             return _json(self._controlled.control_state())
-        found = _BROKER.fullmatch(path)
-        if path != "/advance" and (found is None or found[2] not in VERBS):
-            known = f"GET /brokers, POST /brokers/N/VERB with a verb of {', '.join(VERBS)}, POST /advance, /faults"
+        if path == "/broker_faults" and request.method in ("GET", "HEAD"):
+            return _json(self._controlled.request_faults())
+        found, fault = _BROKER.fullmatch(path), _FAULT.fullmatch(path)
+        if path != "/advance" and fault is None and (found is None or found[2] not in VERBS):
+            verbs = ", ".join(VERBS)
+            known = f"GET /brokers, POST /brokers/N/VERB with a verb of {verbs}, POST /advance, /broker_faults, /faults"
             return _json({"error": f"there is no {request.method} {path}; expected {known}"}, HTTPStatus.NOT_FOUND)
         if request.method != "POST":
             return _json({"error": f"{path} needs POST"}, HTTPStatus.METHOD_NOT_ALLOWED)
@@ -95,6 +116,8 @@ class ControlServer(AdminServer):
         if rejection is not None:
             return _json({"error": rejection.reason}, rejection.status)
         try:
+            if fault is not None:
+                return _json(self._controlled.change_request_faults(fault[1], request.parameters))
             if found is None:
                 self._controlled.advance(_seconds(request.parameters.get("seconds", "")))
             else:

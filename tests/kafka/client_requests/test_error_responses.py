@@ -53,7 +53,7 @@ def test_every_request_has_an_error_response(key: int, version: int) -> None:
     [
         ("Produce", 9, {"TopicData": [{"Name": "a", "PartitionData": [{"Index": 4}]}]}, [{"Index": 4}]),
         ("Fetch", 4, {"Topics": [{"Topic": "a", "Partitions": [{"Partition": 4}]}]}, [{"PartitionIndex": 4}]),
-        ("Fetch", 12, {"Topics": [{"Topic": "a", "Partitions": [{"Partition": 4}]}]}, [{"Responses": []}]),
+        ("Fetch", 13, {"Topics": [{"Partitions": [{"Partition": 4}]}]}, [{"Responses": []}]),
         ("OffsetFetch", 1, {"Topics": [{"Name": "a", "PartitionIndexes": [4]}]}, [{"PartitionIndex": 4}]),
         ("OffsetFetch", 9, {"Groups": [{"GroupId": "g"}, {"GroupId": "h"}]}, [{"GroupId": "g"}, {"GroupId": "h"}]),
         ("FindCoordinator", 4, {"CoordinatorKeys": ["g"]}, [{"Key": "g", "ErrorMessage": "no"}]),
