@@ -26,7 +26,7 @@ from simzk.scenarios import actions
 from simzk.scenarios.actions import Restart
 from simzk.scenarios.broker_control import BrokerControl
 from simzk.scenarios.cluster_model import by_broker
-from simzk.scenarios.expectations import Expectation, ExpectWhole, Observed
+from simzk.scenarios.expectations import Expectation, ExpectRecovered, Observed
 from simzk.scenarios.faults.fault import FAULT, OPERATOR, Setting, Target
 from simzk.scenarios.faults.plan import FaultPlan
 from simzk.scenarios.probes import Probes
@@ -298,7 +298,7 @@ class Play:
         yield Wait(start_us + plan.safety_us)
         self.history.record(OPERATOR, "heals everything; from now on the cluster must become whole")
         target.heal()
-        whole = ExpectWhole(
+        whole = ExpectRecovered(
             expect="whole", name="after all faults, every partition has a leader and all replicas in sync"
         )
         kept = {name: count for name, count in self.scenario.topics.items() if name not in plan.deleted_topics}

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.observation.invariants import invariants_of
+from simzk.kafka.observation.invariants import invariants_of, leaderless_by_known_bug
 from simzk.kafka.paths import CONTROLLER, CONTROLLER_EPOCH
+from simzk.kafka.topic_partition import TopicPartition
 from simzk.simulation import History, Monitor, Scheduler
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.server import Server
@@ -26,7 +27,9 @@ STATE = "/brokers/topics/t/partitions/0/state"
 class Rig:
     """A server, a session that writes to it, a history with an event for each transaction, and the monitor."""
 
-    def __init__(self, *, empties_isr: bool = False, elects_in_steps: bool = False) -> None:
+    def __init__(
+        self, *, empties_isr: bool = False, elects_in_steps: bool = False, supersedes_reassignments: bool = True
+    ) -> None:
         self.server = Server()
         self.unclean_allowed = empties_isr
         self.history = History(Scheduler(seed=1))
@@ -35,6 +38,7 @@ class Rig:
             self.server,
             empties_isr=empties_isr,
             elects_in_steps=elects_in_steps,
+            supersedes_reassignments=supersedes_reassignments,
             unclean_allowed=lambda: self.unclean_allowed,
         )
         self.monitor = Monitor(self.history, invariants, seed=1)
@@ -75,8 +79,14 @@ def rig() -> Rig:
     return of_one_partition()
 
 
-def of_one_partition(*, empties_isr: bool = False, elects_in_steps: bool = False) -> Rig:
-    rig = Rig(empties_isr=empties_isr, elects_in_steps=elects_in_steps)
+def of_one_partition(
+    *, empties_isr: bool = False, elects_in_steps: bool = False, supersedes_reassignments: bool = True
+) -> Rig:
+    rig = Rig(
+        empties_isr=empties_isr,
+        elects_in_steps=elects_in_steps,
+        supersedes_reassignments=supersedes_reassignments,
+    )
     rig.create(CONTROLLER_EPOCH, "1")
     rig.create(CONTROLLER, '{"version":2,"brokerid":1,"timestamp":"0","kraftControllerEpoch":-1}')
     rig.create("/brokers/topics/t", '{"partitions":{"0":[1,2,3]},"version":1}')
@@ -165,12 +175,59 @@ def test_an_undone_reassignment_ends_with_the_next_one_and_with_the_topic(rig: R
     moved, undone = '{"partitions":{"0":[4,1,2,3]},"version":3}', '{"partitions":{"0":[1,2,3],"1":[3,1]},"version":3}'
     rig.set(TOPIC, moved)
     rig.set(TOPIC, undone)
-    rig.set(TOPIC, undone.replace("[1,2,3]", "[2,3]"))
+    rig.set(TOPIC, undone.replace("[1,2,3]", "[1,2]"))
     rig.set(STATE, state(1, [1, 2, 3, 4], epoch=1))
     assert len(rig.broken) == 1
     rig.set(TOPIC, "{")
     rig.set(TOPIC, undone)
     assert len(rig.monitor.known) == 1
+
+
+@pytest.mark.parametrize(
+    ("after", "issue", "what"),
+    [
+        (
+            '{"partitions":{"0":[2,3,1]},"adding_replicas":{"0":[2]},"removing_replicas":{"0":[3,1]},"version":3}',
+            "KAFKA-14808",
+            "[2, 3, 1] adding [2] removing [3, 1]",
+        ),
+        ('{"partitions":{"0":[1,2,3]},"version":3}', "KAFKA-14424", "[1, 2, 3]"),
+    ],
+)
+@pytest.mark.parametrize("isr", [[4], [4, 1]])
+def test_a_reassignment_that_removes_the_leader_is_a_known_bug(
+    isr: list[int], after: str, issue: str, what: str
+) -> None:
+    rig = of_one_partition()
+    rig.set(TOPIC, '{"partitions":{"0":[4,1,2,3]},"adding_replicas":{"0":[4]},"removing_replicas":{},"version":3}')
+    rig.set(STATE, state(1, [1, 2, 3, 4], epoch=1))
+    rig.set(STATE, state(4, isr, epoch=2))
+    rig.set(TOPIC, after)
+    assert rig.broken == []
+    (known,) = rig.monitor.known
+    assert known.detail == f"t-0 with leader 4 and ISR {isr} went from [4, 1, 2, 3] adding [4] to {what}"
+    assert known.issue == issue
+    rig.set(STATE, state(-1, isr, epoch=3))
+    assert leaderless_by_known_bug(rig.monitor.invariants) == {TopicPartition("t", 0)}
+    rig.set(CONTROLLER_EPOCH, "2")
+    is_stranded = isr == [4]
+    assert bool(leaderless_by_known_bug(rig.monitor.invariants)) == is_stranded, "the new controller elects broker 1"
+    rig.set(STATE, state(isr[-1], isr, epoch=4, controller_epoch=2))
+    assert not leaderless_by_known_bug(rig.monitor.invariants)
+
+
+def test_before_2_4_no_reassignment_is_superseded() -> None:
+    names = {invariant.name for invariant in of_one_partition(supersedes_reassignments=False).monitor.invariants}
+    assert not any(name.endswith("keeps the leader") for name in names)
+
+
+def test_a_reassignment_that_keeps_the_leader_is_right(rig: Rig) -> None:
+    rig.set(STATE, state(3, [3], epoch=1))
+    rig.set(TOPIC, '{"partitions":{"0":[4,3]},"version":3}')
+    rig.set(TOPIC, '{"partitions":{"0":[3]},"version":3}')
+    rig.set("/brokers/topics/other", '{"partitions":{"0":[3]},"version":3}')
+    assert rig.broken == []
+    assert rig.monitor.known == []
 
 
 def test_a_falling_epoch_and_two_controllers_of_one_epoch_are_reported(rig: Rig) -> None:

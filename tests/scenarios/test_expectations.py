@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from simzk.scenarios.expectations import Expectation, ExpectRecorded, ExpectWhole
+from simzk.scenarios.expectations import Expectation, ExpectRecorded, ExpectRecovered, ExpectWhole, Observed
 from simzk.scenarios.player import Play
 from simzk.scenarios.reader import read_scenario
 from simzk.simulation import Event
+from tests.kafka.clusters import cluster, state_fields, topic, watch
 
 if TYPE_CHECKING:
     from simzk.scenarios.reader import PlannedStep, Scenario
@@ -115,6 +116,30 @@ def test_whole_reports_partitions_out_of_sync(tmp_path: Path) -> None:
     back = '[[step]]\naction = "restart"\nbroker = 3\n[[step]]\nafter = "20s"\nexpect = "whole"\npreferred = true\n'
     play = play_of(tmp_path, CREATE + dead + '[[step]]\nafter = "1s"\n' + back.removeprefix("[[step]]\n"))
     assert play.verdicts[0].failures == ("the leader of t-1 is not its first replica 3",)
+
+
+def test_a_partition_that_a_known_bug_left_without_a_leader_is_excused_after_faults() -> None:
+    """KAFKA-14808, as in `scenarios/superseded_reassignment.toml`."""
+    with cluster(4, controller=2) as c:
+        watch(c)
+        topic(c, "t", {0: [1]})
+        c.kill(4)
+        c.reassign({("t", 0): [3, 4]})
+        c.run_for(1)
+        c.kill(1)
+        c.run_for(15)
+        assert state_fields(c, "t")[:2] == (3, (3,))
+        c.restart(1)
+        c.run_for(15)
+        observed = Observed(c, {"t": 1}, None)
+        whole, recovered = ExpectWhole(expect="whole"), ExpectRecovered(expect="whole")
+        c.reassign({("t", 0): [2]})
+        c.run_for(5)
+        assert whole.failures(observed) == ["t-0 has no leader"]
+        assert recovered.failures(observed) == []
+        c.kill(2)
+        c.run_for(15)
+        assert recovered.failures(observed) == whole.failures(observed), "the next controller elects broker 1"
 
 
 def test_an_expectation_with_a_limit_holds_at_the_first_event_or_fails_at_the_limit(tmp_path: Path) -> None:

@@ -780,6 +780,7 @@ class KafkaCluster:
                 leaders_write=releases.leaders_write,
                 empties_isr=releases.empties_isr,
                 elects_in_steps=releases.elects_in_steps,
+                supersedes_reassignments=releases.supersedes_reassignments,
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
             )
             of_records = tuple(

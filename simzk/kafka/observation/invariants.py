@@ -23,7 +23,7 @@ from simzk.kafka.topic_partition import NO_LEADER, LeaderAndIsr, ReplicaAssignme
 from simzk.zookeeper import transactions as txns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from simzk.kafka.cluster.zookeeper_access import ObservableTree
     from simzk.simulation import Event
@@ -50,6 +50,7 @@ class ObservedZnodes:
         unclean: the znodes of configurations that have allowed unclean elections.
         topics: the data of each topic's znode.
         undone: former replicas of partitions whose assignment was undone by a write that added partitions.
+        leaderless: partitions that have had no leader since a reassignment removed the leader (a known bug of Kafka).
     """
 
     server: ObservableTree
@@ -62,6 +63,7 @@ class ObservedZnodes:
     unclean: dict[str, None] = field(default_factory=dict)
     topics: dict[str, bytes | None] = field(default_factory=dict)
     undone: dict[TopicPartition, frozenset[int]] = field(default_factory=dict)
+    leaderless: dict[TopicPartition, None] = field(default_factory=dict)
     _decoded: dict[str, tuple[bytes | None, Assignments]] = field(default_factory=dict)
 
     def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
@@ -81,12 +83,20 @@ class ObservedZnodes:
             self._decoded[path] = data, assignments
         return assignments
 
+    def excuse_only_stranded(self) -> None:
+        """Forget leaderless partitions with a replica in the ISR: a new controller elects it when it is alive."""
+        for partition in list(self.leaderless):
+            if not set(self.states[partition].isr).isdisjoint(self.replicas(partition)):
+                del self.leaderless[partition]
+
     def forget_topic(self, path: str) -> None:
         """Forget a topic whose znode is deleted."""
         if self.topics.pop(path, None) is not None:
             self._decoded.pop(path, None)
-            for partition in [known for known in self.undone if paths.topic(known.topic) == path]:
-                del self.undone[partition]
+            for partition in [*self.undone, *self.leaderless]:
+                if paths.topic(partition.topic) == path:
+                    self.undone.pop(partition, None)
+                    self.leaderless.pop(partition, None)
 
 
 class FirstViolation:
@@ -277,6 +287,40 @@ class AdditionsKeepAssignments(ZnodeInvariant):
             self.violate(f"{name}-{number} went from {was.to_text()} back to {after[number].to_text()}")
 
 
+class ReassignmentKeepsLeader(ZnodeInvariant):
+    """A reassignment that supersedes another one keeps the leader, and a replica that may become one.
+
+    The controller of 2.4 and later checks neither, and stops the replicas that are not needed any more. The partition
+    then has no leader until another replica is elected, at the next failover of the controller or, if no member of the
+    ISR is a replica, by an unclean election (KafkaController.updateCurrentReassignment).
+    """
+
+    name = "a reassignment that supersedes another one keeps the leader"
+    issue = "KAFKA-14808"
+    cancels: ClassVar[bool] = False
+
+    def on_assignments(self, name: str, before: Assignments, after: Assignments) -> None:
+        undone = undone_by_addition(before, after)
+        for number, was in before.items():
+            partition, now = TopicPartition(name, number), after.get(number, was)
+            state = self.znodes.states.get(partition)
+            if state is None or now == was or number in undone or now.being_reassigned == self.cancels:
+                continue
+            removed = frozenset(was.replicas) - frozenset(now.replicas)
+            if state.leader in removed or (removed & set(state.isr) and set(state.isr).isdisjoint(now.replicas)):
+                self.znodes.leaderless[partition] = None
+                what = f"{partition} with leader {state.leader} and ISR {list(state.isr)}"
+                self.violate(f"{what} went from {was.to_text()} to {now.to_text()}")
+
+
+class CancellationKeepsLeader(ReassignmentKeepsLeader):
+    """The cancellation of a reassignment keeps the leader, and a replica that may become one."""
+
+    name = "the cancellation of a reassignment keeps the leader"
+    issue = "KAFKA-14424"
+    cancels = True
+
+
 class EpochsRise(ZnodeInvariant):
     """Leader epochs never fall, and rise with every change of the leader."""
 
@@ -312,6 +356,8 @@ INVARIANTS: tuple[type[ZnodeInvariant], ...] = (
     ElectedFromIsr,
     IsrKept,
     AdditionsKeepAssignments,
+    ReassignmentKeepsLeader,
+    CancellationKeepsLeader,
     EpochsRise,
     VersionsRise,
 )
@@ -406,6 +452,7 @@ class _TransactionReader:
             for invariant in self._invariants:
                 invariant.on_controller_epoch(epoch)
             self._znodes.controller_epoch = epoch
+            self._znodes.excuse_only_stranded()
         elif _is_topic(path):
             self._read_topic(path, data)
         self._note_unclean(path, data)
@@ -445,6 +492,14 @@ class _TransactionReader:
         for invariant in self._invariants:
             invariant.on_state(partition, state)
         self._znodes.states[partition] = state
+        if state.leader != NO_LEADER:
+            self._znodes.leaderless.pop(partition, None)
+
+
+def leaderless_by_known_bug(invariants: Iterable[object]) -> frozenset[TopicPartition]:
+    """Return the partitions that have had no leader since a reassignment removed it; see `ReassignmentKeepsLeader`."""
+    observed = [one.znodes for one in invariants if isinstance(one, ReassignmentKeepsLeader)]
+    return frozenset(partition for znodes in observed for partition in znodes.leaderless)
 
 
 def invariants_of(
@@ -453,6 +508,7 @@ def invariants_of(
     leaders_write: bool = False,
     empties_isr: bool = False,
     elects_in_steps: bool = False,
+    supersedes_reassignments: bool = False,
     unclean_allowed: Callable[[], bool] = lambda: False,
 ) -> tuple[ZnodeInvariant, ...]:
     """Return the invariants of a Kafka cluster's znodes, which read the server's transactions from now on.
@@ -463,11 +519,14 @@ def invariants_of(
             which another may have followed (§2.8); invariants that do not hold then are left out.
         empties_isr: whether a controller removes the last member of an ISR and writes `[]` (1.0 and older, §2.6).
         elects_in_steps: whether a controller creates `/controller` before it raises the epoch (2.0 and older, §2.2).
+        supersedes_reassignments: whether a request can replace or cancel a reassignment (2.4 and newer, KIP-455).
         unclean_allowed: whether something other than a znode has allowed unclean elections.
     """
     znodes = ObservedZnodes(server)
     kinds: dict[type[ZnodeInvariant], Callable[[ObservedZnodes], ZnodeInvariant]] = {kind: kind for kind in INVARIANTS}
     kinds[ElectedFromIsr] = partial(ElectedFromIsr, unclean_allowed=unclean_allowed)
+    if not supersedes_reassignments:
+        del kinds[ReassignmentKeepsLeader], kinds[CancellationKeepsLeader]
     if empties_isr:
         kinds[IsrKept] = OnlyReplicasJoin
     if elects_in_steps:

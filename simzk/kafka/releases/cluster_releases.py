@@ -266,6 +266,11 @@ class Releases:
         return any(not release.version.client.fences_writes for release in self._releases.values())
 
     @property
+    def supersedes_reassignments(self) -> bool:
+        """Whether a controller on any broker lets a request replace or cancel a reassignment (KIP-455)."""
+        return any(release.version.controller.reassigns_in_topic_znode for release in self._releases.values())
+
+    @property
     def unclean_allowed(self) -> bool:
         """Whether the configuration of any broker allows unclean elections; up to 0.8.1 nothing forbids them."""
         return any(
