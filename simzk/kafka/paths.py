@@ -51,6 +51,11 @@ def token(token_id: str) -> str:
     return f"{TOKENS}/{token_id}"
 
 
+def consumer_offset(group_id: str, partition: TopicPartition) -> str:
+    """Return the path of a group's offset in a partition, for clients that keep offsets in ZooKeeper."""
+    return f"{CONSUMERS}/{group_id}/offsets/{partition.topic}/{partition.partition}"
+
+
 def broker(broker_id: int) -> str:
     """Return the path of a broker's registration, an ephemeral znode."""
     return f"{BROKER_IDS}/{broker_id}"

@@ -24,6 +24,7 @@ from simzk.jvm.numbers import JavaRandom
 from simzk.jvm.scala_collections import long_map_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
+from simzk.kafka.broker.broker_log import BrokerLog
 from simzk.kafka.broker.configs import ConfigChanges, EntityConfigs, TopicConfigs
 from simzk.kafka.broker.delegation_tokens import DelegationTokens
 from simzk.kafka.broker.described_configs import DescribedConfigs
@@ -36,14 +37,17 @@ from simzk.kafka.broker.services import Services
 from simzk.kafka.client_requests.broker_api import BrokerApi
 from simzk.kafka.client_requests.configs import ConfigsApi
 from simzk.kafka.client_requests.features import FeaturesApi
+from simzk.kafka.client_requests.groups import GroupsApi
 from simzk.kafka.client_requests.leadership import LeadershipApi
 from simzk.kafka.client_requests.log_dirs import LogDirsApi
-from simzk.kafka.client_requests.metadata import MetadataApi
+from simzk.kafka.client_requests.metadata import SETTINGS_OF_INTERNAL, MetadataApi
+from simzk.kafka.client_requests.offsets import OffsetsApi
 from simzk.kafka.client_requests.quotas import QuotasApi
 from simzk.kafka.client_requests.scram_users import ScramUsersApi
 from simzk.kafka.client_requests.tokens import TokensApi
 from simzk.kafka.client_requests.topics import TopicsApi
 from simzk.kafka.controller.controller import KafkaController
+from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, GroupCoordinator, uuid_text
 from simzk.kafka.releases.cluster_releases import local_registration
 from simzk.kafka.requests import ControlledShutdownRequest, ControlledShutdownResponse, Error
 from simzk.kafka.rpc import Disconnected
@@ -327,9 +331,7 @@ class Broker:
         self.producing = Producing(
             process, version, self.replicas, lambda p: self.fetch_sessions.complete_fetches([p]), self.disk
         )
-        self.replicas.on_watermark = self._on_watermark
-        self.replicas.on_leadership = self.producing.complete_waiting
-        self.replicas.on_logs_changed = self.fetch_sessions.complete_fetches
+        self._observe_replicas()
         self.controller = self._new_controller()
         self.session.before_new_session = self._before_new_session
         self.session.after_new_session = self._after_new_session
@@ -355,7 +357,39 @@ class Broker:
             epoch_ends=self.replicas.epoch_ends,
             answer_pause_us=self._answer_pause_us,
         )
+        self.groups = self._group_coordinator()
         self._client_api: BrokerApi | None = None
+
+    def _observe_replicas(self) -> None:
+        """Let changes of replicas complete the requests that wait for them, and move groups."""
+        self.replicas.on_watermark = self._on_watermark
+        self.replicas.on_leadership = self._on_leadership
+        self.replicas.on_logs_changed = self.fetch_sessions.complete_fetches
+
+    def _group_coordinator(self) -> GroupCoordinator:
+        """Return the coordinator of the process that starts."""
+        ids = self.process.scheduler.stream(f"members/{self._name}")
+        return GroupCoordinator(
+            self.process,
+            self.version.groups,
+            self.config,
+            BrokerLog(self.producing, self.replicas, self.version.groups, self.config, self._environment.now_ms),
+            partitions=lambda: self._partitions_of_internal(OFFSETS_TOPIC),
+            topic_exists=lambda topic: topic in self.metadata.topics,
+            watch_topics=self.metadata.observers.append,
+            now_ms=self._environment.now_ms,
+            new_id=lambda: uuid_text(ids.bits(128)),
+        )
+
+    def _partitions_of_internal(self, topic: str) -> int:
+        """Return how many partitions an internal topic has, or will have."""
+        found = self.metadata.topics.get(topic)
+        return len(found) if found else self.config.integer(f"{SETTINGS_OF_INTERNAL[topic]}.num.partitions")
+
+    def _on_leadership(self, partition: TopicPartition) -> None:
+        self.producing.complete_waiting(partition)
+        if partition.topic == OFFSETS_TOPIC:
+            self.groups.on_leadership(partition)
 
     def _fetch_sessions(self) -> FetchSessions:
         """Return the fetch sessions of the process that starts."""
@@ -414,6 +448,7 @@ class Broker:
                 **topics.handlers,
                 **leadership.handlers,
                 **self._admin_api_handlers(),
+                **self._group_api_handlers(metadata),
             },
             faults=environment.broker_faults,
             number=self.id,
@@ -438,6 +473,29 @@ class Broker:
             **FeaturesApi(version, is_controller).handlers,
             **LogDirsApi(version, self.log_dirs, self.replicas, self.metadata).handlers,
         }
+
+    def _group_api_handlers(self, metadata: MetadataApi) -> dict[int, Handler]:
+        """Return the handlers of requests about groups and offsets."""
+        environment, version = self._environment, self.version
+        groups = GroupsApi(
+            version,
+            self.metadata,
+            self.groups,
+            endpoint_of=environment.endpoint_of,
+            create_topic=metadata.create_on_demand,
+            partitions_of=self._partitions_of_internal,
+            spawn=lambda work, what: self.client_api.spawn(work, what),
+        )
+        offsets = OffsetsApi(
+            version,
+            self.config,
+            self.metadata,
+            self.groups,
+            self.client,
+            now_ms=environment.now_ms,
+            spawn=lambda work, what: self.client_api.spawn(work, what),
+        )
+        return {**groups.handlers, **offsets.handlers}
 
     def _static_config(self) -> dict[str, str]:
         """Return the broker's properties as clients see them: those that were given, and those of its place."""

@@ -45,7 +45,8 @@ CLUSTER_OPERATIONS = 8096
 """Operations on the cluster without an authorizer: CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS,
 ALTER_CONFIGS, IDEMPOTENT_WRITE."""
 BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
-_SETTINGS_OF_INTERNAL = {"__consumer_offsets": "offsets.topic", "__transaction_state": "transaction.state.log"}
+SETTINGS_OF_INTERNAL = {"__consumer_offsets": "offsets.topic", "__transaction_state": "transaction.state.log"}
+"""First part of the names of a broker's settings for an internal topic."""
 _WITH_OPERATIONS = range(8, 11)
 """Versions of Metadata with the authorized operations on the cluster."""
 
@@ -135,7 +136,7 @@ class MetadataApi:
         topics = []
         for name in missing:
             if created or name in INTERNAL_TOPICS:
-                error = await self._create_one(name)
+                error = await self.create_on_demand(name)
                 if error != ErrorCode.LEADER_NOT_AVAILABLE and self.version.api.fails_whole_metadata:
                     asked = request.topics or ()
                     answer(MetadataResponse(topics=[Topic(error_code=error, name=topic.name) for topic in asked]))
@@ -145,10 +146,11 @@ class MetadataApi:
                 topics.append(self._unknown(name))
         answer(self._response(context, request, known + topics))
 
-    async def _create_one(self, name: str) -> ErrorCode:
+    async def create_on_demand(self, name: str) -> ErrorCode:
+        """Create a topic that a client asks for, an internal one as the broker's settings say; return the answer."""
         partitions = factor = BY_DEFAULT
         config = {}
-        if (prefix := _SETTINGS_OF_INTERNAL.get(name)) is not None:
+        if (prefix := SETTINGS_OF_INTERNAL.get(name)) is not None:
             partitions = self.config.integer(f"{prefix}.num.partitions")
             factor = self.config.integer(f"{prefix}.replication.factor")
             config = {"cleanup.policy": "compact"}

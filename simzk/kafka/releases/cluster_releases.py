@@ -88,6 +88,9 @@ PRODUCER_IDS: Final = (3, 0, 0, 0)
 LEADER_RECOVERY: Final = (3, 2, 0, 0)
 """KIP-704."""
 FEATURES_V2: Final = (3, 3, 0, 0)
+_OFFSET_VALUES: Final = {(0, 8, 0, 0): 1, (2, 1, 0, 0): 2, (2, 1, 0, 1): 3}
+_GROUP_VALUES: Final = {(0, 8, 0, 0): 0, (0, 10, 1, 0): 1, (2, 1, 0, 0): 2, (2, 3, 0, 0): 3}
+"""First protocol of each version of the records of `__consumer_offsets` (GroupMetadataManager)."""
 _LAST_IV: Final = 99
 _NAME: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:-IV(\d+))?")
 
@@ -146,8 +149,18 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
             version.controller,
             allocates_producer_ids=version.controller.allocates_producer_ids and number >= PRODUCER_IDS,
         ),
+        groups=replace(
+            version.groups,
+            offset_value_version=_value_version(version.groups.offset_value_version, _OFFSET_VALUES, number),
+            group_value_version=_value_version(version.groups.group_value_version, _GROUP_VALUES, number),
+        ),
         rules=replace(version.rules, recovering=version.rules.recovering and number >= LEADER_RECOVERY),
     )
+
+
+def _value_version(of_release: int, by_protocol: Mapping[ProtocolNumber, int], number: ProtocolNumber) -> int:
+    """Return the version of a record that a release writes at a protocol."""
+    return min(of_release, max(version for first, version in by_protocol.items() if first <= number))
 
 
 _V2_BY_LATER: Final[dict[Encode, Encode]] = {

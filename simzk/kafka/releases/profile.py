@@ -611,6 +611,56 @@ class ApiRules:
     """Metadata from version 6 on answers LISTENER_NOT_FOUND where no leader is available (KAFKA-10312)."""
 
 
+@dataclass(frozen=True)
+class GroupRules:
+    """Coordinators of consumer groups (docs/reference/kafka.md §2.18)."""
+
+    has_groups: bool = since((0, 9))
+    """Brokers coordinate groups with members; before that they only keep offsets."""
+    keeps_empty_groups: bool = since((0, 10, 1))
+    """A group without members exists as long as it has offsets (KAFKA-2720)."""
+    offset_value_version: int = by_release({OLDEST: 1, (2, 1): 3})
+    """Version of committed offsets in records: with leader epochs (KIP-320)."""
+    group_value_version: int = by_release({OLDEST: 0, (0, 10, 1): 1, (2, 1): 2, (2, 3): 3})
+    """Version of groups in records: rebalance timeout (KIP-62), time of the state (KIP-211), instance ids (KIP-345)."""
+    delays_first_rebalance: bool = since((0, 11))
+    """The first rebalance of an empty group waits for more members (KIP-134)."""
+    expires_new_members: bool = since((2, 2))
+    """A new member may wait for its first generation for five minutes at most (KAFKA-7610)."""
+    expires_unsynced_members: bool = since((3, 0))
+    """A member that does not ask for its assignment within the rebalance timeout is removed (KAFKA-12890)."""
+    heartbeats_fail_outside_stable: bool = before((0, 10, 0))
+    """Every heartbeat to a group that is not stable is answered REBALANCE_IN_PROGRESS, whoever sends it."""
+    heartbeats_while_completing: bool = since((2, 8))
+    """A heartbeat is successful while the leader assigns; before that it was REBALANCE_IN_PROGRESS."""
+    record_magic: int = by_release({OLDEST: 0, (0, 10, 0): 1, (0, 11): 2})
+    """Format of the records of `__consumer_offsets`."""
+    closes_at_unknown_kind: bool = before((2, 4))
+    """FindCoordinator for an unknown kind of coordinator closes the connection."""
+    unknown_kind: str = by_release({OLDEST: "UNKNOWN_SERVER_ERROR", (2, 8): "INVALID_REQUEST"})
+    """Error of FindCoordinator for an unknown kind of coordinator."""
+    has_coordinator_texts: bool = since((2, 4))
+    """FindCoordinator has a text for each result."""
+    failed_generation: int = by_release({OLDEST: 0, (2, 4): -1})
+    """Generation in a JoinGroup response with an error."""
+    completing_state: str = by_release({OLDEST: "AwaitingSync", (1, 1): "CompletingRebalance"})
+    """Name of the state in which members wait for the leader's assignment."""
+    filters_ignore_case: bool = since((3, 9))
+    """ListGroups compares names of states without case."""
+    fails_old_leave: bool = since((3, 4), before=(3, 5))
+    """LeaveGroup up to version 2 answers UNSUPPORTED_VERSION where the broker cannot serve the group."""
+    commits_to_unknown_partitions: bool = before((2, 0))
+    """OffsetCommit accepts a partition that does not exist, if its topic does."""
+    fetches_fail_by_partition: bool = before((3, 9))
+    """OffsetFetch version 1 answers the error of the coordinator for each partition; later it names no partitions."""
+    fetches_all_if_none_named: bool = since((0, 9), before=(0, 10, 0))
+    """OffsetFetch version 1 without topics answers all offsets of the group."""
+    deletes_empty_ids: bool = since((2, 0))
+    """DeleteGroups accepts an empty group id."""
+    offsets_expire_in_active_groups: bool = before((2, 1))
+    """Offsets expire after a time since their commit, even those that an active group reads (KIP-211)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class KafkaVersion:
     """Profile of one release line of Kafka in ZooKeeper mode.
@@ -626,6 +676,7 @@ class KafkaVersion:
         controller: the controller.
         broker: the broker.
         api: answers to clients.
+        groups: coordinators of consumer groups.
         configs: entity configurations.
         tools: command line tools.
         orders: collections that fix the order of writes.
@@ -642,6 +693,7 @@ class KafkaVersion:
     controller: ControllerRules
     broker: BrokerRules
     api: ApiRules
+    groups: GroupRules
     configs: EntityConfigRules
     tools: ToolRules
     orders: OrderRules

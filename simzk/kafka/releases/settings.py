@@ -9,7 +9,7 @@ from simzk.jvm.numbers import is_count
 from simzk.kafka.releases.config_keys import broker_keys, range_problem, topic_config_keys, type_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import KeysView, Mapping
 
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.since import Release
@@ -42,6 +42,14 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "default.replication.factor": {(0, 8, 0): "1"},
     "offsets.topic.num.partitions": {(0, 8, 0): "50"},
     "offsets.topic.replication.factor": {(0, 8, 0): "3"},
+    "offsets.commit.timeout.ms": {(0, 8, 0): "5000"},
+    "offsets.retention.minutes": {(0, 8, 0): "1440", (2, 0): "10080"},  # KIP-186
+    "offsets.retention.check.interval.ms": {(0, 8, 0): "600000"},
+    "offset.metadata.max.bytes": {(0, 8, 0): "1024", (0, 9): "4096"},
+    "group.min.session.timeout.ms": {(0, 8, 0): None, (0, 9): "6000"},
+    "group.max.session.timeout.ms": {(0, 8, 0): None, (0, 9): "30000", (0, 10, 1): "300000", (2, 3): "1800000"},
+    "group.initial.rebalance.delay.ms": {(0, 8, 0): None, (0, 11): "3000"},  # KIP-134
+    "group.max.size": {(0, 8, 0): None, (2, 2): str(2**31 - 1)},  # KIP-389
     "transaction.state.log.num.partitions": {(0, 8, 0): "50"},
     "transaction.state.log.replication.factor": {(0, 8, 0): "3"},
     "reserved.broker.max.id": {(0, 8, 0): "1000"},
@@ -165,6 +173,11 @@ class BrokerConfig:
                 right = "true or false" if is_boolean else "a whole number"
                 raise ConfigError(f"{key} is {value!r}", where=f"config.{key}", right=right)
             self._values[key] = text
+
+    @property
+    def keys(self) -> KeysView[str]:
+        """The simulated settings of the release."""
+        return self._values.keys()
 
     def text(self, key: str) -> str:
         """Return the value of a text setting; empty if it is not set."""

@@ -259,6 +259,18 @@ class KafkaZooKeeperClient:
         if not self.version.client.exists_before_create or not await self.exists(path):
             await self.create_recursive(path)
 
+    async def write_or_create(self, path: str, data: bytes) -> None:
+        """Write a znode, or create it with its missing parents.
+
+        Raises:
+            ZooKeeperRefused: ZooKeeper rejects it.
+        """
+        code = Code((await self.session.call(SetData(path, data, ANY_VERSION))).error)
+        if code == Code.NO_NODE:
+            code = await self.create_recursive(path, data)
+        if code not in (Code.OK, Code.NODE_EXISTS):
+            raise ZooKeeperRefused(code, path)
+
     async def create_below(self, path: str, data: bytes | None) -> Code:
         """Create a znode whose parent may be missing; up to 1.0 the parent is created first (ZkUtils)."""
         if self.version.client.exists_before_create:

@@ -1,0 +1,68 @@
+"""Records that a broker itself appends and reads, for its coordinators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.kafka.coordinator.group_coordinator import CoordinatorLog, CoordinatorRecord
+from simzk.kafka.log.record_batches import Record, encode_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from simzk.kafka.broker.producing import Producing
+    from simzk.kafka.broker.replica_logs import ReplicaLogs
+    from simzk.kafka.releases.profile import GroupRules
+    from simzk.kafka.releases.settings import BrokerConfig
+    from simzk.kafka.requests import Error
+    from simzk.kafka.topic_partition import TopicPartition
+
+
+@dataclass(eq=False)
+class BrokerLog(CoordinatorLog):
+    """Logs of the partitions that a broker leads.
+
+    Args:
+        producing: appends.
+        replicas: reads.
+        rules: the format of the records.
+        config: the timeout of an append.
+        now_ms: returns the present time, in ms since 1970.
+    """
+
+    producing: Producing
+    replicas: ReplicaLogs
+    rules: GroupRules
+    config: BrokerConfig
+    now_ms: Callable[[], int]
+
+    def leads(self, partition: TopicPartition) -> bool:
+        """Return whether the broker leads a partition."""
+        return self.replicas.leads(partition)
+
+    def append(
+        self, partition: TopicPartition, records: Sequence[CoordinatorRecord], done: Callable[[Error], None] | None
+    ) -> None:
+        """Append records, with acks of all in the ISR."""
+        now_ms = self.now_ms()
+        data = encode_records(
+            [Record(record.key, record.value, timestamp_ms=now_ms) for record in records], self.rules.record_magic
+        )
+        timeout_ms = self.config.integer("offsets.commit.timeout.ms")
+        self.producing.append_as_broker(
+            partition, data, timeout_ms, lambda response: None if done is None else done(response.error)
+        )
+
+    def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:
+        """Return all records with a key, ascending."""
+        return [
+            CoordinatorRecord(record.key, record.value)
+            for record in self.replicas.stored_records(partition)
+            if record.key is not None
+        ]
+
+    def is_empty(self, partition: TopicPartition) -> bool:
+        """Return whether the log has no records with content."""
+        replica = self.replicas.replicas.get(partition)
+        return replica is None or all(batch.payload is None for batch in replica.log.batches)

@@ -1,0 +1,328 @@
+"""FindCoordinator, and the requests of groups: join, sync, heartbeat, leave, describe, list, delete.
+
+Rules of this module (KafkaApis; recorded 0.8.2 to 3.9):
+  - the coordinator is the leader of a partition of an internal topic, as the broker's metadata cache shows it. A broker
+    that does not know the topic creates it, and answers COORDINATOR_NOT_AVAILABLE until it knows the leader;
+  - JoinGroup and SyncGroup are answered when the group is ready; the other requests at once;
+  - a client that supports it is given a member id before it joins (JoinGroup 4, KIP-394), and a static leader that
+    restarts is told not to assign (JoinGroup 9, KIP-814).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.kafka.coordinator.group import GroupState, JoinRequest, SyncRequest
+from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, partition_of
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from typing import Any
+
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.coordinator.group import JoinResult, SyncResult
+    from simzk.kafka.coordinator.group_coordinator import GroupCoordinator, GroupDescription
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.simulation import Future
+
+FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 10, 11, 12, 13, 14
+DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = 15, 16, 42
+TRANSACTIONS_TOPIC = "__transaction_state"
+GROUPS, TRANSACTIONS = 0, 1
+"""Kinds of coordinators."""
+CLIENT_HOST = "/127.0.0.1"
+"""Where members are said to be: a client in memory has no address, others are on this machine."""
+GROUP_OPERATIONS = 328
+"""Operations on a group without an authorizer, as bits of AclOperation: READ, DELETE, DESCRIBE."""
+OPERATIONS_NOT_ASKED = -(1 << 31)
+CLASSIC = "classic"
+NO_BROKER = -1
+_ID_REQUIRED, _SKIPS_ASSIGNMENT = 4, 9
+_NULL_PROTOCOLS = 7
+"""First version of JoinGroup in which no protocol is null; before it is an empty text."""
+_MANY_KEYS, _MANY_MEMBERS = 4, 3
+_WITH_OPERATIONS = 3
+
+_TEXTS: Mapping[int, str] = {
+    ErrorCode.NONE: "NONE",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
+    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or "
+    "the message was sent to an incompatible broker. See the broker logs for more details.",
+}
+"""Texts of results of FindCoordinator, since 2.4; from version 4 on only that of an invalid request is sent."""
+
+Coordinator = FindCoordinatorResponse.Coordinator
+
+
+@dataclass(eq=False)
+class GroupsApi:
+    """Requests of groups to one broker.
+
+    Args:
+        version: the broker's release.
+        cache: its metadata cache.
+        coordinator: its groups.
+        endpoint_of: returns host and port of a broker.
+        create_topic: creates an internal topic by its name.
+        partitions_of: returns how many partitions an internal topic has, or will have.
+        spawn: runs a handler that waits.
+    """
+
+    version: KafkaVersion
+    cache: MetadataCache
+    coordinator: GroupCoordinator
+    endpoint_of: Callable[[int], tuple[str, int]]
+    create_topic: Callable[[str], Coroutine[Future[Any], None, object]]
+    partitions_of: Callable[[str], int]
+    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {
+            FIND_COORDINATOR: self.serve_find_coordinator,
+            JOIN_GROUP: self.serve_join,
+            HEARTBEAT: self.serve_heartbeat,
+            LEAVE_GROUP: self.serve_leave,
+            SYNC_GROUP: self.serve_sync,
+            DESCRIBE_GROUPS: self.serve_describe,
+            LIST_GROUPS: self.serve_list,
+            DELETE_GROUPS: self.serve_delete,
+        }
+
+    # -- FindCoordinator
+
+    def serve_find_coordinator(self, context: Context, request: FindCoordinatorRequest, answer: Answer) -> None:
+        """Answer which brokers coordinate some groups or transactions."""
+        topic = {GROUPS: OFFSETS_TOPIC, TRANSACTIONS: TRANSACTIONS_TOPIC}.get(request.key_type)
+        if topic is None and self.version.groups.closes_at_unknown_kind:
+            answer(None)
+            return
+        keys = request.coordinator_keys if context.version >= _MANY_KEYS else [request.key]
+        if topic is None:
+            refused = ErrorCode[self.version.groups.unknown_kind]
+            self._answer_coordinators(context, [self._unknown(key, refused) for key in keys], answer)
+        elif topic not in self.cache.topics and keys:
+            self.spawn(self._create(context, topic, keys, answer), "internal topic")
+        else:
+            self._answer_coordinators(context, [self._coordinator(key, topic) for key in keys], answer)
+
+    async def _create(self, context: Context, topic: str, keys: Sequence[str], answer: Answer) -> None:
+        await self.create_topic(topic)
+        unavailable = [self._unknown(key, ErrorCode.COORDINATOR_NOT_AVAILABLE) for key in keys]
+        self._answer_coordinators(context, unavailable, answer)
+
+    def _coordinator(self, key: str, topic: str) -> Coordinator:
+        number = partition_of(key, self.partitions_of(topic))
+        state = self.cache.partitions.get(TopicPartition(topic, number))
+        if state is None or state.leader not in self.cache.live_brokers:
+            return self._unknown(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        host, port = self.endpoint_of(state.leader)
+        return Coordinator(key=key, node_id=state.leader, host=host, port=port)
+
+    def _unknown(self, key: str, error: ErrorCode) -> Coordinator:
+        return Coordinator(key=key, node_id=NO_BROKER, port=NO_BROKER, error_code=error)
+
+    def _answer_coordinators(self, context: Context, found: list[Coordinator], answer: Answer) -> None:
+        texts = _TEXTS if self.version.groups.has_coordinator_texts else {}
+        if context.version >= _MANY_KEYS:
+            for one in found:
+                one.error_message = texts[one.error_code] if one.error_code == ErrorCode.INVALID_REQUEST else ""
+            answer(FindCoordinatorResponse(coordinators=found))
+            return
+        (one,) = found
+        text = texts.get(one.error_code)
+        answer(
+            FindCoordinatorResponse(
+                error_code=one.error_code, error_message=text, node_id=one.node_id, host=one.host, port=one.port
+            )
+        )
+
+    # -- members
+
+    def serve_join(self, context: Context, request: JoinGroupRequest, answer: Answer) -> None:
+        """Let a client join a group."""
+        timeout_ms = request.rebalance_timeout_ms if context.version else request.session_timeout_ms
+        instance_id = request.group_instance_id
+        joins = JoinRequest(
+            request.member_id,
+            instance_id,
+            context.client_id or "",
+            CLIENT_HOST,
+            request.session_timeout_ms,
+            timeout_ms,
+            request.protocol_type,
+            tuple((one.name, bytes(one.metadata)) for one in request.protocols),
+            accepts_id=context.version >= _ID_REQUIRED,
+            skips_assignment=context.version >= _SKIPS_ASSIGNMENT,
+        )
+        self.coordinator.join(request.group_id, joins, lambda result: answer(self._joined(context, result)))
+
+    def _joined(self, context: Context, result: JoinResult) -> JoinGroupResponse:
+        no_protocol = None if context.version >= _NULL_PROTOCOLS else ""
+        has_failed = result.error != ErrorCode.NONE and result.generation < 0
+        member = JoinGroupResponse.JoinGroupResponseMember
+        return JoinGroupResponse(
+            error_code=result.error,
+            generation_id=self.version.groups.failed_generation if has_failed else result.generation,
+            protocol_type=result.protocol_type if context.version >= _NULL_PROTOCOLS else None,
+            protocol_name=no_protocol if result.protocol_name is None else result.protocol_name,
+            leader=result.leader,
+            skip_assignment=result.skip_assignment,
+            member_id=result.member_id,
+            members=[
+                member(member_id=one.member_id, group_instance_id=one.instance_id, metadata=one.metadata)
+                for one in result.members
+            ],
+        )
+
+    def serve_sync(self, context: Context, request: SyncGroupRequest, answer: Answer) -> None:
+        """Answer a member with its assignment."""
+        assignments = {one.member_id: bytes(one.assignment) for one in request.assignments}
+        synced = SyncRequest(
+            request.member_id,
+            request.generation_id,
+            request.group_instance_id,
+            request.protocol_type,
+            request.protocol_name,
+            assignments,
+        )
+
+        def finish(result: SyncResult) -> None:
+            named = context.version >= SyncGroupResponse.MESSAGE.versions.high
+            answer(
+                SyncGroupResponse(
+                    error_code=result.error,
+                    protocol_type=result.protocol_type if named else None,
+                    protocol_name=result.protocol_name if named else None,
+                    assignment=result.assignment,
+                )
+            )
+
+        self.coordinator.sync(request.group_id, synced, finish)
+
+    def serve_heartbeat(self, _context: Context, request: HeartbeatRequest, answer: Answer) -> None:
+        """Note that a member is alive."""
+        error = self.coordinator.heartbeat(
+            request.group_id, request.member_id, request.generation_id, request.group_instance_id
+        )
+        answer(HeartbeatResponse(error_code=error))
+
+    def serve_leave(self, context: Context, request: LeaveGroupRequest, answer: Answer) -> None:
+        """Remove members from a group."""
+        leaving: list[tuple[str, str | None]] = [(request.member_id, None)]
+        if context.version >= _MANY_MEMBERS:
+            leaving = [(member.member_id, member.group_instance_id) for member in request.members]
+        found = self.coordinator.leave(request.group_id, leaving)
+        if isinstance(found, ErrorCode):
+            is_misread = context.version < _MANY_MEMBERS and self.version.groups.fails_old_leave
+            answer(LeaveGroupResponse(error_code=ErrorCode.UNSUPPORTED_VERSION if is_misread else found))
+        elif context.version < _MANY_MEMBERS:
+            answer(LeaveGroupResponse(error_code=found[0]))
+        else:
+            member = LeaveGroupResponse.MemberResponse
+            answer(
+                LeaveGroupResponse(
+                    members=[
+                        member(member_id=member_id, group_instance_id=instance_id, error_code=error)
+                        for (member_id, instance_id), error in zip(leaving, found, strict=True)
+                    ]
+                )
+            )
+
+    # -- groups
+
+    def serve_describe(self, context: Context, request: DescribeGroupsRequest, answer: Answer) -> None:
+        """Describe groups."""
+        described = [self._described(group_id, self.coordinator.describe(group_id)) for group_id in request.groups]
+        if context.version >= _WITH_OPERATIONS:
+            unasked = self.version.api.unasked_operations
+            for group in described:
+                is_shown = request.include_authorized_operations and group.error_code == ErrorCode.NONE
+                group.authorized_operations = GROUP_OPERATIONS if is_shown else unasked
+        answer(DescribeGroupsResponse(groups=described))
+
+    def _described(
+        self, group_id: str, found: ErrorCode | GroupDescription | None
+    ) -> DescribeGroupsResponse.DescribedGroup:
+        group, member = DescribeGroupsResponse.DescribedGroup, DescribeGroupsResponse.DescribedGroupMember
+        if isinstance(found, ErrorCode):
+            return group(error_code=found, group_id=group_id)
+        if found is None:
+            return group(group_id=group_id, group_state=GroupState.DEAD.value)
+        is_stable = found.state == GroupState.STABLE
+        return group(
+            group_id=group_id,
+            group_state=self._name_of(found.state),
+            protocol_type=found.snapshot.protocol_type,
+            protocol_data=(found.snapshot.protocol_name or "") if is_stable else "",
+            members=[
+                member(
+                    member_id=one.member_id,
+                    group_instance_id=one.instance_id,
+                    client_id=one.client_id,
+                    client_host=one.client_host,
+                    member_metadata=one.subscription if is_stable else b"",
+                    member_assignment=one.assignment if is_stable else b"",
+                )
+                for one in found.snapshot.members
+            ],
+        )
+
+    def _name_of(self, state: GroupState) -> str:
+        return self.version.groups.completing_state if state == GroupState.COMPLETING_REBALANCE else state.value
+
+    def serve_list(self, _context: Context, request: ListGroupsRequest, answer: Answer) -> None:
+        """List the groups of this broker in some states, of some types; no state or type stands for all."""
+        error, found = self.coordinator.groups()
+        states, types = request.states_filter, {kind.lower() for kind in request.types_filter}
+        if self.version.groups.filters_ignore_case:
+            states = [state.lower() for state in states]
+        listed = []
+        for group in found:
+            name = self._name_of(group.state)
+            shown = name.lower() if self.version.groups.filters_ignore_case else name
+            if (not states or shown in states) and (not types or CLASSIC in types):
+                kind = ListGroupsResponse.ListedGroup
+                listed.append(
+                    kind(
+                        group_id=group.group_id,
+                        protocol_type=group.protocol_type,
+                        group_state=name,
+                        group_type=CLASSIC,
+                    )
+                )
+        answer(ListGroupsResponse(error_code=error, groups=listed))
+
+    def serve_delete(self, _context: Context, request: DeleteGroupsRequest, answer: Answer) -> None:
+        """Delete groups without members."""
+        result = DeleteGroupsResponse.DeletableGroupResult
+        names = dict.fromkeys(request.groups_names)
+        answer(
+            DeleteGroupsResponse(
+                results=[result(group_id=name, error_code=self.coordinator.delete(name)) for name in names]
+            )
+        )

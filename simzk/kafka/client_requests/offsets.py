@@ -1,0 +1,282 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete: offsets of consumer groups, in Kafka or in ZooKeeper.
+
+Rules of this module (KafkaApis; recorded 0.8.2 to 3.9):
+  - version 0 of OffsetCommit and OffsetFetch writes and reads znodes below `/consumers`, at any broker; later versions
+    ask the coordinator, which keeps offsets in `__consumer_offsets`;
+  - topics and partitions that the broker does not know are refused one by one;
+  - up to version 1 of OffsetFetch each partition has the error of the coordinator, later the whole response;
+  - up to 2.0 a committed offset expires a fixed time after its commit; later only one whose client asks for that.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simzk.errors import ZnodeError
+from simzk.jvm.numbers import parse_long
+from simzk.kafka import paths
+from simzk.kafka.coordinator.group_coordinator import FetchedOffset
+from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, NO_TIMESTAMP, CommittedOffset
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
+
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.coordinator.group_coordinator import GroupCoordinator, GroupDescription
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.releases.settings import BrokerConfig
+    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+    from simzk.simulation import Future
+
+OFFSET_COMMIT, OFFSET_FETCH, OFFSET_DELETE = 8, 9, 47
+NO_OFFSET = -1
+IN_ZOOKEEPER = 0
+"""Version of OffsetCommit and OffsetFetch for offsets in ZooKeeper."""
+_TIMESTAMPS, _MANY_GROUPS, _ERROR_OF_ALL = 1, 8, 2
+_MS_OF_MINUTE = 60_000
+_UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+Fetched = dict[TopicPartition, FetchedOffset]
+
+
+def subscribed_topics(description: GroupDescription) -> set[str]:
+    """Return the topics that the members of a group of consumers have subscribed to.
+
+    A subscription is a version, and a list of names (ConsumerProtocol). One that is malformed counts as empty.
+    """
+    topics: set[str] = set()
+    for member in description.snapshot.members:
+        data = member.subscription
+        try:
+            (count,) = struct.unpack_from(">i", data, 2)
+            at = 6
+            for _ in range(count):
+                (length,) = struct.unpack_from(">h", data, at)
+                topics.add(data[at + 2 : at + 2 + length].decode())
+                at += 2 + length
+        except (struct.error, UnicodeDecodeError):
+            continue
+    return topics
+
+
+@dataclass(eq=False)
+class OffsetsApi:
+    """Requests about offsets to one broker.
+
+    Args:
+        version, config: the broker's release and settings.
+        cache: its metadata cache.
+        coordinator: its groups.
+        client: its ZooKeeper client.
+        now_ms: returns the present time, in ms since 1970.
+        spawn: runs a handler that waits.
+    """
+
+    version: KafkaVersion
+    config: BrokerConfig
+    cache: MetadataCache
+    coordinator: GroupCoordinator
+    client: KafkaZooKeeperClient
+    now_ms: Callable[[], int]
+    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {
+            OFFSET_COMMIT: self.serve_commit,
+            OFFSET_FETCH: self.serve_fetch,
+            OFFSET_DELETE: self.serve_delete,
+        }
+
+    def _may_commit(self, partition: TopicPartition, context: Context) -> bool:
+        """Return whether the broker knows a partition; up to 1.1 its topic is enough, and in 0.8.2 nothing is asked."""
+        if context.version != IN_ZOOKEEPER and not self.version.groups.has_groups:
+            return True
+        if self.version.groups.commits_to_unknown_partitions:
+            return partition.topic in self.cache.topics
+        return partition in self.cache.partitions
+
+    # -- OffsetCommit
+
+    def serve_commit(self, context: Context, request: OffsetCommitRequest, answer: Answer) -> None:
+        """Commit offsets."""
+        asked = {
+            TopicPartition(topic.name, one.partition_index): one for topic in request.topics for one in topic.partitions
+        }
+        known = {partition: one for partition, one in asked.items() if self._may_commit(partition, context)}
+
+        def finish(results: Mapping[TopicPartition, ErrorCode]) -> None:
+            answer(OffsetCommitResponse(topics=_by_topic(asked, lambda one: results.get(one, _UNKNOWN))))
+
+        if not known:
+            finish({})
+        elif context.version == IN_ZOOKEEPER:
+            self.spawn(self._commit_to_zookeeper(request.group_id, known, finish), "commit to ZooKeeper")
+        else:
+            offsets = {partition: self._committed(context, request, one) for partition, one in known.items()}
+            member = request.member_id, request.generation_id_or_member_epoch, request.group_instance_id
+            self.coordinator.commit(request.group_id, member, offsets, finish)
+
+    def _committed(
+        self, context: Context, request: OffsetCommitRequest, one: OffsetCommitRequest.OffsetCommitRequestPartition
+    ) -> CommittedOffset:
+        now_ms, retention_ms = self.now_ms(), request.retention_time_ms
+        is_given = context.version == _TIMESTAMPS and one.commit_timestamp != NO_TIMESTAMP
+        commit_ms, expire_ms = one.commit_timestamp if is_given else now_ms, NO_TIMESTAMP
+        if retention_ms == NO_TIMESTAMP and self.version.groups.offsets_expire_in_active_groups:
+            retention_ms = self.config.integer("offsets.retention.minutes") * _MS_OF_MINUTE
+        if retention_ms != NO_TIMESTAMP:
+            expire_ms = commit_ms + retention_ms
+        return CommittedOffset(
+            one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "", commit_ms, expire_ms
+        )
+
+    async def _commit_to_zookeeper(
+        self,
+        group_id: str,
+        asked: Mapping[TopicPartition, OffsetCommitRequest.OffsetCommitRequestPartition],
+        finish: Callable[[Mapping[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        longest = self.config.integer("offset.metadata.max.bytes")
+        results = {}
+        for partition, one in asked.items():
+            if len(one.committed_metadata or "") > longest:
+                results[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                continue
+            results[partition] = await self._write(group_id, partition, one.committed_offset)
+        finish(results)
+
+    async def _write(self, group_id: str, partition: TopicPartition, offset: int) -> ErrorCode:
+        if not group_id or "/" in group_id:  # no path of a znode
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        try:
+            await self.client.write_or_create(paths.consumer_offset(group_id, partition), str(offset).encode())
+        except (ZooKeeperRefused, ZnodeError):
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        return ErrorCode.NONE
+
+    # -- OffsetFetch
+
+    def serve_fetch(self, context: Context, request: OffsetFetchRequest, answer: Answer) -> None:
+        """Answer the committed offsets of a group, or of several."""
+        if context.version >= _MANY_GROUPS:
+            self._fetch_of_groups(request, answer)
+            return
+        asked = None
+        if request.topics is not None:
+            asked = [TopicPartition(topic.name, one) for topic in request.topics for one in topic.partition_indexes]
+        if context.version == IN_ZOOKEEPER:
+            self.spawn(self._fetch_from_zookeeper(request.group_id, asked or [], answer), "offsets in ZooKeeper")
+            return
+        if not asked and asked is not None and self.version.groups.fetches_all_if_none_named:
+            asked = None
+        found = self.coordinator.fetch(request.group_id, asked, stable=request.require_stable)
+        error = ErrorCode.NONE
+        if isinstance(found, ErrorCode):
+            if context.version >= _ERROR_OF_ALL:
+                error, found = found, {}
+            else:
+                shown = asked if self.version.groups.fetches_fail_by_partition else None
+                found = dict.fromkeys(shown or (), FetchedOffset(None, found))
+        elif not self.version.groups.has_groups:  # 0.8.2
+            unknown = [one for one, (offset, _) in found.items() if offset is None and one not in self.cache.partitions]
+            found.update(dict.fromkeys(unknown, FetchedOffset(None, _UNKNOWN)))
+        answer(OffsetFetchResponse(error_code=error, topics=self._topics(found)))
+
+    def _fetch_of_groups(self, request: OffsetFetchRequest, answer: Answer) -> None:
+        groups = []
+        for group in request.groups:
+            asked = None
+            if group.topics is not None:
+                asked = [TopicPartition(topic.name, one) for topic in group.topics for one in topic.partition_indexes]
+            found = self.coordinator.fetch(group.group_id, asked, stable=request.require_stable)
+            kind = OffsetFetchResponse.OffsetFetchResponseGroup
+            if isinstance(found, ErrorCode):
+                groups.append(kind(group_id=group.group_id, error_code=found))
+            else:
+                groups.append(kind(group_id=group.group_id, topics=self._topics(found, of_groups=True)))
+        answer(OffsetFetchResponse(groups=groups))
+
+    def _topics(self, found: Fetched, *, of_groups: bool = False) -> list[Any]:
+        response = OffsetFetchResponse
+        topic = response.OffsetFetchResponseTopics if of_groups else response.OffsetFetchResponseTopic
+        one = response.OffsetFetchResponsePartitions if of_groups else response.OffsetFetchResponsePartition
+        partitions: dict[str, list[Any]] = {}
+        for partition, (committed, error) in found.items():
+            partitions.setdefault(partition.topic, []).append(
+                one(
+                    partition_index=partition.partition,
+                    committed_offset=NO_OFFSET if committed is None else committed.offset,
+                    committed_leader_epoch=NO_LEADER_EPOCH if committed is None else committed.leader_epoch,
+                    metadata="" if committed is None else committed.metadata,
+                    error_code=error,
+                )
+            )
+        return [topic(name=name, partitions=of_topic) for name, of_topic in partitions.items()]
+
+    async def _fetch_from_zookeeper(self, group_id: str, asked: list[TopicPartition], answer: Answer) -> None:
+        found: Fetched = {}
+        for partition in asked:
+            offset = None
+            if partition in self.cache.partitions and group_id and "/" not in group_id:
+                try:
+                    text = await self.client.read(paths.consumer_offset(group_id, partition))
+                except ZooKeeperRefused:
+                    text = None
+                offset = None if text is None else parse_long((text[0] or b"").decode(errors="replace"))
+            found[partition] = (
+                FetchedOffset(None, _UNKNOWN)
+                if offset is None
+                else FetchedOffset(CommittedOffset(offset, NO_LEADER_EPOCH, "", NO_TIMESTAMP))
+            )
+        answer(OffsetFetchResponse(topics=self._topics(found)))
+
+    # -- OffsetDelete
+
+    def serve_delete(self, _context: Context, request: OffsetDeleteRequest, answer: Answer) -> None:
+        """Delete offsets of a group."""
+        asked = [
+            TopicPartition(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
+        ]
+        known = [partition for partition in asked if partition in self.cache.partitions]
+        deleted = self.coordinator.delete_offsets(request.group_id, known, subscribed_topics)
+        if isinstance(deleted, ErrorCode):
+            answer(OffsetDeleteResponse(error_code=deleted))
+            return
+        topic, one = OffsetDeleteResponse.OffsetDeleteResponseTopic, OffsetDeleteResponse.OffsetDeleteResponsePartition
+        results: dict[str, list[Any]] = {}
+        for partition in asked:
+            error = deleted.get(partition, _UNKNOWN)
+            results.setdefault(partition.topic, []).append(one(partition_index=partition.partition, error_code=error))
+        answer(
+            OffsetDeleteResponse(topics=[topic(name=name, partitions=of_topic) for name, of_topic in results.items()])
+        )
+
+
+def _by_topic(
+    partitions: Iterable[TopicPartition], error_of: Callable[[TopicPartition], ErrorCode]
+) -> list[OffsetCommitResponse.OffsetCommitResponseTopic]:
+    """Return the results of partitions, grouped by topic."""
+    response = OffsetCommitResponse
+    results: dict[str, list[OffsetCommitResponse.OffsetCommitResponsePartition]] = {}
+    for partition in partitions:
+        result = response.OffsetCommitResponsePartition(
+            partition_index=partition.partition, error_code=error_of(partition)
+        )
+        results.setdefault(partition.topic, []).append(result)
+    return [response.OffsetCommitResponseTopic(name=name, partitions=found) for name, found in results.items()]

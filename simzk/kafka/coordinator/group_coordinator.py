@@ -1,0 +1,613 @@
+"""Groups that one broker coordinates: those of the partitions of `__consumer_offsets` that it leads.
+
+Rules of this module (GroupCoordinator, GroupMetadataManager; recorded 0.8.2 to 3.9):
+  - the hash of a group's id decides its partition of `__consumer_offsets`, and the leader of that is its coordinator;
+  - a broker that becomes leader of a partition reads its log; until then its groups answer
+    COORDINATOR_LOAD_IN_PROGRESS, a heartbeat NONE, and a SyncGroup REBALANCE_IN_PROGRESS. A log without records is
+    loaded at once;
+  - a broker that ceases to lead answers who waits with NOT_COORDINATOR, and forgets the groups;
+  - groups and offsets are appended as records that all in the ISR must have before a client is answered;
+  - offsets of a deleted topic are removed, and those of an empty group, or of a consumer without a group, after
+    `offsets.retention.minutes` (KIP-211). A group without members and offsets is removed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from simzk.jvm.hash_codes import string_hash
+from simzk.kafka.coordinator.group import (
+    Group,
+    GroupHost,
+    GroupSettings,
+    GroupState,
+    JoinRequest,
+    JoinResult,
+    SyncRequest,
+    SyncResult,
+)
+from simzk.kafka.coordinator.group_records import (
+    NO_TIMESTAMP,
+    CommittedOffset,
+    GroupKey,
+    OffsetKey,
+    RecordError,
+    decode_group,
+    decode_key,
+    decode_offset,
+    encode_group,
+    encode_group_key,
+    encode_offset,
+    encode_offset_key,
+)
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import Error
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from simzk.kafka.coordinator.group import GroupSnapshot
+    from simzk.kafka.releases.profile import GroupRules
+    from simzk.kafka.releases.settings import BrokerConfig
+    from simzk.simulation import Process, Timer
+
+OFFSETS_TOPIC = "__consumer_offsets"
+LOAD_US = 20_000
+"""How long a broker reads the log of a partition with records (of real brokers 10 to 100 ms)."""
+_INT_MIN = -(1 << 31)
+_UNLIMITED = (1 << 31) - 1
+_MS_OF_MINUTE = 60_000
+
+_OF_STORED_GROUP = {
+    Error.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Error.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Error.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    Error.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    Error.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
+}
+"""Errors of members, by the error of the append of their group."""
+_OF_COMMIT = {**_OF_STORED_GROUP, Error.REQUEST_TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT}
+"""Errors of a commit, by the error of its append."""
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """Return the partition of an internal topic that a group's or transaction's id belongs to (Utils.abs).
+
+    >>> partition_of("orders-service", 50)
+    17
+    """
+    number = string_hash(key)
+    return (0 if number == _INT_MIN else abs(number)) % partitions
+
+
+def uuid_text(number: int) -> str:
+    """Return 128 bits in the form of Java's UUID, as random of version 4, for the ids of members.
+
+    >>> uuid_text(2**128 - 1)
+    'ffffffff-ffff-4fff-bfff-ffffffffffff'
+    """
+    digits = f"{number & ~(0xF << 76) & ~(0x3 << 62) | 0x4 << 76 | 0x2 << 62:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+class CoordinatorRecord(NamedTuple):
+    """A record of a coordinator; without a value it removes what the key names."""
+
+    key: bytes
+    value: bytes | None
+
+
+class CoordinatorLog(Protocol):
+    """Logs of the partitions that the broker leads."""
+
+    def leads(self, partition: TopicPartition) -> bool:
+        """Return whether the broker leads a partition."""
+
+    def append(
+        self, partition: TopicPartition, records: Sequence[CoordinatorRecord], done: Callable[[Error], None] | None
+    ) -> None:
+        """Append records as the broker itself.
+
+        Args:
+            partition: the partition.
+            records: the records.
+            done: called when all in the ISR have them, or with the error; None if nobody waits.
+        """
+
+    def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:
+        """Return all records of a partition, ascending."""
+
+    def is_empty(self, partition: TopicPartition) -> bool:
+        """Return whether a partition has no records with content."""
+
+
+def _read(
+    records: Iterable[CoordinatorRecord],
+) -> tuple[dict[str, GroupSnapshot], dict[str, dict[TopicPartition, CommittedOffset]]]:
+    """Return the groups and offsets of a log, each by group id.
+
+    Raises:
+        RecordError: a record is malformed.
+    """
+    groups: dict[str, GroupSnapshot] = {}
+    offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+    for record in records:
+        key = decode_key(record.key)
+        if isinstance(key, GroupKey):
+            groups.pop(key.group_id, None)
+            if record.value is not None:
+                groups[key.group_id] = decode_group(key.group_id, record.value)
+        elif isinstance(key, OffsetKey):
+            of_group = offsets.setdefault(key.group_id, {})
+            of_group.pop(key.partition, None)
+            if record.value is not None:
+                of_group[key.partition] = decode_offset(record.value)
+    return groups, offsets
+
+
+class FetchedOffset(NamedTuple):
+    """A committed offset as it is answered: the offset, None if there is none, or an error."""
+
+    committed: CommittedOffset | None
+    error: ErrorCode = ErrorCode.NONE
+
+
+class GroupOverview(NamedTuple):
+    """A group in a list."""
+
+    group_id: str
+    protocol_type: str
+    state: GroupState
+
+
+class GroupDescription(NamedTuple):
+    """A group with its members."""
+
+    state: GroupState
+    snapshot: GroupSnapshot
+
+
+@dataclass(eq=False)
+class _Entry:
+    """A group with its offsets."""
+
+    group: Group
+    offsets: dict[TopicPartition, tuple[int, CommittedOffset]] = field(default_factory=dict)
+    """By partition: the number of the commit, and the offset. An earlier commit does not replace a later one."""
+    pending: dict[TopicPartition, int] = field(default_factory=dict)
+    """Commits that are not stored yet, by partition the number of the last one."""
+
+
+@dataclass(eq=False)
+class _Shard:
+    """Groups of one partition; `loading` is the timer of its load."""
+
+    partition: TopicPartition
+    entries: dict[str, _Entry] = field(default_factory=dict)
+    loading: Timer | None = None
+
+
+@dataclass(eq=False)
+class _Host(GroupHost):
+    """Services for the groups of one partition."""
+
+    coordinator: GroupCoordinator
+    shard: _Shard
+
+    def call_later(self, delay_us: int, callback: Callable[[], None]) -> Timer:
+        return self.coordinator.process.call_later(delay_us, callback)
+
+    def now_ms(self) -> int:
+        return self.coordinator.now_ms()
+
+    def new_id(self) -> str:
+        return self.coordinator.new_id()
+
+    def store(self, snapshot: GroupSnapshot, done: Callable[[ErrorCode], None]) -> None:
+        self.coordinator.store_group(self.shard.partition, snapshot, done)
+
+
+@dataclass(eq=False)
+class GroupCoordinator:
+    """Coordinator of the groups of one broker, from the start of its process to the end.
+
+    Args:
+        process: the broker's process; its end cancels all timers.
+        rules: rules of the release.
+        config: settings of the broker.
+        log: its logs.
+        partitions: returns how many partitions `__consumer_offsets` has, or will have.
+        topic_exists: returns whether a topic exists, as far as the broker knows.
+        watch_topics: calls back after each change of the metadata cache with the topics that may have changed.
+        now_ms: returns the present time, in ms since 1970.
+        new_id: returns a new unique text.
+    """
+
+    process: Process
+    rules: GroupRules
+    config: BrokerConfig
+    log: CoordinatorLog
+    partitions: Callable[[], int]
+    topic_exists: Callable[[str], bool]
+    watch_topics: Callable[[Callable[[set[str]], None]], None]
+    now_ms: Callable[[], int]
+    new_id: Callable[[], str]
+    _shards: dict[int, _Shard] = field(default_factory=dict, init=False)
+    _commits: int = field(default=0, init=False)
+    _cleans: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        def number(key: str, otherwise: int) -> int:
+            """Return a setting, or what stands for it in releases without it."""
+            return self.config.integer(key) if key in self.config.keys else otherwise
+
+        self._settings = GroupSettings(
+            number("group.min.session.timeout.ms", 0),
+            number("group.max.session.timeout.ms", 0),
+            number("group.initial.rebalance.delay.ms", 0),
+            number("group.max.size", _UNLIMITED),
+        )
+
+    # -- partitions
+
+    def partition_of(self, group_id: str) -> int:
+        """Return the partition of `__consumer_offsets` of a group."""
+        return partition_of(group_id, self.partitions())
+
+    def on_leadership(self, partition: TopicPartition) -> None:
+        """Load or unload the groups of a partition that this broker began or ceased to lead."""
+        assert partition.topic == OFFSETS_TOPIC
+        if self.log.leads(partition):
+            if partition.partition not in self._shards:
+                self._begin_load(partition)
+        elif (shard := self._shards.pop(partition.partition, None)) is not None:
+            if shard.loading is not None:
+                shard.loading.cancel()
+            for entry in shard.entries.values():
+                entry.group.unload()
+
+    def _begin_load(self, partition: TopicPartition) -> None:
+        shard = self._shards[partition.partition] = _Shard(partition)
+        if not self.log.is_empty(partition):
+            shard.loading = self.process.call_later(LOAD_US, lambda: self._load(shard))
+
+    def _load(self, shard: _Shard) -> None:
+        """Load the groups of a partition."""
+        shard.loading = None
+        try:
+            groups, offsets = _read(self.log.read(shard.partition))
+        except RecordError:  # a log that is malformed has no groups (GroupMetadataManager.loadGroupsAndOffsets)
+            return
+        for group_id in dict.fromkeys((*groups, *(name for name, found in offsets.items() if found))):
+            entry = self._new_entry(shard, group_id)
+            entry.offsets = {
+                partition: (self._next_commit(), found) for partition, found in offsets.get(group_id, {}).items()
+            }
+            if group_id in groups:
+                entry.group.load(groups[group_id])
+        if shard.entries:
+            self._start_cleaning()
+
+    def _new_entry(self, shard: _Shard, group_id: str) -> _Entry:
+        entry = _Entry(Group(group_id, _Host(self, shard), self.rules, self._settings))
+        shard.entries[group_id] = entry
+        return entry
+
+    def _next_commit(self) -> int:
+        self._commits += 1
+        return self._commits
+
+    def _shard_of(self, group_id: str) -> _Shard | ErrorCode:
+        """Return the loaded partition of a group, or the error of requests for it."""
+        shard = self._shards.get(self.partition_of(group_id))
+        if shard is None:
+            return ErrorCode.NOT_COORDINATOR
+        return shard if shard.loading is None else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def _find(self, group_id: str, *, may_be_empty: bool = False) -> _Entry | ErrorCode | None:
+        """Return a group; None if it does not exist, or the error of requests for it.
+
+        Args:
+            group_id: its id.
+            may_be_empty: whether the request accepts an empty id.
+        """
+        if not group_id and not may_be_empty:
+            return ErrorCode.INVALID_GROUP_ID
+        shard = self._shard_of(group_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        entry = shard.entries.get(group_id)
+        return entry if entry is not None and entry.group.exists else None
+
+    def _find_or_create(self, group_id: str) -> _Entry:
+        shard = self._shard_of(group_id)
+        assert isinstance(shard, _Shard)
+        self._start_cleaning()
+        return shard.entries.get(group_id) or self._new_entry(shard, group_id)
+
+    # -- members
+
+    def join(self, group_id: str, request: JoinRequest, respond: Callable[[JoinResult], None]) -> None:
+        """Let a client join a group."""
+        found = self._find(group_id)
+        settings = self._settings
+        if isinstance(found, ErrorCode):
+            respond(JoinResult(found, request.member_id))
+        elif not settings.min_session_ms <= request.session_ms <= settings.max_session_ms:
+            respond(JoinResult(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
+        elif found is None and request.member_id:
+            respond(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+        else:
+            self._find_or_create(group_id).group.join(request, respond)
+
+    def sync(self, group_id: str, request: SyncRequest, respond: Callable[[SyncResult], None]) -> None:
+        """Send a member its assignment."""
+        found = self._find(group_id)
+        if found == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # the members have to join again
+            respond(SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+        elif isinstance(found, ErrorCode):
+            respond(SyncResult(found))
+        elif found is None:
+            respond(SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            found.group.sync(request, respond)
+
+    def heartbeat(self, group_id: str, member_id: str, generation: int, instance_id: str | None) -> ErrorCode:
+        """Note that a member is alive."""
+        found = self._find(group_id)
+        if isinstance(found, ErrorCode):
+            return ErrorCode.NONE if found == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else found
+        return (
+            ErrorCode.UNKNOWN_MEMBER_ID if found is None else found.group.heartbeat(member_id, generation, instance_id)
+        )
+
+    def leave(self, group_id: str, members: Sequence[tuple[str, str | None]]) -> ErrorCode | list[ErrorCode]:
+        """Remove members, each by its id and instance id; return the result of each, or an error for all."""
+        found = self._find(group_id)
+        if isinstance(found, ErrorCode):
+            return found
+        if found is None:
+            return [ErrorCode.UNKNOWN_MEMBER_ID] * len(members)
+        return [found.group.leave(member_id, instance_id) for member_id, instance_id in members]
+
+    def store_group(
+        self, partition: TopicPartition, snapshot: GroupSnapshot, done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Append a group to its partition; a group without members is removed where it then does not exist."""
+        value: bytes | None = encode_group(snapshot, self.rules.group_value_version)
+        if not snapshot.members and not self.rules.keeps_empty_groups:
+            value = None
+
+        def finish(error: Error) -> None:
+            done(ErrorCode.NONE if error == Error.NONE else _OF_STORED_GROUP.get(error, ErrorCode.UNKNOWN_SERVER_ERROR))
+
+        self.log.append(partition, [CoordinatorRecord(encode_group_key(snapshot.group_id), value)], finish)
+
+    # -- offsets
+
+    def commit(
+        self,
+        group_id: str,
+        member: tuple[str, int, str | None],
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        respond: Callable[[dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        """Commit offsets.
+
+        Args:
+            group_id: the group.
+            member: its member id, generation and instance id; a consumer without a group has no generation.
+            offsets: by partition.
+            respond: is called with the result of each partition.
+        """
+        found = self._find(group_id, may_be_empty=True)
+        member_id, generation, instance_id = member
+        if isinstance(found, ErrorCode):
+            error = found
+        elif not self.rules.has_groups:
+            found, error = found or self._find_or_create(group_id), ErrorCode.NONE
+        elif found is None and generation >= 0:
+            error = ErrorCode.ILLEGAL_GENERATION
+        else:
+            found = self._find_or_create(group_id) if found is None else found
+            error = found.group.commit_error(member_id, generation, instance_id, in_txn=False)
+        longest = self.config.integer("offset.metadata.max.bytes")
+        stored = {partition: one for partition, one in offsets.items() if len(one.metadata) <= longest}
+        if error != ErrorCode.NONE or not stored:
+            refused = error if error != ErrorCode.NONE else ErrorCode.OFFSET_METADATA_TOO_LARGE
+            respond(dict.fromkeys(offsets, refused))
+            return
+        assert isinstance(found, _Entry)
+        self._store_offsets(found, offsets, stored, respond)
+
+    def _store_offsets(
+        self,
+        entry: _Entry,
+        asked: Mapping[TopicPartition, CommittedOffset],
+        stored: Mapping[TopicPartition, CommittedOffset],
+        respond: Callable[[dict[TopicPartition, ErrorCode]], None],
+    ) -> None:
+        group_id, number = entry.group.group_id, self._next_commit()
+        entry.pending.update(dict.fromkeys(stored, number))
+
+        def finish(error: Error) -> None:
+            code = ErrorCode.NONE if error == Error.NONE else _OF_COMMIT.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
+            for partition, committed in stored.items():
+                is_pending = partition in entry.pending  # else the offset was deleted meanwhile
+                if entry.pending.get(partition) == number:
+                    del entry.pending[partition]
+                if code == ErrorCode.NONE and is_pending and entry.offsets.get(partition, (0,))[0] < number:
+                    entry.offsets[partition] = number, committed
+            too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            respond({partition: code if partition in stored else too_large for partition in asked})
+
+        version = self.rules.offset_value_version
+        records = [
+            CoordinatorRecord(encode_offset_key(OffsetKey(group_id, partition)), encode_offset(committed, version))
+            for partition, committed in stored.items()
+        ]
+        self.log.append(self._partition(group_id), records, finish)
+
+    def _partition(self, group_id: str) -> TopicPartition:
+        return TopicPartition(OFFSETS_TOPIC, self.partition_of(group_id))
+
+    def fetch(
+        self, group_id: str, partitions: Sequence[TopicPartition] | None, *, stable: bool
+    ) -> ErrorCode | dict[TopicPartition, FetchedOffset]:
+        """Return committed offsets, or an error for all.
+
+        Args:
+            group_id: the group.
+            partitions: None for all with an offset.
+            stable: whether an offset that is being committed is an error (KIP-447).
+        """
+        shard = self._shard_of(group_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        entry = shard.entries.get(group_id)
+        if entry is None:
+            return dict.fromkeys(partitions or (), FetchedOffset(None))
+        found = {}
+        for partition in list(entry.offsets) if partitions is None else partitions:
+            if stable and partition in entry.pending:
+                found[partition] = FetchedOffset(None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            else:
+                stored = entry.offsets.get(partition)
+                found[partition] = FetchedOffset(None if stored is None else stored[1])
+        return found
+
+    def delete_offsets(
+        self, group_id: str, partitions: Sequence[TopicPartition], subscribed: Callable[[GroupDescription], set[str]]
+    ) -> ErrorCode | dict[TopicPartition, ErrorCode]:
+        """Delete offsets of topics that no member reads, or return an error for all (KIP-496).
+
+        Args:
+            group_id: the group.
+            partitions: of which the offsets are deleted.
+            subscribed: returns the topics that a group of consumers reads.
+        """
+        found = self._find(group_id)
+        if isinstance(found, ErrorCode):
+            return found
+        if found is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        group, read = found.group, set[str]()
+        if group.state != GroupState.EMPTY:
+            if group.protocol_type != "consumer":
+                return ErrorCode.NON_EMPTY_GROUP
+            read = subscribed(GroupDescription(group.state, group.snapshot()))
+        deleted = [partition for partition in partitions if partition.topic not in read]
+        self._remove_offsets(found, deleted)
+        return {
+            partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if partition.topic in read else ErrorCode.NONE
+            for partition in partitions
+        }
+
+    # -- groups
+
+    def describe(self, group_id: str) -> ErrorCode | GroupDescription | None:
+        """Return a group with its members; None if it does not exist, or an error."""
+        found = self._find(group_id, may_be_empty=True)
+        if isinstance(found, ErrorCode) or found is None:
+            return found
+        return GroupDescription(found.group.state, found.group.snapshot())
+
+    def groups(self) -> tuple[ErrorCode, list[GroupOverview]]:
+        """Return all groups, with an error if some are not loaded yet."""
+        is_loading = any(shard.loading is not None for shard in self._shards.values())
+        found = [
+            GroupOverview(group_id, entry.group.protocol_type or "", entry.group.state)
+            for shard in self._shards.values()
+            for group_id, entry in shard.entries.items()
+            if entry.group.exists
+        ]
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE, found
+
+    def delete(self, group_id: str) -> ErrorCode:
+        """Delete a group without members, with its offsets."""
+        found = self._find(group_id, may_be_empty=self.rules.deletes_empty_ids)
+        if isinstance(found, ErrorCode):
+            return found
+        if found is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if found.group.state != GroupState.EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        self._remove_offsets(found, list(found.offsets))
+        return ErrorCode.NONE
+
+    # -- removal
+
+    def _remove_offsets(self, entry: _Entry, partitions: Sequence[TopicPartition]) -> None:
+        """Remove offsets, and the group if nothing is left of it."""
+        group = entry.group
+        records = []
+        for partition in partitions:
+            entry.pending.pop(partition, None)
+            if entry.offsets.pop(partition, None) is not None:
+                records.append(CoordinatorRecord(encode_offset_key(OffsetKey(group.group_id, partition)), None))
+        if group.state == GroupState.EMPTY and not entry.offsets and not entry.pending:
+            group.unload()
+            del self._shards[self.partition_of(group.group_id)].entries[group.group_id]
+            if group.generation > 0:
+                records.append(CoordinatorRecord(encode_group_key(group.group_id), None))
+        if records:
+            self.log.append(self._partition(group.group_id), records, None)
+
+    def _entries(self) -> list[_Entry]:
+        return [entry for shard in self._shards.values() for entry in shard.entries.values()]
+
+    def on_topics_changed(self, topics: set[str]) -> None:
+        """Remove the offsets of those topics that were deleted."""
+        gone = {topic for topic in topics if not self.topic_exists(topic)}
+        for entry in self._entries() if gone else ():
+            named = [partition for partition in entry.offsets if partition.topic in gone]
+            if named:
+                self._remove_offsets(entry, named)
+
+    def _start_cleaning(self) -> None:
+        if not self._cleans:
+            self._cleans = True
+            self.watch_topics(self.on_topics_changed)
+            self._clean_later()
+
+    def _clean_later(self) -> None:
+        self.process.call_later(self.config.integer("offsets.retention.check.interval.ms") * 1000, self._clean)
+
+    def _clean(self) -> None:
+        """Remove expired offsets, periodically."""
+        now_ms = self.now_ms()
+        for entry in self._entries():
+            self._remove_offsets(entry, [p for p in entry.offsets if self._has_expired(entry, p, now_ms)])
+        self._clean_later()
+
+    def _has_expired(self, entry: _Entry, partition: TopicPartition, now_ms: int) -> bool:
+        group, committed = entry.group, entry.offsets[partition][1]
+        if partition in entry.pending:
+            return False
+        if self.rules.offsets_expire_in_active_groups:  # up to 2.0
+            if committed.expire_ms != NO_TIMESTAMP:
+                return now_ms >= committed.expire_ms
+            since_ms = committed.commit_ms
+        elif group.state != GroupState.EMPTY:
+            return False
+        elif committed.expire_ms != NO_TIMESTAMP:
+            return now_ms >= committed.expire_ms
+        else:
+            since_ms = committed.commit_ms
+            if group.protocol_type is not None and group.state_since_ms != NO_TIMESTAMP:
+                since_ms = group.state_since_ms
+        return now_ms - since_ms >= self.config.integer("offsets.retention.minutes") * _MS_OF_MINUTE
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        for number, shard in self._shards.items():
+            assert shard.partition == TopicPartition(OFFSETS_TOPIC, number)
+            assert self.log.leads(shard.partition)
+            assert shard.loading is None or not shard.entries
+            for group_id, entry in shard.entries.items():
+                assert entry.group.group_id == group_id
+                assert entry.group.state != GroupState.DEAD
+                entry.group.check()

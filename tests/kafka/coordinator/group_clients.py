@@ -1,0 +1,248 @@
+"""Consumers of a group, written from the published protocol, and brokers that coordinate it with one replicated log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from simzk.kafka.coordinator.group import JoinRequest, JoinResult, SyncRequest, SyncResult
+from simzk.kafka.coordinator.group_coordinator import (
+    OFFSETS_TOPIC,
+    CoordinatorLog,
+    CoordinatorRecord,
+    GroupCoordinator,
+)
+from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, CommittedOffset
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.releases.settings import BrokerConfig
+from simzk.kafka.releases.versions import kafka_version
+from simzk.kafka.requests import Error
+from simzk.kafka.topic_partition import TopicPartition
+from simzk.simulation import Process, Scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+GROUP = "g"
+TOPIC = "orders"
+PARTITIONS = 5
+SESSION_MS, REBALANCE_MS, HEARTBEAT_US = 6_000, 10_000, 1_000_000
+REPLICATED_US = 3_000
+"""Until all in the ISR have a record."""
+
+
+@dataclass(eq=False, repr=False)
+class ReplicatedLog(CoordinatorLog):
+    """The log of the only partition, as one broker sees it."""
+
+    brokers: Brokers
+    broker: int
+
+    def leads(self, partition: TopicPartition) -> bool:
+        return self.brokers.leader == self.broker
+
+    def append(
+        self, partition: TopicPartition, records: Sequence[CoordinatorRecord], done: Callable[[Error], None] | None
+    ) -> None:
+        if not self.leads(partition):
+            if done is not None:
+                done(Error.NOT_LEADER_OR_FOLLOWER)
+            return
+        self.brokers.records += records
+        if done is not None:
+            self.brokers.unacknowledged.append(done)
+            self.brokers.process.call_later(REPLICATED_US, lambda: self.brokers.acknowledge(done, Error.NONE))
+
+    def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:
+        return list(self.brokers.records)
+
+    def is_empty(self, partition: TopicPartition) -> bool:
+        return not self.brokers.records
+
+
+class Brokers:
+    """Brokers with one partition of `__consumer_offsets`.
+
+    Args:
+        version: their release.
+        count: how many.
+
+    Attributes:
+        leader: the broker that leads the partition.
+        records: its log.
+    """
+
+    def __init__(self, version: str = "3.9", count: int = 2, **config: int) -> None:
+        profile = kafka_version(version)
+        self.scheduler = Scheduler(1)
+        self.process = Process(self.scheduler, "brokers")
+        self.leader = 0
+        self.records: list[CoordinatorRecord] = []
+        self.unacknowledged: list[Callable[[Error], None]] = []
+        self.topics = {TOPIC}
+        self._ids = 0
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        self.coordinators = [
+            GroupCoordinator(
+                self.process,
+                profile.groups,
+                BrokerConfig(profile, settings),
+                ReplicatedLog(self, broker),
+                partitions=lambda: 1,
+                topic_exists=lambda topic: topic in self.topics,
+                watch_topics=lambda _observer: None,
+                now_ms=lambda: self.scheduler.now_us // 1000,
+                new_id=self._new_id,
+            )
+            for broker in range(count)
+        ]
+        self.move(0)
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return f"id{self._ids}"
+
+    @property
+    def coordinator(self) -> GroupCoordinator:
+        """The coordinator of the group."""
+        return self.coordinators[self.leader]
+
+    def acknowledge(self, done: Callable[[Error], None], error: Error) -> None:
+        """End the wait for acks."""
+        if done in self.unacknowledged:
+            self.unacknowledged.remove(done)
+            done(error)
+
+    def move(self, leader: int) -> None:
+        """Let another broker lead."""
+        self.leader = leader
+        for done in list(self.unacknowledged):
+            self.acknowledge(done, Error.NOT_LEADER_OR_FOLLOWER)
+        for coordinator in self.coordinators:
+            coordinator.on_leadership(TopicPartition(OFFSETS_TOPIC, 0))
+
+    def run_for(self, seconds: float) -> None:
+        """Let time pass."""
+        self.scheduler.run_until(self.scheduler.now_us + round(seconds * 1_000_000))
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        for coordinator in self.coordinators:
+            coordinator.check()
+
+
+@dataclass(eq=False, repr=False)
+class Consumer:
+    """A consumer that joins, heartbeats and commits, as the consumer protocol asks for.
+
+    Args:
+        brokers: the brokers.
+        instance_id: for a static member.
+
+    Attributes:
+        assigned: its partitions; None while it has none of the present generation.
+        generations: the generations that it was in, in this order.
+        acknowledged: commits that were successful, by partition.
+    """
+
+    brokers: Brokers
+    instance_id: str | None = None
+    member_id: str = ""
+    generation: int = -1
+    assigned: tuple[int, ...] | None = None
+    generations: list[int] = field(default_factory=list)
+    acknowledged: dict[int, int] = field(default_factory=dict)
+    is_running: bool = True
+    _waits: bool = False
+
+    def start(self) -> Consumer:
+        """Join, and go on until `stop`."""
+        self._tick()
+        return self
+
+    def stop(self) -> None:
+        """End without a word."""
+        self.is_running, self.assigned = False, None
+
+    def leave(self) -> None:
+        """End, and say so."""
+        self.stop()
+        self.brokers.coordinator.leave(GROUP, [(self.member_id, self.instance_id)])
+
+    def commit(self, partition: int, offset: int) -> None:
+        """Commit an offset of an assigned partition."""
+        committed = CommittedOffset(offset, NO_LEADER_EPOCH, "", 0)
+        key = TopicPartition(TOPIC, partition)
+
+        def finish(results: dict[TopicPartition, ErrorCode]) -> None:
+            if results[key] == ErrorCode.NONE:
+                self.acknowledged[partition] = offset
+
+        member = self.member_id, self.generation, self.instance_id
+        self.brokers.coordinator.commit(GROUP, member, {key: committed}, finish)
+
+    def _tick(self) -> None:
+        if not self.is_running:
+            return
+        self.brokers.process.call_later(HEARTBEAT_US, self._tick)
+        if self._waits:
+            return
+        if self.assigned is None:
+            self._join()
+        else:
+            error = self.brokers.coordinator.heartbeat(GROUP, self.member_id, self.generation, self.instance_id)
+            self._obey(error)
+
+    def _obey(self, error: ErrorCode) -> None:
+        if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            self.member_id, self.assigned = "", None
+        elif error == ErrorCode.FENCED_INSTANCE_ID:
+            self.stop()
+        elif error == ErrorCode.REBALANCE_IN_PROGRESS:
+            self.assigned = None
+
+    def _join(self) -> None:
+        self._waits, self.assigned = True, None
+        subscription = b"\0\0" + (1).to_bytes(4, "big") + len(TOPIC).to_bytes(2, "big") + TOPIC.encode() + b"\xff" * 4
+        protocols = (("range", subscription),)
+        request = JoinRequest(
+            self.member_id,
+            self.instance_id,
+            "c",
+            "/h",
+            SESSION_MS,
+            REBALANCE_MS,
+            "consumer",
+            protocols,
+            accepts_id=True,
+        )
+        self.brokers.coordinator.join(GROUP, request, self._on_joined)
+
+    def _on_joined(self, result: JoinResult) -> None:
+        self._waits = False
+        if not self.is_running:
+            return
+        if result.error == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = result.member_id
+            self._join()
+        elif result.error != ErrorCode.NONE:
+            self._obey(result.error)
+        else:
+            self.member_id, self.generation = result.member_id, result.generation
+            self.generations.append(result.generation)
+            shares: dict[str, bytes] = {}
+            names = [member.member_id for member in result.members]
+            for place, name in enumerate(names):
+                shares[name] = bytes(range(place, PARTITIONS, len(names)))
+            self._waits = True
+            request = SyncRequest(self.member_id, self.generation, self.instance_id, "consumer", "range", shares)
+            self.brokers.coordinator.sync(GROUP, request, self._on_synced)
+
+    def _on_synced(self, result: SyncResult) -> None:
+        self._waits = False
+        if not self.is_running:
+            return
+        if result.error == ErrorCode.NONE:
+            self.assigned = tuple(result.assignment)
+        else:
+            self._obey(result.error)
