@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from docs_site.markdown import arguments, code, description, page, table
-from simzk.scenarios.faults.plan import FAULT_KINDS
+from simzk.scenarios.faults.plan import PLAN_KINDS
 from simzk.serve.configuration.keys import KEYS, Key, not_no, yes
 from simzk.serve.configuration.settings import Settings, Storage, Throttle
 from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg
@@ -72,10 +72,11 @@ def faults_page() -> str:
         "Each is a method of `faults` with the name of the fault, and an endpoint of the AdminServer.",
         table(["fault", "effect", "parameter", "endpoint"], rows),
         "## Random faults of a run",
-        "A plan file names these (`simzk run --plan`); a scenario with a table `[faults]` draws them from the seed.",
+        "A plan file names these (`simzk run --plan`); a scenario with a table `[faults]` draws them from the "
+        "seed, those of clients with `[faults.traffic]`.",
         table(
             ["kind", "effect", "keys beside `at`"],
-            [(code(name), description(kind), _keys_of(kind)) for name, kind in FAULT_KINDS.items()],
+            [(code(name), description(kind), _keys_of(kind)) for name, kind in PLAN_KINDS.items()],
         ),
     )
 

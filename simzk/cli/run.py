@@ -140,12 +140,13 @@ def run(
 
 def _write(played: Played, json_out: Path | None, html_out: Path | None) -> None:
     """Write the results as JSON and as a page, where they are asked for."""
-    from simzk.scenarios.swarm import probes_of
+    from simzk.scenarios.swarm import probes_of, records_of
 
     logged = [result.znodes for result in played.results if result.znodes is not None]  # of a single run
     document = {
         "runs": [result.document for result in played.results if result.document is not None],
         "probes": probes_of(played.results) if played.probes is None else played.probes,
+        "records": records_of(played.results) if played.records is None else played.records,
         **({} if played.searched is None else {"search": played.searched}),
     }
     write_json(json_out, {**document, "znodes": logged[0]} if logged else document)
@@ -161,6 +162,7 @@ class Played(NamedTuple):
         planned: number of planned runs; None for a search.
         comparisons: comparisons of versions if several were played.
         probes: number of runs that reached each probe; None to count them in the results.
+        records: what became of the records of all runs; None to sum the results.
         searched: numbers of a search, and the shrunk plan; None without a search.
     """
 
@@ -168,6 +170,7 @@ class Played(NamedTuple):
     planned: int | None
     comparisons: list[Comparison]
     probes: dict[str, int] | None = None
+    records: dict[str, int] | None = None
     searched: dict[str, object] | None = None
 
 
@@ -245,10 +248,10 @@ def _play_one(runs: Runs, save_plan: Path | None) -> Result:
                     lambda now_us: progress.show(f"{now_us // 1_000_000} s of virtual time", min(now_us / whole_us, 1))
                 )
             except KeyboardInterrupt:
-                show(report_text.timeline(list(play.history)))
+                show(report_text.timeline_of(play))
                 exit_interrupted(f"{play.cluster.scheduler.now_us / 1e6:,.3f} s of virtual time are played")
         result = result_of(play, runs.version, documented=True)
-        show([*report_text.timeline(list(play.history)), *report_text.closing(play), *report_text.verdicts(play)])
+        show([*report_text.timeline_of(play), *report_text.closing(play), *report_text.verdicts(play)])
         show(report_text.conclusion(play, result.replay))
     return result
 
@@ -336,7 +339,8 @@ class Runs(NamedTuple):
 
 def _play_many(runs: Runs, out: Path | None) -> Played:
     """Play every file with every seed, and print one line per file and per failed run; Ctrl-C ends it early."""
-    from simzk.scenarios.swarm import distribution, outcomes_of, plan_runs, probe_lines, probes_of
+    from simzk.scenarios.report_text import record_lines
+    from simzk.scenarios.swarm import distribution, outcomes_of, plan_runs, probe_lines, probes_of, records_of
 
     if out is not None:
         from simzk.pipeline.swarms import require_free, write_swarm
@@ -355,7 +359,7 @@ def _play_many(runs: Runs, out: Path | None) -> Played:
             failed += not result.held
             progress.show(f"{len(results)}/{len(planned)} runs, {failed} failed", len(results) / len(planned))
     show(_summary(runs.files, results))
-    show(probe_lines(probes_of(results), len(results)))
+    show([*record_lines(records_of(results)), *probe_lines(probes_of(results), len(results))])
     if out is not None:
         outcomes = outcomes_of(results)
         write_swarm(out, results, outcomes)
@@ -412,8 +416,9 @@ def search(runs: Runs, goal: Goal) -> Played:
         ConfigError: the scenario has no faults to shrink, or the file of the plan cannot be written.
     """
     from simzk.scenarios.reader import read_scenario
+    from simzk.scenarios.report_text import record_lines
     from simzk.scenarios.search import Search
-    from simzk.scenarios.swarm import Run, probe_lines, probes_of
+    from simzk.scenarios.swarm import Run, probe_lines, probes_of, records_of
 
     scenario = read_scenario(runs.files[0])
     if goal.shrinks and scenario.faults is None and runs.plan is None:
@@ -444,13 +449,13 @@ def search(runs: Runs, goal: Goal) -> Played:
             progress.show(f"{len(results):,} runs, {found.bred:,} of them bred, {len(failed):,} failed")
     show(_found(runs.files[0], results, found.bred))
     probes = probes_of(results)
-    show(probe_lines(probes, len(results)))
+    show([*record_lines(records_of(results)), *probe_lines(probes, len(results))])
     numbers: dict[str, object] = {"runs": len(results), "bred": found.bred, "failed": len(failed)}
     if goal.shrinks and failed:
         plan = found.plan_of(failed[0].run)
         assert plan is not None, "only a scenario with faults is shrunk"
         numbers["shrunk"] = _shrink(scenario, failed[0], plan, goal.save_plan)
-    return Played([one.result for one in failed], None, [], probes, numbers)
+    return Played([one.result for one in failed], None, [], probes, records_of(results), numbers)
 
 
 def _require_one_file(runs: Runs, versions: list[str], out: Path | None) -> None:

@@ -298,6 +298,46 @@ class ProduceResponse(NamedTuple):
     base_offset: int = -1
 
 
+class FindLeaderRequest(NamedTuple):
+    """Request of a client for the leader of a partition, as the broker's metadata cache has it (Metadata)."""
+
+    partition: TopicPartition
+
+
+class FindLeaderResponse(NamedTuple):
+    """Leader of a partition; -1 if the metadata cache has none."""
+
+    leader: int
+
+
+class ReadRequest(NamedTuple):
+    """Fetch by a consumer: committed records from an offset on.
+
+    Args:
+        partition: the partition.
+        offset: the first offset.
+        max_bytes: size of the batches, except for the first one.
+    """
+
+    partition: TopicPartition
+    offset: int
+    max_bytes: int
+
+
+class ReadResponse(NamedTuple):
+    """Records up to the high watermark, or an error.
+
+    Args:
+        error: the error; OFFSET_OUT_OF_RANGE if the log does not contain the offset.
+        batches: the batches.
+        readable: log start offset and high watermark; None if the broker does not lead the partition.
+    """
+
+    error: Error
+    batches: tuple[RecordBatch, ...] = ()
+    readable: LogRange | None = None
+
+
 class AllocateProducerIdsRequest(NamedTuple):
     """Request for a block of producer ids (KIP-730)."""
 

@@ -55,6 +55,7 @@ def runs_schema() -> pa.Schema:
             ("events", counts),
             ("settled_us", counts),
             ("probes", counts),
+            ("records", counts),
             ("document", pa.string()),
         ]
     )
@@ -101,6 +102,7 @@ def run_row(number: int, result: Result) -> Row:
         list(result.events.items()),
         list(result.settled_us.items()),
         list(result.probes.items()),
+        list(result.records.items()),
         None if result.document is None else json.dumps(result.document),
     )
 
@@ -119,6 +121,7 @@ def result_of_row(row: Mapping[str, Any]) -> Result:
         events=dict(row["events"]),
         settled_us=dict(row["settled_us"]),
         probes=dict(row["probes"]),
+        records=dict(row["records"]),
         document=None if row["document"] is None else json.loads(row["document"]),
     )
 

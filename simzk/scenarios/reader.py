@@ -23,6 +23,7 @@ from simzk.scenarios.actions import ACTIONS, Action, Wait
 from simzk.scenarios.cluster_model import ClusterModel, ClusterTable, initial_model
 from simzk.scenarios.expectations import EXPECTATIONS, Expectation
 from simzk.scenarios.faults.plan import FAULT_KINDS, SwarmLimits
+from simzk.scenarios.faults.traffic import ROLES, TrafficLimits
 from simzk.scenarios.source import (
     FORM,
     Count,
@@ -47,6 +48,16 @@ T = TypeVar("T", bound=Table)
 
 SHOWN, MENDED = "shown", "mended"
 
+Weight = Annotated[int, Meta(ge=0, le=1000)]
+
+
+class TrafficTable(Table, kw_only=True):
+    """`[faults.traffic]`: what is drawn of the clients during the faults."""
+
+    gap: str = ""
+    longest: str = ""
+    weights: dict[str, Weight] = field(default_factory=dict)
+
 
 class FaultsTable(Table, kw_only=True):
     """`[faults]`: how long random faults happen, how long the recovery after them may take, and what is drawn."""
@@ -56,7 +67,8 @@ class FaultsTable(Table, kw_only=True):
     gap: str = ""
     longest: str = ""
     broken_max: Count | None = None
-    weights: dict[str, Annotated[int, Meta(ge=0, le=1000)]] = field(default_factory=dict)
+    weights: dict[str, Weight] = field(default_factory=dict)
+    traffic: TrafficTable | None = None
 
 
 class BugTable(Table, kw_only=True):
@@ -332,12 +344,14 @@ def _read_faults(source: Source, mistakes: Mistakes) -> SwarmLimits | None:
         with in_table:
             if key in good and not _time(source, str(good[key]), ("faults", key)) and key in ("gap", "longest"):
                 source.fail(("faults", key), f"{good[key]!r} is not positive", FORM)
-    weights = good.get("weights", {})
-    for kind in weights if isinstance(weights, dict) else ():
-        with in_table:
-            if kind not in FAULT_KINDS:
-                right = did_you_mean(kind, FAULT_KINDS)
-                source.fail(("faults", "weights", kind), f"unknown kind of fault {kind!r}", right)
+    _check_weights(source, good, ("faults",), "kind of fault", FAULT_KINDS, in_table)
+    traffic = good.get("traffic")
+    if isinstance(traffic, dict):
+        for key in ("gap", "longest"):
+            with in_table:
+                if key in traffic and not _time(source, str(traffic[key]), ("faults", "traffic", key)):
+                    source.fail(("faults", "traffic", key), f"{traffic[key]!r} is not positive", FORM)
+        _check_weights(source, traffic, ("faults", "traffic"), "role", ROLES, in_table)
     mistakes.found += in_table.found
     converted = _table(source, "faults", FaultsTable)
     if converted is None or in_table.found:
@@ -349,7 +363,23 @@ def _read_faults(source: Source, mistakes: Mistakes) -> SwarmLimits | None:
         gap_us=parse_duration(converted.gap),
         longest_us=parse_duration(converted.longest),
         broken_max=converted.broken_max,
+        traffic=None if converted.traffic is None else _traffic_limits(converted.traffic),
     )
+
+
+def _check_weights(
+    source: Source, table: dict[str, object], at: KeyPath, noun: str, known: Iterable[str], mistakes: Mistakes
+) -> None:
+    """Collect the names in a table of weights that do not exist."""
+    weights = table.get("weights", {})
+    for name in weights if isinstance(weights, dict) else ():
+        with mistakes:
+            if name not in known:
+                source.fail((*at, "weights", name), f"unknown {noun} {name!r}", did_you_mean(name, known))
+
+
+def _traffic_limits(table: TrafficTable) -> TrafficLimits:
+    return TrafficLimits(table.weights, parse_duration(table.gap), parse_duration(table.longest))
 
 
 def _step_tables(source: Source) -> list[dict[str, object]]:

@@ -19,7 +19,7 @@ from simzk.scenarios.source import format_duration
 from simzk.simulation.history import format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from simzk.scenarios.faults.plan import FaultPlan
     from simzk.scenarios.player import Play
@@ -31,6 +31,10 @@ Line = list[tuple[str, str]]
 WIDTH = 100
 PARTITIONS_SHOWN_MAX = 60
 FAULTS_SHOWN_MAX = 30
+OF_EACH_BATCH = frozenset(
+    {"records appended", "records fetched", "high watermark raised", "acknowledged", "records read"}
+)
+"""Kinds of event that every batch has; a timeline with clients leaves them out."""
 
 
 def heading(play: Play, *others: Play) -> list[Line]:
@@ -70,6 +74,22 @@ def fault_lines(plan: FaultPlan) -> list[Line]:
     if len(plan.faults) > FAULTS_SHOWN_MAX:
         lines.append([(f"  and {len(plan.faults) - FAULTS_SHOWN_MAX} more", "dim")])
     return lines
+
+
+def timeline_of(play: Play) -> list[Line]:
+    """Return the timeline of a run; if clients ran, without the events that every batch has."""
+    events = list(play.history)
+    if not (play.cluster.traffic.producers or play.cluster.traffic.consumers):
+        return timeline(events)
+    kept = [event for event in events if event.what not in OF_EACH_BATCH]
+    left_out = f"  {len(events) - len(kept):,} events of single batches are left out; --json has them"
+    return [*timeline(kept)[:-1], [(left_out, "dim")], []]
+
+
+def record_lines(records: Mapping[str, int]) -> list[Line]:
+    """Return what became of the records of producers, one line each; nothing without records."""
+    lines: list[Line] = [[("Records", "bold")]] if records else []
+    return lines + [[(f"  {count:>9,}  {name}", "yellow" if "lost" in name else "")] for name, count in records.items()]
 
 
 def timeline(events: Sequence[Event]) -> list[Line]:
@@ -114,7 +134,8 @@ def closing(play: Play) -> list[Line]:
         rack = f" ({play.scenario.racks[broker]})" if broker in play.scenario.racks else ""
         lines.append([(f"  broker {broker}{rack} {state}{running}", "" if broker in registered else "red")])
     lines.append([])
-    return lines
+    records = record_lines(cluster.traffic.counts())
+    return lines + records + ([[]] if records else [])
 
 
 def verdicts(play: Play) -> list[Line]:

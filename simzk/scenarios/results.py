@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from simzk.errors import SimzkError
 from simzk.scenarios import view
 from simzk.scenarios.faults.plan_file import fault_fields
+from simzk.scenarios.faults.traffic import TRAFFIC
 from simzk.scenarios.player import EXPECTATION, FAULT, OPERATOR, Crash, Play
 from simzk.scenarios.source import format_duration
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from simzk.scenarios.player import Verdict
     from simzk.scenarios.reader import Scenario
 
-_SCENARIO_COMPONENTS = (OPERATOR, EXPECTATION, FAULT)
+_SCENARIO_COMPONENTS = (OPERATOR, EXPECTATION, FAULT, TRAFFIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Result:
         document: the whole run as JSON values; None if not requested.
         znodes: the changes of znodes as JSON values; None if the play did not log them.
         probes: how often the run reached each probe, without those that it did not reach.
+        records: what became of the records of producers, by name, without zeros.
         failed_at_us: time of the first failure, since the begin of the faults; None if it is an expectation.
     """
 
@@ -54,6 +56,7 @@ class Result:
     document: dict[str, object] | None
     znodes: dict[str, object] | None = None
     probes: dict[str, int] = field(default_factory=dict)
+    records: dict[str, int] = field(default_factory=dict)
     failed_at_us: int | None = None
 
     @property
@@ -108,6 +111,7 @@ def result_of(play: Play, version: str, *, documented: bool) -> Result:
         document=document_of(play, replay) if documented else None,
         znodes=None if play.znodes is None else play.znodes.to_json(),
         probes={} if play.probes is None else dict(sorted(play.probes.counts.items())),
+        records=play.cluster.traffic.counts(),
         failed_at_us=_failed_at_us(play, failed),
     )
 
@@ -169,6 +173,7 @@ def document_of(play: Play, replay: str) -> dict[str, object]:
         "kafka_version": play.version,
         "faults": None if play.plan is None else describe_plan(play),
         "probes": {} if play.probes is None else dict(sorted(play.probes.counts.items())),
+        "records": play.cluster.traffic.counts(),
         "plan": None if play.plan is None else plan_document(play.plan),
         "held": play.held,
         "crash": "" if play.crash is None else play.crash.traceback,

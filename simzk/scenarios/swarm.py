@@ -102,6 +102,15 @@ def probe_lines(probes: dict[str, int], runs: int) -> list[Line]:
     return lines + [[(f"  {count:>7,}  {name}", "" if count else "yellow")] for name, count in probes.items()]
 
 
+def records_of(results: Iterable[Result]) -> dict[str, int]:
+    """Return what became of the records of all runs together, by name."""
+    counts: dict[str, int] = {}
+    for result in results:
+        for name, count in result.records.items():
+            counts[name] = counts.get(name, 0) + count
+    return dict(sorted(counts.items()))
+
+
 class OutcomeRow(NamedTuple):
     """An outcome or a number of the runs of one scenario.
 

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from simzk.kafka.log.batches import RecordBatch
     from simzk.kafka.log.leader_epochs import EpochEnd
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
+    from simzk.kafka.requests import ReadRequest, ReadResponse
 
 BACKOFF_US = 1_000_000
 """`replica.fetch.backoff.ms`: 1 s by default."""
@@ -328,6 +329,10 @@ class FetchSessions:
             self._disk.access(lambda: self._serve(request, respond))
         else:
             self._serve(request, respond)
+
+    def read_committed(self, request: ReadRequest) -> ReadResponse:
+        """Read records up to the high watermark for a consumer, which has no session; they are in the page cache."""
+        return self._replicas.read_committed(request)
 
     def _reads_disk(self, request: FetchRequest) -> bool:
         """Return whether a follower fetches records, not only waits at the log end."""

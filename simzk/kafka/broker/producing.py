@@ -93,6 +93,7 @@ class Producing:
             return
         self._on_append(request.partition)
         if request.acks in (0, 1):
+            self._replicas.acknowledge(request.partition, result, request.records, request.acks)
             respond(ProduceResponse(Error.NONE, result))
             return
         timer = self._process.call_later(request.timeout_ms * 1000, lambda: self._expire(waiting))
@@ -109,8 +110,10 @@ class Producing:
                 left.append(waiting)
             else:
                 waiting.timer.cancel()
-                if error == Error.NONE and waiting.request.acks == ALL:
-                    self._replicas.acknowledge(partition, waiting.base_offset, waiting.request.records)
+                if error == Error.NONE:
+                    self._replicas.acknowledge(
+                        partition, waiting.base_offset, waiting.request.records, waiting.request.acks
+                    )
                 waiting.respond(ProduceResponse(error, waiting.base_offset))
         if left:
             self._waiting[partition] = left

@@ -48,10 +48,12 @@ from simzk.kafka.requests import (
     Error,
     IsrProposal,
     LeaderAndIsrRequest,
+    LogRange,
     OffsetForLeaderEpochResponse,
     PartitionUpdate,
     PartitionUpdates,
     Proposals,
+    ReadResponse,
     ReplicaStops,
     StopReplicaRequest,
 )
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
     from simzk.kafka.log.record_batches import Record
     from simzk.kafka.observation.records import RecordLedger
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
-    from simzk.kafka.requests import LogRange, OffsetForLeaderEpochRequest
+    from simzk.kafka.requests import OffsetForLeaderEpochRequest, ReadRequest
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.states import States
     from simzk.simulation import History, Process
@@ -509,7 +511,7 @@ class ReplicaLogs:
         for records, data, producer in batches:
             payload = None if data is None else stamped(data, replica.log.end, records, epoch)
             known = identity if payload is None else self._ledger.new_identity()
-            replica.log.append(
+            batch = replica.log.append(
                 records,
                 leader_epoch=epoch,
                 identity=known,
@@ -517,6 +519,7 @@ class ReplicaLogs:
                 producer=producer,
                 at_us=self._scheduler.now_us,
             )
+            self._ledger.on_append(replica.partition, batch, replica.log)
 
     def _duplicate(self, replica: Replica, batches: Sequence[NewBatch]) -> KeptBatch | Error | None:
         """Return the batch that an idempotent producer sent before, or the error of its sequence number."""
@@ -547,14 +550,14 @@ class ReplicaLogs:
         end, epoch = replica.log.end, replica.state.leader_epoch
         self._history.record(self._name, what, str(replica.partition), f"end {before}", f"end {end} epoch {epoch}")
 
-    def acknowledge(self, partition: TopicPartition, base_offset: int, records: int) -> None:
-        """Note that this leader acknowledges batches that all in the ISR have."""
+    def acknowledge(self, partition: TopicPartition, base_offset: int, records: int, acks: int) -> None:
+        """Note that this leader acknowledges batches to a producer that asked for these acks."""
         replica = self.replicas[partition]
         if find_batch(replica.log, base_offset) is None:
             return
         epoch, min_isr = replica.state.leader_epoch, self._min_isr(replica)
         for batch in replica.log.read(base_offset, limit=base_offset + records):
-            self._ledger.acknowledge(self.broker_id, partition, batch, epoch, min_isr, replica.replicas)
+            self._ledger.acknowledge(self.broker_id, partition, batch, epoch, acks, min_isr, replica.replicas)
 
     def copies(self, replica: Replica, offset: int) -> int:
         """Return how many in the ISR have the log up to an offset, the leader included."""
@@ -659,6 +662,21 @@ class ReplicaLogs:
         if not replica.log.is_readable(log_end):
             return Error.OFFSET_OUT_OF_RANGE
         return FetchedRecords(replica.log.read(log_end, max_bytes=max_bytes) if log_end < replica.log_end else ())
+
+    def read_committed(self, request: ReadRequest) -> ReadResponse:
+        """Read records up to the high watermark for a consumer (Partition.readRecords with FetchHighWatermark)."""
+        replica = self.replicas.get(request.partition)
+        if replica is None or replica.state.leader != self.broker_id:
+            return ReadResponse(Error.NOT_LEADER_OR_FOLLOWER)
+        log, offset = replica.log, request.offset
+        readable = LogRange(log.start, log.high_watermark)
+        if not log.is_readable(offset):
+            return ReadResponse(Error.OFFSET_OUT_OF_RANGE, (), readable)
+        if offset >= log.high_watermark:
+            return ReadResponse(Error.NONE, (), readable)
+        batches = log.read(offset, max_bytes=request.max_bytes, limit=log.high_watermark)
+        self._ledger.on_read(self.broker_id, request.partition, replica.state.leader_epoch, batches)
+        return ReadResponse(Error.NONE, batches, readable)
 
     def epoch_ends(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
         """Return where leader epochs end in the logs that this broker leads (Partition.lastOffsetForLeaderEpoch)."""
@@ -781,6 +799,9 @@ class ReplicaLogs:
         before = replica.high_watermark
         if watermark > before:
             self._set_watermark(replica, watermark)
+            crashes_min = min(self._min_isr(replica), len(replica.state.isr))
+            passed = replica.log.read(max(before, replica.log.start), limit=watermark)
+            self._ledger.on_watermark(replica.partition, replica.state.leader_epoch, passed, crashes_min)
             self._report_committed(replica, since=before)
             self.on_watermark(replica.partition)
 

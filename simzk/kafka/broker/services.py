@@ -35,10 +35,13 @@ from simzk.kafka.requests import (
     Error,
     ExpireTokenRequest,
     FetchRequest,
+    FindLeaderRequest,
+    FindLeaderResponse,
     LeaderAndIsrRequest,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     ProduceRequest,
+    ReadRequest,
     RenewTokenRequest,
     StopReplicaRequest,
     UpdateMetadataRequest,
@@ -81,7 +84,7 @@ class Services:
         epochs: fence control requests.
         replicas: handles control requests to replicas.
         metadata: its metadata cache.
-        fetch_sessions: serves fetches of followers.
+        fetch_sessions: serves fetches of followers and reads of consumers.
         producing: serves producers.
         tokens: serves requests about delegation tokens.
         admin: serves requests of operators.
@@ -115,6 +118,11 @@ class Services:
                 respond(self.epoch_ends(request))
             case ProduceRequest():
                 self.producing.serve(request, respond)
+            case FindLeaderRequest():
+                state = self.metadata.partitions.get(request.partition)
+                respond(FindLeaderResponse(-1 if state is None else state.leader))
+            case ReadRequest():
+                respond(self.fetch_sessions.read_committed(request))
             case LeaderAndIsrRequest() if self.client.session.is_cut and (new := self._new_topic(request)):
                 self.process.spawn(self._serve_with_config(request, new, respond), "new replicas")
             case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():

@@ -19,6 +19,7 @@ from collections import deque
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial, wraps
+from itertools import count
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 import numpy as np
@@ -35,6 +36,7 @@ from simzk.kafka.client_requests.broker_faults import FAULTS, BrokerRequestFault
 from simzk.kafka.cluster.initial_state import InitialState, state_from_layout, state_from_tree
 from simzk.kafka.cluster.producer import Acks, Producer
 from simzk.kafka.cluster.reassignment_command import ReassignmentCommand, Targets
+from simzk.kafka.cluster.traffic import Traffic
 from simzk.kafka.cluster.zookeeper_access import (
     AT_THE_ROOT,
     PASSWORD,
@@ -58,6 +60,7 @@ from simzk.kafka.observation.records import (
     AcknowledgedInEnoughLogs,
     AcknowledgedKept,
     IsrLogsMatch,
+    ReadKept,
     RecordLedger,
 )
 from simzk.kafka.releases.cluster_releases import Releases, broker_ids, ids_above, local_registration, racks_of
@@ -200,6 +203,9 @@ class KafkaCluster:
 
     lock: AbstractContextManager[object] = nullcontext()
     """The lock that every method and property acquires. Hold it to iterate over `tree` or `history` in a thread."""
+
+    producer: Producer
+    traffic: Traffic
 
     def __init__(
         self,
@@ -441,7 +447,7 @@ class KafkaCluster:
             process = Process(self.scheduler, f"broker {broker}")
             self.brokers[broker] = Broker(broker, registration, process, environment)
         self._operator = Operator(self.scheduler, environment, lambda: self.controller)
-        self.producer: Producer = Producer(self.scheduler, environment.connections, self.history)
+        self.producer, self.traffic = self._new_clients(environment)
         names = SessionNames(self.brokers, self.participants, self._operator, self.zookeeper_host.client_of)
         observer = Observer(self.history, self.tree, names.name_of, names.broker_of, topics)
         observer.on_state = self.record_ledger.on_state
@@ -458,6 +464,13 @@ class KafkaCluster:
             lambda broker: self.brokers[broker].alive and not self.brokers[broker].paused,
             self._releases.record_defects,
         )
+
+    def _new_clients(self, environment: Environment) -> tuple[Producer, Traffic]:
+        """Return the clients of the cluster, whose batches are numbered together."""
+        identities, connections = count(1), environment.connections
+        producer = Producer(self.scheduler, connections, self.history, identities)
+        brokers = list(self.brokers)
+        return producer, Traffic(self.scheduler, connections, self.history, self.record_ledger, brokers, identities)
 
     def _with_empty_replicas(self, environment: Environment, *, sends_batches: bool) -> Environment:
         """Return the environment of brokers whose replicas have no logs, as those of a layout."""
@@ -783,9 +796,8 @@ class KafkaCluster:
                 supersedes_reassignments=releases.supersedes_reassignments,
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
             )
-            of_records = tuple(
-                kind(self.record_ledger) for kind in (AcknowledgedKept, AcknowledgedInEnoughLogs, IsrLogsMatch)
-            )
+            kinds_of_records = AcknowledgedKept, AcknowledgedInEnoughLogs, ReadKept, IsrLogsMatch
+            of_records = tuple(kind(self.record_ledger) for kind in kinds_of_records)
             self._invariants = (*of_znodes, *beliefs_of(self._replica_manager, self._observable), *of_records)
         return self._invariants
 
@@ -1733,6 +1745,7 @@ class KafkaCluster:
             broker.process.kill()
         self._operator.process.kill()
         self.producer.process.kill()
+        self.traffic.stop()
 
     def __enter__(self) -> Self:
         return self

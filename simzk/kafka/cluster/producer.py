@@ -18,6 +18,8 @@ from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Connections, Disconnected
 from simzk.simulation import History, Process, Scheduler
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Task
 
@@ -34,19 +36,22 @@ class Producer:
         scheduler: the scheduler of virtual time.
         connections: connections to the brokers.
         history: the history that records the outcome of each request.
+        identities: numbers of batches, each used once in the cluster.
 
     Attributes:
         acknowledged: number of acknowledged records by partition.
         last: error code of the last response by partition.
     """
 
-    def __init__(self, scheduler: Scheduler, connections: Connections, history: History) -> None:
+    def __init__(
+        self, scheduler: Scheduler, connections: Connections, history: History, identities: Iterator[int]
+    ) -> None:
         self.process: Process = Process(scheduler, NAME)
         self.acknowledged: dict[TopicPartition, int] = {}
         self.last: dict[TopicPartition, Error] = {}
         self._connections = connections
         self._history = history
-        self._sent = 0
+        self._identities = identities
         connections.register(self.process, _reject_request)
 
     def send(
@@ -64,8 +69,7 @@ class Producer:
             raise ConfigError(f"there are {records} records", where="records", right="1 or more")
         if timeout_ms < 1:
             raise ConfigError(f"the timeout is {timeout_ms} ms", where="timeout_ms", right="1 or more")
-        self._sent += 1
-        request = ProduceRequest(partition, records, wanted, timeout_ms, identity=self._sent)
+        request = ProduceRequest(partition, records, wanted, timeout_ms, identity=next(self._identities))
         return self.process.spawn(self._send(request, broker), f"produce to {partition}")
 
     async def _send(self, request: ProduceRequest, broker: int | None) -> ProduceResponse:

@@ -1,14 +1,17 @@
-"""Acknowledged records of a cluster: whether every later leader has them, and whether in-sync replicas match.
+"""Records that Kafka promises to keep: whether every later leader has them, and whether in-sync replicas match.
 
 Rules of this module (docs/reference/kafka.md §2.17; StrongIsr of Kafka's TLA+ models):
-  - a record is acknowledged when a leader has answered a producer that asked for acks of all in the ISR;
-  - it is then in the logs of as many replicas as `min.insync.replicas` says, whatever has crashed besides;
-  - an acknowledged record is in the log of every leader of a later epoch, and of its own leader after a restart;
+  - a record is acknowledged when a leader has answered a producer; with acks 0, when a leader has appended it. It is
+    committed when the high watermark of a leader has passed it, and read when a leader has sent it to a consumer;
+  - a committed record that was acknowledged or read is in the log of every leader of a later epoch;
   - up to a leader's high watermark, each member of its ISR has the same batches;
   - a crash counts if it takes records from a log: power loss, replaced disks, a failed log directory. A process that is
     killed does not: the page cache outlives it;
-  - Kafka does not promise to keep a record after an unclean election, after as many such crashes as
-    `min.insync.replicas`, or if the last member of an ISR that runs has had one (KIP-966). Nor does it keep a record
+  - a record with acks of all is also in the logs of as many replicas as `min.insync.replicas` says when it is
+    acknowledged, and in the log of its own leader after a restart;
+  - Kafka does not promise to keep a record that was acknowledged with acks 0 or 1 before it was committed; a record
+    after an unclean election, after as many crashes as `min.insync.replicas` (or as members of the ISR that committed
+    it, if it was smaller), or if the last member of an ISR that runs has had one (KIP-966). Nor does it keep a record
     if a leader has such a crash and registers again while there is no controller: the next controller takes the
     registration for the old one, and the broker leads on (brokers report unclean shutdowns with KIP-966 only);
   - an ISR member that is no replica any more may lack records: a leader does not count it for the high watermark
@@ -17,7 +20,8 @@ Rules of this module (docs/reference/kafka.md §2.17; StrongIsr of Kafka's TLA+ 
     1.1 by truncation without epochs in answers (KIP-279), up to 2.0.0 by followers that join the ISR too early
     (KAFKA-7128), up to 2.0 by followers that nobody fences (KIP-320), and 2.8.0 by fetches from records that diverge
     (KAFKA-13141);
-  - such a loss is counted with its cause and no violation; every other one is a violation.
+  - such a loss is counted with its cause and no violation; every other one is a violation;
+  - a batch that a leader appends although its log has it already, because the producer sent it again, is a duplicate.
 """
 
 from __future__ import annotations
@@ -35,14 +39,14 @@ if TYPE_CHECKING:
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.simulation import Event, History
 
-_AGAIN = 64
-"""How many of the latest batches may be acknowledged again: a producer has five in flight."""
 UNEXPLAINED = "unexplained"
 """Cause of a loss that Kafka's promise excludes."""
+TO_ALL = "acks=all"
+"""Acks of a batch that all in the ISR had."""
 
 
 class RecordLoss(NamedTuple):
-    """Acknowledged batch that a later leader does not have.
+    """Acknowledged or read batch that a later leader does not have.
 
     Args:
         partition: the partition.
@@ -50,6 +54,8 @@ class RecordLoss(NamedTuple):
         leader: the broker that leads without it.
         leader_epoch: the epoch in which it leads.
         cause: what Kafka does not promise to survive, or `UNEXPLAINED`.
+        acks: the acks with which it was acknowledged, such as `acks=all`; empty if it was not.
+        is_read: whether a consumer has read it.
     """
 
     partition: TopicPartition
@@ -57,6 +63,8 @@ class RecordLoss(NamedTuple):
     leader: int
     leader_epoch: int
     cause: str
+    acks: str = ""
+    is_read: bool = False
 
 
 @dataclass(slots=True)
@@ -73,21 +81,33 @@ class _Crash:
 
 
 @dataclass(slots=True)
-class _Acknowledged:
-    """Acknowledged batch, and what has happened to its partition since.
+class _Noted:
+    """Batch that was acknowledged or committed, and what has happened to its partition since.
 
-    `crashed` are brokers that lost records from their disks since.
+    Args:
+        batch: the batch.
+        leader_epoch: the epoch of the leader that acknowledged or committed it first.
+        acks: the acks with which it was acknowledged, such as `acks=all`; empty if it was not.
+        is_read: whether a consumer has read it.
+        crashes_min: number of crashes that may lose it; 0 while it is not committed.
+        crashed: brokers that lost records from their disks since.
     """
 
     batch: RecordBatch
     leader_epoch: int
-    min_isr: int
-    is_after_unclean: bool = False
+    acks: str = ""
+    is_read: bool = False
+    crashes_min: int = 0
     crashed: dict[int, _Crash] = field(default_factory=dict)
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether somebody relies on it."""
+        return bool(self.acks) or self.is_read
 
 
 class RecordLedger:
-    """Acknowledged batches of a cluster, and the losses among them.
+    """Acknowledged, committed and read batches of a cluster, and the losses among them.
 
     Args:
         history: records each loss.
@@ -97,7 +117,9 @@ class RecordLedger:
 
     Attributes:
         losses: all losses, with their causes.
-        acknowledged: number of acknowledged records.
+        by_acks: number of acknowledged records by acks, such as `acks=1`.
+        read: number of records that consumers have read, each counted once.
+        duplicates: number of records that were appended again.
     """
 
     def __init__(
@@ -108,8 +130,11 @@ class RecordLedger:
         defects: Callable[[], str],
     ) -> None:
         self.losses: list[RecordLoss] = []
-        self.acknowledged: int = 0
+        self.by_acks: dict[str, int] = {}
+        self.read: int = 0
+        self.duplicates: int = 0
         self.violations: list[str] = []
+        self.read_violations: list[str] = []
         self.mismatches: list[str] = []
         self.too_few: list[str] = []
         self._identities = 0
@@ -117,11 +142,18 @@ class RecordLedger:
         self._log_of = log_of
         self._is_running = is_running
         self._defects = defects
-        self._batches: dict[TopicPartition, list[_Acknowledged]] = {}
+        self._noted: dict[TopicPartition, dict[RecordBatch, _Noted]] = {}
+        self._gone: dict[TopicPartition, dict[RecordBatch, _Noted]] = {}  # committed and lost before anybody read them
+        self._appended: dict[TopicPartition, dict[int, RecordBatch]] = {}  # the last append of each identity
         self._newest: dict[TopicPartition, tuple[int, int]] = {}
-        self._unclean: dict[TopicPartition, None] = {}
+        self._unclean: dict[TopicPartition, int] = {}  # the epoch of the last leader that was elected uncleanly
         self._crashed: dict[TopicPartition, dict[int, _Crash]] = {}
         self._isr: dict[TopicPartition, tuple[int, ...]] = {}
+
+    @property
+    def acknowledged(self) -> int:
+        """Number of records that were acknowledged with acks of all in the ISR."""
+        return self.by_acks.get(TO_ALL, 0)
 
     # -- what brokers report
 
@@ -130,38 +162,54 @@ class RecordLedger:
         self._identities += 1
         return -self._identities
 
+    def on_append(self, partition: TopicPartition, batch: RecordBatch, log: Log) -> None:
+        """Note a batch that a leader has appended for a producer; it is a duplicate if the log had it already."""
+        if not batch.identity:
+            return
+        appended = self._appended.setdefault(partition, {})
+        before = appended.get(batch.identity)
+        if before is not None and find_batch(log, before.base_offset) == before:
+            self.duplicates += batch.records
+        appended[batch.identity] = batch
+
+    def was_appended(self, partition: TopicPartition, identity: int) -> bool:
+        """Return whether a leader has appended a batch, whatever became of it."""
+        return identity in self._appended.get(partition, ())
+
     def acknowledge(
         self,
         broker: int,
         partition: TopicPartition,
         batch: RecordBatch,
         leader_epoch: int,
+        acks: int,
         min_isr: int,
         replicas: Sequence[int],
     ) -> None:
-        """Add a batch that a leader acknowledges; a leader of a later epoch must have it already.
+        """Note a batch that a leader acknowledges; a leader of a later epoch must have it already.
 
-        A batch that its producer sends again may be acknowledged again, and is added once.
+        A batch that its producer sends again may be acknowledged again, and counts once.
 
         Args:
             broker: the leader.
             partition: the partition.
             batch: the batch.
             leader_epoch: the epoch in which it leads.
+            acks: the acks of the producer, negative for all in the ISR.
             min_isr: `min.insync.replicas`.
             replicas: the assigned replicas, as the leader knows them.
         """
-        if batch.producer is not None and any(one.batch == batch for one in self._batches.get(partition, ())[-_AGAIN:]):
+        noted = self._note(partition, batch, leader_epoch)
+        name = TO_ALL if acks < 0 else f"acks={acks}"
+        if noted.acks in (name, TO_ALL):
             return
-        self.acknowledged += batch.records
-        if broker not in self._crashed.get(partition, {}):  # else followers may have other records there
-            self._check_copies(partition, batch, min(min_isr, len(replicas)), replicas)
-        noted = _Acknowledged(batch, leader_epoch, min_isr)
-        self._batches.setdefault(partition, []).append(noted)
-        epoch, leader = self._newest.get(partition, (leader_epoch, broker))
-        log = self._log_of(leader, partition)
-        if epoch > leader_epoch and log is not None and not _contains(log, batch):
-            self._lose(partition, [noted], leader, epoch)
+        self.by_acks[name] = self.by_acks.get(name, 0) + batch.records
+        noted.acks = name
+        if acks < 0:
+            noted.crashes_min = max(noted.crashes_min, min_isr)
+            if broker not in self._crashed.get(partition, {}):  # else followers may have other records there
+                self._check_copies(partition, batch, min(min_isr, len(replicas)), replicas)
+        self._compare_with_newest(broker, partition, noted, leader_epoch)
 
     def _check_copies(
         self, partition: TopicPartition, batch: RecordBatch, required: int, replicas: Sequence[int]
@@ -178,13 +226,69 @@ class RecordLedger:
                 f" but {copies} of {list(replicas)} have them, not {required}"
             )
 
+    def on_read(
+        self, broker: int, partition: TopicPartition, leader_epoch: int, batches: Iterable[RecordBatch]
+    ) -> None:
+        """Note batches that a leader sends to a consumer."""
+        gone = self._gone.get(partition, {})
+        for batch in batches:
+            noted = gone.pop(batch, None)
+            if noted is not None:
+                self._noted[partition][batch] = noted
+            noted = self._note(partition, batch, leader_epoch)
+            noted.crashes_min = max(1, noted.crashes_min)
+            if not noted.is_read:
+                noted.is_read = True
+                self.read += batch.records
+                self._compare_with_newest(broker, partition, noted, leader_epoch)
+
+    def _note(self, partition: TopicPartition, batch: RecordBatch, leader_epoch: int) -> _Noted:
+        """Return what is noted of a batch."""
+        batches = self._noted.setdefault(partition, {})
+        found = batches.get(batch)
+        if found is None:
+            found = batches[batch] = _Noted(batch, leader_epoch)
+        return found
+
+    def _compare_with_newest(self, broker: int, partition: TopicPartition, noted: _Noted, leader_epoch: int) -> None:
+        """Check that a leader of a later epoch than the one that relies on a batch has it."""
+        epoch, leader = self._newest.get(partition, (leader_epoch, broker))
+        log = self._log_of(leader, partition)
+        if epoch > leader_epoch and log is not None and not _contains(log, noted.batch):
+            self._lose(partition, [noted], leader, epoch)
+
     def on_leader(self, broker: int, partition: TopicPartition, leader_epoch: int, log: Log) -> None:
         """Check the log of a broker that begins to lead, or leads again in its epoch after a restart."""
         self._newest[partition] = max(self._newest.get(partition, (leader_epoch, broker)), (leader_epoch, broker))
-        noted = self._batches.get(partition, ())
-        lost = [one for one in noted if one.leader_epoch <= leader_epoch and not _contains(log, one.batch)]
+        noted = self._noted.get(partition)
+        if not noted:
+            return
+        # Logs of one cluster share their batches, so that a comparison of objects finds nearly all.
+        present = {batch.base_offset: batch for batch in log.batches}
+        lost = [
+            one
+            for batch, one in noted.items()
+            if present.get(batch.base_offset) is not batch
+            and one.leader_epoch <= leader_epoch
+            and not _contains(log, batch)
+        ]
         if lost:
             self._lose(partition, lost, broker, leader_epoch)
+
+    def on_watermark(
+        self, partition: TopicPartition, leader_epoch: int, batches: Iterable[RecordBatch], crashes_min: int
+    ) -> None:
+        """Note batches that the high watermark of a leader has passed.
+
+        Args:
+            partition: the partition.
+            leader_epoch: the leader's epoch.
+            batches: the batches.
+            crashes_min: number of crashes that may lose them.
+        """
+        for batch in batches:
+            noted = self._note(partition, batch, leader_epoch)
+            noted.crashes_min = max(noted.crashes_min, crashes_min)
 
     def on_committed(
         self, broker: int, partition: TopicPartition, leader_epoch: int, isr: Iterable[int], log: Log, since: int = 0
@@ -217,7 +321,7 @@ class RecordLedger:
             isr = self._isr.get(partition, ())
             crash = _Crash(was_last=isr == (broker,), is_noticed=broker not in isr)
             self._crashed.setdefault(partition, {})[broker] = crash
-            for one in self._batches.get(partition, ()):
+            for one in self._noted.get(partition, {}).values():
                 one.crashed[broker] = crash
 
     def on_controller_elected(self) -> None:
@@ -237,33 +341,49 @@ class RecordLedger:
             elif not any(member != broker and (not is_elected or self._is_running(member)) for member in others):
                 crash.was_last = True
         if before is not None and before.leader != state.leader >= 0 and state.leader not in before.isr:
-            self._unclean[partition] = None
-            for one in self._batches.get(partition, ()):
-                one.is_after_unclean = True
+            self._unclean[partition] = state.leader_epoch
 
     def forget(self, topic: str) -> None:
         """Remove the records of a deleted topic."""
-        for noted in (self._batches, self._newest, self._unclean, self._crashed, self._isr):
+        for noted in (
+            self._noted,
+            self._gone,
+            self._appended,
+            self._newest,
+            self._unclean,
+            self._crashed,
+            self._isr,
+        ):
             for partition in [one for one in noted if one.topic == topic]:
                 del noted[partition]
 
     # -- losses
 
-    def _lose(self, partition: TopicPartition, lost: list[_Acknowledged], leader: int, leader_epoch: int) -> None:
-        """Count batches as lost, once, and record them."""
-        self._batches[partition] = [one for one in self._batches[partition] if one not in lost]
+    def _lose(self, partition: TopicPartition, lost: list[_Noted], leader: int, leader_epoch: int) -> None:
+        """Count batches as lost, once, and record them; those that nobody relies on yet are only set aside."""
         for one in lost:
-            cause = self._cause(one, leader)
-            self.losses.append(RecordLoss(partition, one.batch, leader, leader_epoch, cause))
+            del self._noted[partition][one.batch]
+            if not one.is_promised:
+                self._gone.setdefault(partition, {})[one.batch] = one
+                continue
+            cause = self._cause(partition, one, leader)
+            self.losses.append(RecordLoss(partition, one.batch, leader, leader_epoch, cause, one.acks, one.is_read))
             what = f"{one.batch.records} records from {one.batch.base_offset} on"
             if cause == UNEXPLAINED:
-                self.violations.append(f"broker {leader} leads {partition} in epoch {leader_epoch} without {what}")
-            self._history.record(f"broker {leader}", "acknowledged records lost", str(partition), what, cause)
+                found = f"broker {leader} leads {partition} in epoch {leader_epoch} without {what}"
+                if one.acks:
+                    self.violations.append(found)
+                if one.is_read:
+                    self.read_violations.append(found)
+            kind = "acknowledged records lost" if one.acks else "read records lost"
+            self._history.record(f"broker {leader}", kind, str(partition), what, cause)
 
-    def _cause(self, lost: _Acknowledged, leader: int) -> str:
-        if lost.is_after_unclean:
+    def _cause(self, partition: TopicPartition, lost: _Noted, leader: int) -> str:
+        if self._unclean.get(partition, lost.leader_epoch) > lost.leader_epoch:
             return "unclean election"
-        if len(lost.crashed) >= lost.min_isr:
+        if not lost.crashes_min:
+            return lost.acks
+        if len(lost.crashed) >= lost.crashes_min:
             return "min.insync.replicas crashes"
         if any(crash.was_last for crash in lost.crashed.values()):
             return "KIP-966"
@@ -285,6 +405,19 @@ class AcknowledgedKept:
 
     def __init__(self, ledger: RecordLedger) -> None:
         self._violations = ledger.violations
+
+    def check(self, _event: Event) -> str | None:
+        """Return the next loss that has no cause."""
+        return self._violations.pop(0) if self._violations else None
+
+
+class ReadKept:
+    """Every record that a consumer has read is in the log of every later leader, unless Kafka does not promise it."""
+
+    name = "records that a consumer has read are in the log of every later leader"
+
+    def __init__(self, ledger: RecordLedger) -> None:
+        self._violations = ledger.read_violations
 
     def check(self, _event: Event) -> str | None:
         """Return the next loss that has no cause."""

@@ -265,9 +265,10 @@ class Target:
         self.call_later(STOP_STEP_US, start)
 
     def heal(self) -> None:
-        """End all faults: the network and ZooKeeper work, and every broker runs with all its log directories."""
+        """End all faults and stop all clients: the network and ZooKeeper work, all brokers run with all directories."""
         cluster = self.cluster
         self._is_healed = True
+        cluster.traffic.stop()
         self.start_zookeeper()
         cluster.network.heal_all()
         cluster.zookeeper_faults.clear()

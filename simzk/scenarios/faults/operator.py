@@ -38,6 +38,10 @@ class TopicStep(OperatorStep, kw_only=True, frozen=True):
 
     topic: str
 
+    def change(self, topics: dict[str, int]) -> None:
+        """Change the number of partitions by topic, as the step does."""
+        raise NotImplementedError
+
     def check(self, check: Check) -> None:
         super().check(check)
         if not self.topic or "/" in self.topic:
@@ -70,6 +74,9 @@ class CreateTopic(TopicStep, kw_only=True, frozen=True):
             what = f"{self.replication_factor} replicas on {brokers} brokers"
             check.source.fail((*check.at, "replication_factor"), what, f"at most {brokers}")
 
+    def change(self, topics: dict[str, int]) -> None:
+        topics[self.topic] = self.partitions
+
     def begin(self, target: Target) -> None:
         target.cluster.create_topic(self.topic, self.partitions, self.replication_factor)
 
@@ -93,6 +100,9 @@ class DeleteTopic(TopicStep, kw_only=True, frozen=True):
     @classmethod
     def is_possible(cls, setting: Setting) -> bool:
         return kafka_version(setting.version).number >= _FIRST_WITH_DELETION
+
+    def change(self, topics: dict[str, int]) -> None:
+        topics.pop(self.topic, None)
 
     def begin(self, target: Target) -> None:
         target.cluster.delete_topic(self.topic)
@@ -118,6 +128,9 @@ class AddPartitions(TopicStep, kw_only=True, frozen=True):
             return None
         draw.topics[topic] = total
         return cls(kind=cls.name, at=draw.at, topic=topic, total=total)
+
+    def change(self, topics: dict[str, int]) -> None:
+        topics[self.topic] = self.total
 
     def begin(self, target: Target) -> None:
         target.cluster.add_partitions(self.topic, self.total)

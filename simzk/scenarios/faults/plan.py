@@ -6,23 +6,26 @@ Rules of this module:
   - every option of a swarm is drawn anew for each seed, so that different seeds test different combinations of faults
     (swarm testing: Groce et al., ISSTA 2012);
   - a plan is a list of faults and depends on nothing else: it can be saved, edited and played again;
-  - options draw a weight for each kind in the order of `FAULT_KINDS`, so a new kind changes the plans of all seeds.
+  - options draw a weight for each kind in the order of `FAULT_KINDS`, so a new kind changes the plans of all seeds;
+  - traffic is drawn from other random streams, and its entries are in the same list (`traffic`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from simzk.scenarios.faults.brokers import BROKER_KINDS
 from simzk.scenarios.faults.fault import Draw, Fault, Setting
 from simzk.scenarios.faults.links import LINK_KINDS
 from simzk.scenarios.faults.operator import OPERATOR_KINDS, DeleteTopic
+from simzk.scenarios.faults.traffic import TRAFFIC_KINDS, TrafficOptions, draw_traffic
 from simzk.scenarios.faults.zookeeper import ZOOKEEPER_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from simzk.scenarios.faults.traffic import TrafficLimits
     from simzk.simulation import RandomStream
 
 WEIGHT_LIMIT: Final = 4
@@ -34,6 +37,8 @@ FAULT_KINDS: Final[dict[str, type[Fault]]] = {
     kind.name: kind for kind in (*BROKER_KINDS, *LINK_KINDS, *ZOOKEEPER_KINDS, *OPERATOR_KINDS)
 }
 """All kinds of fault by name, in the order in which a plan draws their weights."""
+PLAN_KINDS: Final[dict[str, type[Fault]]] = FAULT_KINDS | {kind.name: kind for kind in TRAFFIC_KINDS}
+"""All kinds of entries of a plan by name: faults and traffic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,7 @@ class SwarmLimits:
         gap_us: mean time between two faults; None to draw it.
         longest_us: maximum duration of a fault; None to draw it.
         broken_max: maximum number of brokers with a fault at one time; None to draw it.
+        traffic: limits on the traffic that is drawn; None for no traffic.
     """
 
     safety_us: int
@@ -55,6 +61,7 @@ class SwarmLimits:
     gap_us: int | None = None
     longest_us: int | None = None
     broken_max: int | None = None
+    traffic: TrafficLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +73,14 @@ class SwarmOptions:
         longest_us: maximum duration of a fault.
         broken_max: maximum number of brokers with a fault at one time.
         weights: relative frequency of each kind of fault, by its name.
+        traffic: options of the traffic; None for no traffic.
     """
 
     gap_us: int
     longest_us: int
     broken_max: int
     weights: dict[str, int]
+    traffic: TrafficOptions | None = None
 
     @classmethod
     def draw(cls, stream: RandomStream, limits: SwarmLimits, setting: Setting) -> SwarmOptions:
@@ -99,7 +108,8 @@ class SwarmOptions:
         'gap_us=3 longest_us=4 broken_max=5 kill=1 pause=0'
         """
         weights = " ".join(f"{name}={weight}" for name, weight in self.weights.items())
-        return f"gap_us={self.gap_us} longest_us={self.longest_us} broken_max={self.broken_max} {weights}"
+        traffic = "" if self.traffic is None else f", traffic: {self.traffic}"
+        return f"gap_us={self.gap_us} longest_us={self.longest_us} broken_max={self.broken_max} {weights}{traffic}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +139,11 @@ class FaultPlan:
         """
         options = SwarmOptions.draw(stream_of("fault plan"), limits, setting)
         faults = draw_faults(stream_of("faults"), options, limits.safety_us, setting)
+        if limits.traffic is not None:
+            traffic = TrafficOptions.draw(stream_of("traffic plan"), limits.traffic)
+            options = replace(options, traffic=traffic)
+            faults += draw_traffic(stream_of("traffic"), traffic, limits.safety_us, setting, faults)
+            faults.sort(key=lambda fault: fault.at_us)
         return cls(limits.safety_us, limits.liveness_us, tuple(faults), options)
 
     def with_faults(self, faults: tuple[Fault, ...]) -> FaultPlan:
@@ -141,8 +156,8 @@ class FaultPlan:
         return frozenset(fault.topic for fault in self.faults if isinstance(fault, DeleteTopic))
 
     def kinds(self) -> dict[str, int]:
-        """Return the number of faults of each kind in the plan, in the order of the table of kinds."""
-        counts = dict.fromkeys(FAULT_KINDS, 0)
+        """Return the number of entries of each kind in the plan, in the order of the table of kinds."""
+        counts = dict.fromkeys(PLAN_KINDS, 0)
         for fault in self.faults:
             counts[fault.kind] += 1
         return {name: count for name, count in counts.items() if count}

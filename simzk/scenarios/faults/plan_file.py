@@ -14,7 +14,7 @@ from msgspec import field, structs
 from simzk.errors import ConfigError
 from simzk.kafka.releases.versions import kafka_version
 from simzk.scenarios.faults.fault import Check, Fault
-from simzk.scenarios.faults.plan import FAULT_KINDS, FaultPlan
+from simzk.scenarios.faults.plan import PLAN_KINDS, FaultPlan
 from simzk.scenarios.source import FORM, Mistakes, Source, Table, did_you_mean, format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -106,9 +106,9 @@ def _read_fault(source: Source, table: object, index: int) -> Fault:
     kind = table.get("kind")
     if kind is None:
         source.fail(at, "the key kind is missing")
-    if not isinstance(kind, str) or kind not in FAULT_KINDS:
-        source.fail((*at, "kind"), f"unknown kind {kind!r}", did_you_mean(str(kind), FAULT_KINDS))
-    return source.convert(table, FAULT_KINDS[kind], at)
+    if not isinstance(kind, str) or kind not in PLAN_KINDS:
+        source.fail((*at, "kind"), f"unknown kind {kind!r}", did_you_mean(str(kind), PLAN_KINDS))
+    return source.convert(table, PLAN_KINDS[kind], at)
 
 
 def _time(source: Source, key: str, text: str) -> int:
