@@ -9,18 +9,31 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk
+from simzk.kafka.schemas.acl import AclEntry
 from tests.waiting import PATIENCE_S
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+    from kafka.admin import (
+        ACL,
+        ACLOperation,
+        ACLPermissionType,
+        ACLResourcePatternType,
+        ConfigResource,
+        ConfigResourceType,
+        KafkaAdminClient,
+        ResourcePattern,
+    )
+    from kafka.admin import ResourceType as PythonResource
     from kafka.admin import ScramMechanism as PythonMechanism
     from kafka.admin import UserScramCredentialUpsertion as PythonUpsertion
 
 from confluent_kafka import KafkaException
 from confluent_kafka import admin as librdkafka_admin
+from confluent_kafka.admin._acl import AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigSource
 from confluent_kafka.admin._config import ConfigResource as Resource
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 if TYPE_CHECKING:
@@ -126,3 +139,21 @@ def test_users_of_two_clients(admin: KafkaAdminClient, librdkafka: librdkafka_ad
     infos = {name: future.result(PATIENCE_S).scram_credential_infos for name, future in futures.items()}
     found = {name: [(one.mechanism.name, one.iterations) for one in of_user] for name, of_user in infos.items()}
     assert found == {"alice": [("SCRAM_SHA_256", 4096)], "bob": [("SCRAM_SHA_512", 8192)]}
+
+
+def test_acls_of_two_clients() -> None:
+    config = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
+    with (
+        simzk.KafkaServer(brokers=1, config=config) as server,
+        closing(KafkaAdminClient(bootstrap_servers=server.bootstrap_servers)) as admin,
+    ):
+        pattern = ResourcePattern(PythonResource.TOPIC, "orders", ACLResourcePatternType.PREFIXED)
+        acl = ACL("User:alice", "*", ACLOperation.READ, ACLPermissionType.ALLOW, pattern)
+        assert admin.create_acls([acl])["failed"] == []
+        client = librdkafka_admin.AdminClient({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
+        any_type, any_pattern = ResourceType.ANY, ResourcePatternType.ANY
+        rest = (None, None, AclOperation.ANY, AclPermissionType.ANY)
+        anything = AclBindingFilter(any_type, None, any_pattern, *rest)  # type: ignore[arg-type]  # None is any
+        (found,) = client.describe_acls(anything).result(PATIENCE_S)
+        assert (found.name, found.principal, found.operation) == ("orders", "User:alice", AclOperation.READ)
+        assert server.acls("topic", "orders", prefixed=True) == (AclEntry("User:alice", "Read"),)

@@ -24,6 +24,7 @@ from simzk.jvm.numbers import JavaRandom
 from simzk.jvm.scala_collections import long_map_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
+from simzk.kafka.broker.authorizer import Authorizer
 from simzk.kafka.broker.broker_log import BrokerLog
 from simzk.kafka.broker.configs import ConfigChanges, EntityConfigs, TopicConfigs
 from simzk.kafka.broker.delegation_tokens import DelegationTokens
@@ -34,6 +35,7 @@ from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
 from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.services import Services
+from simzk.kafka.client_requests.acls import AclsApi
 from simzk.kafka.client_requests.broker_api import BrokerApi
 from simzk.kafka.client_requests.configs import ConfigsApi
 from simzk.kafka.client_requests.features import FeaturesApi
@@ -339,6 +341,7 @@ class Broker:
         self.tokens = DelegationTokens(
             process, self.client, config, now_ms=environment.now_ms, new_id=environment.new_token_id
         )
+        self.authorizer = Authorizer(process, self.client, config, environment.now_ms)
         self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
         self._admin = self._admin_handlers()
         self._services = Services(
@@ -458,6 +461,7 @@ class Broker:
     def _admin_api_handlers(self) -> dict[int, Handler]:
         """Return the handlers of configurations, quotas, users, tokens, features and log directories."""
         version, client, written = self.version, self.client, EntityConfigs(self.client)
+        allows = self.authorizer.allows
 
         def spawn(work: Coroutine[Future[Any], None, object], what: str) -> None:
             self.client_api.spawn(work, what)
@@ -466,12 +470,15 @@ class Broker:
             return self.controller.is_active
 
         return {
-            **ConfigsApi(version, self.id, self.metadata, self.described_configs, client, written, spawn).handlers,
-            **QuotasApi(client, written, spawn).handlers,
-            **ScramUsersApi(client, written, is_controller, spawn).handlers,
+            **ConfigsApi(
+                version, self.id, self.metadata, self.described_configs, client, written, allows, spawn
+            ).handlers,
+            **AclsApi(version, self.authorizer, spawn).handlers,
+            **QuotasApi(client, written, allows, spawn).handlers,
+            **ScramUsersApi(client, written, is_controller, allows, spawn).handlers,
             **TokensApi().handlers,
-            **FeaturesApi(version, is_controller).handlers,
-            **LogDirsApi(version, self.log_dirs, self.replicas, self.metadata).handlers,
+            **FeaturesApi(version, is_controller, allows).handlers,
+            **LogDirsApi(version, self.log_dirs, self.replicas, self.metadata, allows).handlers,
         }
 
     def _group_api_handlers(self, metadata: MetadataApi) -> dict[int, Handler]:
@@ -603,6 +610,7 @@ class Broker:
                 await self._register()
             self.proposals.start()
             await self.tokens.load()
+            await self.authorizer.load()
             self.controller.start()
             if self.version.broker.handles_requests_before_start_ends:
                 self._start_handling_requests()
@@ -675,6 +683,7 @@ class Broker:
         await self.session.start()
         self.registered = True
         self._read_features_again()
+        self._spawn_in_session(self.authorizer.load, "ACLs")
         self.proposals.start()
         self.controller.start(adopt=True)
         self._start_serving()
@@ -780,6 +789,7 @@ class Broker:
         self.controller.register_and_reelect()
         self.config_changes.handle_new()
         self.tokens.handle_new()
+        self.authorizer.handle_new()
         self._read_features_again()
 
     async def _shut_down(self) -> None:

@@ -19,6 +19,7 @@ from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_int
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import name_problem
+from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.broker.described_configs import DEFAULT, LOGGER, TOPIC, ConfigEntry
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
@@ -41,6 +42,7 @@ from simzk.kafka.releases.config_keys import (
 from simzk.kafka.releases.config_texts import ConfigTexts
 from simzk.kafka.releases.settings import topic_keys, value_problem
 from simzk.kafka.releases.since import at_release
+from simzk.kafka.schemas.acl import AclResource
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
@@ -99,6 +101,7 @@ class ConfigsApi:
         described: its configuration.
         client: its ZooKeeper client.
         written: writes configurations.
+        allows: returns whether clients may do something.
         spawn: runs a handler that waits.
     """
 
@@ -108,6 +111,7 @@ class ConfigsApi:
     described: DescribedConfigs
     client: KafkaZooKeeperClient
     written: EntityConfigs
+    allows: Callable[[str, AclResource], bool]
     spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
     _levels: dict[str, str] = field(default_factory=lambda: {ROOT_LOGGER: ROOT_LEVEL}, init=False)
 
@@ -157,6 +161,8 @@ class ConfigsApi:
     async def _entries(self, kind: int, name: str) -> list[ConfigEntry] | Refusal:
         """Return the configuration of a resource."""
         texts = self.texts
+        if (refused := self._refusal("DescribeConfigs", kind, name)) is not None:
+            return refused
         match kind:
             case _ if kind == TOPIC_RESOURCE:
                 if (illegal := name_problem(name, self.version)) is not None:
@@ -181,6 +187,15 @@ class ConfigsApi:
                 return Refusal(ErrorCode.INVALID_REQUEST, texts.client_metrics_described)
             case _:
                 return Refusal(ErrorCode.INVALID_REQUEST, texts.unknown_described.format(name=name))
+
+    def _refusal(self, operation: str, kind: int, name: str) -> Refusal | None:
+        """Return why clients may not do something with a resource; None if they may."""
+        is_topic = kind == TOPIC_RESOURCE
+        if self.allows(operation, AclResource("Topic", name) if is_topic else CLUSTER):
+            return None
+        text = "Topic authorization failed." if is_topic else "Cluster authorization failed."
+        code = self.texts.topic_denied if is_topic else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return Refusal(code, text if self.texts.explains_denials else None)
 
     def _broker_problem(self, kind: int, name: str, text: str) -> Refusal | None:
         """Return why a name is not that of this broker; None if it is."""
@@ -257,6 +272,8 @@ class ConfigsApi:
     async def _replace(
         self, kind: int, name: str, configs: Sequence[AlterConfigsRequest.AlterableConfig], *, validate_only: bool
     ) -> Refusal:
+        if (refused := self._refusal("AlterConfigs", kind, name)) is not None:
+            return Refusal(refused.code, None)
         nulls = ",".join(entry.name for entry in configs if entry.value is None)
         if nulls:
             text = self.texts.null_value
@@ -298,6 +315,8 @@ class ConfigsApi:
         answer(IncrementalAlterConfigsResponse(responses=results))
 
     async def _change(self, kind: int, name: str, changes: Sequence[Change], *, validate_only: bool) -> Refusal:
+        if (denied := self._refusal("AlterConfigs", kind, name)) is not None:
+            return Refusal(denied.code, None)
         if (problem := self._change_problem(changes)) is not None:
             return problem
         match kind:

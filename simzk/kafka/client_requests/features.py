@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.client_requests.leadership import WRONG_CONTROLLER
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.schemas.acl import AclResource
 
 UPDATE_FEATURES = 57
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -42,10 +44,12 @@ class FeaturesApi:
     Args:
         version: the broker's release.
         is_controller: returns whether the broker is the active controller.
+        allows: returns whether clients may do something.
     """
 
     version: KafkaVersion
     is_controller: Callable[[], bool]
+    allows: Callable[[str, AclResource], bool]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -54,6 +58,10 @@ class FeaturesApi:
 
     def serve_update(self, context: Context, request: UpdateFeaturesRequest, answer: Answer) -> None:
         """Refuse each update."""
+        if not self.allows("Alter", CLUSTER):
+            text = "Cluster authorization failed."
+            answer(UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=text))
+            return
         if not self.is_controller():
             answer(UpdateFeaturesResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=WRONG_CONTROLLER))
             return

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterReplicaLogDirsRequest,
@@ -22,12 +23,13 @@ from simzk.kafka.protocol.messages import (
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.replica_logs import LogDirs, ReplicaLogs
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.schemas.acl import AclResource
 
 ALTER_LOG_DIRS, DESCRIBE_LOG_DIRS = 34, 35
 UNKNOWN_TOPICS_SINCE = (2, 4)
@@ -46,12 +48,14 @@ class LogDirsApi:
         log_dirs: its log directories.
         replicas: its replicas.
         cache: its metadata cache.
+        allows: returns whether clients may do something.
     """
 
     version: KafkaVersion
     log_dirs: LogDirs
     replicas: ReplicaLogs
     cache: MetadataCache
+    allows: Callable[[str, AclResource], bool]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -65,6 +69,9 @@ class LogDirsApi:
 
     def serve_describe(self, _context: Context, request: DescribeLogDirsRequest, answer: Answer) -> None:
         """Describe the log directories, with some partitions or all."""
+        if not self.allows("Describe", CLUSTER):
+            answer(DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            return
         asked = None
         if request.topics is not None:
             asked = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
@@ -101,6 +108,9 @@ class LogDirsApi:
 
     def serve_alter(self, _context: Context, request: AlterReplicaLogDirsRequest, answer: Answer) -> None:
         """Move replicas to other log directories."""
+        if not self.allows("Alter", CLUSTER):
+            answer(AlterReplicaLogDirsResponse())
+            return
         topics: dict[str, list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult]] = {}
         for directory in request.dirs:
             for topic in directory.topics:

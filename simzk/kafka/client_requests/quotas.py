@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
+from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.broker.configs import is_address
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.configs import EntityConfigs
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.schemas.acl import AclResource
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.simulation import Future
 
@@ -80,11 +82,13 @@ class QuotasApi:
     Args:
         client: the broker's ZooKeeper client.
         written: writes configurations.
+        allows: returns whether clients may do something.
         spawn: runs a handler that waits.
     """
 
     client: KafkaZooKeeperClient
     written: EntityConfigs
+    allows: Callable[[str, AclResource], bool]
     spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
 
     @property
@@ -102,6 +106,10 @@ class QuotasApi:
 
     def serve_describe(self, _context: Context, request: DescribeClientQuotasRequest, answer: Answer) -> None:
         """Describe the quotas of the entities that match a filter."""
+        if not self.allows("DescribeConfigs", CLUSTER):
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            answer(DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None))
+            return
         self.spawn(self._describe(request, answer), "describe quotas")
 
     async def _describe(self, request: DescribeClientQuotasRequest, answer: Answer) -> None:
@@ -213,6 +221,8 @@ class QuotasApi:
         Raises:
             QuotaError: the entity, a key or a value is invalid.
         """
+        if not self.allows("AlterConfigs", CLUSTER):
+            raise QuotaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
         if (problem := self._entity_problem(entity)) is not None:
             raise QuotaError(ErrorCode.INVALID_REQUEST, problem)
         known = _OF_ADDRESSES if ADDRESS in entity else _OF_CLIENTS

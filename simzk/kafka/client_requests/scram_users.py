@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
+from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterUserScramCredentialsRequest,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.configs import EntityConfigs
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.schemas.acl import AclResource
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.simulation import Future
 
@@ -38,6 +40,8 @@ DESCRIBE_SCRAM, ALTER_SCRAM = 50, 51
 MECHANISMS = dict(enumerate(scram.MECHANISMS, start=1))
 """Mechanisms by their number: SCRAM-SHA-256 is 1."""
 MAX_ITERATIONS = 16384
+SILENT_SINCE = (3, 0)
+"""From this line on a client that may not describe users gets no answer (recorded with 3.4 and 3.9)."""
 
 User = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 Altered = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
@@ -54,12 +58,14 @@ class ScramUsersApi:
         client: the broker's ZooKeeper client.
         written: writes configurations.
         is_controller: returns whether the broker is the active controller.
+        allows: returns whether clients may do something.
         spawn: runs a handler that waits.
     """
 
     client: KafkaZooKeeperClient
     written: EntityConfigs
     is_controller: Callable[[], bool]
+    allows: Callable[[str, AclResource], bool]
     spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
 
     @property
@@ -71,6 +77,11 @@ class ScramUsersApi:
 
     def serve_describe(self, _context: Context, request: DescribeUserScramCredentialsRequest, answer: Answer) -> None:
         """Describe the credentials of some users, or of all that have one."""
+        if not self.allows("Describe", CLUSTER):
+            if self.client.version.number < SILENT_SINCE:
+                code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                answer(DescribeUserScramCredentialsResponse(error_code=code, error_message=None))
+            return
         self.spawn(self._describe(request, answer), "describe users")
 
     async def _describe(self, request: DescribeUserScramCredentialsRequest, answer: Answer) -> None:
@@ -123,6 +134,10 @@ class ScramUsersApi:
             by_user.setdefault(one.name, []).append(one)
         results = []
         for name, of_user in by_user.items():
+            if not self.allows("Alter", CLUSTER):
+                code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                results.append(Altered(user=name, error_code=code, error_message=None))
+                continue
             if not self.is_controller():
                 results.append(Altered(user=name, error_code=ErrorCode.NOT_CONTROLLER, error_message=None))
                 continue

@@ -109,6 +109,11 @@ class ConfigTexts:
     """A resource twice in AlterConfigs: no answer ever comes; before, the last one wins."""
     appends_to_defaults: bool = since((2, 8))
     """IncrementalAlterConfigs appends to a default, and subtracts from it; before, it fails (an exception's text)."""
+    topic_denied: ErrorCode = by_release(
+        {OLDEST: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, (1, 0): ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    )
+    explains_denials: bool = since((2, 8))
+    """DescribeConfigs of a resource that clients may not see has a text."""
     appends_once: bool = since((3, 0))
     """A value that a list has is not appended again."""
     unknown_operation: str | None = by_release({OLDEST: "null", (2, 8): None})

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 RESERVED = "reserved.broker.max.id"
 """The highest broker id that ZooKeeper does not generate."""
 _BOOLEANS = {"true": True, "false": False}
+CLASS_OF_AUTHORIZER = "authorizer.class.name"
+_OF_AUTHORIZER = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
+"""Settings that AclAuthorizer reads; DescribeConfigs does not answer them."""
 _NEWEST: Final = (3, 9)
 """This release has every key of a topic that any release has."""
 
@@ -127,6 +130,8 @@ def topic_keys(release: Release) -> frozenset[str]:
 def _check_unsimulated(key: str, text: str, version: KafkaVersion) -> None:
     """Raise an error if the release has no such setting, or another type."""
     known = broker_keys(version.number).get(key)
+    if key in _OF_AUTHORIZER and CLASS_OF_AUTHORIZER in broker_keys(version.number):
+        return
     if known is None:
         raise ConfigError(
             f"{key} is not simulated", where=f"config.{key}", right=f"one of {', '.join(version.defaults)}"

@@ -18,7 +18,7 @@ from simzk.kafka import paths
 from simzk.kafka.releases.since import OLDEST, Release, at_release, before, by_release, since
 from simzk.kafka.requests import AdminResponse, AlterAclsRequest, Error
 from simzk.kafka.schemas import acl as acl_schema
-from simzk.kafka.schemas.acl import LITERAL, AclEntry, AclResource
+from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData
@@ -151,6 +151,28 @@ class Authorizer:
 
     async def start(self) -> None:
         """Create the paths, and read all ACLs."""
+        await self.create_paths()
+        for store, _ in self._stores():
+            for kind in await self._client.children(store):
+                for name in await self._client.children(f"{store}/{kind}"):
+                    await self._client.read(f"{store}/{kind}/{name}")
+
+    async def resources(self) -> list[AclResource]:
+        """Return all resources with ACLs."""
+        return [
+            AclResource(kind, name, pattern)
+            for store, pattern in self._stores()
+            for kind in await self._client.children(store)
+            for name in await self._client.children(f"{store}/{kind}")
+        ]
+
+    def _stores(self) -> list[tuple[str, str]]:
+        """Return the parents of resources, with the pattern of each."""
+        prefixed = [(paths.PREFIXED_ACLS, PREFIXED)] if self._rules.has_prefixed else []
+        return [(paths.ACLS, LITERAL), *prefixed]
+
+    async def create_paths(self) -> None:
+        """Create the paths."""
         if self._rules.kinds:
             for path in self._paths():
                 await self._client.create_recursive(path)
@@ -158,10 +180,6 @@ class Authorizer:
             for path in (paths.ACLS, paths.ACL_CHANGES):
                 if not await self._client.exists(path):
                     await self._client.create_recursive(path)
-        for store in (paths.ACLS, paths.PREFIXED_ACLS) if self._rules.has_prefixed else (paths.ACLS,):
-            for kind in await self._client.children(store):
-                for name in await self._client.children(f"{store}/{kind}"):
-                    await self._client.read(f"{store}/{kind}/{name}")
 
     def _paths(self) -> list[str]:
         literal = [paths.ACLS, *(f"{paths.ACLS}/{kind}" for kind in self._rules.kinds)]

@@ -105,6 +105,8 @@ def _shortened(value: Any) -> Any:
     short = {name: _shortened(item) for name, item in value.items()}
     if isinstance(short.get("Documentation"), str):
         short["Documentation"] = zlib.crc32(short["Documentation"].encode())
+    if str(short.get("ErrorMessage")).startswith("Request "):
+        short["ErrorMessage"] = "not authorized"  # the recorded text has the object of the request, with addresses
     for name in SIZES:
         if short.get(name, UNKNOWN_SIZE) != UNKNOWN_SIZE:
             short[name] = "*"
@@ -140,7 +142,7 @@ def _with_bytes(value: Any) -> Any:
 
 def select(folder: Path) -> list[Exchange]:
     """Return the exchanges of the compared steps from a folder of recordings."""
-    found = []
+    found: list[Exchange] = []
     wanted = {api for apis in APIS.values() for api in apis}
     for release in RELEASES:
         for story in ("story", "second"):
@@ -151,7 +153,9 @@ def select(folder: Path) -> list[Exchange]:
                     step = line["step"].removeprefix("2nd pass, ")
                     if line.get("api") in wanted and re.fullmatch(STEPS, step) and (step, line["broker"]) != PLACED:
                         kept = {name: line[name] for name in KEPT if name in line} | {"step": step}
-                        found.append({"release": release, "story": story, **_shortened(kept)})
+                        if "no_answer" in kept:
+                            kept["no_answer"] = 1  # it is the time that the client waited
+                        found.append({"release": release, "story": story, "place": len(found), **_shortened(kept)})
     return found
 
 

@@ -13,16 +13,20 @@ from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
 from simzk.kafka.releases.config_keys import broker_keys
 from simzk.kafka.releases.settings import broker_defaults
 from simzk.kafka.releases.versions import kafka_version
+from simzk.kafka.schemas.acl import AclEntry, AclResource
 from simzk.kafka.schemas.scram import MIN_ITERATIONS
 from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.client_requests.recorded import NO_ID, TOPICS, replayed
 from tests.kafka.client_requests.recorded_admin import (
+    APIS,
     LAGS,
     PROPERTIES,
     comparable,
@@ -82,11 +86,32 @@ def differences(cluster: simzk.KafkaCluster, compared: list[Exchange]) -> list[s
 
 
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("part", ["configs", "quotas", "users", "features", "tokens", "log dirs"])
+@pytest.mark.parametrize("part", ["configs", "quotas", "users", "features", "tokens", "log dirs", "acls"])
 def test_admin_requests(release: str, part: str) -> None:
     if compared := of_release(release, part):
         with cluster_of(release) as cluster:
             assert differences(cluster, compared) == []
+
+
+def secured_cluster(release: str) -> simzk.KafkaCluster:
+    """Return one broker with an authorizer, as in the second recording."""
+    known = broker_keys(kafka_version(release).number)
+    config: dict[str, str | int | bool] = {key: value for key, value in PROPERTIES.items() if key in known}
+    config |= {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+    config |= {"allow.everyone.if.no.acl.found": True, "auto.create.topics.enable": True}
+    cluster = simzk.KafkaCluster(release, 1, {1: "rack1"}, config=config)
+    for name in ("secret", "open"):
+        cluster.create_topic(name, assignment={0: [1]})
+    cluster.run_until_quiet()
+    return cluster
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_acls_and_what_they_deny(release: str) -> None:
+    with secured_cluster(release) as cluster:
+        compared = [one for part in APIS for one in of_release(release, part, "second")]
+        compared.sort(key=lambda one: int(one["place"]))
+        assert differences(cluster, compared) == []
 
 
 def test_a_scram_user_of_a_client_is_one_of_the_cluster() -> None:
@@ -125,3 +150,38 @@ def test_a_failed_log_directory_is_described() -> None:
             ("/kafka/b1-0", ErrorCode.KAFKA_STORAGE_ERROR, []),
             ("/kafka/b1-1", 0, ["orders"]),
         ]
+
+
+def test_acls_reach_other_brokers_and_survive_a_restart() -> None:
+    config = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:admin"}
+    with simzk.KafkaCluster(brokers=2, config=config | {"allow.everyone.if.no.acl.found": "true"}) as cluster:
+        authorizers = [broker.authorizer for broker in cluster.brokers.values()]
+        topic = AclResource("Topic", "orders-eu")
+        assert all(one.allows("Read", topic) for one in authorizers)
+        cluster.add_acls("topic", "orders", [AclEntry("User:ANONYMOUS", "Write")], prefixed=True)
+        cluster.run_until_quiet()
+        seen = [[one.allows(what, topic) for what in ("Write", "Describe", "Read")] for one in authorizers]
+        assert seen == [[True, True, False]] * 2
+        cluster.add_acls("topic", "*", [AclEntry("User:*", "All", "Deny")])
+        cluster.run_until_quiet()
+        assert not any(one.allows("Write", topic) for one in authorizers)
+        cluster.kill(2)
+        cluster.run_for(30)
+        cluster.restart(2)
+        cluster.run_until_quiet()
+        assert cluster.brokers[2].authorizer.acls == authorizers[0].acls
+        cluster.remove_acls("topic", "*")
+        cluster.remove_acls("topic", "orders", prefixed=True)
+        cluster.run_until_quiet()
+        assert [broker.authorizer.acls for broker in cluster.brokers.values()] == [{}, {}]
+
+
+def test_without_open_access_a_client_may_do_nothing() -> None:
+    config = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+    with simzk.KafkaCluster(brokers=1, config=config) as cluster:
+        cluster.create_topic("orders", assignment={0: [1]})
+        cluster.run_until_quiet()
+        client = MemoryClient(cluster, 1)
+        one = DescribeConfigsRequest.DescribeConfigsResource(resource_type=2, resource_name="orders")
+        (result,) = client.call(DescribeConfigsRequest(resources=[one]), 4, DescribeConfigsResponse).results
+        assert result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
