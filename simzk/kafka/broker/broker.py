@@ -32,6 +32,7 @@ from simzk.kafka.broker.described_configs import DescribedConfigs
 from simzk.kafka.broker.disk import Disk
 from simzk.kafka.broker.fetching import STARTS_US, Fetchers, FetchSessions
 from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
+from simzk.kafka.broker.producer_ids import NoProducerIdsError, ProducerIds
 from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.services import Services
@@ -39,11 +40,15 @@ from simzk.kafka.client_requests.acls import AclsApi
 from simzk.kafka.client_requests.broker_api import BrokerApi
 from simzk.kafka.client_requests.configs import ConfigsApi
 from simzk.kafka.client_requests.features import FeaturesApi
+from simzk.kafka.client_requests.fetch import FetchApi
 from simzk.kafka.client_requests.groups import GroupsApi
 from simzk.kafka.client_requests.leadership import LeadershipApi
 from simzk.kafka.client_requests.log_dirs import LogDirsApi
+from simzk.kafka.client_requests.log_offsets import LogOffsetsApi
 from simzk.kafka.client_requests.metadata import SETTINGS_OF_INTERNAL, MetadataApi
 from simzk.kafka.client_requests.offsets import OffsetsApi
+from simzk.kafka.client_requests.produce import ProduceApi
+from simzk.kafka.client_requests.producer_ids import ProducerIdsApi
 from simzk.kafka.client_requests.quotas import QuotasApi
 from simzk.kafka.client_requests.scram_users import ScramUsersApi
 from simzk.kafka.client_requests.tokens import TokensApi
@@ -51,7 +56,12 @@ from simzk.kafka.client_requests.topics import TopicsApi
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, GroupCoordinator, uuid_text
 from simzk.kafka.releases.cluster_releases import local_registration
-from simzk.kafka.requests import ControlledShutdownRequest, ControlledShutdownResponse, Error
+from simzk.kafka.requests import (
+    AllocateProducerIdsRequest,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    Error,
+)
 from simzk.kafka.rpc import Disconnected
 from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
@@ -71,6 +81,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.client_requests.broker_api import Handler
     from simzk.kafka.log.log import Log
+    from simzk.kafka.requests import AdminResponse
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Future, Process
@@ -330,9 +341,8 @@ class Broker:
         )
         self.proposals = self._isr_proposals()
         self.fetch_sessions = self._fetch_sessions()
-        self.producing = Producing(
-            process, version, self.replicas, lambda p: self.fetch_sessions.complete_fetches([p]), self.disk
-        )
+        self.producing = Producing(process, version, self.replicas, self._on_append, self.disk)
+        self.producer_ids = ProducerIds(process, self._allocate_producer_ids, self._note_no_producer_ids)
         self._observe_replicas()
         self.controller = self._new_controller()
         self.session.before_new_session = self._before_new_session
@@ -452,6 +462,7 @@ class Broker:
                 **leadership.handlers,
                 **self._admin_api_handlers(),
                 **self._group_api_handlers(metadata),
+                **self._data_handlers(),
             },
             faults=environment.broker_faults,
             number=self.id,
@@ -503,6 +514,36 @@ class Broker:
             spawn=lambda work, what: self.client_api.spawn(work, what),
         )
         return {**groups.handlers, **offsets.handlers}
+
+    def _data_handlers(self) -> dict[int, Handler]:
+        """Return the handlers of clients' requests about records."""
+        produce = ProduceApi(
+            self.version,
+            self.metadata,
+            self.replicas,
+            self.producing,
+            self.topic_configs,
+            self._environment.endpoint_of,
+            self._environment.now_ms,
+        )
+        fetch = FetchApi(
+            self.version,
+            self.config,
+            self.process,
+            self.metadata,
+            self.replicas,
+            self._environment.endpoint_of,
+            self._environment.now_ms,
+        )
+        offsets = LogOffsetsApi(
+            self.version, self.metadata, self.replicas, self.topic_configs, self._environment.now_ms
+        )
+        ids = ProducerIdsApi(
+            self.version,
+            self.producer_ids,
+            lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer),
+        )
+        return {**produce.handlers, **fetch.handlers, **offsets.handlers, **ids.handlers}
 
     def _static_config(self) -> dict[str, str]:
         """Return the broker's properties as clients see them: those that were given, and those of its place."""
@@ -615,7 +656,7 @@ class Broker:
             if self.version.broker.handles_requests_before_start_ends:
                 self._start_handling_requests()
             if self.version.broker.reserves_producer_ids and not self.version.controller.allocates_producer_ids:
-                self.process.spawn(self._allocate_producer_ids(), "producer ids")
+                self.producer_ids.prefetch()
             if not self.version.client.registers_before_election:
                 await self._pause_before_registration(LATE_REGISTRATION_US)
                 await self._register()
@@ -741,12 +782,21 @@ class Broker:
         await self._pause_before_registration(0)
         await self._register()
 
-    async def _allocate_producer_ids(self) -> None:
-        """Allocate a block of producer ids at the start, as brokers do up to 2.8 (ProducerIdManager)."""
-        try:
-            await self.client.allocate_producer_ids(self.id)
-        except (SessionExpiredError, ZooKeeperRefused, ZnodeError) as problem:
-            self._environment.history.record(self._name, "no producer ids", "", "", str(problem))
+    async def _allocate_producer_ids(self) -> int:
+        """Allocate a block of producer ids, up to 2.8 in ZooKeeper, later by the controller; return its first id."""
+        if not self.version.controller.allocates_producer_ids:
+            return await self.client.allocate_producer_ids(self.id)
+        controller = self.metadata.controller_id
+        if controller is None:
+            raise NoProducerIdsError("the controller is not known")
+        request = AllocateProducerIdsRequest(self.id, self.epoch)
+        answer: AdminResponse = await self._environment.connections.call(self.process, f"broker {controller}", request)
+        if answer.error != Error.NONE:
+            raise NoProducerIdsError(answer.error.name)
+        return int(answer.message)
+
+    def _note_no_producer_ids(self, reason: str) -> None:
+        self._environment.history.record(self._name, "no producer ids", "", "", reason)
 
     async def _racks(self) -> dict[int, str | None]:
         """Return live brokers in the order of the cache's map, which decides the placement of new topics."""
@@ -829,6 +879,9 @@ class Broker:
             await self.process.sleep(config.integer("controlled.shutdown.retry.backoff.ms") * 1000)
 
     # -- replication and configuration
+
+    def _on_append(self, partition: TopicPartition) -> None:
+        self.fetch_sessions.complete_fetches([partition])
 
     def _on_watermark(self, partition: TopicPartition) -> None:
         self.fetch_sessions.on_watermark(partition)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from simzk.simulation import Process
 
 MIN_ISR_KEY = "min.insync.replicas"
+_TOPIC_DEFAULTS = {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}
+"""Defaults of the topic keys that have no simulated setting of the broker."""
 
 
 @dataclass(eq=False)
@@ -70,6 +72,15 @@ class TopicConfigs:
             return 1
         own = parse_int(self._values.get(topic, {}).get(MIN_ISR_KEY, ""))
         return self._config.integer(MIN_ISR_KEY) if own is None else own
+
+    def text(self, topic: str, key: str) -> str:
+        """Return the value of a topic's key; if the topic does not set it, Kafka's default, empty if there is none."""
+        return self._values.get(topic, {}).get(key, _TOPIC_DEFAULTS.get(key, ""))
+
+    def integer(self, topic: str, key: str, broker_key: str) -> int:
+        """Return the value of a topic's numeric key; if the topic does not set it, that of the broker's key."""
+        own = parse_int(self._values.get(topic, {}).get(key, ""))
+        return self._config.integer(broker_key) if own is None else own
 
     async def _read(self, topic: str) -> None:
         try:

@@ -247,6 +247,8 @@ class ReplicaLogs:
         on_watermark: called with each partition whose high watermark rose.
         on_leadership: called with each partition that this broker began or ceased to lead.
         on_logs_changed: called with partitions whose fetch requests must be answered.
+        on_readable: called with each partition of which clients may read more or less: its high watermark, its log
+            start offset, its leader or its replica changed.
     """
 
     def __init__(
@@ -276,6 +278,7 @@ class ReplicaLogs:
         self.on_watermark: Callable[[TopicPartition], None] = lambda _: None
         self.on_leadership: Callable[[TopicPartition], None] = lambda _: None
         self.on_logs_changed: Callable[[Sequence[TopicPartition]], None] = lambda _: None
+        self.on_readable: Callable[[TopicPartition], None] = lambda _: None
         self._version = version
         self._scala = version.orders.scala
         self._process = process
@@ -341,6 +344,8 @@ class ReplicaLogs:
         for replica in changed:
             self.on_leadership(replica.partition)
         self.on_logs_changed([update.partition for update in updates])
+        for replica in changed:
+            self.on_readable(replica.partition)
         return ControlResponse(Error.NONE, errors)
 
     def _open_logs(self, updates: Sequence[PartitionUpdate]) -> dict[TopicPartition, Error]:
@@ -460,8 +465,23 @@ class ReplicaLogs:
         self._follow(stopped)
         for replica in stopped:
             self.on_leadership(replica.partition)
+            self.on_readable(replica.partition)
 
     # -- logs
+
+    def refuses_append(self, partition: TopicPartition, *, to_all: bool) -> Error | None:
+        """Return the error that rejects records for a partition, whatever they are; None if they may be appended.
+
+        Args:
+            partition: the partition.
+            to_all: whether the producer asks for acks of all in the ISR, so that `min.insync.replicas` is checked.
+        """
+        replica = self.replicas.get(partition)
+        if replica is None or replica.state.leader != self.broker_id:
+            return Error.NOT_LEADER_OR_FOLLOWER
+        if to_all and len(replica.state.isr) < self._min_isr(replica):
+            return Error.NOT_ENOUGH_REPLICAS
+        return None
 
     def append(
         self,
@@ -485,11 +505,10 @@ class ReplicaLogs:
             The offset of the first record, or the error that rejects them. A batch that an idempotent producer sends
             again is not appended; the offset is that of the first time.
         """
-        replica = self.replicas.get(partition)
-        if replica is None or replica.state.leader != self.broker_id:
-            return Error.NOT_LEADER_OR_FOLLOWER
-        if to_all and len(replica.state.isr) < self._min_isr(replica):
-            return Error.NOT_ENOUGH_REPLICAS
+        refused = self.refuses_append(partition, to_all=to_all)
+        if refused is not None:
+            return refused
+        replica = self.replicas[partition]
         duplicate = self._duplicate(replica, batches)
         if isinstance(duplicate, Error):
             return duplicate
@@ -532,6 +551,16 @@ class ReplicaLogs:
                 if result is not None:
                     return result
         return None
+
+    def delete_records(self, partition: TopicPartition, offset: int) -> None:
+        """Delete the records of a log before an offset, at most its high watermark; followers do so when they fetch."""
+        replica = self.replicas[partition]
+        start = replica.log.start
+        if offset <= start:
+            return
+        replica.log.delete_before(offset)
+        self._history.record(self._name, "records deleted", str(partition), f"start {start}", f"start {offset}")
+        self.on_readable(partition)
 
     def stored_records(self, partition: TopicPartition) -> list[Record]:
         """Return the records with content in the log of a replica, committed or not; none if the broker has none.
@@ -790,6 +819,7 @@ class ReplicaLogs:
         watermark = replica.high_watermark
         what = "high watermark raised" if watermark > before else "high watermark lowered"
         self._history.record(self._name, what, str(replica.partition), str(before), str(watermark))
+        self.on_readable(replica.partition)
 
     def _advance_watermark(self, replica: Replica) -> None:
         """Raise the high watermark to the least log end offset that counts."""

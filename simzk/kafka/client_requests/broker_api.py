@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from simzk.kafka.client_requests.broker_faults import Exchange
+from simzk.kafka.client_requests.broker_faults import Exchange, Silence
 from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.protocol.codec import API_VERSIONS, decode_request, decode_request_header, encode_response
 from simzk.kafka.protocol.errors import ErrorCode
@@ -44,7 +44,7 @@ class Context(NamedTuple):
     client_id: str | None
 
 
-Answer = Callable[["Message | None"], None]
+Answer = Callable[["Message | Silence | None"], None]
 Handler = Callable[[Context, Any, Answer], None]
 """Handle a request; call the answer with the response, now or later, or with None to close the connection."""
 
@@ -277,9 +277,12 @@ class ClientConnection:
         if response is None:
             self.close()
             return
-        self._respond(response, exchange.version, exchange.header.correlation_id)
+        if not isinstance(response, Silence):
+            self._respond(response, exchange.version, exchange.header.correlation_id)
         self._in_progress = False
-        self._go_on()
+        # The answer may be given amid a change of replicas, to which the next request must not add.
+        if self._waiting and not self._goes_on:
+            self._api.process.call_later(0, self._go_on)
 
     def _respond(self, response: Message, version: int, correlation_id: int) -> None:
         self._transport.send(encode_response(response, version, correlation_id=correlation_id))

@@ -12,6 +12,7 @@ Rules of this module:
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol, TypeAlias, TypedDict, Unpack
 
@@ -123,13 +124,19 @@ def topics_of(struct: Struct) -> Iterator[tuple[str, str]]:
                 yield from topics_of(item)
 
 
+class Silence(Enum):
+    """The answer to a request without a response, such as a Produce with acks 0."""
+
+    NO_RESPONSE = 0
+
+
 class Exchange(NamedTuple):
     """A request that its broker has decoded, and the response once there is one."""
 
     header: RequestHeader
     version: int
     request: Message
-    response: Message | None = None
+    response: Message | Silence | None = None
 
 
 class FaultLink(Protocol):

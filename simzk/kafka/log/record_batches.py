@@ -41,8 +41,11 @@ _CHECKED_FROM = {0: 16, 1: 16, 2: 21}
 """Where the part of an entry begins that the checksum covers, by magic."""
 _MAGIC_AT = 16
 _MIN_BYTES = {0: 26, 1: 34, 2: _HEAD.size}
-_NEWEST = 2
+NEWEST = 2
+"""Magic of record batches."""
 _ABORT, _COMMIT = 0, 1
+_GZIP_HEAD = bytes((0x1F, 0x8B, 8)) + bytes(7)
+"""Header of GZIPOutputStream: no time, no operating system."""
 UNPACKED_MAX = 1 << 28
 """Most bytes of one compressed entry that are unpacked."""
 
@@ -168,7 +171,7 @@ def entry_header(entry: bytes | memoryview) -> EntryHeader:
     >>> header.base_offset, header.records, header.max_timestamp, header.codec
     (3, 1, 5, 0)
     """
-    if entry[_MAGIC_AT] == _NEWEST:
+    if entry[_MAGIC_AT] == NEWEST:
         offset, length, epoch, magic, _, *others = _HEAD.unpack_from(entry)
         return EntryHeader._make((offset, length + ENTRY_HEAD_BYTES, epoch, magic, *others))
     offset, length, _, magic, attributes = _MESSAGE.unpack_from(entry)
@@ -182,7 +185,7 @@ def is_intact(entry: bytes | memoryview) -> bool:
     """Return whether the checksum of an entry is right."""
     magic = entry[_MAGIC_AT]
     checked = memoryview(entry)[_CHECKED_FROM.get(magic, 16) :]
-    if magic == _NEWEST:
+    if magic == NEWEST:
         return bool(crc32c(checked) == struct.unpack_from(">I", entry, 17)[0])
     return bool(zlib.crc32(checked) == struct.unpack_from(">I", entry, 12)[0])
 
@@ -203,7 +206,7 @@ def stamped(entry: bytes | memoryview, offset: int, records: int, leader_epoch: 
         numbered = [one._replace(offset=offset + number) for number, one in enumerate(decode_entry(entry))]
         return encode_messages(numbered, 0, entry[_MAGIC_AT + 1] & _CODEC)
     changed = bytearray(entry)
-    if magic == _NEWEST:
+    if magic == NEWEST:
         _OFFSET_TO_EPOCH.pack_into(changed, 0, offset, len(entry) - ENTRY_HEAD_BYTES, leader_epoch)
     else:
         struct.pack_into(">q", changed, 0, offset + records - 1)
@@ -254,10 +257,10 @@ def with_append_time(entry: bytes, now_ms: int) -> bytes:
     """Return an entry whose timestamp is that of its append, with a new checksum (LogAppendTime)."""
     changed = bytearray(entry)
     magic = entry[_MAGIC_AT]
-    if magic == _NEWEST:
+    if magic == NEWEST:
         struct.pack_into(">h", changed, 21, struct.unpack_from(">h", entry, 21)[0] | _LOG_APPEND_TIME)
         struct.pack_into(">q", changed, 35, now_ms)
-        struct.pack_into(">I", changed, 17, crc32c(changed[_CHECKED_FROM[_NEWEST] :]))
+        struct.pack_into(">I", changed, 17, crc32c(changed[_CHECKED_FROM[NEWEST] :]))
     elif magic == 1:
         changed[17] |= _LOG_APPEND_TIME
         struct.pack_into(">q", changed, 18, now_ms)
@@ -302,10 +305,10 @@ def encode_batch(
     size = _HEAD.size + len(packed) - ENTRY_HEAD_BYTES
     last = len(records) - 1
     head = _HEAD.pack(
-        *(base_offset, size, leader_epoch, _NEWEST, 0, attributes, last, first, latest), *producer, len(records)
+        *(base_offset, size, leader_epoch, NEWEST, 0, attributes, last, first, latest), *producer, len(records)
     )
     data = bytearray(head + packed)
-    struct.pack_into(">I", data, 17, crc32c(data[_CHECKED_FROM[_NEWEST] :]))
+    struct.pack_into(">I", data, 17, crc32c(data[_CHECKED_FROM[NEWEST] :]))
     return bytes(data)
 
 
@@ -345,7 +348,7 @@ def _encode_message(
 
 def encode_records(records: Sequence[Record], magic: int, codec: int = 0) -> bytes:
     """Return records in the format of a release: a batch of magic 2, or messages, with offsets from 0 on."""
-    if magic == _NEWEST:
+    if magic == NEWEST:
         return encode_batch(records, codec=codec)
     return encode_messages([one._replace(offset=number) for number, one in enumerate(records)], magic, codec)
 
@@ -370,13 +373,13 @@ def decode_entry(entry: bytes | memoryview) -> list[Record]:
     """
     header = entry_header(entry)
     try:
-        return _decode_batch(entry, header) if header.magic == _NEWEST else list(_decode_messages(entry, header))
+        return _decode_batch(entry, header) if header.magic == NEWEST else list(_decode_messages(entry, header))
     except (IndexError, UnicodeDecodeError, struct.error) as error:
         raise RecordDataError(f"malformed records: {error}") from None
 
 
 def _decode_batch(entry: bytes | memoryview, header: EntryHeader) -> list[Record]:
-    body = _unpack(header.codec, bytes(entry[_HEAD.size :]), _NEWEST)
+    body = _unpack(header.codec, bytes(entry[_HEAD.size :]), NEWEST)
     reader = _Reader(body)
     found = []
     for _ in range(header.records):
@@ -501,8 +504,9 @@ def _pack(codec: int, data: bytes) -> bytes:
     if not codec:
         return data
     if codec == GZIP:
-        packer = zlib.compressobj(wbits=31)
-        return packer.compress(data) + packer.flush()
+        packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        tail = struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)
+        return _GZIP_HEAD + packer.compress(data) + packer.flush() + tail
     if codec == SNAPPY:
         blocks = range(0, len(data), BLOCK_BYTES)
         return STREAM_HEAD + b"".join(pack_frame(data[at : at + BLOCK_BYTES]) for at in blocks)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from simzk.jvm.hash_codes import string_hash
 from simzk.kafka import paths
 from simzk.kafka import requests as protocol
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.since import OLDEST, before, by_release, since
 from simzk.kafka.schemas import (
     admin,
@@ -607,6 +608,60 @@ class ApiRules:
     """The metadata cache keeps the replicas of a partition in a HashSet, which loses their order."""
     unasked_operations: int = by_release({OLDEST: 0, (2, 5): -(1 << 31)})
     """Authorized operations that a client did not ask for; 0 in 2.4, the later default in 2.8 (2.5 to 2.7 unknown)."""
+    batch_magic: int = by_release({OLDEST: 0, (0, 10, 0): 1, (0, 11): 2})
+    """Format in which records are stored: messages of magic 0 or 1, batches of magic 2 (KIP-32, KIP-98)."""
+    without_replica: ErrorCode = by_release(
+        {OLDEST: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, (2, 0): ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    )
+    """Error of a broker that has no replica of a partition in its metadata cache (KAFKA-6650)."""
+    follower_without_replica: ErrorCode = by_release(
+        {
+            OLDEST: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            (2, 0): ErrorCode.REPLICA_NOT_AVAILABLE,
+            (2, 5): ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        }
+    )
+    """The same for a fetch that followers may serve (KIP-392; REPLICA_NOT_AVAILABLE recorded in 2.4)."""
+    unknown_follower: ErrorCode = by_release(
+        {
+            OLDEST: ErrorCode.UNKNOWN_SERVER_ERROR,
+            (1, 0): ErrorCode.NONE,
+            (3, 4): ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        }
+    )
+    """Error of a fetch with the id of a broker that has no replica."""
+    closes_at_empty_records: bool = since((2, 4), before=(2, 8))
+    """A Produce without records closes the connection, in all versions."""
+    closes_at_invalid_records: bool = before((2, 4))
+    """A Produce from version 3 on without exactly one batch of magic 2 closes the connection; later an error."""
+    has_invalid_record_error: bool = since((2, 4))
+    """Records that are intact but invalid are INVALID_RECORD, before that CORRUPT_MESSAGE (KIP-467)."""
+    rejects_keyless_records: bool = since((0, 9))
+    """Records without a key are invalid in compacted topics."""
+    fetch_names_stable_offset: bool = since((2, 4))
+    """A fetch of uncommitted records is answered with the last stable offset, before that with -1."""
+    lists_no_transactions: bool = since((3, 0))
+    """A fetch of an unknown partition is answered with an empty list of aborted transactions, before that with null."""
+    lists_each_duplicate: bool = since((2, 8))
+    """ListOffsets answers a partition that a request names twice with two results, before that with one."""
+    requires_transactional_id: bool = since((2, 4))
+    """A transactional batch without a transactional id in the request is rejected."""
+    verifies_transactions: bool = since((3, 6))
+    """A leader asks the coordinator whether a transactional batch belongs to a transaction (KIP-890)."""
+    ignores_null_records: bool = by_release({OLDEST: False, (0, 9): True, (0, 10, 0): False, (3, 5): True})
+    """A Produce with null instead of records gets no answer; else the connection is closed."""
+    rejects_unknown_times: bool = since((3, 9))
+    """ListOffsets rejects negative times that its version does not know; before they are times (KAFKA-15735)."""
+    knows_max_timestamp: bool = since((3, 0))
+    """ListOffsets finds the record with the largest timestamp (KIP-734)."""
+    knows_local_start: bool = since((3, 4))
+    """ListOffsets finds the start of the local log (KIP-405)."""
+    knows_tiered_offset: bool = since((3, 9))
+    """ListOffsets finds the last tiered offset (KIP-1005)."""
+    knows_unavailable_offsets: bool = since((2, 2))
+    """ListOffsets rejects to name the latest offset while it may be too low after an election (KIP-207)."""
+    waits_for_producer_ids: bool = before((3, 6))
+    """InitProducerId waits until the broker has producer ids, later the answer is COORDINATOR_LOAD_IN_PROGRESS."""
     confuses_leader_with_itself: bool = since((2, 0), before=(2, 7))
     """Metadata from version 6 on answers LISTENER_NOT_FOUND where no leader is available (KAFKA-10312)."""
 

@@ -60,6 +60,8 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "delegation.token.max.lifetime.ms": {(0, 8, 0): "604800000"},
     "delegation.token.expiry.time.ms": {(0, 8, 0): "86400000"},
     "delegation.token.expiry.check.interval.ms": {(0, 8, 0): "3600000"},
+    "message.max.bytes": {(0, 8, 0): "1000000", (0, 8, 1): "1000012", (2, 5): "1048588"},
+    "replica.selector.class": {(0, 8, 0): None, (2, 4): ""},  # KIP-392
     "replica.lag.max.messages": {(0, 8, 0): "4000", (0, 9): None},  # KIP-16
 }
 """First release of each default, ascending; None: the setting was removed."""

@@ -108,6 +108,25 @@ class TopicTexts:
             (2, 4): "Found multiple entries for this topic.",
         }
     )
+    keyless_record: str = by_release(
+        {
+            OLDEST: "Compacted topic cannot accept message without key in topic partition {partition}.",
+            (3, 9): "Compacted topic cannot accept message without key in topic partition {partition}",
+        }
+    )
+    keyless_record_in_list: bool = since((2, 8))
+    """The text of a rejected record is in the list of rejected records."""
+    rejected_records: str = by_release(
+        {
+            OLDEST: "{text}",
+            (2, 8): "One or more records have been rejected",
+            (
+                3,
+                0,
+            ): "One or more records have been rejected due to {count} record errors in total, and only showing the "
+            "first three errors at most: [{errors}]",
+        }
+    )
     not_controller: str | None = by_release({OLDEST: None, (2, 4): ""})
     unknown_election: str = by_release({OLDEST: "Value {kind} must be one of [PREFERRED, UNCLEAN]", (2, 8): ""})
     """An election of an unknown kind; empty: no text."""

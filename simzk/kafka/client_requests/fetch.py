@@ -1,0 +1,406 @@
+"""Fetch: record data for clients, from leaders and followers, with long polls and sessions.
+
+Rules of this module (KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages, DelayedFetch; recorded 0.8 to 3.9):
+  - a consumer reads up to the high watermark, with isolation "read committed" up to the last stable offset, a client
+    with replica id -2 up to the log end offset;
+  - from version 11 on a consumer may read from followers (KIP-392). With a rack, and `replica.selector.class` set to
+    the rack-aware one, the leader names an in-sync replica of that rack instead of records;
+  - a response waits for `min_bytes` or for the time of the request; errors are answered at once;
+  - records are cut at the limits. From version 3 on the first batch is sent whole, whatever its size (KIP-74), and a
+    batch of which the beginning does not fit is left out;
+  - records newer than what the version can carry are converted down: magic 0 up to version 1, magic 1 up to version 3.
+    Their headers, control batches and producer ids are lost;
+  - records without content, which only the simulation's own producers send, have empty values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from simzk.kafka.client_requests.fetch_sessions import NO_SESSION, AskedPartition, Fetching, FetchSessionCache, Sent
+from simzk.kafka.log.batches import NO_EPOCH
+from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd
+from simzk.kafka.log.record_batches import (
+    ZSTD,
+    Record,
+    RecordDataError,
+    decode_entry,
+    encode_batch,
+    encode_messages,
+    entry_header,
+)
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import FetchResponse
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.log.batches import RecordBatch
+    from simzk.kafka.protocol.messages import FetchRequest
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.releases.settings import BrokerConfig
+    from simzk.simulation import Process, Timer
+
+FETCH = 1
+CONSUMER, DEBUGGER = -1, -2
+"""Replica ids of clients: a consumer, and a tool that reads beyond the high watermark."""
+READ_COMMITTED = 1
+MAX_BYTES = 57_671_680
+"""`fetch.max.bytes` of a broker."""
+_WHOLE_BATCH_SINCE, _SESSIONS_SINCE, _FOLLOWERS_SINCE, _DIVERGING_SINCE, _IDS_SINCE = 3, 7, 11, 12, 13
+_LEADERS_SINCE = 16
+"""Version of the response from which on it names the leader after an error (KIP-951)."""
+_MAGIC_OF_VERSION = {0: 0, 1: 0, 2: 1, 3: 1}
+"""Newest format that a version of the request carries; 2 for all others."""
+_LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+_RACK_AWARE = "RackAwareReplicaSelector"
+
+PartitionData = FetchResponse.PartitionData
+
+
+class _Read(NamedTuple):
+    """What was read of one partition: an error, or offsets with record data.
+
+    Args:
+        code: the error.
+        data: record data; cut at the limit.
+        size_bytes: size of the records before a conversion.
+        replica: the replica that was read; None with an error.
+        aborted: producer id and first offset of aborted transactions; None if the client reads uncommitted records.
+        diverging: where the client's log differs.
+        preferred: the replica that the client is to read from; -1 for none.
+    """
+
+    code: ErrorCode
+    data: bytes = b""
+    size_bytes: int = 0
+    replica: Replica | None = None
+    aborted: tuple[tuple[int, int], ...] | None = None
+    diverging: EpochEnd | None = None
+    preferred: int = -1
+
+
+@dataclass(eq=False)
+class _Client:
+    """What a request says for all its partitions."""
+
+    version: int
+    replica_id: int
+    isolation: int
+    rack: str
+    max_bytes: int
+    min_bytes: int
+    fetching: Fetching
+    unknown_ids: Mapping[str, list[int]]
+    answer: Answer
+    timer: Timer | None = None
+
+
+@dataclass(eq=False)
+class FetchApi:
+    """Fetch requests of clients to one broker.
+
+    Args:
+        version, config: the broker's release and settings.
+        process: runs the timers of waiting requests.
+        cache: its metadata cache.
+        replicas: its replicas.
+        endpoint_of: returns host and port of a broker.
+        now_ms: the clock, in milliseconds.
+    """
+
+    version: KafkaVersion
+    config: BrokerConfig
+    process: Process
+    cache: MetadataCache
+    replicas: ReplicaLogs
+    endpoint_of: Callable[[int], tuple[str, int]]
+    now_ms: Callable[[], int]
+    _waiting: dict[TopicPartition, dict[_Client, None]] = field(default_factory=dict, init=False)
+    _ids: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.sessions = FetchSessionCache(self._new_session_id)
+        self.replicas.on_readable = self.complete_waiting
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {FETCH: self.serve}
+
+    def _new_session_id(self) -> int:
+        self._ids += 1
+        return self._ids
+
+    # -- requests
+
+    def serve(self, context: Context, request: FetchRequest, answer: Answer) -> None:
+        """Answer a fetch now, or when there are enough records, an error, or its time is over."""
+        version = context.version
+        names = {topic_id: name for name, topic_id in self.cache.topic_ids.items()} if version >= _IDS_SINCE else {}
+        asked: dict[TopicPartition, AskedPartition] = {}
+        unknown: dict[str, list[int]] = {}
+        for topic in request.topics:
+            name = names.get(topic.topic_id) if version >= _IDS_SINCE else topic.topic
+            if name is None:
+                unknown.setdefault(topic.topic_id, []).extend(one.partition for one in topic.partitions)
+                continue
+            for one in topic.partitions:
+                asked[TopicPartition(name, one.partition)] = AskedPartition(
+                    one.fetch_offset,
+                    one.partition_max_bytes,
+                    one.current_leader_epoch,
+                    one.last_fetched_epoch,
+                    topic.topic_id,
+                )
+        forgotten = [
+            TopicPartition(name, number)
+            for topic in request.forgotten_topics_data
+            if (name := names.get(topic.topic_id) if version >= _IDS_SINCE else topic.topic) is not None
+            for number in topic.partitions
+        ]
+        fetching = self.sessions.begin(request.session_id, request.session_epoch, asked, forgotten, self.now_ms())
+        if isinstance(fetching, ErrorCode):
+            answer(FetchResponse(error_code=fetching))
+            return
+        replica_id = request.replica_id if version < 15 else request.replica_state.replica_id
+        max_bytes = min(request.max_bytes, MAX_BYTES)
+        client = _Client(
+            *(version, replica_id, request.isolation_level, request.rack_id, max_bytes, request.min_bytes),
+            *(fetching, unknown, answer),
+        )
+        self._serve(client, request.max_wait_ms)
+
+    def _serve(self, client: _Client, max_wait_ms: int) -> None:
+        reads = self._read_all(client)
+        if max_wait_ms <= 0 or client.unknown_ids or not reads or self._is_enough(client, reads):
+            self._answer(client, reads)
+            return
+        for partition in reads:
+            self._waiting.setdefault(partition, {})[client] = None
+        client.timer = self.process.call_later(max_wait_ms * 1000, lambda: self._end(client))
+
+    def complete_waiting(self, partition: TopicPartition) -> None:
+        """Answer the requests that wait for a partition and now have enough, or an error."""
+        for client in list(self._waiting.get(partition, ())):
+            reads = self._read_all(client)
+            if self._is_enough(client, reads):
+                self._end(client, reads)
+
+    def _end(self, client: _Client, reads: dict[TopicPartition, _Read] | None = None) -> None:
+        """Answer a request that waits."""
+        assert client.timer is not None
+        client.timer.cancel()
+        for partition in client.fetching.partitions:
+            waiting = self._waiting.get(partition)
+            if waiting is not None and waiting.pop(client, 0) is None and not waiting:
+                del self._waiting[partition]
+        self._answer(client, self._read_all(client) if reads is None else reads)
+
+    def _is_enough(self, client: _Client, reads: Mapping[TopicPartition, _Read]) -> bool:
+        """Return whether a request need not wait (any more)."""
+        if any(read.code or read.diverging is not None or read.preferred >= 0 for read in reads.values()):
+            return True
+        return sum(read.size_bytes for read in reads.values()) >= client.min_bytes
+
+    # -- reads
+
+    def _read_all(self, client: _Client) -> dict[TopicPartition, _Read]:
+        """Read the partitions of a request up to its limit."""
+        left, has_records, found = max(client.max_bytes, 0), False, {}
+        for partition, asked in client.fetching.partitions.items():
+            is_first = client.version >= _WHOLE_BATCH_SINCE and not has_records
+            read = self._read(client, partition, asked, left, is_first=is_first)
+            has_records = has_records or read.size_bytes > 0
+            left = max(0, left - read.size_bytes)
+            found[partition] = read
+        return found
+
+    def _read(
+        self, client: _Client, partition: TopicPartition, asked: AskedPartition, left: int, *, is_first: bool
+    ) -> _Read:
+        code = self._error(client, partition, asked)
+        if code != ErrorCode.NONE:
+            return _Read(code)
+        replica = self.replicas.replicas[partition]
+        log, offset = replica.log, asked.offset
+        if asked.last_epoch != NO_EPOCH and client.version >= _DIVERGING_SINCE:
+            end = log.end_offset_for(asked.last_epoch)
+            if end == UNDEFINED:
+                return _Read(ErrorCode.OFFSET_OUT_OF_RANGE)
+            if end.epoch < asked.last_epoch or end.end_offset < offset:
+                return _Read(ErrorCode.NONE, replica=replica, diverging=end)
+        if not log.is_readable(offset):
+            return _Read(ErrorCode.OFFSET_OUT_OF_RANGE)
+        is_committed = client.isolation == READ_COMMITTED
+        preferred = self._preferred(client, replica, offset)
+        if preferred >= 0:
+            return _Read(ErrorCode.NONE, replica=replica, aborted=() if is_committed else None, preferred=preferred)
+        limit = log.last_stable_offset if is_committed else log.high_watermark
+        if client.replica_id != CONSUMER:  # a broker that has no replica gets nothing
+            limit = log.end if client.replica_id < 0 or client.replica_id in replica.followers else offset
+        max_bytes = max(0, min(asked.max_bytes, left))
+        batches = log.read(offset, max_bytes=max_bytes + 1, limit=limit) if offset < limit else ()
+        entries = [self._entry(batch) for batch in batches]
+        data = b"".join(entries)
+        if entries and len(data) > max_bytes:
+            if len(entries[0]) > max_bytes and client.version >= _WHOLE_BATCH_SINCE:
+                entries = entries[:1] if is_first else []
+                data = b"".join(entries)
+            else:
+                data = data[:max_bytes]
+        aborted: tuple[tuple[int, int], ...] | None = None
+        if is_committed:
+            ends = batches[-1].next_offset if batches and data else offset
+            known = log.producers.aborted_between(offset, ends) if log.producers is not None else []
+            aborted = tuple((one.producer_id, one.first_offset) for one in known)
+        try:
+            magic = max(_MAGIC_OF_VERSION.get(client.version, 2), 0 if self.version.api.batch_magic else 2)
+            converted = _converted(data, entries, magic, offset)
+        except RecordDataError:
+            return _Read(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        return _Read(ErrorCode.NONE, converted, len(data), replica, aborted)
+
+    def _error(self, client: _Client, partition: TopicPartition, asked: AskedPartition) -> ErrorCode:
+        """Return the error of a partition that cannot be read here."""
+        if partition not in self.cache.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        rules, replica = self.version.api, self.replicas.replicas.get(partition)
+        may_follow = client.version >= _FOLLOWERS_SINCE and client.replica_id == CONSUMER
+        if replica is None:
+            return rules.follower_without_replica if may_follow else rules.without_replica
+        code = leader_epoch_error(asked.leader_epoch, replica.state.leader_epoch)
+        if code != ErrorCode.NONE:
+            return code
+        if not self.replicas.leads(partition) and not may_follow:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if client.replica_id >= 0 and client.replica_id not in replica.followers:
+            return rules.unknown_follower
+        return ErrorCode.NONE
+
+    def _entry(self, batch: RecordBatch) -> bytes:
+        """Return a batch as bytes; records without content get empty values."""
+        if batch.payload is not None:
+            return batch.payload
+        records = [Record(None, b"", offset=batch.base_offset + number) for number in range(batch.records)]
+        if self.version.api.batch_magic < 2:
+            return encode_messages(records, self.version.api.batch_magic)
+        return encode_batch(records, base_offset=batch.base_offset, leader_epoch=batch.leader_epoch)
+
+    def _preferred(self, client: _Client, replica: Replica, offset: int) -> int:
+        """Return the replica in the client's rack that it is to read from; -1 for this one (KIP-392)."""
+        if client.version < _FOLLOWERS_SINCE or not client.rack or not self.replicas.leads(replica.partition):
+            return -1
+        if client.replica_id != CONSUMER or not self.config.text("replica.selector.class").endswith(_RACK_AWARE):
+            return -1
+        live = self.cache.live_brokers
+        ends = {broker: progress.log_end for broker, progress in replica.followers.items()}
+        ends[self.replicas.broker_id] = replica.log_end
+        fitting = [broker for broker in ends if live.get(broker) == client.rack and ends[broker] >= offset]
+        if not fitting or self.replicas.broker_id in fitting:
+            return -1
+        return max(fitting, key=lambda broker: ends[broker])
+
+    # -- responses
+
+    def _answer(self, client: _Client, reads: Mapping[TopicPartition, _Read]) -> None:
+        session, is_full = client.fetching.session, client.fetching.is_full
+        topics: list[FetchResponse.FetchableTopicResponse] = []
+        leaders: dict[int, None] = {}
+        for partition, read in reads.items():
+            log = None if read.replica is None else read.replica.log
+            now = Sent(-1, -1) if log is None else Sent(log.high_watermark, log.start)
+            has_news = bool(read.code or read.data or read.diverging is not None or read.preferred >= 0)
+            if session is not None and not session.is_due(partition, now, has_news=has_news) and not is_full:
+                continue
+            if not topics or topics[-1].topic != partition.topic:
+                topic_id = client.fetching.partitions[partition].topic_id
+                topics.append(FetchResponse.FetchableTopicResponse(topic=partition.topic, topic_id=topic_id))
+            topics[-1].partitions = [*topics[-1].partitions, self._data(client, partition, read, leaders)]
+        for topic_id, numbers in client.unknown_ids.items():
+            refused = [
+                PartitionData(partition_index=number, error_code=ErrorCode.UNKNOWN_TOPIC_ID, high_watermark=-1)
+                for number in numbers
+            ]
+            for one in refused:
+                one.aborted_transactions = [] if self.version.api.lists_no_transactions else None
+            topics.append(FetchResponse.FetchableTopicResponse(topic_id=topic_id, partitions=refused))
+        session_id = NO_SESSION if session is None else session.id
+        client.answer(FetchResponse(session_id=session_id, responses=topics, node_endpoints=self._endpoints(leaders)))
+
+    def _data(self, client: _Client, partition: TopicPartition, read: _Read, leaders: dict[int, None]) -> PartitionData:
+        """Return a partition of the response; note the leader that it names."""
+        data = PartitionData(partition_index=partition.partition, error_code=read.code, high_watermark=-1)
+        is_unknown = read.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        data.aborted_transactions = [] if is_unknown and self.version.api.lists_no_transactions else None
+        data.records = read.data
+        if read.replica is not None:
+            log = read.replica.log
+            data.high_watermark, data.log_start_offset = log.high_watermark, log.start
+            if client.isolation == READ_COMMITTED or self.version.api.fetch_names_stable_offset:
+                data.last_stable_offset = log.last_stable_offset
+            data.preferred_read_replica = read.preferred
+        if read.aborted is not None:
+            one = FetchResponse.AbortedTransaction
+            data.aborted_transactions = [one(producer_id=producer, first_offset=at) for producer, at in read.aborted]
+        if read.diverging is not None:
+            data.diverging_epoch.epoch, data.diverging_epoch.end_offset = read.diverging
+        state = self.cache.partitions.get(partition)
+        if client.version >= _LEADERS_SINCE and read.code in _LEADER_ERRORS and state is not None:
+            data.current_leader.leader_id = state.leader
+            data.current_leader.leader_epoch = state.leader_epoch
+            leaders[state.leader] = None
+        return data
+
+    def _endpoints(self, leaders: Iterable[int]) -> list[FetchResponse.NodeEndpoint]:
+        live, found = self.cache.live_brokers, []
+        for broker in leaders:
+            if broker in live:
+                host, port = self.endpoint_of(broker)
+                found.append(FetchResponse.NodeEndpoint(node_id=broker, host=host, port=port, rack=live[broker]))
+        return found
+
+
+def leader_epoch_error(named: int, own: int) -> ErrorCode:
+    """Return the error for a leader epoch that a client names; -1 for none (KIP-320).
+
+    >>> [leader_epoch_error(named, 3).name for named in (-1, 2, 3, 4)]
+    ['NONE', 'FENCED_LEADER_EPOCH', 'NONE', 'UNKNOWN_LEADER_EPOCH']
+    """
+    if named in (-1, own):
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_LEADER_EPOCH if named < own else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def _converted(data: bytes, entries: list[bytes], magic: int, offset: int) -> bytes:
+    """Return record data in a format that the client knows (RecordsUtil.downConvert).
+
+    Args:
+        data: the data as it is stored; if its last entry is cut, that is left out of a conversion.
+        entries: its entries, whole.
+        magic: the newest format that the client knows.
+        offset: records before it are left out where they are not compressed.
+
+    Raises:
+        RecordDataError: the codec is not installed, or unknown in that format.
+    """
+    if magic == 2 or all(entry_header(entry).magic <= magic for entry in entries):
+        return data
+    parts, left = [], len(data)
+    for entry in entries:
+        header, left = entry_header(entry), left - len(entry)
+        if header.is_control or left < 0:
+            continue
+        if header.magic <= magic:
+            parts.append(entry)
+            continue
+        if header.codec == ZSTD:
+            raise RecordDataError("zstd is unknown in formats before magic 2")
+        records = [one for one in decode_entry(entry) if header.codec or one.offset >= offset]
+        parts.append(encode_messages(records, magic, header.codec))
+    return b"".join(parts)

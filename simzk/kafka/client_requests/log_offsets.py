@@ -1,0 +1,246 @@
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords: offsets of the logs that a broker leads.
+
+Rules of this module (Partition.fetchOffsetForTimestamp, KafkaApis; recorded 0.8 to 3.9):
+  - the latest offset is the high watermark, with isolation "read committed" the last stable offset, for replica id -2
+    the log end offset. Only replica id -2 may ask followers;
+  - a time is answered by the first record that is not older; version 0 knows segments only, and names offsets of
+    segments that are not younger: each log has one segment, last changed now;
+  - the largest timestamp (-3) is known since 3.0, the local start (-4) since 3.4, the last tiered offset (-5) since
+    3.9; releases before these read such a number as a time;
+  - until the first record of its epoch is committed, a leader may not know the latest offset (KIP-207);
+  - records are deleted by raising the log start offset, up to the high watermark; followers are told with fetches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from simzk.kafka.client_requests.fetch import CONSUMER, DEBUGGER, READ_COMMITTED, leader_epoch_error
+from simzk.kafka.log.leader_epochs import UNDEFINED
+from simzk.kafka.log.record_batches import NO_TIMESTAMP, RecordDataError, decode_entry
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import DeleteRecordsResponse, ListOffsetsResponse, OffsetForLeaderEpochResponse
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.broker.configs import TopicConfigs
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.log.log import Log
+    from simzk.kafka.protocol.messages import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+    from simzk.kafka.releases.profile import KafkaVersion
+
+LIST_OFFSETS, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = 2, 21, 23
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+"""Versions of ListOffsets from which on these numbers are no times."""
+_LEADER_EPOCHS_SINCE, _NOT_AVAILABLE_SINCE = 4, 5
+NO_OFFSET, NO_EPOCH = -1, -1
+
+
+class FoundOffset(NamedTuple):
+    """Offset, timestamp and leader epoch of a record; -1 for unknown ones."""
+
+    offset: int = NO_OFFSET
+    timestamp_ms: int = NO_TIMESTAMP
+    leader_epoch: int = NO_EPOCH
+
+
+@dataclass(eq=False)
+class LogOffsetsApi:
+    """Requests of clients about offsets to one broker.
+
+    Args:
+        version: the broker's release.
+        cache: its metadata cache.
+        replicas: its replicas.
+        configs: the configuration of topics.
+        now_ms: the clock, in milliseconds.
+    """
+
+    version: KafkaVersion
+    cache: MetadataCache
+    replicas: ReplicaLogs
+    configs: TopicConfigs
+    now_ms: Callable[[], int]
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {
+            LIST_OFFSETS: self.serve_list_offsets,
+            DELETE_RECORDS: self.serve_delete_records,
+            OFFSET_FOR_LEADER_EPOCH: self.serve_offset_for_leader_epoch,
+        }
+
+    def _error(self, partition: TopicPartition, leader_epoch: int = -1, *, may_follow: bool = False) -> ErrorCode:
+        """Return the error of a partition that is not led here."""
+        if partition not in self.cache.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        replica = self.replicas.replicas.get(partition)
+        if replica is None:
+            return self.version.api.without_replica
+        code = leader_epoch_error(leader_epoch, replica.state.leader_epoch)
+        if code == ErrorCode.NONE and not may_follow and not self.replicas.leads(partition):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return code
+
+    # -- ListOffsets
+
+    def serve_list_offsets(self, context: Context, request: ListOffsetsRequest, answer: Answer) -> None:
+        """Answer ListOffsets."""
+        named = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
+        twice = {name for name in named if named.count(name) > 1} if len(set(named)) < len(named) else set()
+        topics, done = [], set()
+        for topic in request.topics:
+            found = []
+            for one in topic.partitions:
+                name = topic.name, one.partition_index
+                if name not in done or self.version.api.lists_each_duplicate:
+                    done.add(name)
+                    partition = TopicPartition(*name)
+                    found.append(self._offsets(context.version, request, partition, one, is_twice=name in twice))
+            topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=found))
+        answer(ListOffsetsResponse(topics=topics))
+
+    def _offsets(
+        self,
+        version: int,
+        request: ListOffsetsRequest,
+        partition: TopicPartition,
+        one: ListOffsetsRequest.ListOffsetsPartition,
+        *,
+        is_twice: bool,
+    ) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
+        """Return the result of one partition."""
+        result = ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=partition.partition)
+        if is_twice and version:
+            result.error_code = ErrorCode.INVALID_REQUEST
+            return result
+        timestamp, rules = one.timestamp, self.version.api
+        if timestamp < EARLIEST and rules.rejects_unknown_times and version < _VERSION_OF.get(timestamp, 1 << 15):
+            result.error_code = ErrorCode.UNSUPPORTED_VERSION
+            return result
+        may_follow = request.replica_id == DEBUGGER
+        result.error_code = self._error(partition, one.current_leader_epoch, may_follow=may_follow)
+        if result.error_code != ErrorCode.NONE:
+            return result
+        replica = self.replicas.replicas[partition]
+        last = replica.log.end
+        if request.replica_id == CONSUMER:
+            is_committed = request.isolation_level == READ_COMMITTED
+            last = replica.log.last_stable_offset if is_committed else replica.log.high_watermark
+        if version == 0:
+            result.old_style_offsets = self._segments(replica.log, timestamp, last)[: one.max_num_offsets]
+            return result
+        found = self._found(replica, timestamp, last)
+        is_unsure = request.replica_id == CONSUMER and rules.knows_unavailable_offsets and last < replica.epoch_start
+        if is_unsure and timestamp != EARLIEST and (found is None or timestamp == LATEST or found.offset >= last):
+            result.error_code = (
+                ErrorCode.OFFSET_NOT_AVAILABLE if version >= _NOT_AVAILABLE_SINCE else ErrorCode.LEADER_NOT_AVAILABLE
+            )
+            return result
+        if found is not None and (timestamp in (LATEST, EARLIEST) or found.offset < last or timestamp < EARLIEST):
+            result.offset, result.timestamp = found.offset, found.timestamp_ms
+            if version >= _LEADER_EPOCHS_SINCE:
+                result.leader_epoch = found.leader_epoch
+        return result
+
+    def _found(self, replica: Replica, timestamp: int, last: int) -> FoundOffset | None:
+        """Return the record that a time names; None if there is none."""
+        log, rules = replica.log, self.version.api
+        if timestamp == LATEST:
+            return FoundOffset(last, leader_epoch=replica.state.leader_epoch)
+        if timestamp == EARLIEST or (timestamp == EARLIEST_LOCAL and rules.knows_local_start):
+            entries = log.epochs.entries
+            epoch = entries[0].epoch if entries and entries[0].start_offset <= log.start else NO_EPOCH
+            return FoundOffset(log.start, leader_epoch=epoch)
+        if timestamp == LATEST_TIERED and rules.knows_tiered_offset:
+            return None
+        if timestamp == MAX_TIMESTAMP and rules.knows_max_timestamp:
+            return newest_record(log)
+        return first_since(log, timestamp)
+
+    def _segments(self, log: Log, timestamp: int, last: int) -> list[int]:
+        """Return the offsets of version 0: the end, and the start of the only segment."""
+        if timestamp == EARLIEST:
+            return [log.start]
+        if timestamp != LATEST and timestamp < self.now_ms():
+            return []
+        return [last, log.start] if last > log.start else [last]
+
+    # -- OffsetForLeaderEpoch
+
+    def serve_offset_for_leader_epoch(
+        self, _context: Context, request: OffsetForLeaderEpochRequest, answer: Answer
+    ) -> None:
+        """Answer where leader epochs end (KIP-101, KIP-320)."""
+        one = OffsetForLeaderEpochResponse.EpochEndOffset
+        topics = []
+        for topic in request.topics:
+            found = []
+            for asked in topic.partitions:
+                partition = TopicPartition(topic.topic, asked.partition)
+                code = self._error(partition, asked.current_leader_epoch)
+                end = UNDEFINED
+                if code == ErrorCode.NONE:
+                    end = self.replicas.replicas[partition].log.end_offset_for(asked.leader_epoch)
+                found.append(
+                    one(partition=asked.partition, error_code=code, leader_epoch=end.epoch, end_offset=end.end_offset)
+                )
+            topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
+        answer(OffsetForLeaderEpochResponse(topics=topics))
+
+    # -- DeleteRecords
+
+    def serve_delete_records(self, _context: Context, request: DeleteRecordsRequest, answer: Answer) -> None:
+        """Delete records before offsets (KIP-107)."""
+        one = DeleteRecordsResponse.DeleteRecordsPartitionResult
+        topics = []
+        for topic in request.topics:
+            found = []
+            for asked in topic.partitions:
+                partition = TopicPartition(topic.name, asked.partition_index)
+                code = self._delete(partition, asked.offset)
+                low = NO_OFFSET if code != ErrorCode.NONE else self.replicas.replicas[partition].log.start
+                found.append(one(partition_index=asked.partition_index, low_watermark=low, error_code=code))
+            topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=found))
+        answer(DeleteRecordsResponse(topics=topics))
+
+    def _delete(self, partition: TopicPartition, offset: int) -> ErrorCode:
+        """Raise the log start offset of a partition, and return the error."""
+        code = self._error(partition)
+        if code != ErrorCode.NONE:
+            return code
+        if "delete" not in self.configs.text(partition.topic, "cleanup.policy"):
+            return ErrorCode.POLICY_VIOLATION
+        log = self.replicas.replicas[partition].log
+        wanted = log.high_watermark if offset == LATEST else offset
+        if not 0 <= wanted <= log.high_watermark:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        self.replicas.delete_records(partition, wanted)
+        return ErrorCode.NONE
+
+
+def first_since(log: Log, timestamp_ms: int) -> FoundOffset | None:
+    """Return the first record with a timestamp that is not smaller; None if there is none."""
+    for batch in log.batches:
+        if batch.payload is None or batch.max_timestamp_ms < timestamp_ms:
+            continue
+        try:
+            for record in decode_entry(batch.payload):
+                if record.timestamp_ms >= timestamp_ms and record.offset >= log.start:
+                    return FoundOffset(record.offset, record.timestamp_ms, batch.leader_epoch)
+        except RecordDataError:  # its codec is not installed
+            return FoundOffset(batch.base_offset, batch.max_timestamp_ms, batch.leader_epoch)
+    return None
+
+
+def newest_record(log: Log) -> FoundOffset | None:
+    """Return the first record with the largest timestamp (KIP-734); None if no record has one."""
+    newest = max((batch.max_timestamp_ms for batch in log.batches), default=NO_TIMESTAMP)
+    return None if newest == NO_TIMESTAMP else first_since(log, newest)

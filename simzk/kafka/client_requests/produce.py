@@ -1,0 +1,385 @@
+"""Produce: record data of clients, validated, converted to the broker's format and appended at the leader.
+
+Rules of this module (KafkaApis.handleProduceRequest, LogValidator; recorded 0.8 to 3.9):
+  - from version 3 on a partition has one batch of magic 2; before, messages. A request that breaks this closes the
+    connection up to 2.3, later the partition gets an error;
+  - records in an older format are converted to the broker's: messages of magic 0 up to 0.9, of magic 1 in 0.10, batches
+    since 0.11. Others are stored as they came;
+  - sizes are checked before checksums, checksums before contents;
+  - with acks 0 there is no response; an error closes the connection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from simzk.kafka.client_requests.broker_faults import Silence
+from simzk.kafka.log.log import find_batch
+from simzk.kafka.log.record_batches import (
+    NEWEST,
+    ZSTD,
+    RecordDataError,
+    decode_entry,
+    encode_batch,
+    encode_messages,
+    entry_header,
+    is_intact,
+    new_batches,
+    split_entries,
+    with_append_time,
+)
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import ProduceResponse
+from simzk.kafka.requests import Error
+from simzk.kafka.requests import ProduceRequest as Append
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from simzk.kafka.broker.configs import TopicConfigs
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.broker.producing import Producing
+    from simzk.kafka.broker.replica_logs import ReplicaLogs
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.log.batches import NewBatch
+    from simzk.kafka.protocol.messages import ProduceRequest
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.requests import ProduceResponse as Appended
+
+PRODUCE = 0
+_BATCHES_SINCE, _ZSTD_SINCE = 3, 7
+"""Versions of the request from which on it has batches of magic 2, and may have zstd."""
+_LEADERS_SINCE = 10
+"""Version of the response from which on it names the leader after NOT_LEADER_OR_FOLLOWER (KIP-951)."""
+_NO_LOG_START = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+    }
+)
+"""Errors that are answered without the log start offset (ReplicaManager.appendToLocalLog)."""
+
+Result = ProduceResponse.PartitionProduceResponse
+
+
+class _Rejection(NamedTuple):
+    """Why a partition's records are rejected.
+
+    Args:
+        code: the error.
+        names_start: whether the result names the log start offset.
+        message: the text of the error.
+        records: places of the rejected records, each with its text.
+    """
+
+    code: ErrorCode
+    names_start: bool = True
+    message: str | None = None
+    records: tuple[tuple[int, str | None], ...] = ()
+
+
+class _RejectedError(Exception):
+    """Record data that the leader rejects."""
+
+    def __init__(self, rejection: _Rejection) -> None:
+        super().__init__(rejection.code.name)
+        self.rejection = rejection
+
+
+class _BrokenRequestError(Exception):
+    """Record data for which the release closes the connection, or does not answer."""
+
+
+@dataclass(eq=False)
+class ProduceApi:
+    """Produce requests of clients to one broker.
+
+    Args:
+        version: the broker's release.
+        cache: its metadata cache.
+        replicas, producing: its replicas, and how producers append to them.
+        configs: the configuration of topics.
+        endpoint_of: returns host and port of a broker.
+        now_ms: the clock, in milliseconds.
+        is_in_transaction: returns whether a partition was added to the open transaction of a producer id.
+    """
+
+    version: KafkaVersion
+    cache: MetadataCache
+    replicas: ReplicaLogs
+    producing: Producing
+    configs: TopicConfigs
+    endpoint_of: Callable[[int], tuple[str, int]]
+    now_ms: Callable[[], int]
+    is_in_transaction: Callable[[TopicPartition, int], bool] = lambda _partition, _producer_id: False
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {PRODUCE: self.serve}
+
+    def serve(self, context: Context, request: ProduceRequest, answer: Answer) -> None:
+        """Append record data, and answer when all partitions have an outcome."""
+        named = [(topic.name, one) for topic in request.topic_data for one in topic.partition_data]
+        appends: dict[TopicPartition, Sequence[NewBatch] | _Rejection] = {}
+        try:
+            for topic, one in named:
+                partition = TopicPartition(topic, one.index)
+                appends[partition] = self._checked(context.version, partition, one.records, request)
+        except _BrokenRequestError:
+            answer(Silence.NO_RESPONSE if self.version.api.ignores_null_records else None)
+            return
+        results: dict[TopicPartition, Result] = {}
+
+        def finish(partition: TopicPartition, result: Result) -> None:
+            results[partition] = result
+            if len(results) == len(appends):
+                answer(self._response(context.version, request, results))
+
+        if not appends:
+            answer(Silence.NO_RESPONSE if request.acks == 0 else ProduceResponse())
+        for partition, batches in appends.items():
+            self._append(partition, batches, request, finish)
+
+    def _append(
+        self,
+        partition: TopicPartition,
+        batches: Sequence[NewBatch] | _Rejection,
+        request: ProduceRequest,
+        finish: Callable[[TopicPartition, Result], None],
+    ) -> None:
+        if isinstance(batches, _Rejection) or not batches:
+            nothing = _Rejection(ErrorCode.NONE, names_start=False)
+            finish(partition, self._refused(partition, batches if isinstance(batches, _Rejection) else nothing))
+            return
+        before = self.replicas.replicas[partition].log_end
+
+        def respond(appended: Appended) -> None:
+            code = ErrorCode[appended.error.name]
+            offset = appended.base_offset
+            finish(partition, self._result(partition, code, offset, is_duplicate=0 <= offset < before))
+
+        records = sum(batch.records for batch in batches)
+        self.producing.serve(
+            Append(partition, records, request.acks, request.timeout_ms, batches=tuple(batches)), respond
+        )
+
+    # -- validation
+
+    def _checked(
+        self,
+        version: int,
+        partition: TopicPartition,
+        data: bytes | bytearray | memoryview | None,
+        request: ProduceRequest,
+    ) -> Sequence[NewBatch] | _Rejection:
+        """Return the batches to be appended to a partition, in the broker's format; or the error.
+
+        Raises:
+            _BrokenRequestError: the connection is to be closed.
+        """
+        if data is None:
+            raise _BrokenRequestError
+        entries = _whole_entries(data)
+        try:
+            self._check_form(version, entries)
+            if partition not in self.cache.partitions:
+                return _Rejection(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, names_start=False)
+            self._check_transaction(partition, entries, request.transactional_id)
+            error = self.replicas.refuses_append(partition, to_all=request.acks == -1)
+            if error == Error.NOT_LEADER_OR_FOLLOWER and partition not in self.replicas.replicas:
+                return _Rejection(self.version.api.without_replica, names_start=False)
+            if error is not None:
+                return _rejection(ErrorCode[error.name])
+            return self._validated(partition, entries)
+        except _RejectedError as rejected:
+            return rejected.rejection
+
+    def _check_form(self, version: int, entries: Sequence[memoryview]) -> None:
+        """Check what a request of this version may contain (ProduceRequest.validateRecords)."""
+        rules = self.version.api
+        if version < _BATCHES_SINCE:
+            if not entries and rules.closes_at_empty_records:
+                raise _BrokenRequestError
+            return
+        headers = [entry_header(entry) for entry in entries[:2]]
+        if len(headers) != 1 or headers[0].magic != 2:
+            if rules.closes_at_invalid_records or (not headers and rules.closes_at_empty_records):
+                raise _BrokenRequestError
+            raise _RejectedError(_Rejection(ErrorCode.INVALID_RECORD, names_start=False))
+        if headers[0].codec == ZSTD and version < _ZSTD_SINCE:
+            raise _RejectedError(_Rejection(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, names_start=False))
+
+    def _check_transaction(
+        self, partition: TopicPartition, entries: Sequence[memoryview], transactional_id: str | None
+    ) -> None:
+        """Check that a transactional batch belongs to an open transaction (KIP-890)."""
+        rules = self.version.api
+        for entry in entries:
+            header = entry_header(entry)
+            if header.magic < NEWEST or not header.is_transactional:
+                continue
+            if transactional_id is None and rules.requires_transactional_id:
+                code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                raise _RejectedError(_Rejection(code, names_start=False))
+            if rules.verifies_transactions and not self._is_open(partition, header.producer_id):
+                text = "Unable to verify the partition has been added to the transaction. Underlying error: {error}"
+                message = text.format(error=ErrorCode.COORDINATOR_NOT_AVAILABLE.name)
+                raise _RejectedError(_Rejection(ErrorCode.NOT_ENOUGH_REPLICAS, names_start=False, message=message))
+
+    def _is_open(self, partition: TopicPartition, producer_id: int) -> bool:
+        """Return whether a producer has an open transaction in a partition, in the log or at its coordinator."""
+        replica = self.replicas.replicas.get(partition)
+        known = None if replica is None else replica.log.producers
+        entry = None if known is None else known.entries.get(producer_id)
+        return (entry is not None and entry.transaction_from is not None) or self.is_in_transaction(
+            partition, producer_id
+        )
+
+    def _validated(self, partition: TopicPartition, entries: Sequence[memoryview]) -> Sequence[NewBatch]:
+        """Check contents, and convert them to the broker's format (LogValidator)."""
+        topic, rules = partition.topic, self.version.api
+        invalid = ErrorCode.INVALID_RECORD if rules.has_invalid_record_error else ErrorCode.CORRUPT_MESSAGE
+        largest = self.configs.integer(topic, "max.message.bytes", "message.max.bytes")
+        headers = [entry_header(entry) for entry in entries]
+        for entry, header in zip(entries, headers, strict=True):
+            if header.size_bytes > largest:
+                raise _RejectedError(_rejection(ErrorCode.MESSAGE_TOO_LARGE))
+            if not is_intact(entry):
+                raise _RejectedError(_rejection(ErrorCode.CORRUPT_MESSAGE))
+            if header.magic == 2 and (header.base_offset or header.last_offset_delta != header.records - 1):
+                raise _RejectedError(_rejection(invalid))
+        is_compacted = rules.rejects_keyless_records and "compact" in self.configs.text(topic, "cleanup.policy")
+        try:
+            if is_compacted:
+                self._check_keys(partition, entries, invalid)
+            converted = b"".join(entries)
+            if any(header.magic < rules.batch_magic for header in headers):
+                converted = self._converted(entries)
+            batches = new_batches(converted)
+        except RecordDataError:
+            raise _RejectedError(_rejection(ErrorCode.CORRUPT_MESSAGE)) from None
+        if self.configs.text(topic, "message.timestamp.type") != "LogAppendTime":
+            return batches
+        now_ms = self.now_ms()
+        return [
+            batch._replace(payload=None if batch.payload is None else with_append_time(batch.payload, now_ms))
+            for batch in batches
+        ]
+
+    def _check_keys(self, partition: TopicPartition, entries: Sequence[memoryview], invalid: ErrorCode) -> None:
+        """Check that all records have keys, as records of compacted topics must."""
+        records = [record for entry in entries for record in decode_entry(entry)]
+        places = [place for place, record in enumerate(records) if record.key is None]
+        if places:
+            texts = self.version.texts
+            text = texts.keyless_record.format(partition=partition)
+            shown = texts.keyless_record_in_list
+            rejected = tuple((place, text if shown else None) for place in places)
+            errors = ", ".join(f"RecordError(batchIndex={place}, message='{text}')" for place in places[:3])
+            message = texts.rejected_records.format(text=text, count=len(places), errors=errors)
+            raise _RejectedError(_rejection(invalid)._replace(message=message, records=rejected))
+
+    def _converted(self, entries: Sequence[memoryview]) -> bytes:
+        """Return messages of an older format in the broker's."""
+        records = [record for entry in entries for record in decode_entry(entry)]
+        codec = entry_header(entries[0]).codec
+        if self.version.api.batch_magic > 1:
+            return encode_batch(records, codec=codec)
+        numbered = [record._replace(offset=number) for number, record in enumerate(records)]
+        return encode_messages(numbered, 1, codec)
+
+    # -- response
+
+    def _refused(self, partition: TopicPartition, rejection: _Rejection) -> Result:
+        """Return the result of a partition whose records are rejected."""
+        result = Result(index=partition.partition, error_code=rejection.code, base_offset=-1)
+        replica = self.replicas.replicas.get(partition)
+        if rejection.names_start and replica is not None:
+            result.log_start_offset = replica.log.start
+        one = ProduceResponse.BatchIndexAndErrorMessage
+        result.error_message = rejection.message
+        result.record_errors = [one(batch_index=at, batch_index_error_message=text) for at, text in rejection.records]
+        return result
+
+    def _result(
+        self, partition: TopicPartition, code: ErrorCode, base_offset: int = -1, *, is_duplicate: bool = False
+    ) -> Result:
+        """Return the result of a partition."""
+        result = Result(index=partition.partition, error_code=code, base_offset=base_offset)
+        replica = self.replicas.replicas.get(partition)
+        if replica is None:
+            return result
+        if code not in _NO_LOG_START:
+            result.log_start_offset = replica.log.start
+        batch = find_batch(replica.log, base_offset) if code == ErrorCode.NONE and base_offset >= 0 else None
+        is_shown = batch is not None and is_duplicate and batch.producer is not None
+        if batch is not None and batch.payload is not None and not is_shown:
+            is_shown = entry_header(batch.payload).has_append_time
+        if batch is not None and is_shown:
+            result.log_append_time_ms = batch.max_timestamp_ms
+        return result
+
+    def _response(
+        self, version: int, request: ProduceRequest, results: dict[TopicPartition, Result]
+    ) -> ProduceResponse | Silence | None:
+        """Return the response; None closes the connection."""
+        if request.acks == 0:
+            failed = any(result.error_code for result in results.values())
+            return None if failed else Silence.NO_RESPONSE
+        topics: dict[str, list[Result]] = {}
+        leaders: dict[int, None] = {}
+        for partition, result in results.items():
+            topics.setdefault(partition.topic, []).append(result)
+            state = self.cache.partitions.get(partition)
+            if (
+                version >= _LEADERS_SINCE
+                and result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                and state is not None
+            ):
+                result.current_leader.leader_id = state.leader
+                result.current_leader.leader_epoch = state.leader_epoch
+                leaders[state.leader] = None
+        kind = ProduceResponse.TopicProduceResponse
+        return ProduceResponse(
+            responses=[kind(name=name, partition_responses=found) for name, found in topics.items()],
+            node_endpoints=self._endpoints(leaders),
+        )
+
+    def _endpoints(self, leaders: dict[int, None]) -> list[ProduceResponse.NodeEndpoint]:
+        live = self.cache.live_brokers
+        found = []
+        for broker in leaders:
+            if broker in live:
+                host, port = self.endpoint_of(broker)
+                found.append(ProduceResponse.NodeEndpoint(node_id=broker, host=host, port=port, rack=live[broker]))
+        return found
+
+
+def _rejection(code: ErrorCode) -> _Rejection:
+    """Return the rejection by an error, as it is answered after the log was found."""
+    return _Rejection(code, names_start=code not in _NO_LOG_START)
+
+
+def _whole_entries(data: bytes | bytearray | memoryview) -> list[memoryview]:
+    """Return the entries up to the first one that is cut short, as brokers read them."""
+    try:
+        return split_entries(memoryview(data))
+    except RecordDataError:
+        pass
+    view, found = memoryview(data), []
+    at = 0
+    while len(view) - at >= 12:
+        size = int.from_bytes(view[at + 8 : at + 12], "big", signed=True) + 12
+        try:
+            found += split_entries(view[at : at + size])
+        except RecordDataError:
+            break
+        at += size
+    return found
