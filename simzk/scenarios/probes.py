@@ -1,17 +1,19 @@
 """Probes: rare situations that a run reached, counted, so that a swarm says what it has tested.
 
 Rules of this module:
-  - a probe is a name and a function of an event and of the scene at that event; it changes nothing;
-  - only runs with faults have probes, because each looks at every event.
+  - a probe is a name, the kinds of event at which it is looked for, and a function of such an event and of the scene
+    before it; it changes nothing;
+  - only runs with faults have probes.
 
 To add one, write its function here and add it to `PROBES`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.kafka.observation.observer import parse_state
+from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +36,7 @@ class Scene:
         leaderless: partitions without a leader.
         epochs: number of controller elections.
         ended_while_pending: brokers that ended while ISR changes of theirs were pending.
+        duplicates: number of records that were appended again.
     """
 
     def __init__(self, cluster: KafkaCluster) -> None:
@@ -43,6 +46,7 @@ class Scene:
         self.leaderless: dict[str, None] = {}
         self.elections: int = 0
         self.ended_while_pending: set[int] = set()
+        self.duplicates: int = 0
 
     def note(self, event: Event) -> None:
         """Update the scene after an event."""
@@ -65,6 +69,9 @@ class Scene:
                 self.leaderless.pop(event.subject, None)
             case "elected":
                 self.elections += 1
+            case "records appended":
+                self.duplicates = self.cluster.record_ledger.duplicates
+                return
             case _:
                 pass
         broker = self.broker_of(event)
@@ -94,8 +101,12 @@ class Scene:
         return sum(broker.alive and broker.controller.is_active for broker in self.cluster.brokers.values())
 
 
+def _always(event: Event, scene: Scene) -> bool:
+    return True
+
+
 def _is_failover(event: Event, scene: Scene) -> bool:
-    return event.what == "elected" and scene.elections > 0
+    return scene.elections > 0
 
 
 def _failover_during_reassignment(event: Event, scene: Scene) -> bool:
@@ -111,70 +122,118 @@ def _failover_without_leader(event: Event, scene: Scene) -> bool:
 
 
 def _failover_cut_short(event: Event, scene: Scene) -> bool:
-    return event.what == "controller gone" and scene.is_failing_over
+    return scene.is_failing_over
 
 
 def _two_controllers(event: Event, scene: Scene) -> bool:
-    return event.what in ("elected", "ready") and scene.active_controllers > 1
+    return scene.active_controllers > 1
 
 
 def _restarted_with_pending_isr(event: Event, scene: Scene) -> bool:
-    return event.what == "started" and scene.broker_of(event) in scene.ended_while_pending
+    return scene.broker_of(event) in scene.ended_while_pending
 
 
 def _killed_during_shutdown(event: Event, scene: Scene) -> bool:
     broker = scene.broker_of(event)
-    return event.what == "killed" and broker is not None and scene.cluster.brokers[broker].stopping
+    return broker is not None and scene.cluster.brokers[broker].stopping
 
 
 def _bounced(event: Event, scene: Scene) -> bool:
-    return event.what == "started" and scene.broker_of(event) in scene.cluster.live_brokers
+    return scene.broker_of(event) in scene.cluster.live_brokers
 
 
 def _leader_moved_during_reassignment(event: Event, scene: Scene) -> bool:
-    return event.what == "leader moved" and event.subject in scene.moving
+    return event.subject in scene.moving
 
 
 def _last_isr_member_lost(event: Event, scene: Scene) -> bool:
     before = parse_state(event.before)
-    return event.what == "leader lost" and before is not None and len(before.isr) == 1
-
-
-def _isr_change_refused(event: Event, scene: Scene) -> bool:
-    return event.what == "ISR change refused"
+    return before is not None and len(before.isr) == 1
 
 
 def _deleted_while_a_broker_is_down(event: Event, scene: Scene) -> bool:
-    return event.what == "deletion requested" and not all(b.alive for b in scene.cluster.brokers.values())
+    return not all(b.alive for b in scene.cluster.brokers.values())
 
 
 def _all_brokers_gone(event: Event, scene: Scene) -> bool:
-    return event.what == "registration gone" and not scene.cluster.live_brokers
+    return not scene.cluster.live_brokers
 
 
 def _two_releases(event: Event, scene: Scene) -> bool:
-    if event.what != "registered":
-        return False
     return len({broker.version.number for broker in scene.cluster.brokers.values() if broker.alive}) > 1
 
 
-PROBES: Final[dict[str, Callable[[Event, Scene], bool]]] = {
-    "controller failed over during a reassignment": _failover_during_reassignment,
-    "controller failed over during a topic deletion": _failover_during_deletion,
-    "controller failed over while a partition had no leader": _failover_without_leader,
-    "controller lost its znode during its failover": _failover_cut_short,
-    "two brokers took themselves for the controller": _two_controllers,
-    "broker restarted while its ISR change was pending": _restarted_with_pending_isr,
-    "broker was killed during its controlled shutdown": _killed_during_shutdown,
-    "broker started while it was still registered": _bounced,
-    "leader moved during the partition's reassignment": _leader_moved_during_reassignment,
-    "last member of an ISR was lost": _last_isr_member_lost,
-    "ISR change was refused": _isr_change_refused,
-    "topic was deleted while a broker was down": _deleted_while_a_broker_is_down,
-    "no broker was registered": _all_brokers_gone,
-    "brokers of two releases ran together": _two_releases,
+def _leader_ended_with_uncommitted_records(event: Event, scene: Scene) -> bool:
+    number = scene.broker_of(event)
+    broker = None if number is None else scene.cluster.brokers[number]
+    if broker is None or not broker.alive:
+        return False
+    replicas = broker.replicas.replicas.items()
+    return any(
+        replica.log_end > replica.high_watermark and broker.replicas.leads(partition) for partition, replica in replicas
+    )
+
+
+def _replaced_while_a_producer_waits(event: Event, scene: Scene) -> bool:
+    before = parse_state(event.before)
+    leader = None if before is None else scene.cluster.brokers.get(before.leader)
+    return leader is not None and leader.alive and leader.producing.has_waiting(_partition_of(event))
+
+
+def _superseded_leader_appended(event: Event, scene: Scene) -> bool:
+    number, partition = scene.broker_of(event), _partition_of(event)
+    assert number is not None, "brokers append records"
+    own = scene.cluster.brokers[number].replicas.replicas[partition].state.leader_epoch
+    others = [broker for broker in scene.cluster.brokers.values() if broker.alive and broker.replicas.leads(partition)]
+    return any(other.replicas.replicas[partition].state.leader_epoch > own for other in others)
+
+
+def _batch_appended_again(event: Event, scene: Scene) -> bool:
+    return scene.cluster.record_ledger.duplicates > scene.duplicates
+
+
+def _partition_of(event: Event) -> TopicPartition:
+    topic, _, number = event.subject.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+class Probe(NamedTuple):
+    """A situation: the kinds of event at which it is looked for, and whether it is reached at such an event."""
+
+    kinds: tuple[str, ...]
+    is_reached: Callable[[Event, Scene], bool]
+
+
+PROBES: Final[dict[str, Probe]] = {
+    "controller failed over during a reassignment": Probe(("elected",), _failover_during_reassignment),
+    "controller failed over during a topic deletion": Probe(("elected",), _failover_during_deletion),
+    "controller failed over while a partition had no leader": Probe(("elected",), _failover_without_leader),
+    "controller lost its znode during its failover": Probe(("controller gone",), _failover_cut_short),
+    "two brokers took themselves for the controller": Probe(("elected", "ready"), _two_controllers),
+    "broker restarted while its ISR change was pending": Probe(("started",), _restarted_with_pending_isr),
+    "broker was killed during its controlled shutdown": Probe(("killed",), _killed_during_shutdown),
+    "broker started while it was still registered": Probe(("started",), _bounced),
+    "leader moved during the partition's reassignment": Probe(("leader moved",), _leader_moved_during_reassignment),
+    "last member of an ISR was lost": Probe(("leader lost",), _last_isr_member_lost),
+    "ISR change was refused": Probe(("ISR change refused",), _always),
+    "topic was deleted while a broker was down": Probe(("deletion requested",), _deleted_while_a_broker_is_down),
+    "no broker was registered": Probe(("registration gone",), _all_brokers_gone),
+    "brokers of two releases ran together": Probe(("registered",), _two_releases),
+    "leader died between an append and the high watermark": Probe(
+        ("killed", "halted", "power lost"), _leader_ended_with_uncommitted_records
+    ),
+    "leader was replaced while a producer waited for acks": Probe(("leader moved",), _replaced_while_a_producer_waits),
+    "leader that was replaced appended records": Probe(("records appended",), _superseded_leader_appended),
+    "batch that was sent again was appended twice": Probe(("records appended",), _batch_appended_again),
+    "high watermark fell": Probe(("high watermark lowered",), _always),
+    "acknowledged or read records were lost": Probe(("acknowledged records lost", "read records lost"), _always),
+    "offset of a consumer was gone": Probe(("offset reset",), _always),
 }
 """All probes by name."""
+_BY_KIND: Final[dict[str, list[tuple[str, Probe]]]] = {}
+for _name, _probe in PROBES.items():
+    for _kind in _probe.kinds:
+        _BY_KIND.setdefault(_kind, []).append((_name, _probe))
 
 
 class Probes:
@@ -193,7 +252,7 @@ class Probes:
         cluster.history.observers.append(self._observe)
 
     def _observe(self, event: Event) -> None:
-        for name, is_reached in PROBES.items():
-            if is_reached(event, self._scene):
+        for name, probe in _BY_KIND.get(event.what, ()):
+            if probe.is_reached(event, self._scene):
                 self.counts[name] = self.counts.get(name, 0) + 1
         self._scene.note(event)

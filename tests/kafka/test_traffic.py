@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.kafka.broker.producing import ALL
+from simzk.kafka.broker.replica_logs import ReplicaLogs
 from simzk.kafka.cluster.traffic import ConsumerSettings, ProducerSettings
 from simzk.kafka.log.log import Log
 from simzk.kafka.requests import ReadRequest
@@ -101,6 +102,65 @@ def test_acks_0_loses_what_no_leader_has_received() -> None:
         c.network.cut("broker 1", c.traffic.producers[0].process.name)
         c.run_for(1)
         assert c.traffic.counts()["lost, acks=0: no leader had them"] >= 18
+
+
+@pytest.mark.parametrize("line", ["0.11", "2.4", "3.9"])
+def test_an_idempotent_producer_is_recognized_when_it_sends_a_batch_again(line: str) -> None:
+    with ruled(line) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [1, 2, 3]})
+        c.traffic.start_producer(producer(ALL, retries=100, timeout_ms=1_000)._replace(is_idempotent=True))
+        c.run_for(1)
+        client = c.traffic.producers[0]
+        for _ in range(3):
+            c.network.cut("broker 1", client.process.name, both=False)
+            c.run_for(1.5)
+            c.network.heal_all()
+            c.run_for(2)
+        c.kill(1)
+        c.run_for(15)
+        client.process.kill()
+        quiet(c)
+        assert c.traffic.counts().keys() == {"acknowledged, acks=all"}
+        stamps = [batch.producer for batch in c.brokers[2].replicas.replicas[P].log.batches]
+        assert [stamp.sequence for stamp in stamps if stamp is not None] == list(range(0, 2 * len(stamps), 2))
+        assert {stamp.epoch for stamp in stamps if stamp is not None} == {0}
+        assert not monitor.violations
+
+
+def test_an_idempotent_producer_begins_an_epoch_after_a_loss() -> None:
+    """In 2.4 a leader whose log lost the producer rejects its next batch."""
+    with ruled("2.4", unclean_leader_election_enable=True) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [1, 2]})
+        c.kill(2)
+        c.run_for(10)
+        c.traffic.start_producer(producer(ALL, retries=100, timeout_ms=1_000)._replace(is_idempotent=True))
+        c.run_for(3)
+        c.kill(1)
+        c.restart(2)
+        c.run_for(10)
+        leads(c, 2)
+        c.run_for(3)
+        first = c.brokers[2].replicas.replicas[P].log.batches[0].producer
+        assert first is not None
+        assert (first.epoch, first.sequence) == (1, 0)
+        assert not monitor.violations
+
+
+def test_a_leader_that_recognizes_no_batch_violates_the_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mistake is planted: sequence numbers are ignored."""
+    monkeypatch.setattr(ReplicaLogs, "_duplicate", lambda *_: None)
+    with ruled("3.9") as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [1]})
+        c.traffic.start_producer(producer(ALL, retries=100, timeout_ms=1_000)._replace(is_idempotent=True))
+        c.run_for(1)
+        c.network.cut("broker 1", c.traffic.producers[0].process.name, both=False)
+        c.run_for(1)
+        c.network.heal_all()
+        c.run_for(2)
+        assert {one.invariant for one in monitor.violations} == {"a batch of an idempotent producer is in a log once"}
 
 
 def test_with_acks_all_and_retries_nothing_is_lost_or_given_up() -> None:

@@ -88,7 +88,7 @@ def test_twenty_seeds_draw_every_role() -> None:
     found: set[object] = set()
     for seed in range(20):
         for fault in drawn(seed, TrafficLimits()).faults:
-            found |= {fault.acks} if isinstance(fault, Produce) else set()
+            found |= {fault.acks, fault.idempotent} if isinstance(fault, Produce) else set()
             found |= {fault.key} if isinstance(fault, ConfigureTopic) else {fault.kind}
     assert found >= {0, 1, "all", "consume", "unclean.leader.election.enable", "min.insync.replicas"}
 
@@ -154,6 +154,21 @@ def test_what_a_replaced_leader_acknowledged_is_a_named_loss(tmp_path: Path) -> 
             assert again.cluster.traffic.counts() == play.cluster.traffic.counts()
 
 
+def test_traffic_reaches_its_probes(tmp_path: Path) -> None:
+    kill = CUT.replace('"cut"', '"kill"').replace('"10s"', '"45s"').replace('"30s"', '"5s"')
+    to_all = PRODUCE.replace("acks = 1", 'acks = "all"').replace('"1s"', '"1.05s"') + 'retries = 100\ntimeout = "1s"\n'
+    with closing(play_of(tmp_path, PRODUCE, to_all, CONSUME, CUT, kill)) as play:
+        play.run()
+        assert play.held, play.violations
+        assert play.probes is not None
+        assert {
+            "leader was replaced while a producer waited for acks",
+            "leader that was replaced appended records",
+            "batch that was sent again was appended twice",
+            "acknowledged or read records were lost",
+        } <= play.probes.counts.keys()
+
+
 def test_clients_stop_after_their_duration_and_when_everything_heals(tmp_path: Path) -> None:
     short = PRODUCE.replace('"50s"', '"5s"')
     with closing(play_of(tmp_path, short, CONSUME.replace('"50s"', '"600s"'))) as play:
@@ -173,6 +188,7 @@ def test_clients_stop_after_their_duration_and_when_everything_heals(tmp_path: P
         (PRODUCE.replace('"orders-0"', '"orders"'), ":7: partition: 'orders' is not the name of a partition"),
         (PRODUCE.replace('"100ms"', '"10us"'), ":8: gap: 10us is less than 1 ms; expected 1ms or more"),
         (PRODUCE.replace("records = 2", "records = 0"), ":10: records: "),
+        (PRODUCE + "idempotent = true\n", ":9: acks: an idempotent producer has acks 1; expected"),
         (PRODUCE + "retries = -1\n", ":12: retries: there are -1 retries; expected 0 or more"),
         (PRODUCE.replace('for = "50s"\n', ""), "the key for is missing"),
         (CONSUME + 'timeout = "0s"\n', ":10: timeout: '0s' is not a positive duration"),
@@ -188,6 +204,14 @@ def test_impossible_traffic_is_refused(tmp_path: Path, text: str, message: str) 
 def test_a_release_without_topic_configurations_has_no_settings(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"topics of Kafka 0\.8\.0 have no configuration"):
         play_of(tmp_path, CONFIGURE, version="0.8.0")
+
+
+def test_a_release_without_idempotence_has_no_such_producer(tmp_path: Path) -> None:
+    idempotent = PRODUCE.replace("acks = 1", 'acks = "all"\nidempotent = true')
+    with pytest.raises(ScenarioError, match=r"Kafka 0\.10\.2 has no idempotent producers; expected 0\.11 or later"):
+        play_of(tmp_path, idempotent, version="0.10.2")
+    old = drawn(5, TrafficLimits(dict.fromkeys(ROLES, 0) | {"idempotent": 1}), "0.10.2")
+    assert not any(map(is_traffic, old.faults))
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,10 @@ class Producing:
         self._waiting.setdefault(request.partition, []).append(waiting)
         self.complete_waiting(request.partition)
 
+    def has_waiting(self, partition: TopicPartition) -> bool:
+        """Return whether a producer waits for acks."""
+        return partition in self._waiting
+
     def complete_waiting(self, partition: TopicPartition) -> None:
         """Respond to requests that need not wait any more; the log, ISR or leader of the partition changed."""
         left = []

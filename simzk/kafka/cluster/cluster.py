@@ -59,6 +59,7 @@ from simzk.kafka.observation.observer import Observer, Participant, SessionNames
 from simzk.kafka.observation.records import (
     AcknowledgedInEnoughLogs,
     AcknowledgedKept,
+    IdempotentOnce,
     IsrLogsMatch,
     ReadKept,
     RecordLedger,
@@ -796,7 +797,7 @@ class KafkaCluster:
                 supersedes_reassignments=releases.supersedes_reassignments,
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
             )
-            kinds_of_records = AcknowledgedKept, AcknowledgedInEnoughLogs, ReadKept, IsrLogsMatch
+            kinds_of_records = AcknowledgedKept, AcknowledgedInEnoughLogs, ReadKept, IdempotentOnce, IsrLogsMatch
             of_records = tuple(kind(self.record_ledger) for kind in kinds_of_records)
             self._invariants = (*of_znodes, *beliefs_of(self._replica_manager, self._observable), *of_records)
         return self._invariants

@@ -5,6 +5,9 @@ Rules of this module (Kafka's producer and consumer; docs/reference/kafka.md §2
     at random, for the leader in its metadata cache, which may be stale;
   - a producer has one batch in flight. A batch that is refused, or gets no answer, is sent again after
     `retry.backoff.ms`, as often as `retries` says, with the same identity. It may have been appended before;
+  - an idempotent producer numbers its batches, so that a leader recognizes one that it has appended already. If the
+    leader misses a batch before, or does not know the producer, the producer begins a new epoch (KIP-360; before 2.5
+    an application opens another producer, which comes to the same);
   - with acks 0 a batch is sent once and counts as acknowledged; it is lost if no leader has appended it;
   - a consumer reads from the beginning, in order. If its offset is not in the log of the leader, it goes on at the high
     watermark (`auto.offset.reset=latest`).
@@ -15,6 +18,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.kafka.log.batches import NewBatch, ProducerStamp
+from simzk.kafka.log.producer_state import MAX_SEQUENCE, last_sequence
 from simzk.kafka.requests import (
     Error,
     FindLeaderRequest,
@@ -40,6 +45,8 @@ METADATA_TIMEOUT_MS = 2_000
 """How long a client waits for metadata before it asks another broker."""
 READ_MAX_BYTES = 1_048_576
 """`max.partition.fetch.bytes`: 1 MiB by default."""
+_NEW_EPOCH = frozenset({Error.OUT_OF_ORDER_SEQUENCE_NUMBER, Error.UNKNOWN_PRODUCER_ID})
+"""Errors after which an idempotent producer begins a new epoch."""
 _FINAL = frozenset({Error.INVALID_REQUIRED_ACKS, Error.UNSUPPORTED_VERSION})
 """Errors after which a producer does not retry."""
 
@@ -54,6 +61,7 @@ class ProducerSettings(NamedTuple):
         records: records of a batch.
         retries: how often a batch is sent again.
         timeout_ms: how long it waits for an answer (`request.timeout.ms`).
+        is_idempotent: whether it numbers its batches (`enable.idempotence`, 0.11).
     """
 
     partition: TopicPartition
@@ -62,6 +70,7 @@ class ProducerSettings(NamedTuple):
     records: int
     retries: int
     timeout_ms: int
+    is_idempotent: bool = False
 
 
 class ConsumerSettings(NamedTuple):
@@ -129,6 +138,7 @@ class SteadyProducer(_Client):
 
     def __init__(self, process: Process, settings: ProducerSettings, traffic: Traffic) -> None:
         self.settings: ProducerSettings = settings
+        self._next = ProducerStamp(len(traffic.producers) + 1, 0, 0) if settings.is_idempotent else None
         self.sent: int = 0
         self.failed: int = 0
         self.unanswered: list[int] = []
@@ -143,8 +153,9 @@ class SteadyProducer(_Client):
 
     async def _deliver(self) -> None:
         """Send one batch until it is acknowledged, or give it up."""
-        _, acks, _, records, retries, timeout_ms = self.settings
+        _, acks, _, records, retries, timeout_ms, _ = self.settings
         request = ProduceRequest(self.partition, records, acks, timeout_ms, next(self.traffic.identities))
+        request = self._stamped(request)
         self.sent += records
         error = Error.LEADER_NOT_AVAILABLE
         for _ in range(retries + 1):
@@ -160,10 +171,28 @@ class SteadyProducer(_Client):
                     return
                 if error in _FINAL:
                     break
-                self.forget_leader()
+                if error in _NEW_EPOCH and self._next is not None:
+                    self._begin_epoch()
+                    request = self._stamped(request)
+                else:
+                    self.forget_leader()
             await self.process.sleep(BACKOFF_US)
         self.failed += records
+        if self._next is not None:
+            self._begin_epoch()  # the next batch must not follow one that may be missing
         self._record("given up", error.value)
+
+    def _stamped(self, request: ProduceRequest) -> ProduceRequest:
+        """Return a request with the next sequence numbers; the same request if the producer is not idempotent."""
+        if self._next is None:
+            return request
+        stamp, records = self._next, request.records
+        self._next = stamp._replace(sequence=(last_sequence(stamp.sequence, records) + 1) & MAX_SEQUENCE)
+        return request._replace(batches=(NewBatch(records, None, stamp),))
+
+    def _begin_epoch(self) -> None:
+        assert self._next is not None
+        self._next = ProducerStamp(self._next.producer_id, self._next.epoch + 1, 0)
 
     async def _send(self, request: ProduceRequest) -> ProduceResponse:
         try:

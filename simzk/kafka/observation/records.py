@@ -21,7 +21,8 @@ Rules of this module (docs/reference/kafka.md §2.17; StrongIsr of Kafka's TLA+ 
     (KAFKA-7128), up to 2.0 by followers that nobody fences (KIP-320), and 2.8.0 by fetches from records that diverge
     (KAFKA-13141);
   - such a loss is counted with its cause and no violation; every other one is a violation;
-  - a batch that a leader appends although its log has it already, because the producer sent it again, is a duplicate.
+  - a batch that a leader appends although its log has it already, because the producer sent it again, is a duplicate;
+    no batch of an idempotent producer is one.
 """
 
 from __future__ import annotations
@@ -137,6 +138,7 @@ class RecordLedger:
         self.read_violations: list[str] = []
         self.mismatches: list[str] = []
         self.too_few: list[str] = []
+        self.repeated: list[str] = []
         self._identities = 0
         self._history = history
         self._log_of = log_of
@@ -170,6 +172,11 @@ class RecordLedger:
         before = appended.get(batch.identity)
         if before is not None and find_batch(log, before.base_offset) == before:
             self.duplicates += batch.records
+            if batch.producer is not None and batch.producer == before.producer:
+                self.repeated.append(
+                    f"{partition} has a batch of producer {batch.producer.producer_id} at offset {before.base_offset},"
+                    f" and again at offset {batch.base_offset}"
+                )
         appended[batch.identity] = batch
 
     def was_appended(self, partition: TopicPartition, identity: int) -> bool:
@@ -435,6 +442,19 @@ class AcknowledgedInEnoughLogs:
     def check(self, _event: Event) -> str | None:
         """Return the next batch that is in too few logs."""
         return self._too_few.pop(0) if self._too_few else None
+
+
+class IdempotentOnce:
+    """A batch of an idempotent producer is in a log once."""
+
+    name = "a batch of an idempotent producer is in a log once"
+
+    def __init__(self, ledger: RecordLedger) -> None:
+        self._repeated = ledger.repeated
+
+    def check(self, _event: Event) -> str | None:
+        """Return the next batch that was appended again."""
+        return self._repeated.pop(0) if self._repeated else None
 
 
 class IsrLogsMatch:

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
+from msgspec import structs
+
 from simzk.kafka.broker.producing import ALL
 from simzk.kafka.cluster.traffic import ConsumerSettings, ProducerSettings
 from simzk.kafka.releases.versions import kafka_version
@@ -43,6 +45,7 @@ CLIENTS_MAX: Final = 1_000
 UNCLEAN_KEY, MIN_INSYNC_KEY = "unclean.leader.election.enable", "min.insync.replicas"
 _FIRST_WITH_UNCLEAN = (0, 8, 2)
 _FIRST_WITH_MIN_INSYNC = (0, 8, 2)
+_FIRST_WITH_IDEMPOTENCE = (0, 11, 0)  # KIP-98
 
 
 class ClientEntry(LastingFault, kw_only=True, frozen=True):
@@ -85,13 +88,22 @@ class Produce(ClientEntry, kw_only=True, frozen=True):
     acks: Literal[0, 1, "all"]
     records: Count = 1
     retries: int = 0
+    idempotent: bool = False
 
     @classmethod
     def draw(cls, draw: Draw) -> Fault | None:
         return cls.draw_with(draw.stream.choice((0, 1, "all")), draw)
 
     @classmethod
-    def draw_with(cls, acks: Literal[0, 1, "all"], draw: Draw) -> Fault | None:
+    def draw_idempotent(cls, draw: Draw) -> Fault | None:
+        """Return an idempotent producer, which needs acks of all in the ISR; None without topics or in old releases."""
+        if kafka_version(draw.setting.version).number < _FIRST_WITH_IDEMPOTENCE:
+            return None
+        producer = cls.draw_with("all", draw)
+        return None if producer is None else structs.replace(producer, idempotent=True, retries=100)
+
+    @classmethod
+    def draw_with(cls, acks: Literal[0, 1, "all"], draw: Draw) -> Produce | None:
         """Return a producer with these acks; None without topics."""
         partition = draw.partition()
         if partition is None:
@@ -112,18 +124,26 @@ class Produce(ClientEntry, kw_only=True, frozen=True):
         super().check(check)
         if self.retries < 0:
             check.source.fail((*check.at, "retries"), f"there are {self.retries} retries", "0 or more")
+        if self.idempotent and self.acks != "all":
+            check.source.fail((*check.at, "acks"), f"an idempotent producer has acks {self.acks}", '"all"')
+        if self.idempotent and kafka_version(check.setting.version).number < _FIRST_WITH_IDEMPOTENCE:
+            release = check.setting.version
+            check.source.fail(
+                (*check.at, "idempotent"), f"Kafka {release} has no idempotent producers", "0.11 or later"
+            )
 
     def begin(self, target: Target) -> None:
         acks = ALL if self.acks == "all" else self.acks
         settings = ProducerSettings(
-            self.topic_partition, acks, self.gap_us, self.records, self.retries, self.timeout_ms
+            self.topic_partition, acks, self.gap_us, self.records, self.retries, self.timeout_ms, self.idempotent
         )
         producer = target.cluster.traffic.start_producer(settings)
         target.call_later(self.duration_us, producer.process.kill)
 
     def describe(self) -> str:
         batches = f"{self.records} record{'s' * (self.records != 1)} to {self.partition} every {self.gap}"
-        return f"produces {batches}, acks {self.acks}, {self.retries} retries"
+        idempotent = ", idempotent" * self.idempotent
+        return f"produces {batches}, acks {self.acks}, {self.retries} retries{idempotent}"
 
 
 class Consume(ClientEntry, kw_only=True, frozen=True):
@@ -190,6 +210,7 @@ CLIENT_ROLES: Final[dict[str, Callable[[Draw], Fault | None]]] = {
     "acks_0": partial(Produce.draw_with, 0),
     "acks_1": partial(Produce.draw_with, 1),
     "acks_all": partial(Produce.draw_with, "all"),
+    "idempotent": Produce.draw_idempotent,
     "consume": Consume.draw,
 }
 """Functions that draw a client, by role."""
