@@ -159,6 +159,11 @@ class Play:
         """Whether every expectation held, no invariant was violated and the simulation did not crash."""
         return not (self.crash or self.violations) and all(verdict.held for verdict in self.verdicts)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all steps and faults have been played."""
+        return self._wait is None
+
     def run(self, on_progress: Callable[[int], None] = lambda _: None) -> None:
         """Start the brokers, play all steps, then the faults.
 
