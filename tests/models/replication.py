@@ -2,6 +2,8 @@
 
 They say what the TLA+ modules of https://github.com/hachikuji/kafka-specification say (KafkaReplication,
 KafkaTruncateToHighWatermark, Kip101, Kip279, Kip320FirstTry, Kip320), in the words of Kafka and in plain Python.
+A sixth, `KIP_320_SEEN`, is Kip320 for histories: its actions rely on requests and responses, where those of the module
+look into the other replica. It allows more, and keeps the same properties.
 
 Rules of this module:
   - a state is an immutable value; an action is a generator of the steps that it allows in a state;
@@ -56,8 +58,20 @@ class Belief(NamedTuple):
     isr: frozenset[int]
 
 
+class Left(NamedTuple):
+    """Log and high watermark with which a replica left a leader epoch, as leader or as follower."""
+
+    replica: int
+    epoch: int
+    log: Log
+    high_watermark: int
+
+
 class State(NamedTuple):
-    """Logs and beliefs by replica, the written state, all requests, and the next unused numbers."""
+    """Logs and beliefs by replica, the written state, all requests, and the next unused numbers.
+
+    `left` is the past of replicas, in the model of what brokers see of each other; the published modules have none.
+    """
 
     logs: tuple[Log, ...]
     beliefs: tuple[Belief, ...]
@@ -65,14 +79,16 @@ class State(NamedTuple):
     requests: frozenset[LeaderAndIsr]
     next_record: int
     next_epoch: int
+    left: frozenset[Left] = frozenset()
 
 
 class Event(NamedTuple):
     """A step, as the history of a simulation would tell it.
 
     Args:
-        kind: `elect` or `remove` (the controller), `lead` or `follow` (a replica accepts LeaderAndIsr), `append`,
-            `fetch`, `truncate`, `advance` (the high watermark of a leader), `expand` or `shrink` (a leader, the ISR).
+        kind: `elect`, `remove` or `repeat` (the controller), `lead` or `follow` (a replica accepts LeaderAndIsr),
+            `append`, `fetch`, `truncate`, `advance` (a leader's high watermark), `expand` or `shrink` (a leader, the
+            ISR).
         replica: the replica that acts or, for the controller and ISR changes, that is concerned.
         leader: the leader that is concerned; `NOBODY` for none.
         epoch: the leader epoch of a request or a record.
@@ -507,23 +523,109 @@ def matching_leader_expands(model: Model, state: State) -> Iterator[Step]:
     )
 
 
+# -- Kip320 as brokers see each other: by requests and responses, not by a look at the other's state
+
+
+def _seen_in(state: State, replica: int, epoch: int) -> Left | None:
+    """Return what a replica has had at the end of a leader epoch, or has now; None if it has not been in it."""
+    belief = state.beliefs[replica]
+    if belief.leader_epoch == epoch:
+        return Left(replica, epoch, state.logs[replica], belief.high_watermark)
+    return next((left for left in state.left if left[:2] == (replica, epoch)), None)
+
+
+def _leaving(state: State, after: State, replica: int) -> State:
+    """Note with which log a replica leaves its leader epoch."""
+    belief = state.beliefs[replica]
+    if belief.leader == NOBODY:
+        return after
+    left = Left(replica, belief.leader_epoch, state.logs[replica], belief.high_watermark)
+    return after._replace(left=after.left | {left})
+
+
+def controller_repeats(model: Model, state: State) -> Iterator[Step]:
+    """Write the same leader and ISR with the next epoch, as for the last member of an ISR that has failed."""
+    for after in _send(model, state, state.written.leader, state.written.isr):
+        yield Event("repeat", NOBODY, epoch=state.next_epoch), after
+
+
+def seen_replica_leads(model: Model, state: State) -> Iterator[Step]:
+    """Become leader; requests and responses of the epoch before may still be on their way."""
+    for event, after in replica_leads(model, state):
+        yield event, _leaving(state, after, event.replica)
+
+
+def seen_follower_truncates_to_match(model: Model, state: State) -> Iterator[Step]:
+    """Truncate to match a log that the leader has had in the epoch: its answer may come late."""
+    for replica, request in _acceptable(model, state):
+        leader = _seen_in(state, request.leader, request.leader_epoch)
+        if leader is not None:
+            for event, after in _follow(state, replica, request, _matching_end(state.logs[replica], leader.log)):
+                yield event, _leaving(state, after, replica)
+
+
+def seen_follower_fetches(model: Model, state: State) -> Iterator[Step]:
+    """Append the next record that the leader has had in the epoch: its response may come late."""
+    for follower in model.everyone():
+        belief, end = state.beliefs[follower], len(state.logs[follower])
+        if belief.leader in (NOBODY, follower):
+            continue
+        leader = _seen_in(state, belief.leader, belief.leader_epoch)
+        if leader is not None and end < len(leader.log):
+            watermark = min(leader.high_watermark, end + 1)
+            after = _with_log(state, follower, (*state.logs[follower], leader.log[end]))
+            after = _with_belief(after, follower, belief._replace(high_watermark=watermark))
+            yield Event("fetch", follower, belief.leader, offset=end + 1), after
+
+
+def seen_leader_advances(model: Model, state: State) -> Iterator[Step]:
+    """Count what followers have fetched in the leader's epoch, wherever they are now."""
+
+    def acknowledges(state: State, leader: int, member: int, end: int) -> bool:
+        seen = _seen_in(state, member, state.beliefs[leader].leader_epoch)
+        return seen is not None and end <= len(seen.log)
+
+    return _advance(model, state, acknowledges)
+
+
+def seen_leader_expands(model: Model, state: State) -> Iterator[Step]:
+    """Add a follower with the log up to the high watermark and to the start of the leader's epoch.
+
+    The module waits until the high watermark has reached that start; Kafka, since KAFKA-7128, until the follower has.
+    """
+
+    def may_join(state: State, leader: int, follower: int) -> bool:
+        belief, log = state.beliefs[leader], state.logs[leader]
+        own = (offset for offset, record in enumerate(log) if record.epoch == belief.leader_epoch)
+        start = next(own, len(log))
+        enough = len(state.logs[follower]) >= max(belief.high_watermark, start)
+        return _is_in_epoch_of(state, leader, follower) and enough
+
+    return _expand(model, state, may_join)
+
+
+def seen_leader_shrinks(model: Model, state: State) -> Iterator[Step]:
+    """Remove any follower: a leader has not heard of it for long enough, whatever it has."""
+    return _shrink(model, state, lambda _state, _leader, _member: True)
+
+
 # -- the versions of the protocol
 
 
 def _versions(name: str, *own: Action) -> Callable[..., Model]:
     def make(replicas: int = 2, records: int = 1 << 62, epochs: int = 1 << 62) -> Model:
-        actions = (controller_elects, controller_removes, replica_leads, leader_appends, *own)
-        return Model(name, actions, replicas, records, epochs)
+        return Model(name, (controller_elects, controller_removes, leader_appends, *own), replicas, records, epochs)
 
     return make
 
 
-_UNFENCED = (leader_expands, leader_shrinks, leader_advances, follower_fetches)
+_UNFENCED = (replica_leads, leader_expands, leader_shrinks, leader_advances, follower_fetches)
 KAFKA_0_10 = _versions("KafkaTruncateToHighWatermark", *_UNFENCED, follower_truncates_to_high_watermark)
 KIP_101 = _versions("Kip101", *_UNFENCED, follower_truncates_by_epoch)
 KIP_279 = _versions("Kip279", *_UNFENCED, follower_truncates_to_match)
 KIP_320_FIRST_TRY = _versions(
     "Kip320FirstTry",
+    replica_leads,
     matching_leader_expands,
     matching_leader_shrinks,
     matching_leader_advances,
@@ -533,11 +635,22 @@ KIP_320_FIRST_TRY = _versions(
 )
 KIP_320 = _versions(
     "Kip320",
+    replica_leads,
     fenced_leader_expands,
     fenced_leader_shrinks,
     fenced_leader_advances,
     fenced_follower_truncates_to_match,
     fenced_follower_fetches,
+)
+KIP_320_SEEN = _versions(
+    "Kip320 as brokers see each other",
+    controller_repeats,
+    seen_replica_leads,
+    seen_leader_expands,
+    seen_leader_shrinks,
+    seen_leader_advances,
+    seen_follower_truncates_to_match,
+    seen_follower_fetches,
 )
 
 
@@ -588,7 +701,8 @@ def _key(state: State) -> tuple[object, ...]:
     beliefs = tuple((b.high_watermark, b.leader_epoch, b.leader, sorted(b.isr)) for b in state.beliefs)
     requests = sorted((r.leader_epoch, r.leader, sorted(r.isr)) for r in state.requests)
     written = state.written
-    return state.logs, beliefs, (written.leader_epoch, written.leader, sorted(written.isr)), requests
+    wrote = written.leader_epoch, written.leader, sorted(written.isr)
+    return state.logs, beliefs, wrote, requests, sorted(state.left)
 
 
 def _renamed(state: State, names: tuple[int, ...]) -> State:
@@ -612,4 +726,5 @@ def _renamed(state: State, names: tuple[int, ...]) -> State:
         frozenset(map(sent, state.requests)),
         state.next_record,
         state.next_epoch,
+        frozenset(left._replace(replica=names[left.replica]) for left in state.left),
     )
