@@ -192,13 +192,14 @@ class FetchedPartition(NamedTuple):
     """Leader epoch and log end offset of a follower in one partition.
 
     `last_epoch` is the leader epoch of its last record, so that the leader can find out whether the logs differ
-    (KIP-595); `NO_EPOCH` if the release does not send it.
+    (KIP-595); `NO_EPOCH` if the release does not send it. `log_start` is its log start offset (KIP-107).
     """
 
     partition: TopicPartition
     leader_epoch: int
     log_end: int
     last_epoch: int = NO_EPOCH
+    log_start: int = 0
 
 
 class FetchRequest(NamedTuple):
@@ -232,6 +233,7 @@ class FetchResponse(NamedTuple):
         diverging: ends of leader epochs where the follower's log differs from the leader's (KIP-595).
         ranges: logs of the leader that do not contain the follower's log end offset (OFFSET_OUT_OF_RANGE). Kafka's
             follower asks for them with a ListOffsets request.
+        starts: log start offsets of partitions where they rose since the last response (KIP-107).
     """
 
     session_lost: bool
@@ -240,6 +242,7 @@ class FetchResponse(NamedTuple):
     watermarks: Mapping[TopicPartition, int] = {}
     diverging: Mapping[TopicPartition, EpochEnd] = {}
     ranges: Mapping[TopicPartition, LogRange] = {}
+    starts: Mapping[TopicPartition, int] = {}
 
 
 class AskedEpoch(NamedTuple):

@@ -536,7 +536,7 @@ class Broker:
             self._environment.now_ms,
         )
         offsets = LogOffsetsApi(
-            self.version, self.metadata, self.replicas, self.topic_configs, self._environment.now_ms
+            self.version, self.metadata, self.replicas, self.topic_configs, self.process, self._environment.now_ms
         )
         ids = ProducerIdsApi(
             self.version,

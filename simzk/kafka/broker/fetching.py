@@ -3,7 +3,8 @@
 Rules of this module:
   - a request names only what changed since the last one: new partitions, log end offsets, removed partitions;
   - the leader responds at once if it has records or errors for the follower, else after `replica.fetch.wait.max.ms`;
-  - a response has the high watermarks that rose since the last one. They alone do not complete a waiting request;
+  - a response has the high watermarks and log start offsets that rose since the last one. They alone do not complete a
+    waiting request;
   - the leader fences a partition by leader epoch if the request names it (2.1), or the session has cached it (2.5).
     Otherwise a fetch counts although the follower has missed a LeaderAndIsr in which the leader stayed, such as that of
     its own removal from the ISR;
@@ -226,7 +227,9 @@ class Fetcher:
             replica = self._replicas.replicas.get(partition)
             if replica is not None and not replica.truncates:
                 last_epoch = replica.log.epochs.latest if self._rules.truncates_on_fetch else NO_EPOCH
-                fetched = FetchedPartition(partition, self.following[partition], replica.log_end, last_epoch)
+                fetched = FetchedPartition(
+                    partition, self.following[partition], replica.log_end, last_epoch, replica.log.start
+                )
                 self._requested[partition] = fetched.log_end
                 changed.append(fetched)
         fenced = self._rules.fetches_have_leader_epochs
@@ -260,6 +263,10 @@ class Fetcher:
             epoch = self.following.get(partition)
             if epoch is not None:
                 self._replicas.set_watermark(partition, epoch, watermark)
+        for partition, start in response.starts.items():
+            epoch = self.following.get(partition)
+            if epoch is not None and self._replicas.raise_start(partition, epoch, start):
+                self._changed[partition] = None
         return bool(response.errors)
 
     def _is_as_requested(self, partition: TopicPartition) -> bool:
@@ -273,7 +280,8 @@ class _Session:
     """Fetch session of one follower at its leader, with its waiting request.
 
     `fenced` are partitions of which the leader compares the leader epoch, `due` those whose log or leader epoch changed
-    since the last request, `risen` those whose high watermark rose since the last response.
+    since the last request, `risen` those whose high watermark rose since the last response. `starts` are the log start
+    offsets that the follower was told.
     """
 
     follower: int
@@ -281,6 +289,7 @@ class _Session:
     fenced: dict[TopicPartition, None] = field(default_factory=dict)
     due: dict[TopicPartition, None] = field(default_factory=dict)
     risen: dict[TopicPartition, None] = field(default_factory=dict)
+    starts: dict[TopicPartition, int] = field(default_factory=dict)
     respond: Respond | None = None
     timer: Timer | None = None
 
@@ -367,6 +376,8 @@ class FetchSessions:
             if before is None or before.leader_epoch != fetched.leader_epoch:
                 session.risen[fetched.partition] = None
             session.partitions[fetched.partition] = fetched
+            if self._replicas.raised_starts:
+                self._replicas.note_start(fetched.partition, request.replica_id, fetched.log_start)
         session.respond = respond
         due = list(dict.fromkeys([*(fetched.partition for fetched in request.changed), *self._take_due(session)]))
         if not self._serve_changed(session, due, is_new=True):
@@ -435,7 +446,13 @@ class FetchSessions:
         risen, session.risen = session.risen, {}
         named = dict.fromkeys((*found.records, *risen))
         watermarks = {p: self._replicas.replicas[p].high_watermark for p in named if self._replicas.leads(p)}
-        respond(FetchResponse(False, found.records, found.errors, watermarks, found.diverging, found.ranges))
+        starts = {
+            p: start
+            for p in self._replicas.raised_starts
+            if p in session.partitions and session.starts.get(p) != (start := self._replicas.start_of(p))
+        }
+        session.starts.update(starts)
+        respond(FetchResponse(False, found.records, found.errors, watermarks, found.diverging, found.ranges, starts))
 
 
 @dataclass(eq=False)

@@ -62,7 +62,7 @@ from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.states import states_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Sequence
 
     from simzk.kafka.broker.configs import TopicConfigs
     from simzk.kafka.broker.replica_manager import ReplicaManager
@@ -86,10 +86,11 @@ _NO_STATE = LeaderAndIsr(-1, -1, (), -1, version=-1)
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """Log end offset of a follower, and when it last had the whole log of the leader."""
+    """Log end offset of a follower, when it last had the whole log of the leader, and its log start offset."""
 
     log_end: int = -1
     caught_up_us: int = NEVER_US
+    log_start: int = 0
 
 
 class LogOnDisk(NamedTuple):
@@ -249,6 +250,8 @@ class ReplicaLogs:
         on_logs_changed: called with partitions whose fetch requests must be answered.
         on_readable: called with each partition of which clients may read more or less: its high watermark, its log
             start offset, its leader or its replica changed.
+        on_start: called with each partition of which a follower has a new log start offset.
+        raised_starts: partitions with a log start offset above 0.
     """
 
     def __init__(
@@ -279,6 +282,8 @@ class ReplicaLogs:
         self.on_leadership: Callable[[TopicPartition], None] = lambda _: None
         self.on_logs_changed: Callable[[Sequence[TopicPartition]], None] = lambda _: None
         self.on_readable: Callable[[TopicPartition], None] = lambda _: None
+        self.on_start: Callable[[TopicPartition], None] = lambda _: None
+        self.raised_starts: dict[TopicPartition, None] = {}
         self._version = version
         self._scala = version.orders.scala
         self._process = process
@@ -372,6 +377,8 @@ class ReplicaLogs:
                 replica.log, replica.saved_watermark = found
                 replica.log.recover()
                 replica.log.set_high_watermark(found.high_watermark)
+            if replica.log.start:
+                self.raised_starts[partition] = None
             replica.log.epochs.resolves_conflicts = self._version.broker.epochs_begin_with_leadership
             replica.log.epochs.drops_empty = self._version.broker.truncation_drops_empty_epochs
             self.replicas[partition] = replica
@@ -554,13 +561,40 @@ class ReplicaLogs:
 
     def delete_records(self, partition: TopicPartition, offset: int) -> None:
         """Delete the records of a log before an offset, at most its high watermark; followers do so when they fetch."""
-        replica = self.replicas[partition]
-        start = replica.log.start
+        self._delete_before(self.replicas[partition], offset)
+
+    def raise_start(self, partition: TopicPartition, leader_epoch: int, offset: int) -> bool:
+        """Delete the records of a follower that its leader deleted, up to its high watermark; return whether any."""
+        replica = self._following(partition, leader_epoch)
+        return replica is not None and self._delete_before(replica, min(offset, replica.high_watermark))
+
+    def _delete_before(self, replica: Replica, offset: int) -> bool:
+        start, partition = replica.log.start, replica.partition
         if offset <= start:
-            return
+            return False
         replica.log.delete_before(offset)
+        self.raised_starts[partition] = None
         self._history.record(self._name, "records deleted", str(partition), f"start {start}", f"start {offset}")
         self.on_readable(partition)
+        return True
+
+    def start_of(self, partition: TopicPartition) -> int:
+        """Return the log start offset of a replica; 0 if the broker has none."""
+        replica = self.replicas.get(partition)
+        return 0 if replica is None else replica.log.start
+
+    def note_start(self, partition: TopicPartition, follower: int, start: int) -> None:
+        """Note the log start offset of a follower that fetches."""
+        replica = self.replicas.get(partition)
+        if replica is not None and follower in replica.followers:
+            replica.followers[follower].log_start = start
+            self.on_start(partition)
+
+    def low_watermark(self, partition: TopicPartition, live: Container[int]) -> int:
+        """Return the least log start offset of the live replicas of a partition that this broker leads (KIP-107)."""
+        replica = self.replicas[partition]
+        starts = [one.log_start for follower, one in replica.followers.items() if follower in live]
+        return min([replica.log.start, *starts])
 
     def stored_records(self, partition: TopicPartition) -> list[Record]:
         """Return the records with content in the log of a replica, committed or not; none if the broker has none.

@@ -8,12 +8,13 @@ Rules of this module (Partition.fetchOffsetForTimestamp, KafkaApis; recorded 0.8
   - the largest timestamp (-3) is known since 3.0, the local start (-4) since 3.4, the last tiered offset (-5) since
     3.9; releases before these read such a number as a time;
   - until the first record of its epoch is committed, a leader may not know the latest offset (KIP-207);
-  - records are deleted by raising the log start offset, up to the high watermark; followers are told with fetches.
+  - records are deleted by raising the log start offset, up to the high watermark. Followers are told with fetches, and
+    the answer waits until all live ones have deleted them too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.client_requests.fetch import CONSUMER, DEBUGGER, READ_COMMITTED, leader_epoch_error
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from simzk.kafka.log.log import Log
     from simzk.kafka.protocol.messages import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
     from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.simulation import Process, Timer
 
 LIST_OFFSETS, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = 2, 21, 23
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
@@ -51,6 +53,16 @@ class FoundOffset(NamedTuple):
 
 
 @dataclass(eq=False)
+class _Deletion:
+    """A DeleteRecords request: results by partition, and offsets that not all replicas have reached."""
+
+    results: dict[TopicPartition, tuple[ErrorCode, int]]
+    waiting: dict[TopicPartition, int]
+    answer: Answer
+    timer: Timer | None = None
+
+
+@dataclass(eq=False)
 class LogOffsetsApi:
     """Requests of clients about offsets to one broker.
 
@@ -59,6 +71,7 @@ class LogOffsetsApi:
         cache: its metadata cache.
         replicas: its replicas.
         configs: the configuration of topics.
+        process: runs the timers of waiting requests.
         now_ms: the clock, in milliseconds.
     """
 
@@ -66,7 +79,12 @@ class LogOffsetsApi:
     cache: MetadataCache
     replicas: ReplicaLogs
     configs: TopicConfigs
+    process: Process
     now_ms: Callable[[], int]
+    _deletions: dict[_Deletion, None] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.replicas.on_start = self._go_on_deleting
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -198,21 +216,60 @@ class LogOffsetsApi:
     # -- DeleteRecords
 
     def serve_delete_records(self, _context: Context, request: DeleteRecordsRequest, answer: Answer) -> None:
-        """Delete records before offsets (KIP-107)."""
-        one = DeleteRecordsResponse.DeleteRecordsPartitionResult
-        topics = []
+        """Delete records before offsets, and answer when all live replicas have deleted them (KIP-107)."""
+        deletion = _Deletion({}, {}, answer)
         for topic in request.topics:
-            found = []
             for asked in topic.partitions:
                 partition = TopicPartition(topic.name, asked.partition_index)
-                code = self._delete(partition, asked.offset)
-                low = NO_OFFSET if code != ErrorCode.NONE else self.replicas.replicas[partition].log.start
-                found.append(one(partition_index=asked.partition_index, low_watermark=low, error_code=code))
-            topics.append(DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=found))
-        answer(DeleteRecordsResponse(topics=topics))
+                result = self._delete(partition, asked.offset)
+                if isinstance(result, ErrorCode):
+                    deletion.results[partition] = result, NO_OFFSET
+                else:
+                    deletion.waiting[partition] = result
+        self._deletions[deletion] = None
+        if not self._is_deleted(deletion):
+            after_us = max(request.timeout_ms, 0) * 1000
+            deletion.timer = self.process.call_later(after_us, lambda: self._end_deletion(deletion))
 
-    def _delete(self, partition: TopicPartition, offset: int) -> ErrorCode:
-        """Raise the log start offset of a partition, and return the error."""
+    def _go_on_deleting(self, partition: TopicPartition) -> None:
+        for deletion in list(self._deletions):
+            if partition in deletion.waiting:
+                self._is_deleted(deletion)
+
+    def _is_deleted(self, deletion: _Deletion) -> bool:
+        """Note which partitions of a request need not wait any more; answer if that are all."""
+        for partition, wanted in list(deletion.waiting.items()):
+            code = self._error(partition)
+            low = NO_OFFSET if code != ErrorCode.NONE else self._low(partition)
+            if code != ErrorCode.NONE or low >= wanted:
+                del deletion.waiting[partition]
+                deletion.results[partition] = code, low
+        if not deletion.waiting:
+            self._end_deletion(deletion)
+        return not deletion.waiting
+
+    def _low(self, partition: TopicPartition) -> int:
+        return self.replicas.low_watermark(partition, self.cache.live_brokers)
+
+    def _end_deletion(self, deletion: _Deletion) -> None:
+        """Answer a request; partitions that still wait have timed out."""
+        del self._deletions[deletion]
+        if deletion.timer is not None:
+            deletion.timer.cancel()
+        for partition in deletion.waiting:
+            deletion.results[partition] = ErrorCode.REQUEST_TIMED_OUT, NO_OFFSET
+        one = DeleteRecordsResponse.DeleteRecordsPartitionResult
+        topics: dict[str, list[DeleteRecordsResponse.DeleteRecordsPartitionResult]] = {}
+        for (topic, number), (code, low) in deletion.results.items():
+            result = one(partition_index=number, low_watermark=low, error_code=code)
+            topics.setdefault(topic, []).append(result)
+        kind = DeleteRecordsResponse.DeleteRecordsTopicResult
+        deletion.answer(
+            DeleteRecordsResponse(topics=[kind(name=name, partitions=found) for name, found in topics.items()])
+        )
+
+    def _delete(self, partition: TopicPartition, offset: int) -> int | ErrorCode:
+        """Raise the log start offset of a partition; return the offset that all replicas are to have, or the error."""
         code = self._error(partition)
         if code != ErrorCode.NONE:
             return code
@@ -223,7 +280,7 @@ class LogOffsetsApi:
         if not 0 <= wanted <= log.high_watermark:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         self.replicas.delete_records(partition, wanted)
-        return ErrorCode.NONE
+        return wanted
 
 
 def first_since(log: Log, timestamp_ms: int) -> FoundOffset | None:

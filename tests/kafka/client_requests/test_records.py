@@ -1,0 +1,352 @@
+"""Producers and consumers in virtual time: waiting, sessions, followers, deletion, formats, failures."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import simzk
+from simzk.kafka.log.record_batches import Producer, Record, decode_records, encode_batch, encode_marker
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    FetchRequest,
+    FetchResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+from simzk.kafka.topic_partition import TopicPartition
+from tests.kafka.client_requests.memory_client import MemoryClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ORDERS = TopicPartition("orders", 0)
+PRODUCE, FETCH = 9, 12
+"""Versions with the name of the topic, batches and sessions."""
+
+
+@pytest.fixture
+def cluster() -> Iterator[simzk.KafkaCluster]:
+    racks = {1: "a", 2: "b", 3: "c"}
+    config = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
+    with simzk.KafkaCluster("3.9", 3, racks, config=config) as made:
+        made.create_topic("orders", assignment={0: [1, 2, 3], 1: [1, 2, 3]})
+        made.run_until_quiet()
+        yield made
+
+
+def batch(*values: bytes, producer: Producer | None = None, is_transactional: bool = False) -> bytes:
+    """Return a batch of values without keys."""
+    records = [Record(None, value, timestamp_ms=1000 + number) for number, value in enumerate(values)]
+    return encode_batch(records, producer=producer or Producer(), is_transactional=is_transactional)
+
+
+def produce_request(data: bytes, partition: int = 0, acks: int = -1, timeout_ms: int = 3000) -> ProduceRequest:
+    """Return a request for one partition of `orders`."""
+    part = ProduceRequest.PartitionProduceData(index=partition, records=data)
+    topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[part])
+    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
+
+
+def produce(client: MemoryClient, data: bytes, partition: int = 0, acks: int = -1) -> tuple[int, int]:
+    """Produce to a partition of `orders`; return error and base offset."""
+    response = client.call(produce_request(data, partition, acks), PRODUCE, ProduceResponse)
+    result = response.responses[0].partition_responses[0]
+    return result.error_code, result.base_offset
+
+
+def fetch_request(
+    offsets: dict[int, int],
+    *,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    session: tuple[int, int] = (0, -1),
+    rack: str = "",
+    isolation: int = 0,
+) -> FetchRequest:
+    """Return a fetch of partitions of `orders`."""
+    one = FetchRequest.FetchPartition
+    partitions = [
+        one(partition=number, fetch_offset=offset, partition_max_bytes=1 << 20) for number, offset in offsets.items()
+    ]
+    topics = [FetchRequest.FetchTopic(topic="orders", partitions=partitions)] if partitions else []
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=1 << 24,
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=topics,
+        rack_id=rack,
+        isolation_level=isolation,
+    )
+
+
+def partitions(response: FetchResponse) -> dict[int, FetchResponse.PartitionData]:
+    """Return the partitions of a response by number."""
+    return {one.partition_index: one for topic in response.responses for one in topic.partitions}
+
+
+def values(data: FetchResponse.PartitionData) -> list[bytes | None]:
+    """Return the values of the fetched records."""
+    return [record.value for record in decode_records(bytes(data.records or b""))]
+
+
+def fetched(client: MemoryClient, request: FetchRequest) -> dict[int, FetchResponse.PartitionData]:
+    """Send a fetch; return the partitions of its response."""
+    return partitions(client.call(request, FETCH, FetchResponse))
+
+
+# -- waiting
+
+
+def test_a_fetch_waits_for_a_record_and_no_longer(cluster: simzk.KafkaCluster) -> None:
+    consumer, producer = MemoryClient(cluster, 1), MemoryClient(cluster, 1)
+    consumer.send_request(fetch_request({0: 0}, max_wait_ms=5000), FETCH)
+    cluster.run_for(1)
+    assert not consumer.frames
+    assert produce(producer, batch(b"paid")) == (0, 0)
+    began_us = cluster.scheduler.now_us
+    assert consumer.frames or consumer.wait() is not None
+    assert cluster.scheduler.now_us - began_us < 100_000
+    api = cluster.brokers[1].client_api
+    assert consumer.connection in api.connections
+
+
+def test_a_fetch_is_answered_when_its_time_is_over(cluster: simzk.KafkaCluster) -> None:
+    client = MemoryClient(cluster, 1)
+    assert produce(client, batch(b"paid")) == (0, 0)
+    began_us = cluster.scheduler.now_us
+    found = fetched(client, fetch_request({0: 0, 1: 0}, max_wait_ms=700, min_bytes=1 << 20))
+    assert cluster.scheduler.now_us - began_us == 700_000
+    assert (values(found[0]), values(found[1])) == ([b"paid"], [])
+
+
+def test_a_fetch_that_waits_is_answered_when_the_leader_changes(cluster: simzk.KafkaCluster) -> None:
+    client = MemoryClient(cluster, 1)
+    request = fetch_request({0: 0}, max_wait_ms=60_000)
+    request.topics[0].partitions[0].current_leader_epoch = 0
+    client.send_request(request, FETCH)
+    cluster.reassign({(ORDERS.topic, ORDERS.partition): [2, 3]})
+    frame = client.wait(30)
+    assert frame is not None
+
+
+def test_consumers_read_committed_records_only(cluster: simzk.KafkaCluster) -> None:
+    client = MemoryClient(cluster, 1)
+    for broker in (2, 3):
+        cluster.pause(broker)
+    client.send_request(produce_request(batch(b"paid"), timeout_ms=500), PRODUCE)
+    frame = client.wait()
+    assert frame is not None
+    assert cluster.log(1, "orders", 0).log_end == 1
+    found = fetched(client, fetch_request({0: 0}))[0]
+    assert (found.error_code, found.high_watermark, values(found)) == (0, 0, [])
+
+
+# -- sessions and followers
+
+
+def test_a_session_names_only_what_changed(cluster: simzk.KafkaCluster) -> None:
+    client, producer = MemoryClient(cluster, 1), MemoryClient(cluster, 1)
+    first = client.call(fetch_request({0: 0, 1: 0}, session=(0, 0)), FETCH, FetchResponse)
+    assert (first.session_id > 0, sorted(partitions(first))) == (True, [0, 1])
+    session = first.session_id
+    nothing = client.call(fetch_request({}, session=(session, 1)), FETCH, FetchResponse)
+    assert partitions(nothing) == {}
+    assert produce(producer, batch(b"paid"), 1) == (0, 0)
+    changed = fetched(client, fetch_request({}, session=(session, 2)))
+    assert {number: values(one) for number, one in changed.items()} == {1: [b"paid"]}
+    moved = fetched(client, fetch_request({1: 1}, session=(session, 3)))
+    assert moved == {}
+    refused = client.call(fetch_request({}, session=(session, 3)), FETCH, FetchResponse)
+    assert refused.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_a_consumer_in_the_rack_of_a_follower_reads_there(cluster: simzk.KafkaCluster) -> None:
+    leader = MemoryClient(cluster, 1)
+    assert produce(leader, batch(b"paid")) == (0, 0)
+    cluster.run_for(2)
+    (told,) = fetched(leader, fetch_request({0: 0}, rack="c")).values()
+    assert (told.preferred_read_replica, values(told)) == (3, [])
+    (read,) = fetched(MemoryClient(cluster, 3), fetch_request({0: 0}, rack="c")).values()
+    assert (read.error_code, values(read)) == (0, [b"paid"])
+    (own,) = fetched(leader, fetch_request({0: 0}, rack="a")).values()
+    assert (own.preferred_read_replica, values(own)) == (-1, [b"paid"])
+
+
+# -- deletion
+
+
+def delete(client: MemoryClient, offset: int, timeout_ms: int = 5000) -> tuple[int, int]:
+    """Delete records of `orders-0`; return error and low watermark."""
+    part = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name="orders", partitions=[part])
+    response = client.call(DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms), 2, DeleteRecordsResponse)
+    result = response.topics[0].partitions[0]
+    return result.error_code, result.low_watermark
+
+
+def test_deleted_records_are_deleted_on_all_replicas(cluster: simzk.KafkaCluster) -> None:
+    client = MemoryClient(cluster, 1)
+    for number in range(4):
+        assert produce(client, batch(b"%d" % number)) == (0, number)
+    assert delete(client, 3) == (0, 3)
+    logs = [broker.log_of(ORDERS) for broker in cluster.brokers.values()]
+    assert [(log.start, len(log.batches)) for log in logs if log is not None] == [(3, 1)] * 3
+    cluster.kill(1)
+    cluster.run_until(lambda: cluster.state("orders", 0).leader in (2, 3))
+    cluster.run_for(1)
+    next_leader = MemoryClient(cluster, cluster.state("orders", 0).leader)
+    assert fetched(next_leader, fetch_request({0: 0}))[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert values(fetched(next_leader, fetch_request({0: 3}))[0]) == [b"3"]
+    cluster.check()
+
+
+def test_a_deletion_waits_for_live_replicas(cluster: simzk.KafkaCluster) -> None:
+    client = MemoryClient(cluster, 1)
+    assert produce(client, batch(b"paid")) == (0, 0)
+    cluster.run_for(1)
+    cluster.pause(3)
+    assert delete(client, 1, timeout_ms=1000) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    cluster.resume(3)
+    assert delete(client, 1) == (0, 1)
+
+
+# -- transactions in the log
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_committed_readers_wait_for_the_end_of_a_transaction(is_commit: bool) -> None:
+    with simzk.KafkaCluster("3.4", 2) as cluster:
+        cluster.create_topic("orders", assignment={0: [1, 2]})
+        cluster.run_until_quiet()
+        client = MemoryClient(cluster, 1)
+        request = produce_request(batch(b"in", producer=Producer(7, 0, 0), is_transactional=True))
+        request.transactional_id = "t"
+        response = client.call(request, PRODUCE, ProduceResponse)
+        assert response.responses[0].partition_responses[0].error_code == 0
+        assert produce(client, batch(b"out")) == (0, 1)
+        before = fetched(client, fetch_request({0: 0}, isolation=1))[0]
+        assert (before.high_watermark, before.last_stable_offset, values(before)) == (2, 0, [])
+        assert values(fetched(client, fetch_request({0: 0}))[0]) == [b"in", b"out"]
+        answers: list[object] = []
+        marker = encode_marker(Producer(7, 0), is_commit=is_commit, coordinator_epoch=0, timestamp_ms=5)
+        cluster.brokers[1].producing.append_as_broker(ORDERS, marker, 5000, answers.append)
+        cluster.run_for(1)
+        assert len(answers) == 1
+        after = fetched(client, fetch_request({0: 0}, isolation=1))[0]
+        assert (after.last_stable_offset, values(after)[:2]) == (3, [b"in", b"out"])
+        aborted = [(one.producer_id, one.first_offset) for one in after.aborted_transactions or ()]
+        assert aborted == ([] if is_commit else [(7, 0)])
+
+
+# -- producers
+
+
+def test_a_batch_that_is_sent_again_after_a_failure_is_not_doubled(cluster: simzk.KafkaCluster) -> None:
+    client = MemoryClient(cluster, 1)
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+    assert client.call(request, 4, InitProducerIdResponse).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    cluster.run_for(1)  # the block of ids arrives
+    made = client.call(request, 4, InitProducerIdResponse)
+    assert (made.error_code, made.producer_epoch) == (0, 0)
+    data = batch(b"paid", producer=Producer(made.producer_id, 0, 0))
+    assert produce(client, data) == (0, 0)
+    cluster.kill(1)
+    cluster.run_until(lambda: cluster.state("orders", 0).leader in (2, 3))
+    cluster.run_for(1)
+    again = MemoryClient(cluster, cluster.state("orders", 0).leader)
+    assert produce(again, data) == (0, 0)
+    gap = batch(b"lost", producer=Producer(made.producer_id, 0, 5))
+    assert produce(again, gap) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    cluster.run_for(1)
+    assert values(fetched(again, fetch_request({0: 0}))[0]) == [b"paid"]
+    assert cluster.record_ledger.acknowledged == 1
+    cluster.check()
+
+
+def test_append_time_replaces_the_time_of_the_producer(cluster: simzk.KafkaCluster) -> None:
+    cluster.alter_config("topics/orders", {"message.timestamp.type": "LogAppendTime"})
+    cluster.run_for(1)
+    client = MemoryClient(cluster, 1)
+    response = client.call(produce_request(batch(b"paid")), PRODUCE, ProduceResponse)
+    appended_ms = response.responses[0].partition_responses[0].log_append_time_ms
+    assert appended_ms > 1_000_000
+    record = decode_records(bytes(fetched(client, fetch_request({0: 0}))[0].records or b""))[0]
+    assert record.timestamp_ms == appended_ms
+
+
+def test_records_of_the_simulation_have_empty_values(cluster: simzk.KafkaCluster) -> None:
+    cluster.produce("orders", 0, 3, acks="all")
+    cluster.run_for(1)
+    client = MemoryClient(cluster, 1)
+    assert values(fetched(client, fetch_request({0: 0}))[0]) == [b"", b"", b""]
+    assert produce(client, batch(b"paid")) == (0, 3)
+
+
+# -- failures
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["produce", "produce", "produce", "kill", "restart", "pause", "resume", "wait"]),
+        st.integers(1, 3),
+    ),
+    max_size=14,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(STEPS, st.sampled_from(["3.9", "2.4", "0.11"]))
+def test_what_consumers_read_is_what_was_acknowledged(steps: list[tuple[str, int]], version: str) -> None:
+    """Under failures of processes, which lose no page cache, no acknowledged record is lost, changed or doubled."""
+    acknowledged: dict[int, bytes] = {}
+    with simzk.KafkaCluster(version, 3, config={"min.insync.replicas": 2}) as cluster:
+        cluster.create_topic("orders", assignment={0: [1, 2, 3]})
+        cluster.run_until_quiet()
+        for number, (what, broker) in enumerate(steps):
+            running = cluster.brokers[broker]
+            if what == "produce":
+                leader = cluster.brokers[max(cluster.state("orders", 0).leader, 1)]
+                if leader.accepts_clients and not leader.paused:
+                    value = b"%d" % number
+                    with suppress(AssertionError):  # the broker closes the connection, or a wait is too long
+                        error, offset = produce(MemoryClient(cluster, leader.id), batch(value))
+                        if not error:
+                            acknowledged[offset] = value
+            elif what == "wait":
+                cluster.run_for(broker * 10)
+            elif what == "kill" and running.alive:
+                cluster.kill(broker)
+            elif what == "restart" and not running.alive:
+                cluster.restart(broker)
+            elif what == "pause" and running.alive and not running.paused:
+                cluster.pause(broker)
+            elif what == "resume" and running.alive and running.paused:
+                cluster.resume(broker)
+        for one in cluster.brokers.values():
+            if one.paused:
+                cluster.resume(one.id)
+            if not one.alive:
+                cluster.restart(one.id)
+        cluster.run_for(120)
+        client = MemoryClient(cluster, cluster.state("orders", 0).leader)
+        found = partitions(client.call(fetch_request({0: 0}), 5, FetchResponse))[0]
+        read = {record.offset: record.value for record in decode_records(bytes(found.records or b""))}
+        assert {offset: read.get(offset) for offset in acknowledged} == acknowledged
+        assert list(read) == list(range(found.high_watermark))
+        latest = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
+        asked = ListOffsetsRequest.ListOffsetsTopic(name="orders", partitions=[latest])
+        ends = client.call(ListOffsetsRequest(replica_id=-1, topics=[asked]), 2, ListOffsetsResponse)
+        assert ends.topics[0].partitions[0].offset == found.high_watermark
+        cluster.check()
