@@ -94,9 +94,10 @@ def _settings(asked: argparse.Namespace) -> tuple[dict[str, str], dict[int, dict
     """Return the settings of all brokers and those of single brokers; name those that are not simulated on stderr."""
     if asked.config is None:
         return {}, {}
+    from simzk.kafka.releases.settings import has_effect, is_setting
     from simzk.kafka.releases.versions import kafka_version
 
-    known = kafka_version(asked.version).defaults
+    version = kafka_version(asked.version)
     try:
         entries = read_properties(asked.config.read_text(encoding="latin-1"), str(asked.config))
     except OSError as error:
@@ -106,9 +107,9 @@ def _settings(asked: argparse.Namespace) -> tuple[dict[str, str], dict[int, dict
     ignored = []
     for name, entry in entries.items():
         broker, key = _split(name)
-        if key in known or key == _RACK:
+        if is_setting(key, version) or key == _RACK:
             (common if broker is None else own.setdefault(broker, {}))[key] = entry.value
-        else:
+        if not has_effect(key, version) and key != _RACK:
             ignored.append(name)
     if ignored:
         sys.stderr.write(f"simzk: not simulated, and ignored: {', '.join(ignored)}\n")

@@ -20,6 +20,8 @@ DOCUMENTATION = FILE.with_name("config_documentation.json.gz")
 TYPES = ("unknown", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
 DEFAULT = 5
 REMOVED = "removed"
+CHANGED = {"delete.topic.enable": {"0.11": "false", "1": "true"}}
+"""Defaults that changed while recordings do not show them, because the brokers had values of their own."""
 HIDDEN = {"flush.ms": "log.flush.interval.ms", "segment.ms": "log.roll.ms", "segment.jitter.ms": "log.roll.jitter.ms"}
 """Broker's keys of a topic's keys that have no default, so no synonym is answered (LogConfig.TopicConfigSynonyms)."""
 HEAD = '''# ruff: noqa: E501  # a line is a key
@@ -85,6 +87,7 @@ def line(kind: str, name: str, found: dict[str, Row], releases: list[str]) -> st
             values[release] = shown(row["Value"])
         else:  # the server.properties hide the default: it has none, or 0.11 and 1.0 do not answer it
             values[release] = "null" if "Synonyms" in row else ""
+    values |= {release: value for release, value in CHANGED.get(name, {}).items() if values.get(release) == ""}
     known = next((value for value in values.values() if value != ""), "null")
     values = {release: value or known for release, value in values.items()}
     if kind == "topic" and dynamic_text != "-":  # its default is the broker's value

@@ -556,7 +556,7 @@ class Broker:
         }
         if self.version.number >= NODE_IDS:
             own["node.id"] = str(self.id)
-        return own | ({} if self.rack is None else {"broker.rack": self.rack}) | self.config.given
+        return self.config.given | own | ({} if self.rack is None else {"broker.rack": self.rack})
 
     def _new_controller(self) -> KafkaController:
         environment = self._environment

@@ -11,6 +11,7 @@ Rules of this module (ZkAdminManager; recorded 2.8 to 3.9):
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -189,7 +190,7 @@ class QuotasApi:
     async def _read(self, entity: Entity) -> Found:
         values = await self.client.entity_config(_path(entity))
         known = _OF_ADDRESSES if ADDRESS in entity else _OF_CLIENTS
-        return Found(entity, {key: float(value) for key, value in values.items() if key in known})
+        return Found(entity, {key: _number(value) for key, value in values.items() if key in known})
 
     # -- AlterClientQuotas
 
@@ -235,11 +236,10 @@ class QuotasApi:
                 raise QuotaError(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {change.key}")
             elif known[change.key] == "DOUBLE":
                 values[change.key] = _java_double(change.value)
+            elif (whole := _whole(change.value)) is None:
+                text = f"Configuration {change.key} must be a {known[change.key]} value"
+                raise QuotaError(ErrorCode.INVALID_REQUEST, text)
             else:
-                whole = int(change.value + _EPSILON)
-                if abs(whole - change.value) > _EPSILON:
-                    text = f"Configuration {change.key} must be a {known[change.key]} value"
-                    raise QuotaError(ErrorCode.INVALID_REQUEST, text)
                 values[change.key] = str(whole)
         if not validate_only:
             await self.written.replace(path, values)
@@ -260,6 +260,14 @@ class QuotasApi:
         address = entity[ADDRESS]
         is_valid = address is None or is_address(address)
         return None if is_valid else f"{address} is not a valid IP or resolvable host."
+
+
+def _number(text: str) -> float:
+    """Return the value of a quota; not a number if others wrote something else."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _in_path(name: str | None) -> str:
@@ -284,12 +292,26 @@ def _matches(entity: Entity, filters: Mapping[str, Component], *, strict: bool) 
     )
 
 
+def _whole(value: float) -> int | None:
+    """Return a number as a whole one, as ZkAdminManager rounds; None if it is not whole.
+
+    >>> _whole(2e9), _whole(1.5), _whole(-1.0), _whole(float("inf"))
+    (2000000000, None, None, None)
+    """
+    if not math.isfinite(value):
+        return None
+    whole = int(value + _EPSILON)
+    return whole if abs(whole - value) <= _EPSILON else None
+
+
 def _java_double(value: float) -> str:
     """Return a number as Java writes a double.
 
     >>> _java_double(100.0), _java_double(2e9), _java_double(0.5)
     ('100.0', '2.0E9', '0.5')
     """
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(float(value))
     texts = (f"{value:.{places}e}" for places in range(1, 17))

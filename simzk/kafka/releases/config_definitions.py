@@ -53,7 +53,7 @@ broker delegation.token.master.key password - 1.1:null
 broker delegation.token.max.lifetime.ms long - 1.1:604800000
 broker delegation.token.secret.key password - 2.8:null
 broker delete.records.purgatory.purge.interval.requests int - 0.11:1
-broker delete.topic.enable boolean - 0.11:true
+broker delete.topic.enable boolean - 0.11:false 1:true
 broker early.start.listeners string - 3.3:null
 broker eligible.leader.replicas.enable boolean - 3.7:false
 broker fetch.max.bytes int - 2.5:57671680

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RESERVED = "reserved.broker.max.id"
 """The highest broker id that ZooKeeper does not generate."""
 _BOOLEANS = {"true": True, "false": False}
-CLASS_OF_AUTHORIZER = "authorizer.class.name"
+CLASS_OF_AUTHORIZER, LOG_DIRS = "authorizer.class.name", "log.dirs"
 _OF_AUTHORIZER = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 """Settings that AclAuthorizer reads; DescribeConfigs does not answer them."""
 _NEWEST: Final = (3, 9)
@@ -129,17 +129,35 @@ def topic_keys(release: Release) -> frozenset[str]:
     return frozenset(key for since, keys in _TOPIC_KEYS_SINCE if since <= release for key in keys)
 
 
+def is_setting(key: str, version: KafkaVersion) -> bool:
+    """Return whether a release has a setting, simulated or not; before 0.11 only the simulated ones are known.
+
+    >>> from simzk.kafka.releases.versions import kafka_version
+    >>> [is_setting(key, kafka_version("3.9")) for key in ("num.io.threads", "super.users", "no.such")]
+    [True, True, False]
+    """
+    keys = broker_keys(version.number)
+    return key in version.defaults or key in keys or (key in _OF_AUTHORIZER and CLASS_OF_AUTHORIZER in keys)
+
+
+def has_effect(key: str, version: KafkaVersion) -> bool:
+    """Return whether a setting changes what the simulated brokers do; all others are only shown to clients.
+
+    >>> from simzk.kafka.releases.versions import kafka_version
+    >>> [has_effect(key, kafka_version("3.9")) for key in ("num.partitions", "num.io.threads")]
+    [True, False]
+    """
+    return key in version.defaults or key in (*_OF_AUTHORIZER, CLASS_OF_AUTHORIZER, LOG_DIRS)
+
+
 def _check_unsimulated(key: str, text: str, version: KafkaVersion) -> None:
     """Raise an error if the release has no such setting, or another type."""
-    known = broker_keys(version.number).get(key)
-    if key in _OF_AUTHORIZER and CLASS_OF_AUTHORIZER in broker_keys(version.number):
-        return
-    if known is None:
+    if not is_setting(key, version):
         raise ConfigError(
             f"{key} is not simulated", where=f"config.{key}", right=f"one of {', '.join(version.defaults)}"
         )
-    problem = type_problem(known.kind, text)
-    if problem is not None:
+    known = broker_keys(version.number).get(key)
+    if known is not None and type_problem(known.kind, text) is not None:
         raise ConfigError(f"{key} is {text!r}", where=f"config.{key}", right=f"a value of type {known.kind}")
 
 
