@@ -24,9 +24,9 @@ from simzk.kafka.log.record_batches import (
     encode_batch,
     encode_messages,
     entry_header,
+    entry_size,
     is_intact,
     new_batches,
-    split_entries,
     with_append_time,
 )
 from simzk.kafka.protocol.errors import ErrorCode
@@ -167,7 +167,7 @@ class ProduceApi:
 
         records = sum(batch.records for batch in batches)
         self.producing.serve(
-            Append(partition, records, request.acks, request.timeout_ms, batches=tuple(batches)), respond
+            Append(partition, records, request.acks, max(0, request.timeout_ms), batches=tuple(batches)), respond
         )
 
     # -- validation
@@ -186,7 +186,7 @@ class ProduceApi:
         """
         if data is None:
             raise _BrokenRequestError
-        entries = _whole_entries(data)
+        entries = whole_entries(data)
         try:
             self._check_form(version, entries)
             if partition not in self.cache.partitions:
@@ -200,6 +200,8 @@ class ProduceApi:
             return self._validated(partition, entries)
         except _RejectedError as rejected:
             return rejected.rejection
+        except RecordDataError:  # of an unknown format
+            return _rejection(ErrorCode.CORRUPT_MESSAGE)
 
     def _check_form(self, version: int, entries: Sequence[memoryview]) -> None:
         """Check what a request of this version may contain (ProduceRequest.validateRecords)."""
@@ -367,19 +369,14 @@ def _rejection(code: ErrorCode) -> _Rejection:
     return _Rejection(code, names_start=code not in _NO_LOG_START)
 
 
-def _whole_entries(data: bytes | bytearray | memoryview) -> list[memoryview]:
+def whole_entries(data: bytes | bytearray | memoryview) -> list[memoryview]:
     """Return the entries up to the first one that is cut short, as brokers read them."""
-    try:
-        return split_entries(memoryview(data))
-    except RecordDataError:
-        pass
-    view, found = memoryview(data), []
-    at = 0
-    while len(view) - at >= 12:
-        size = int.from_bytes(view[at + 8 : at + 12], "big", signed=True) + 12
+    view, at, found = memoryview(data), 0, []
+    while at < len(view):
         try:
-            found += split_entries(view[at : at + size])
+            size = entry_size(view, at)
         except RecordDataError:
             break
+        found.append(view[at : at + size])
         at += size
     return found

@@ -143,7 +143,7 @@ def entry_size(data: bytes | memoryview, at: int = 0) -> int:
         raise RecordDataError(f"{len(data) - at} bytes are no record batch")
     _, length = _ENTRY.unpack_from(data, at)
     magic = data[at + _MAGIC_AT]
-    if length + ENTRY_HEAD_BYTES < _MIN_BYTES.get(magic, _MAGIC_AT):
+    if length + ENTRY_HEAD_BYTES < _MIN_BYTES.get(magic, _MAGIC_AT + 1):
         raise RecordDataError(f"a record batch of {length} bytes")
     if len(data) - at < length + ENTRY_HEAD_BYTES:
         raise RecordDataError(f"a record batch of {length} bytes ends after {len(data) - at - ENTRY_HEAD_BYTES}")
@@ -167,6 +167,9 @@ def split_entries(data: bytes | memoryview) -> list[memoryview]:
 def entry_header(entry: bytes | memoryview) -> EntryHeader:
     """Return the header of an entry that `split_entries` returned.
 
+    Raises:
+        RecordDataError: it is of an unknown magic.
+
     >>> header = entry_header(encode_batch([Record(b"k", b"v", timestamp_ms=5)], base_offset=3))
     >>> header.base_offset, header.records, header.max_timestamp, header.codec
     (3, 1, 5, 0)
@@ -174,6 +177,8 @@ def entry_header(entry: bytes | memoryview) -> EntryHeader:
     if entry[_MAGIC_AT] == NEWEST:
         offset, length, epoch, magic, _, *others = _HEAD.unpack_from(entry)
         return EntryHeader._make((offset, length + ENTRY_HEAD_BYTES, epoch, magic, *others))
+    if entry[_MAGIC_AT] not in _MIN_BYTES:
+        raise RecordDataError(f"a record batch of magic {entry[_MAGIC_AT]}; 0 to 2 exist")
     offset, length, _, magic, attributes = _MESSAGE.unpack_from(entry)
     timestamp = struct.unpack_from(">q", entry, 18)[0] if magic else NO_TIMESTAMP
     records = 1 if not attributes & _CODEC else -1
@@ -227,8 +232,6 @@ def new_batches(data: bytes | memoryview) -> tuple[NewBatch, ...]:
 
 def _new_batch(entry: memoryview) -> NewBatch:
     header = entry_header(entry)
-    if header.magic not in _MIN_BYTES:
-        raise RecordDataError(f"a record batch of magic {header.magic}; 0 to 2 exist")
     records = header.records if header.records >= 0 else len(decode_entry(entry))
     if header.producer_id == NO_PRODUCER_ID:
         return NewBatch(records, bytes(entry))

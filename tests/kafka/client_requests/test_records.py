@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simzk
-from simzk.kafka.log.record_batches import Producer, Record, decode_records, encode_batch, encode_marker
+from simzk.kafka.client_requests.produce import whole_entries
+from simzk.kafka.log.record_batches import (
+    GZIP,
+    SNAPPY,
+    Producer,
+    Record,
+    decode_records,
+    encode_batch,
+    encode_marker,
+    encode_records,
+)
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     DeleteRecordsRequest,
@@ -350,3 +362,71 @@ def test_what_consumers_read_is_what_was_acknowledged(steps: list[tuple[str, int
         ends = client.call(ListOffsetsRequest(replica_id=-1, topics=[asked]), 2, ListOffsetsResponse)
         assert ends.topics[0].partitions[0].offset == found.high_watermark
         cluster.check()
+
+
+# -- garbage
+
+EDGES = st.sampled_from([0, 1, -1, -2, 5, 1 << 30, 2**31 - 1, -(2**31)])
+DAMAGE = st.lists(st.tuples(st.integers(0, 199), st.integers(0, 255)), max_size=3)
+ENTRIES = [
+    *(
+        encode_records([Record(b"k", b"v" * 20)] * 2, magic, codec)
+        for magic in (0, 1, 2)
+        for codec in (0, GZIP, SNAPPY)
+    ),
+    encode_marker(Producer(1, 0), is_commit=True, coordinator_epoch=1, timestamp_ms=3),
+]
+
+
+def damaged(entry: bytes, damage: list[tuple[int, int]], length: int) -> bytes:
+    """Return an entry with other bytes and another length, and the right checksum as far as it has one."""
+    data = bytearray(entry)
+    for place, byte in damage:
+        data[place % len(data)] = byte
+    del data[max(len(data) - length, 0) :]
+    if len(data) > 61 and data[16] == 2:
+        data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    elif len(data) > 20:
+        data[12:16] = zlib.crc32(bytes(data[16:])).to_bytes(4, "big")
+    return bytes(data)
+
+
+@pytest.mark.parametrize("version", ["3.9", "0.10.2"])
+def test_no_request_breaks_a_broker(version: str) -> None:
+    with simzk.KafkaCluster(version, 2) as cluster:
+        cluster.create_topic("orders", assignment={0: [1, 2], 1: [1, 2]})
+        cluster.run_until_quiet()
+
+        @settings(max_examples=50, deadline=None)
+        @given(st.sampled_from(ENTRIES), DAMAGE, st.sampled_from([0, 0, 0, 1, 30]), st.integers(0, 9), EDGES, EDGES)
+        def exchange(
+            entry: bytes, damage: list[tuple[int, int]], length: int, number: int, one: int, other: int
+        ) -> None:
+            accepted = cluster.brokers[1].client_api.accepted
+            client = MemoryClient(cluster, 1)
+            data = damaged(entry, damage, length)
+            request = produce_request(data, acks=-1 if number % 2 else 1, timeout_ms=one)
+            request.transactional_id = None
+            client.send_request(request, min(number, accepted[0].high))
+            client.wait(0.1)
+            fetch = fetch_request({0: one, 1: other}, max_wait_ms=min(other, 5), min_bytes=one)
+            fetch.max_bytes = fetch.replica_id = other
+            for part in fetch.topics[0].partitions:
+                part.partition_max_bytes = one
+            client = MemoryClient(cluster, 1)
+            client.send_request(fetch, min(number, accepted[1].high))
+            client.wait(0.1)
+            asked = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=one)
+            topic = ListOffsetsRequest.ListOffsetsTopic(name="orders", partitions=[asked])
+            client = MemoryClient(cluster, 1)
+            client.send_request(ListOffsetsRequest(replica_id=other, topics=[topic]), min(number, accepted[2].high))
+            assert client.wait() is not None
+
+        exchange()
+        cluster.check()
+
+
+@given(st.binary(max_size=80))
+def test_the_whole_entries_of_any_bytes_end(data: bytes) -> None:
+    found = whole_entries(data)
+    assert sum(map(len, found)) <= len(data)
