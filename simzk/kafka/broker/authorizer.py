@@ -34,6 +34,8 @@ CLASS, OPEN, SUPER_USERS = "authorizer.class.name", "allow.everyone.if.no.acl.fo
 CLUSTER: Final = AclResource("Cluster", "kafka-cluster")
 PRINCIPAL, HOST = "User:ANONYMOUS", "127.0.0.1"
 ALL, ANY_NAME, ANY_USER, ANY_HOST = "All", "*", "User:*", "*"
+NOT_AUTHORIZED = "Request is not authorized."
+"""Text of an error; Kafka's has the object of the request, with addresses and identities."""
 _IMPLIED: Final = {
     "Describe": ("Describe", "Read", "Write", "Delete", "Alter"),
     "DescribeConfigs": ("DescribeConfigs", "AlterConfigs"),

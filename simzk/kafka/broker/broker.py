@@ -449,7 +449,9 @@ class Broker:
             topic_entries=self.described_configs.topic_entries,
             spawn=lambda work, what: self.client_api.spawn(work, what),
         )
-        leadership = LeadershipApi(version, self.process, self.metadata, self.controller, self._services.serve)
+        leadership = LeadershipApi(
+            version, self.process, self.metadata, self.controller, self._services.serve, self.authorizer.allows
+        )
         return BrokerApi(
             self._name,
             self.process,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.errors import ZnodeError
-from simzk.kafka.broker.authorizer import CLUSTER
+from simzk.kafka.broker.authorizer import CLUSTER, NOT_AUTHORIZED
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreateAclsRequest,
@@ -49,8 +49,6 @@ OPERATIONS = dict(
 PERMISSIONS = {2: "Deny", 3: "Allow"}
 PATTERNS = {3: LITERAL, 4: PREFIXED}
 """Names in ZooKeeper by the numbers of the protocol."""
-NOT_AUTHORIZED = "Request is not authorized."
-"""Kafka's text has the request object, with addresses and identities."""
 _PRINCIPAL_FORM = "expected a string in format principalType:principalName but got {name}"
 Acl = tuple[AclResource, AclEntry]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simzk.kafka.broker.authorizer import CLUSTER, NOT_AUTHORIZED
 from simzk.kafka.client_requests.cache_wait import wait_for_cache
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.rpc import Respond
+    from simzk.kafka.schemas.acl import AclResource
     from simzk.simulation import Process
 
 ELECT_LEADERS, ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS = 43, 45, 46
@@ -60,6 +62,7 @@ class LeadershipApi:
         cache: the broker's metadata cache.
         controller: the controller that the broker is or may become.
         serve: serves requests between brokers.
+        allows: returns whether clients may do something.
     """
 
     version: KafkaVersion
@@ -67,6 +70,7 @@ class LeadershipApi:
     cache: MetadataCache
     controller: KafkaController
     serve: Callable[[object, Respond], None]
+    allows: Callable[[str, AclResource], bool]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -79,8 +83,13 @@ class LeadershipApi:
 
     # -- ElectLeaders
 
-    def serve_elect_leaders(self, _context: Context, request: ElectLeadersRequest, answer: Answer) -> None:
+    def serve_elect_leaders(self, context: Context, request: ElectLeadersRequest, answer: Answer) -> None:
         """Elect leaders."""
+        if not self.allows("Alter", CLUSTER):
+            # version 0 has no field for the error, so its answer is empty (recorded)
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if context.version else ErrorCode.NONE
+            answer(ElectLeadersResponse(error_code=code))
+            return
         named = request.topic_partitions
         partitions = (
             None
@@ -147,6 +156,10 @@ class LeadershipApi:
         self, _context: Context, request: AlterPartitionReassignmentsRequest, answer: Answer
     ) -> None:
         """Start and cancel reassignments."""
+        if not self.allows("Alter", CLUSTER):
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            answer(AlterPartitionReassignmentsResponse(error_code=code, error_message=NOT_AUTHORIZED))
+            return
         if not self.controller.is_active:
             code = ErrorCode.NOT_CONTROLLER
             answer(AlterPartitionReassignmentsResponse(error_code=code, error_message=WRONG_CONTROLLER))
@@ -204,6 +217,10 @@ class LeadershipApi:
         self, _context: Context, request: ListPartitionReassignmentsRequest, answer: Answer
     ) -> None:
         """List reassignments in progress, of all partitions or of some."""
+        if not self.allows("Describe", CLUSTER):
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            answer(ListPartitionReassignmentsResponse(error_code=code, error_message=NOT_AUTHORIZED))
+            return
         if not self.controller.is_active:
             code = ErrorCode.NOT_CONTROLLER
             answer(ListPartitionReassignmentsResponse(error_code=code, error_message=WRONG_CONTROLLER))

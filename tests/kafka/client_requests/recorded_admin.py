@@ -32,6 +32,7 @@ APIS = {
         "DescribeDelegationToken",
     ),
     "log dirs": ("DescribeLogDirs", "AlterReplicaLogDirs"),
+    "leadership": ("ElectLeaders", "AlterPartitionReassignments", "ListPartitionReassignments"),
     "acls": ("DescribeAcls", "CreateAcls", "DeleteAcls"),
 }
 """APIs of each part of the recordings."""
@@ -151,6 +152,8 @@ def select(folder: Path) -> list[Exchange]:
                 lines = (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
                 for line in map(json.loads, lines):
                     step = line["step"].removeprefix("2nd pass, ")
+                    if line.get("api") in APIS["leadership"] and story == "story":
+                        continue  # recorded.py has them
                     if line.get("api") in wanted and re.fullmatch(STEPS, step) and (step, line["broker"]) != PLACED:
                         kept = {name: line[name] for name in KEPT if name in line} | {"step": step}
                         if "no_answer" in kept:
