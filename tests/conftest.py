@@ -111,6 +111,7 @@ SLOW = (
     "tests/pipeline/test_timelines",
     "tests/pipeline/test_zookeeper_log",
     "tests/scenarios/test_bug_symptoms",
+    "tests/scenarios/test_equal_histories",
     "tests/scenarios/test_found_by_seeds",
     "tests/scenarios/test_search.py::test_a_failing_plan",
     "tests/scenarios/test_search.py::test_a_search_finds",
