@@ -207,12 +207,13 @@ def test_a_reassignment_that_removes_the_leader_is_a_known_bug(
     (known,) = rig.monitor.known
     assert known.detail == f"t-0 with leader 4 and ISR {isr} went from [4, 1, 2, 3] adding [4] to {what}"
     assert known.issue == issue
-    rig.set(STATE, state(-1, isr, epoch=3))
+    rig.set(STATE, state(4, isr, epoch=3))  # as another replica leaves
+    rig.set(STATE, state(-1, isr, epoch=4))
     assert leaderless_by_known_bug(rig.monitor.invariants) == {TopicPartition("t", 0)}
     rig.set(CONTROLLER_EPOCH, "2")
     is_stranded = isr == [4]
     assert bool(leaderless_by_known_bug(rig.monitor.invariants)) == is_stranded, "the new controller elects broker 1"
-    rig.set(STATE, state(isr[-1], isr, epoch=4, controller_epoch=2))
+    rig.set(STATE, state(1, [1], epoch=5, controller_epoch=2))
     assert not leaderless_by_known_bug(rig.monitor.invariants)
 
 

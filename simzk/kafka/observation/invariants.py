@@ -492,8 +492,8 @@ class _TransactionReader:
         for invariant in self._invariants:
             invariant.on_state(partition, state)
         self._znodes.states[partition] = state
-        if state.leader != NO_LEADER:
-            self._znodes.leaderless.pop(partition, None)
+        if partition in self._znodes.leaderless and state.leader in self._znodes.replicas(partition):
+            del self._znodes.leaderless[partition]
 
 
 def leaderless_by_known_bug(invariants: Iterable[object]) -> frozenset[TopicPartition]:
