@@ -233,13 +233,14 @@ class Monitor:
 
     def _check(self, event: Event) -> None:
         for invariant in self.invariants:
-            issue: str = getattr(invariant, "issue", "")
+            is_known = True
             try:
                 detail = invariant.check(event)
             except Exception as error:  # the mistake of a check is a failure of the run, and not of the process in it
-                detail, issue = f"the check itself raised {type(error).__name__}: {error}", ""
-            if detail is None:
+                detail, is_known = f"the check itself raised {type(error).__name__}: {error}", False
+            if detail is None:  # nearly always
                 continue
+            issue: str = getattr(invariant, "issue", "") if is_known else ""
             found = self.known if issue else self.violations
             if len(found) < VIOLATIONS_MAX:
                 found.append(Violation(invariant.name, event, self._seed, detail, issue))

@@ -857,17 +857,18 @@ class ReplicaLogs:
 
     def _advance_watermark(self, replica: Replica) -> None:
         """Raise the high watermark to the least log end offset that counts."""
-        if self._version.broker.high_watermark_needs_min_isr and len(replica.state.isr) < self._min_isr(replica):
-            return
         watermark = self._least_log_end(replica)
         before = replica.high_watermark
-        if watermark > before:
-            self._set_watermark(replica, watermark)
-            crashes_min = min(self._min_isr(replica), len(replica.state.isr))
-            passed = replica.log.read(max(before, replica.log.start), limit=watermark)
-            self._ledger.on_watermark(replica.partition, replica.state.leader_epoch, passed, crashes_min)
-            self._report_committed(replica, since=before)
-            self.on_watermark(replica.partition)
+        if watermark <= before:  # most fetches end here
+            return
+        min_isr, in_sync = self._min_isr(replica), len(replica.state.isr)
+        if self._version.broker.high_watermark_needs_min_isr and in_sync < min_isr:
+            return
+        self._set_watermark(replica, watermark)
+        passed = replica.log.read(max(before, replica.log.start), limit=watermark)
+        self._ledger.on_watermark(replica.partition, replica.state.leader_epoch, passed, min(min_isr, in_sync))
+        self._report_committed(replica, since=before)
+        self.on_watermark(replica.partition)
 
     def _report_committed(self, replica: Replica, since: int = 0) -> None:
         """Let the ledger compare the logs of the ISR up to the high watermark; only replicas count for that."""

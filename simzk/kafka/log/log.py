@@ -14,7 +14,7 @@ Rules of this module (Log and LogSegment, later UnifiedLog and LocalLog; docs/re
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -24,11 +24,13 @@ from simzk.kafka.log.leader_epochs import EpochEnd, LeaderEpochCache
 from simzk.kafka.log.producer_state import ProducerStates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from simzk.kafka.log.batches import ProducerStamp
 
 _NEXT_OFFSET = attrgetter("next_offset")
+_TAIL = 4
+"""Number of batches at the end of a log that are searched one by one."""
 
 
 class Log:
@@ -142,7 +144,7 @@ class Log:
         end = self.end if limit is None else limit
         found: list[RecordBatch] = []
         size_bytes = 0
-        for place in range(bisect_right(self._batches, offset, key=_NEXT_OFFSET), len(self._batches)):
+        for place in range(_first_beyond(self._batches, offset), len(self._batches)):
             batch = self._batches[place]
             size_bytes += batch.size_bytes
             if batch.next_offset > end or (found and max_bytes is not None and size_bytes > max_bytes):
@@ -252,6 +254,15 @@ class Log:
         assert (marks[-1] if marks else self.flushed) == self.end or self.is_empty
 
 
+def _first_beyond(batches: Sequence[RecordBatch], offset: int) -> int:
+    """Return the place of the first batch that ends after an offset; most offsets are near the end of the log."""
+    place = len(batches)
+    least = max(0, place - _TAIL)
+    while place > least and batches[place - 1].next_offset > offset:
+        place -= 1
+    return place if place > least else bisect_right(batches, offset, 0, least, key=_NEXT_OFFSET)
+
+
 def first_difference(one: Log, other: Log, up_to: int, since: int = 0) -> int | None:
     """Return the first offset from `since` to `up_to` at which two logs have different records; None if they match.
 
@@ -281,7 +292,7 @@ def first_difference(one: Log, other: Log, up_to: int, since: int = 0) -> int | 
 def find_batch(log: Log, offset: int) -> RecordBatch | None:
     """Return the batch that contains an offset; None if the log has none there."""
     batches = log._batches
-    place = bisect_left(batches, offset + 1, key=_NEXT_OFFSET)
+    place = _first_beyond(batches, offset)
     if place == len(batches) or batches[place].base_offset > offset:
         return None
     return batches[place]
