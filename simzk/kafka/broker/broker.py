@@ -49,6 +49,7 @@ from simzk.kafka.client_requests.metadata import SETTINGS_OF_INTERNAL, MetadataA
 from simzk.kafka.client_requests.offsets import OffsetsApi
 from simzk.kafka.client_requests.produce import ProduceApi
 from simzk.kafka.client_requests.producer_ids import ProducerIdsApi
+from simzk.kafka.client_requests.producers import ProducersApi
 from simzk.kafka.client_requests.quotas import QuotasApi
 from simzk.kafka.client_requests.scram_users import ScramUsersApi
 from simzk.kafka.client_requests.tokens import TokensApi
@@ -545,7 +546,14 @@ class Broker:
             self.producer_ids,
             lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer),
         )
-        return {**produce.handlers, **fetch.handlers, **offsets.handlers, **ids.handlers}
+        producers = ProducersApi(self.version, self.metadata, self.replicas)
+        return {
+            **produce.handlers,
+            **fetch.handlers,
+            **offsets.handlers,
+            **ids.handlers,
+            **producers.handlers,
+        }
 
     def _static_config(self) -> dict[str, str]:
         """Return the broker's properties as clients see them: those that were given, and those of its place."""

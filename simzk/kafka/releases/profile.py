@@ -650,6 +650,8 @@ class ApiRules:
     """A leader asks the coordinator whether a transactional batch belongs to a transaction (KIP-890)."""
     ignores_null_records: bool = by_release({OLDEST: False, (0, 9): True, (0, 10, 0): False, (3, 5): True})
     """A Produce with null instead of records gets no answer; else the connection is closed."""
+    explains_unknown_topics: bool = since((3, 0))
+    """DescribeProducers answers an unknown topic with a text."""
     rejects_unknown_times: bool = since((3, 9))
     """ListOffsets rejects negative times that its version does not know; before they are times (KAFKA-15735)."""
     knows_max_timestamp: bool = since((3, 0))

@@ -34,11 +34,20 @@ FILE = Path(__file__).with_name("data") / "records.jsonl.gz"
 STEPS = (
     "produce: (?!min.insync.replicas not met|replica moved away).*|fetch: .*|list-offsets: .*"
     "|offset-for-leader-epoch: .*|delete-records: .*|init-producer-id: (none|empty).*|idempotent produce: .*"
+    "|describe-producers"
 )
 """Steps that are compared."""
 WAITING = "fetch: waits for data", "Fetch"
 """A fetch that is answered by the next request has a test of its own."""
-APIS = ("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "DeleteRecords", "InitProducerId")
+APIS = (
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "OffsetForLeaderEpoch",
+    "DeleteRecords",
+    "InitProducerId",
+    "DescribeProducers",
+)
 KEPT = ("step", "broker", "api", "version", "request", "response", "closed", "no_answer")
 TOPICS: dict[str, tuple[list[list[int]], dict[str, str]]] = {
     "m0": ([[1, 2, 3], [2, 3, 1], [3, 1, 2]], {}),
@@ -52,6 +61,7 @@ TOPICS: dict[str, tuple[list[list[int]], dict[str, str]]] = {
 NONE_OF = {"ProducerId": -1, "SessionId": 0}
 """Fields that are chance, with the number that means none."""
 OUTCOMES = ("response", "closed", "no_answer")
+UNORDERED = ("PartitionResponses", "ActiveProducers")
 BEHIND = ("HighWatermark", "LastStableOffset", "Records")
 NO_ID = "A" * 22
 
@@ -81,7 +91,7 @@ def chance_masked(value: Any, field: str = "") -> Any:
         return {name: chance_masked(item, name) for name, item in value.items()}
     if isinstance(value, list):
         items = [chance_masked(item) for item in value]
-        return sorted(items, key=lambda item: item["Index"]) if field == "PartitionResponses" else items
+        return sorted(items, key=str) if field in UNORDERED else items
     return value
 
 

@@ -1,0 +1,75 @@
+"""DescribeProducers: the producers that a leader knows of in a partition's log (KIP-664; recorded 2.8 to 3.9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import DescribeProducersResponse
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.broker.replica_logs import ReplicaLogs
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.protocol.messages import DescribeProducersRequest
+    from simzk.kafka.releases.profile import KafkaVersion
+
+DESCRIBE_PRODUCERS = 61
+UNKNOWN_TOPIC = "This server does not host this topic-partition."
+
+Partition = DescribeProducersResponse.PartitionResponse
+
+
+@dataclass(eq=False)
+class ProducersApi:
+    """DescribeProducers requests to one broker.
+
+    Args:
+        version: the broker's release.
+        cache: its metadata cache.
+        replicas: its replicas.
+    """
+
+    version: KafkaVersion
+    cache: MetadataCache
+    replicas: ReplicaLogs
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {DESCRIBE_PRODUCERS: self.serve}
+
+    def serve(self, _context: Context, request: DescribeProducersRequest, answer: Answer) -> None:
+        """Answer DescribeProducers."""
+        kind = DescribeProducersResponse.TopicResponse
+        topics = [
+            kind(name=topic.name, partitions=[self._partition(topic.name, one) for one in topic.partition_indexes])
+            for topic in request.topics
+        ]
+        answer(DescribeProducersResponse(topics=topics))
+
+    def _partition(self, topic: str, number: int) -> Partition:
+        """Return the producers of a partition, or the error."""
+        partition, result = TopicPartition(topic, number), Partition(partition_index=number)
+        replica = self.replicas.replicas.get(partition)
+        if partition not in self.cache.partitions:
+            result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if topic not in self.cache.topics and self.version.api.explains_unknown_topics:
+                result.error_message = UNKNOWN_TOPIC
+        elif replica is None or not self.replicas.leads(partition):
+            result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif replica.log.producers is not None:
+            result.active_producers = [
+                DescribeProducersResponse.ProducerState(
+                    producer_id=producer_id,
+                    producer_epoch=entry.epoch,
+                    last_sequence=entry.last_sequence,
+                    last_timestamp=entry.timestamp_ms,
+                    coordinator_epoch=entry.coordinator_epoch,
+                    current_txn_start_offset=-1 if entry.transaction_from is None else entry.transaction_from,
+                )
+                for producer_id, entry in replica.log.producers.entries.items()
+            ]
+        return result
