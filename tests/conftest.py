@@ -35,6 +35,8 @@ SLOW = (
     "tests/test_kafka_server_records.py::test_librdkafka_reads_what_it_sent[zstd]",
     "tests/canaries/test_canaries.py::test_the_mistake",
     "tests/canaries/test_canaries.py::test_without",
+    "tests/canaries/test_swarm_mistakes.py::test_the_swarm",
+    "tests/canaries/test_swarm_mistakes.py::test_without",
     "tests/cli/test_interrupt",
     "tests/cli/test_kafka.py",
     "tests/cli/test_layout_import",

@@ -1,6 +1,6 @@
 """Runs of the swarm with producers: the faults of a seed, records while they strike, every invariant.
 
-python -m tests.canaries.swarm [--version V] [--seeds FIRST LAST] [--all]   # plays seeds until one fails
+python -m tests.canaries.swarm [--scenario NAME] [--version V] [--seeds FIRST LAST] [--all]   # until a seed fails
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.producer import Acks
     from simzk.scenarios.reader import Scenario
 
-SCENARIO = Path(__file__).with_name("swarm.toml")
+SCENARIOS = {name: Path(__file__).with_name(f"{name}.toml") for name in ("swarm", "controllers")}
 MEAN_GAP_US = 250_000
 """Mean time between two batches of all producers."""
 TIMEOUT_MS = 10_000
@@ -61,9 +61,8 @@ class Producers:
         self._wait()
 
 
-def play(seed: int, version: str = "", scenario: Scenario | None = None) -> Play:
-    """Play the swarm with one seed to its end, and return it, closed."""
-    scenario = scenario or read_scenario(SCENARIO)
+def play(scenario: Scenario, seed: int, version: str = "") -> Play:
+    """Play a scenario with one seed to its end, and return it, closed."""
     run = Play(scenario, seed=seed, version=version)
     with closing(run):
         Producers(run.cluster, scenario.topics)
@@ -82,14 +81,16 @@ def failures(run: Play) -> Iterator[str]:
 def main() -> int:
     """Play seeds until one fails; return 1 if one did."""
     parser = argparse.ArgumentParser(description="Play the swarm with producers.")
+    parser.add_argument("--scenario", choices=SCENARIOS, default="swarm")
     parser.add_argument("--version", default="")
     parser.add_argument("--seeds", nargs=2, type=int, default=(1, 1), metavar=("FIRST", "LAST"))
     parser.add_argument("--all", action="store_true", help="go on after a seed that fails")
     arguments = parser.parse_args()
     first, last = arguments.seeds
+    scenario = read_scenario(SCENARIOS[arguments.scenario])
     status = 0
     for seed in range(first, last + 1):
-        for failure in failures(play(seed, arguments.version)):
+        for failure in failures(play(scenario, seed, arguments.version)):
             print(f"seed {seed}: {failure}", flush=True)
             status = 1
         if status and not arguments.all:

@@ -6,62 +6,35 @@ pytest tests/canaries -k cversion  # one
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.canaries.mistakes import MISTAKES, Mistake
+from tests.canaries.planting import ROOT, copy_package, planted, run_module
 
-ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("simzk", "tests", "pyproject.toml")
-READ_ONLY = ("scenarios",)
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
 
 
 @pytest.fixture(scope="session")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package and its tests, elsewhere."""
-    home = tmp_path_factory.mktemp("canaries")
-    for name in COPIED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, home / name, ignore=shutil.ignore_patterns(".hypothesis"))
-        else:
-            shutil.copy2(ROOT / name, home / name)
-    for name in READ_ONLY:
-        (home / name).symlink_to(ROOT / name)
-    return home
+    return copy_package(tmp_path_factory.mktemp("canaries"))
 
 
 def run_tests(home: Path, *caught_by: str) -> subprocess.CompletedProcess[str]:
-    """Run some tests of the copy in a process that knows of nothing but the copy."""
-    environment = {**os.environ, "PYTHONPATH": str(home), "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_PROFILE": "ci"}
+    """Run some tests of the copy."""
     tests = [f"tests/{test}" for test in dict.fromkeys(caught_by)]
     plugins_off = ["-p", "no:xdist", "-p", "no:cacheprovider"]
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", *plugins_off, *tests],
-        cwd=home,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_module(home, "pytest", "-x", "-q", "--no-header", *plugins_off, *tests)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
 def test_the_mistake_is_caught(copy: Path, mistake: Mistake) -> None:
-    source = copy / "simzk" / mistake.file
-    text = source.read_text()
-    assert text.count(mistake.right) == 1, f"stands {text.count(mistake.right)} times in {source}:\n{mistake.right}"
-    times = os.stat(source)
-    source.write_text(text.replace(mistake.right, mistake.wrong))
-    try:
+    with planted(copy, mistake):
         done = run_tests(copy, mistake.caught_by)
-    finally:
-        source.write_text(text)
-        os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
     # A test that cannot begin (a fixture that breaks) catches nothing.
     failed = done.returncode == pytest.ExitCode.TESTS_FAILED and "1 failed" in done.stdout
     assert failed, f"not caught:\n{done.stdout}{done.stderr}"
