@@ -27,6 +27,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "d
 # Tests that README's command leaves out, by the beginning of their node ids; tests/README.md says what runs where.
 SLOW = (
     "tests/kafka/client_requests/test_records.py::test_what_consumers_read",
+    "tests/test_kafka_consumers.py::test_a_static",
+    "tests/test_kafka_consumers.py::test_two_members",
     "tests/test_kafka_server_records.py::test_an_old_consumer",
     "tests/test_kafka_server_records.py::test_kafka_python",
     "tests/test_kafka_server_records.py::test_librdkafka_reads_what_it_sent[gzip]",

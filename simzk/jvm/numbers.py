@@ -89,6 +89,15 @@ def next_int(number: int) -> int:
     return INT_MIN if number == INT_MAX else number + 1
 
 
+def wrapped_long(number: int) -> int:
+    """Return a number as Java's long has it after an overflow.
+
+    >>> wrapped_long(2**63), wrapped_long(-1)
+    (-9223372036854775808, -1)
+    """
+    return (number - LONG_MIN) % (1 << 64) + LONG_MIN
+
+
 def double_text(value: float) -> str:
     """Return a number as `Double.toString` writes it, but infinity as Prometheus does.
 

@@ -33,6 +33,7 @@ _PLANS = "kafka/test_plans.py::"
 _WHAT_IF_PLAN = "partitions/test_plan_what_if.py::"
 _STORIES = "kafka/test_stories.py::test_a_step_leaves_and_writes_what_was_recorded"
 _COLUMNS = "kafka/columnar/"
+_GROUPS = "kafka/client_requests/"
 _STREAM = "pipeline/test_log_follower.py::"
 _SWEEP = "pipeline/test_sweep_tables.py::"
 
@@ -525,6 +526,31 @@ MISTAKES: dict[str, Mistake] = {
         "        return self.is_live(broker) and partition not in self.on_failed_dirs.get(broker, {})\n",
         "        return self.is_live(broker)\n",
         "kafka/test_log_dirs.py::test_real_brokers_wrote_the_same[3.9.1]",
+    ),
+    # Consumer groups
+    "a member of a later generation is accepted": Mistake(
+        "kafka/coordinator/group.py",
+        "        if error == ErrorCode.NONE and generation != self.generation:\n",
+        "        if error == ErrorCode.NONE and generation < self.generation:\n",
+        _GROUPS + "test_recorded_groups.py::test_answers_are_those_of_real_brokers[3.9.1]",
+    ),
+    "a static member is not fenced by its next process": Mistake(
+        "kafka/coordinator/group.py",
+        "            return ErrorCode.NONE if current == member_id else ErrorCode.FENCED_INSTANCE_ID\n",
+        "            return ErrorCode.NONE\n",
+        _GROUPS + "test_recorded_groups.py::test_answers_are_those_of_real_brokers[3.9.1]",
+    ),
+    "a member waits for an assignment of a generation that is over": Mistake(
+        "kafka/coordinator/group.py",
+        "            self._fail_sync(ErrorCode.REBALANCE_IN_PROGRESS)\n",
+        "            pass\n",
+        "kafka/coordinator/test_group.py::test_a_member_that_waits_for_its_assignment_hears_of_a_new_rebalance",
+    ),
+    "a removed offset comes back when its log is read": Mistake(
+        "kafka/coordinator/group_coordinator.py",
+        "            of_group.pop(key.partition, None)\n",
+        "",
+        _GROUPS + "test_groups.py::test_a_removed_offset_stays_removed_at_the_next_coordinator",
     ),
     # Pages
     "table cells are not escaped": Mistake(

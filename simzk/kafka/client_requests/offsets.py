@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
-from simzk.jvm.numbers import parse_long
+from simzk.jvm.numbers import parse_long, wrapped_long
 from simzk.kafka import paths
 from simzk.kafka.coordinator.group_coordinator import FetchedOffset
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, NO_TIMESTAMP, CommittedOffset
@@ -141,7 +141,7 @@ class OffsetsApi:
         if retention_ms == NO_TIMESTAMP and self.version.groups.offsets_expire_in_active_groups:
             retention_ms = self.config.integer("offsets.retention.minutes") * _MS_OF_MINUTE
         if retention_ms != NO_TIMESTAMP:
-            expire_ms = commit_ms + retention_ms
+            expire_ms = wrapped_long(commit_ms + retention_ms)
         return CommittedOffset(
             one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "", commit_ms, expire_ms
         )

@@ -522,7 +522,7 @@ class Group:
             callback()
             self._send()
 
-        return self.host.call_later(delay_ms * 1000, run)
+        return self.host.call_later(max(delay_ms, 0) * 1000, run)  # a client may ask for a negative timeout
 
     def _expect_heartbeat(self, member: _Member) -> None:
         """Expire the session of a member unless it sends a heartbeat within its timeout."""
@@ -621,7 +621,7 @@ class Group:
 
     def _common_protocols(self) -> list[str]:
         """Return the protocols that all members support."""
-        counts = Counter(name for member in self._members.values() for name, _ in member.protocols)
+        counts = Counter(name for member in self._members.values() for name in dict(member.protocols))
         return [name for name, count in counts.items() if count == len(self._members)]
 
     def _choose_protocol(self) -> str:

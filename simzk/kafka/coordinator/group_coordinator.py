@@ -40,6 +40,7 @@ from simzk.kafka.coordinator.group_records import (
     encode_group_key,
     encode_offset,
     encode_offset_key,
+    fits,
 )
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import Error
@@ -146,6 +147,17 @@ def _read(
             if record.value is not None:
                 of_group[key.partition] = decode_offset(record.value)
     return groups, offsets
+
+
+def _texts_of(request: JoinRequest) -> list[str | None]:
+    """Return the texts that a request adds to the record of its group, the id of a new member among them."""
+    start = request.instance_id or request.client_id
+    return [
+        f"{start}-{uuid_text(0)}",
+        request.client_id,
+        request.protocol_type,
+        *(name for name, _ in request.protocols),
+    ]
 
 
 class FetchedOffset(NamedTuple):
@@ -316,6 +328,8 @@ class GroupCoordinator:
         """
         if not group_id and not may_be_empty:
             return ErrorCode.INVALID_GROUP_ID
+        if not fits(group_id):
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         shard = self._shard_of(group_id)
         if isinstance(shard, ErrorCode):
             return shard
@@ -338,6 +352,8 @@ class GroupCoordinator:
             respond(JoinResult(found, request.member_id))
         elif not settings.min_session_ms <= request.session_ms <= settings.max_session_ms:
             respond(JoinResult(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
+        elif not fits(*_texts_of(request)):
+            respond(JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR, request.member_id))
         elif found is None and request.member_id:
             respond(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
         else:
@@ -415,7 +431,9 @@ class GroupCoordinator:
             found = self._find_or_create(group_id) if found is None else found
             error = found.group.commit_error(member_id, generation, instance_id, in_txn=False)
         longest = self.config.integer("offset.metadata.max.bytes")
-        stored = {partition: one for partition, one in offsets.items() if len(one.metadata) <= longest}
+        stored = {
+            partition: one for partition, one in offsets.items() if len(one.metadata) <= longest and fits(one.metadata)
+        }
         if error != ErrorCode.NONE or not stored:
             refused = error if error != ErrorCode.NONE else ErrorCode.OFFSET_METADATA_TOO_LARGE
             respond(dict.fromkeys(offsets, refused))

@@ -20,6 +20,8 @@ from simzk.kafka.topic_partition import TopicPartition
 
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
+TEXT_MAX_BYTES = (1 << 15) - 1
+"""Longest text in a record."""
 OFFSET_KEY_VERSION, GROUP_KEY_VERSION = 1, 2
 OFFSET_VALUE_VERSIONS = range(4)
 GROUP_VALUE_VERSIONS = range(4)
@@ -61,6 +63,15 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_ms: int
     expire_ms: int = NO_TIMESTAMP
+
+
+def fits(*texts: str | None) -> bool:
+    """Return whether texts fit into a record.
+
+    >>> fits("g", None), fits("x" * 32768)
+    (True, False)
+    """
+    return all(text is None or len(text.encode()) <= TEXT_MAX_BYTES for text in texts)
 
 
 class _Writer:

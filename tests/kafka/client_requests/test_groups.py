@@ -18,6 +18,8 @@ from simzk.kafka.protocol.messages import (
     JoinGroupResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
     SyncGroupRequest,
@@ -125,6 +127,19 @@ def test_a_new_coordinator_loads_its_groups(cluster: simzk.KafkaCluster) -> None
     cluster.run_for(LOAD_US / 1_000_000)
     assert fetch(client) == (ErrorCode.NONE, [7])
     assert fetch(MemoryClient(cluster, before)) == (ErrorCode.NOT_COORDINATOR, [])
+
+
+def test_a_removed_offset_stays_removed_at_the_next_coordinator(cluster: simzk.KafkaCluster) -> None:
+    client = coordinator(cluster)
+    assert commit(client, 7) == ErrorCode.NONE
+    topic = OffsetDeleteRequest.OffsetDeleteRequestTopic(
+        name="orders", partitions=[OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=0)]
+    )
+    deleted = client.call(OffsetDeleteRequest(group_id=GROUP, topics=[topic]), 0, OffsetDeleteResponse)
+    assert deleted.topics[0].partitions[0].error_code == ErrorCode.NONE
+    cluster.kill(find(cluster).node_id)
+    cluster.run_for(30)
+    assert fetch(coordinator(cluster)) == (ErrorCode.NONE, [])
 
 
 def test_a_member_goes_on_at_the_next_coordinator(cluster: simzk.KafkaCluster) -> None:

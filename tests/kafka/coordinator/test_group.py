@@ -1,0 +1,150 @@
+"""Rules of rebalances that no recording shows, from Kafka's improvement proposals and issues."""
+
+from __future__ import annotations
+
+import pytest
+
+from simzk.kafka.coordinator.group import JoinRequest, JoinResult, SyncRequest, SyncResult
+from simzk.kafka.protocol.errors import ErrorCode
+from tests.kafka.coordinator.group_clients import GROUP, Brokers
+
+
+class Member:
+    """A member whose requests a test sends one by one.
+
+    Attributes:
+        joined, synced: the responses.
+    """
+
+    def __init__(self, brokers: Brokers, rebalance_ms: int = 10_000) -> None:
+        self.joined: list[JoinResult] = []
+        self.synced: list[SyncResult] = []
+        self.member_id = ""
+        self._brokers = brokers
+        self._rebalance_ms = rebalance_ms
+
+    def join(self, *, accepts_id: bool = False, protocols: tuple[str, ...] = ("range",)) -> None:
+        """Send JoinGroup."""
+        request = JoinRequest(
+            self.member_id,
+            None,
+            "c",
+            "/h",
+            60_000,
+            self._rebalance_ms,
+            "consumer",
+            tuple((name, b"") for name in protocols),
+            accepts_id,
+        )
+        self._brokers.coordinator.join(GROUP, request, self._on_joined)
+
+    def _on_joined(self, result: JoinResult) -> None:
+        self.joined.append(result)
+        self.member_id = result.member_id or self.member_id
+
+    def sync(self) -> None:
+        """Send SyncGroup without assignments."""
+        request = SyncRequest(self.member_id, self.joined[-1].generation, None, None, None, {})
+        self._brokers.coordinator.sync(GROUP, request, self.synced.append)
+
+
+def joined(brokers: Brokers, count: int) -> list[Member]:
+    """Return members of the first generation."""
+    members = [Member(brokers) for _ in range(count)]
+    for member in members:
+        member.join()
+    brokers.run_for(7)  # twice the delay of the first rebalance
+    assert [member.joined[-1].generation for member in members] == [1] * count
+    return members
+
+
+def test_a_member_that_waits_for_its_assignment_hears_of_a_new_rebalance() -> None:
+    brokers = Brokers()
+    follower = joined(brokers, 2)[1]
+    follower.sync()
+    assert not follower.synced
+    Member(brokers).join()
+    assert [result.error for result in follower.synced] == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
+def test_each_new_member_prolongs_the_first_rebalance() -> None:
+    """Wait for `group.initial.rebalance.delay.ms` after each new member, up to the rebalance timeout (KIP-134)."""
+    brokers = Brokers()
+    members = [Member(brokers) for _ in range(5)]
+    for member in members:
+        member.join()
+        brokers.run_for(2.5)
+        brokers.check()
+    # The first delay of 3 s is prolonged to 6, 9 and 10 s: the last member joins at 10 s, in the next generation.
+    assert [bool(member.joined) for member in members] == [True, True, True, True, False]
+
+
+@pytest.mark.parametrize("delay_ms", [0, 3000])
+def test_a_later_rebalance_ends_with_the_last_member(delay_ms: int) -> None:
+    brokers = Brokers(group_initial_rebalance_delay_ms=delay_ms)
+    first, second = joined(brokers, 2)
+    third = Member(brokers)
+    third.join()
+    first.join()
+    assert not third.joined
+    second.join()
+    assert {member.joined[-1].generation for member in (first, second, third)} == {2}
+
+
+def test_a_full_group_rejects_members() -> None:
+    """Answer GROUP_MAX_SIZE_REACHED to a member too many (KIP-389)."""
+    brokers = Brokers(group_max_size=2)
+    joined(brokers, 2)
+    third = Member(brokers)
+    third.join()
+    assert third.joined[0].error == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_a_rebalance_waits_for_members_that_were_given_an_id() -> None:
+    """Wait for those who were answered MEMBER_ID_REQUIRED, until their session times out (KIP-394)."""
+    brokers = Brokers()
+    (member,) = joined(brokers, 1)
+    lost = Member(brokers)
+    lost.join(accepts_id=True)
+    assert lost.joined[0].error == ErrorCode.MEMBER_ID_REQUIRED
+    member.join(protocols=("range", "roundrobin"))
+    brokers.run_for(9)
+    assert len(member.joined) == 1
+    brokers.run_for(2)  # the rebalance timeout
+    assert member.joined[-1].generation == 2
+
+
+def test_a_leader_that_does_not_come_back_is_replaced() -> None:
+    brokers = Brokers()
+    leader, other = joined(brokers, 2)
+    assert other.joined[-1].leader == leader.member_id
+    third = Member(brokers)
+    third.join()
+    other.join()
+    brokers.run_for(11)
+    assert other.joined[-1].leader == other.member_id
+    assert {member.member_id for member in other.joined[-1].members} == {other.member_id, third.member_id}
+    assert brokers.coordinator.heartbeat(GROUP, leader.member_id, 2, None) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(("release", "generation"), [("2.8", 1), ("3.0", 2)])
+def test_a_member_that_does_not_sync_is_removed(release: str, generation: int) -> None:
+    """Remove members without a SyncGroup after the rebalance timeout, and rebalance (KAFKA-12890, 3.0)."""
+    brokers = Brokers(release)
+    follower = joined(brokers, 2)[1]
+    follower.sync()  # the leader does not
+    brokers.run_for(11)
+    is_in_rebalance = bool(follower.synced)
+    assert is_in_rebalance == (generation == 2)
+    if is_in_rebalance:
+        follower.join()
+        assert follower.joined[-1].generation == generation
+        assert follower.joined[-1].leader == follower.member_id
+
+
+def test_members_without_a_common_protocol() -> None:
+    brokers = Brokers()
+    joined(brokers, 2)
+    other = Member(brokers)
+    other.join(protocols=("sticky",))
+    assert other.joined[0].error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
