@@ -126,6 +126,7 @@ def test_kafka_python_moves_a_replica_to_another_directory() -> None:
         assert where() == ["/data/b"]
 
 
+@pytest.mark.kafka(brokers=1)  # kafka-python asks any broker, and only the controller alters users
 def test_users_of_two_clients(admin: KafkaAdminClient, librdkafka: librdkafka_admin.AdminClient) -> None:
     upserted = PythonUpsertion("alice", PythonMechanism.SCRAM_SHA_256, password=b"secret", iterations=4096)
     assert admin.alter_user_scram_credentials([upserted]) == {"alice": None}
