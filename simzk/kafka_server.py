@@ -12,12 +12,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
 
 from simzk.api import KafkaCluster
 from simzk.errors import SimzkError
+from simzk.kafka import paths
 from simzk.kafka.client_requests.broker_faults import rule_fields
 from simzk.kafka.cluster import cluster as kafka
+from simzk.kafka.observation.recording import RecordedZnode
 from simzk.scenarios.broker_control import OPERATOR, BrokerControl
 from simzk.serve.admin_server.control import ControlServer, UnknownBrokerError
 from simzk.serve.clock import WallClock
@@ -36,11 +38,15 @@ if TYPE_CHECKING:
     from simzk.kafka.client_requests.broker_faults import BrokerRequestFaults
     from simzk.kafka.cluster.zookeeper_host import BrokerFaults
     from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.partitions.layouts import Layout
+    from simzk.scenarios.player import LiveScenario, Play
+    from simzk.scenarios.reader import Scenario
     from simzk.serve.simulated_brokers import Json
     from simzk.serve.tcp.broker_ports import FrameTransport
-    from simzk.simulation import History
+    from simzk.simulation import Event, History
     from simzk.simulation.request_faults import FaultRules
     from simzk.zookeeper.server import Server
+    from simzk.zookeeper.znode import Znode
 
 _STATES_OF_VERBS = {
     "kill": ("running", "paused"),
@@ -50,6 +56,8 @@ _STATES_OF_VERBS = {
     "resume": ("paused",),
 }
 """States of a broker in which the HTTP control accepts a verb."""
+_BOOT_MS, _BOOT_STEP_MS = 60_000, 100
+"""Longest virtual time in which the brokers of a scenario start, and how often it is checked whether they serve."""
 _LOOP_S = 10.0
 """Longest time to wait for the loop's thread, which is busy for milliseconds."""
 
@@ -96,12 +104,15 @@ class ServedCluster(KafkaCluster):
         return _ServingLock()
 
     driver: ClusterDriver | None = None
+    play: Play | None = None
+    """The scenario whose steps happen as time passes; None for none."""
 
     def _pass_time(self, until_us: int) -> None:
+        run_until = self.scheduler.run_until if self.play is None else self.play.run_until
         if self.driver is None:
             super()._pass_time(until_us)
         else:
-            self.driver.advance_attended(lambda: self.scheduler.run_until(until_us))
+            self.driver.advance_attended(lambda: run_until(until_us))
 
 
 class ClusterHost:
@@ -111,6 +122,7 @@ class ClusterHost:
         cluster: the cluster; its brokers run.
         settings: of ZooKeeper's port.
         reserved: the bound socket of each broker.
+        live: the scenario that the cluster plays; None for none.
         control_port: port of the HTTP control, 0 for any free one; None for none.
 
     Attributes:
@@ -129,8 +141,10 @@ class ClusterHost:
         settings: Settings,
         reserved: Mapping[int, socket.socket],
         control_port: int | None = None,
+        live: LiveScenario | None = None,
     ) -> None:
         self._cluster = cluster
+        self._live = live
         self._zookeeper = cluster.zookeeper_host
         self._loop: asyncio.AbstractEventLoop | None = None
         self._catches_up = False
@@ -171,11 +185,16 @@ class ClusterHost:
 
     def next_ms(self) -> float | None:
         """Return the time of the next event without input; None if there is none."""
+        if self._live is not None:
+            return self._live.next_ms()
         next_us = self._cluster.scheduler.next_at_us
         return None if next_us is None else self._zookeeper.start_ms + next_us / 1000
 
     def run_until(self, at_ms: int) -> None:
         """Advance time."""
+        if self._live is not None:
+            self._live.run_until(at_ms)
+            return
         self._cluster.scheduler.run_until(self._zookeeper.when_us(at_ms))
 
     def wake_faults(self, at_ms: int) -> None:
@@ -323,6 +342,60 @@ def _verb(method: Callable[Concatenate[KafkaCluster, _P], _R]) -> Callable[Conca
     return run
 
 
+class Listeners(NamedTuple):
+    """Where a cluster listens.
+
+    Attributes:
+        host: the interface, which is the brokers' address for clients too.
+        port: the first broker's port; each other one listens on the next port. 0 for any free ports.
+        zookeeper_port: ZooKeeper's port; 0 for any free one.
+        control_port: port of the HTTP control; 0 for any free one, None for none.
+        control_token: token that its clients send to change state; needed beyond this machine.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    zookeeper_port: int = 0
+    control_port: int | None = None
+    control_token: str | None = None
+
+
+def _boot(cluster: ServedCluster) -> None:
+    """Start the first broker, which becomes controller, then the others; in virtual time, at once."""
+    first, *others = cluster.brokers.values()
+    first.start()
+    cluster.run_until(lambda: cluster.controller == first.id)
+    for broker in others:
+        broker.start()
+    cluster.run_until_quiet()
+
+
+def _recorded(node: Znode) -> RecordedZnode:
+    """Return a znode as recordings have it."""
+    data, children = node.data, len(node.children or ())
+    text = None if data is None else data.decode()
+    is_ephemeral = bool(node.ephemeral_owner)
+    return RecordedZnode(text, node.version, node.cversion, node.aversion, is_ephemeral, children, len(data or b""))
+
+
+def _boot_scenario(live: LiveScenario, cluster: ServedCluster) -> None:
+    """Play a scenario in virtual time until all brokers serve, or for a limited time if one does not."""
+    _register_again(cluster)
+    end_ms = live.now_ms() + _BOOT_MS
+    while live.now_ms() < end_ms and not all(broker.accepts_clients for broker in cluster.brokers.values()):
+        live.run_until(live.now_ms() + _BOOT_STEP_MS)
+
+
+def _register_again(cluster: ServedCluster) -> None:
+    """Let the brokers that run already write their new addresses to ZooKeeper, as after a change of listeners."""
+    for broker in cluster.brokers.values():
+        path = paths.broker(broker.id)
+        node = cluster.tree.get(path)
+        if node is not None:
+            cluster.write_znode(path, broker.registration_data)
+    cluster.run_until_quiet()
+
+
 class KafkaServer:
     """A simulated Kafka cluster whose brokers and ZooKeeper listen on TCP ports.
 
@@ -374,7 +447,7 @@ class KafkaServer:
         zookeeper_set_acl: bool = False,
         zookeeper_chroot: str = "",
     ) -> None:
-        self.cluster: ServedCluster = ServedCluster(
+        cluster = ServedCluster(
             version,
             brokers,
             racks,
@@ -391,18 +464,28 @@ class KafkaServer:
             boot=False,
             start_ms=WallClock().now_ms(),
         )
+        listeners = Listeners(host, port, zookeeper_port, control_port, control_token)
+        self._serve(cluster, listeners, lambda: _boot(cluster))
+
+    def _serve(
+        self, cluster: ServedCluster, listeners: Listeners, boot: Callable[[], None], live: LiveScenario | None = None
+    ) -> None:
+        """Reserve the ports, boot the cluster and begin to serve."""
+        self.cluster: ServedCluster = cluster
         ports: dict[int, socket.socket] = {}
         try:
-            for place, broker in enumerate(self.cluster.brokers.values()):
-                ports[broker.id] = reserve(host, port + place if port else 0)
-                broker.set_endpoint(ports[broker.id].getsockname()[1], None, host)
-            self._boot()
-            settings = Settings(address=host, port=zookeeper_port, admin_token=control_token)
-            self._host = ClusterHost(self.cluster, settings, ports, control_port)
+            for place, broker in enumerate(cluster.brokers.values()):
+                ports[broker.id] = reserve(listeners.host, listeners.port + place if listeners.port else 0)
+                broker.set_endpoint(ports[broker.id].getsockname()[1], None, listeners.host)
+            boot()
+            settings = Settings(
+                address=listeners.host, port=listeners.zookeeper_port, admin_token=listeners.control_token
+            )
+            self._host = ClusterHost(cluster, settings, ports, listeners.control_port, live)
         except BaseException:
             for bound in ports.values():
                 bound.close()
-            self.cluster.close()
+            cluster.close()
             raise
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -410,15 +493,86 @@ class KafkaServer:
         self._thread.start()
         self._ready.wait()
 
-    def _boot(self) -> None:
-        """Start the first broker, which becomes controller, then the others; in virtual time, at once."""
-        cluster = self.cluster
-        first, *others = cluster.brokers.values()
-        first.start()
-        cluster.run_until(lambda: cluster.controller == first.id)
-        for broker in others:
-            broker.start()
-        cluster.run_until_quiet()
+    @classmethod
+    def from_layout(
+        cls,
+        layout: Layout,
+        *,
+        version: str = "3.9",
+        seed: int = 0,
+        config: Mapping[str, str | int | bool] | None = None,
+        listeners: Listeners | None = None,
+    ) -> Self:
+        """Return a server of a cluster that continues from a layout.
+
+        Each broker has a metadata cache and a log for each of its replicas: 10,000 partitions with three replicas need
+        70 MB. (`KafkaCluster.from_layout` stores millions of partitions as columns, without both.)
+
+        Args:
+            layout: the layout; its live brokers run.
+            version: Kafka release of all brokers, 2.7 or later.
+            seed, config: as of a new cluster.
+            listeners: where to listen [default: any free ports of 127.0.0.1].
+
+        Raises:
+            ConfigError: the version is older than 2.7, or a port is in use.
+            LayoutError: the layout is invalid.
+
+        >>> from simzk.partitions.layouts import brokers_in_racks, generate_layout
+        >>> layout = generate_layout(brokers_in_racks(3, 3), topics=2, partitions=6, replication_factor=3, seed=1)
+        >>> with KafkaServer.from_layout(layout) as server:
+        ...     len(server.brokers), server.cluster.table.leader.size
+        (3, 6)
+        """
+        start_ms = WallClock().now_ms()
+        with kafka.KafkaCluster.from_layout(layout, version=version, config=config, start_ms=start_ms) as source:
+            tree = {path: _recorded(node) for path, node in source.tree.walk()}
+        racks = dict(zip(layout.brokers.ids.tolist(), layout.brokers.racks, strict=True))
+        racked = {broker: rack for broker, rack in racks.items() if rack}
+        cluster = ServedCluster.from_tree(
+            tree, version=version, seed=seed, racks=racked, config=config, start_ms=WallClock().now_ms()
+        )
+        made = cls.__new__(cls)
+        made._serve(cluster, listeners or Listeners(), lambda: _register_again(cluster))
+        return made
+
+    @classmethod
+    def from_scenario(
+        cls,
+        scenario: Scenario,
+        *,
+        listeners: Listeners | None = None,
+        tell: Callable[[Sequence[Event]], None] = lambda _: None,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> Self:
+        """Return a server of the cluster of a scenario, whose steps happen on wall time.
+
+        It serves once all brokers run. The steps of the time until then have happened.
+
+        Args:
+            scenario: the checked scenario, from `simzk.scenarios.reader.read_scenario`.
+            listeners: where to listen [default: any free ports of 127.0.0.1].
+            tell: called with new events of the history.
+            warn: called with the error of a step that was skipped.
+
+        Raises:
+            ConfigError: a port is in use.
+
+        >>> from simzk.scenarios.reader import read_scenario
+        >>> with KafkaServer.from_scenario(read_scenario("scenarios/broker_failure.toml")) as server:
+        ...     server.live_brokers
+        [1, 2, 3]
+        """
+        from simzk.scenarios.player import LiveScenario
+
+        now_ms = WallClock().now_ms()
+        live = LiveScenario(scenario, start_ms=now_ms, tell=tell, warn=warn, cluster_type=ServedCluster)
+        cluster = live.play.cluster
+        assert isinstance(cluster, ServedCluster)
+        cluster.play = live.play
+        made = cls.__new__(cls)
+        made._serve(cluster, listeners or Listeners(), lambda: _boot_scenario(live, cluster), live)
+        return made
 
     def __repr__(self) -> str:
         return f"<KafkaServer {self.cluster.version} at {self.bootstrap_servers}>"

@@ -59,6 +59,7 @@ SLOW = (
     "tests/conformance/test_ensemble",
     "tests/conformance/test_foreign_clients",
     "tests/conformance/test_java_suites",
+    "tests/conformance/test_kafka_suite",
     "tests/conformance/test_kazoo_in_memory",
     "tests/conformance/test_kazoo_suite",
     "tests/conformance/test_local_sessions",

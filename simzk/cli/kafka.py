@@ -15,11 +15,13 @@ from simzk.errors import ConfigError
 from simzk.serve.configuration.file_formats import read_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from simzk.kafka_server import KafkaServer
+    from simzk.kafka_server import KafkaServer, Listeners
+    from simzk.simulation import Event
 
-DEFAULT_VERSION = "3.9"
+DEFAULT_VERSION, DEFAULT_BROKERS = "3.9", 3
+LAYOUTS = (".parquet", ".json")
 DEFAULT_PORT, DEFAULT_ZOOKEEPER_PORT = 9092, 2181
 TOKEN_VARIABLE = "SIMZK_ADMIN_TOKEN"
 """Environment variable of the token: arguments are visible to other users of the machine."""
@@ -35,27 +37,81 @@ def main(arguments: list[str]) -> int:
     Raises:
         ConfigError: an option, a setting or a port is invalid.
     """
-    from simzk.kafka_server import KafkaServer
+    from simzk.kafka_server import Listeners
 
     asked = make_parser().parse_args(arguments)
-    common, own = _settings(asked)
     default = 0 if asked.json else None
-    with KafkaServer(
-        asked.version,
-        asked.broker_ids or asked.brokers,
+    listeners = Listeners(
+        asked.host,
+        _port_of(asked.port, default, DEFAULT_PORT),
+        _port_of(asked.zookeeper_port, default, DEFAULT_ZOOKEEPER_PORT),
+        asked.control_port,
+        asked.control_token,
+    )
+    with _server(asked, listeners) as server:
+        _announce(server, as_json=asked.json)
+        _wait_for_signal()
+    return 0
+
+
+def _server(asked: argparse.Namespace, listeners: Listeners) -> KafkaServer:
+    """Return the server of a new cluster, or of the one that a file describes."""
+    from simzk.kafka_server import KafkaServer
+
+    if asked.file is not None:
+        return _server_of_file(asked, listeners)
+    common, own = _settings(asked)
+    return KafkaServer(
+        asked.version or DEFAULT_VERSION,
+        asked.broker_ids or (DEFAULT_BROKERS if asked.brokers is None else asked.brokers),
         asked.racks or _racks(own),
         asked.seed,
         config=common,
         broker_config=own,
-        host=asked.host,
-        port=_port_of(asked.port, default, DEFAULT_PORT),
-        zookeeper_port=_port_of(asked.zookeeper_port, default, DEFAULT_ZOOKEEPER_PORT),
-        control_port=asked.control_port,
-        control_token=asked.control_token,
-    ) as server:
-        _announce(server, as_json=asked.json)
-        _wait_for_signal()
-    return 0
+        **listeners._asdict(),
+    )
+
+
+def _server_of_file(asked: argparse.Namespace, listeners: Listeners) -> KafkaServer:
+    """Return the server of a scenario, whose steps happen on wall time, or of a layout.
+
+    Raises:
+        ScenarioError, LayoutError: the file is invalid.
+        ConfigError: an option cannot be combined with the file.
+    """
+    from simzk.kafka_server import KafkaServer
+
+    given = {"--brokers": asked.brokers, "--broker-ids": asked.broker_ids, "--racks": asked.racks}
+    is_layout = Path(asked.file).suffix in LAYOUTS
+    if not is_layout:
+        given |= {"--version": asked.version, "--config": asked.config, "--seed": asked.seed or None}
+    refused = [option for option, value in given.items() if value is not None]
+    if refused:
+        raise ConfigError("it cannot be combined with a file, which describes the cluster", where=refused[0])
+    if is_layout:
+        from simzk.partitions.layouts import read_layout
+
+        common, own = _settings(asked)
+        if own:
+            raise ConfigError("settings of single brokers cannot be combined with a layout", where=str(asked.config))
+        version = asked.version or DEFAULT_VERSION
+        return KafkaServer.from_layout(
+            read_layout(asked.file), version=version, seed=asked.seed, config=common, listeners=listeners
+        )
+    from simzk.scenarios import report_text
+    from simzk.scenarios.examples import find_scenario
+    from simzk.scenarios.reader import read_scenario
+
+    def tell(events: Sequence[Event]) -> None:
+        sys.stderr.write(report_text.plain(report_text.timeline(events)[:-1]))
+        sys.stderr.flush()
+
+    scenario = read_scenario(find_scenario(asked.file))
+
+    def warn(what: str) -> None:
+        sys.stderr.write(f"simzk: skipped: {what}\n")
+
+    return KafkaServer.from_scenario(scenario, listeners=listeners, tell=tell, warn=warn)
 
 
 def _port_of(given: int | None, by_default: int | None, well_known: int) -> int:
@@ -97,7 +153,7 @@ def _settings(asked: argparse.Namespace) -> tuple[dict[str, str], dict[int, dict
     from simzk.kafka.releases.settings import has_effect, is_setting
     from simzk.kafka.releases.versions import kafka_version
 
-    version = kafka_version(asked.version)
+    version = kafka_version(asked.version or DEFAULT_VERSION)
     try:
         entries = read_properties(asked.config.read_text(encoding="latin-1"), str(asked.config))
     except OSError as error:
@@ -156,13 +212,19 @@ def make_parser() -> argparse.ArgumentParser:
         prog="simzk kafka", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="scenario (.toml, or a shipped one by name) whose steps happen on wall time, or layout (.parquet, .json) "
+        "[default: a new cluster]",
+    )
+    parser.add_argument(
         "--version",
         metavar="V",
-        default=DEFAULT_VERSION,
         help=f"Kafka release, 0.8.0 to 3.9 [default: {DEFAULT_VERSION}]",
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--brokers", metavar="N", type=int, default=3, help="number of brokers, ids from 1 [default: 3]")
+    which.add_argument("--brokers", metavar="N", type=int, help="number of brokers, ids from 1 [default: 3]")
     which.add_argument("--broker-ids", metavar="IDS", type=_ids, help="ids of the brokers, such as 0,1,2")
     parser.add_argument("--racks", metavar="N", type=int, help="number of racks, assigned in turn [default: none]")
     parser.add_argument(

@@ -100,6 +100,7 @@ class Play:
         logs_znodes: whether the changes of znodes are logged (`znodes`); they cost memory.
         plan: the faults after the steps; None to draw them from the seed, if the scenario has faults.
         plan_file: the file that the plan was read from, for the command that replays the run; empty for none.
+        cluster_type: the class of the cluster.
 
     Raises:
         ConfigError: the version is unknown.
@@ -115,6 +116,7 @@ class Play:
         logs_znodes: bool = False,
         plan: FaultPlan | None = None,
         plan_file: str = "",
+        cluster_type: type[KafkaCluster] = KafkaCluster,
     ) -> None:
         self.scenario = scenario
         self.seed = seed
@@ -123,7 +125,7 @@ class Play:
         self._one_release = bool(version)
         self.version = version or _version_text(scenario.cluster.version)
         self._outcome = None if scenario.bug is None else scenario.bug.outcome(self.version)
-        self.cluster = _make_cluster(scenario, seed, version, start_ms)
+        self.cluster = _make_cluster(scenario, seed, version, start_ms, cluster_type)
         self._scheduler = self.cluster.scheduler
         self.history = self.cluster.history
         self.znodes = ZnodeLog(self.cluster.server, self._scheduler) if logs_znodes else None
@@ -322,13 +324,15 @@ def setting_of(scenario: Scenario, version: str) -> Setting:
     return Setting(scenario.brokers, oldest, scenario.topics, scenario.cluster.log_dirs)
 
 
-def _make_cluster(scenario: Scenario, seed: int, version: str, start_ms: int) -> KafkaCluster:
+def _make_cluster(
+    scenario: Scenario, seed: int, version: str, start_ms: int, cluster_type: type[KafkaCluster]
+) -> KafkaCluster:
     """Return a cluster restored from a recording, or a new one with brokers that are not started."""
     table = scenario.cluster
     costs = MEASURED if table.costs == "measured" else None
     config = actions.config_text(table.config)
     if scenario.recording is not None:
-        return KafkaCluster.from_tree(
+        return cluster_type.from_tree(
             scenario.recording.tree(table.step),
             version=version or _version_text(table.version),
             seed=seed,
@@ -337,7 +341,7 @@ def _make_cluster(scenario: Scenario, seed: int, version: str, start_ms: int) ->
             log_dirs=table.log_dirs,
             cost_model=costs,
         )
-    return KafkaCluster(
+    return cluster_type(
         version or by_broker(table.version),
         scenario.brokers,
         scenario.racks or None,
@@ -373,6 +377,7 @@ class LiveScenario:
         start_ms: wall-clock time at its start, in milliseconds since the epoch.
         tell: called with the new events of the history.
         warn: called with the error of a step that was skipped.
+        cluster_type: the class of the cluster.
 
     Attributes:
         server: the ZooKeeper that the brokers use.
@@ -395,8 +400,9 @@ class LiveScenario:
         start_ms: int,
         tell: Callable[[Sequence[Event]], None],
         warn: Callable[[str], None],
+        cluster_type: type[KafkaCluster] = KafkaCluster,
     ) -> None:
-        self.play = Play(scenario, seed=scenario.seed, start_ms=start_ms)
+        self.play = Play(scenario, seed=scenario.seed, start_ms=start_ms, cluster_type=cluster_type)
         self._host = self.play.cluster.zookeeper_host
         self.server: Server = self._host.server
         self.rules: FaultRules = self._host.rules

@@ -12,9 +12,12 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from kazoo.client import KazooClient
 
 from simzk.cli.kafka import main
-from simzk.errors import ConfigError
+from simzk.errors import SimzkError
+from simzk.partitions.layouts import brokers_in_racks, generate_layout, write_layout
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -109,9 +112,41 @@ def test_a_properties_file(tmp_path: Path) -> None:
     assert process.stderr.closed or process.returncode == 0
 
 
+def test_the_steps_of_a_scenario_happen(tmp_path: Path) -> None:
+    with running("broker_failure") as (line, _):
+        control = line["control"]
+        assert set(states(control).values()) == {"running"}
+        assert http("POST", f"{control}/advance?seconds=30")[0] == 200
+        assert states(control) == {"1": "running", "2": "stopped", "3": "running"}
+        assert http("POST", f"{control}/advance?seconds=60")[0] == 200
+        assert set(states(control).values()) == {"running"}
+
+
+def test_a_layout_is_served(tmp_path: Path) -> None:
+    layout = generate_layout(brokers_in_racks(3, 3), topics=2, partitions=6, replication_factor=3, seed=1)
+    file = tmp_path / "layout.parquet"
+    write_layout(layout, file)
+    with running(str(file), "--version", "3.4") as (line, _):
+        client = KazooClient(line["zookeeper"])
+        client.start(PATIENCE_S)
+        addresses = {}
+        for broker in line["brokers"]:
+            found = json.loads(client.get(f"/brokers/ids/{broker}")[0])
+            addresses[broker] = f"{found['host']}:{found['port']}"
+        client.stop()
+        client.close()
+        assert addresses == line["brokers"]
+        admin = AdminClient({"bootstrap.servers": line["bootstrap_servers"], "log_level": 0})
+        topics = admin.list_topics(timeout=PATIENCE_S).topics
+        assert sum(len(topic.partitions) for topic in topics.values()) == 6
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["broker_failure", "--brokers", "3"], "--brokers: it cannot be combined with a file"),
+        (["broker_failure", "--version", "2.8"], "--version: it cannot be combined with a file"),
+        (["no_such_scenario"], "no_such_scenario"),
         (["--version", "0.7"], "Kafka '0.7' is not simulated"),
         (["--config", "no/such/file"], "No such file"),
         (["--brokers", "0"], "brokers are 0"),
@@ -119,5 +154,5 @@ def test_a_properties_file(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_options(options: list[str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(SimzkError, match=message):
         main(["--json", *options])

@@ -192,6 +192,12 @@ class Broker:
         self._start_process()
         self.process.spawn(self._boot(), "boot")
 
+    @property
+    def registration_data(self) -> bytes:
+        """Contents of the znode with which it registers."""
+        registration = self._registration._replace(timestamp_ms=self._environment.now_ms())
+        return self.version.znodes.encode_broker(registration)
+
     def set_endpoint(self, port: int | None, rack: str | None, host: str | None = None) -> None:
         """Set port, rack and host from the next start on; None changes nothing."""
         if port is not None or host is not None:

@@ -22,12 +22,13 @@ _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 
 
 class Artifact(NamedTuple):
-    """Maven coordinates; with `tests` also the jar of the project's tests."""
+    """Maven coordinates; with `tests` also the jar of the project's tests, which has a classifier."""
 
     group: str
     name: str
     version: str
     tests: bool = False
+    classifier: str = "tests"
 
     def to_xml(self) -> str:
         """A dependency of an Ivy file, with what it needs to run."""
@@ -35,7 +36,7 @@ class Artifact(NamedTuple):
         if not self.tests:
             return f"{begin}/>"
         artifact = f'<artifact name="{self.name}" type="jar" ext="jar"'
-        return f'{begin}>{artifact}/>{artifact} m:classifier="tests"/></dependency>'
+        return f'{begin}>{artifact}/>{artifact} m:classifier="{self.classifier}"/></dependency>'
 
 
 class Jars(NamedTuple):
@@ -45,11 +46,13 @@ class Jars(NamedTuple):
         name: of its folder.
         artifacts: what is fetched.
         stand_ins: sources in this folder of what comes before the suite's own classes when ours are played.
+        extension: class among them that JUnit loads as an extension; empty for none.
     """
 
     name: str
     artifacts: tuple[Artifact, ...]
     stand_ins: tuple[str, ...]
+    extension: str = ""
 
 
 # The console comes with all of JUnit; others ask for parts of older ones.
@@ -96,6 +99,29 @@ CURATOR = Jars(
 )
 
 
+_KAFKA = "3.9.2"
+_WITH_TESTS = ("tools", "clients", "server-common", "storage", "storage-api", "metadata", "raft", "group-coordinator")
+KAFKA = Jars(
+    f"kafka-{_KAFKA}",
+    (
+        Artifact("org.apache.kafka", "kafka_2.13", _KAFKA, tests=True, classifier="test"),
+        *(Artifact("org.apache.kafka", f"kafka-{part}", _KAFKA, tests=True, classifier="test") for part in _WITH_TESTS),
+        Artifact("org.junit.platform", "junit-platform-console-standalone", "1.13.1"),
+        Artifact("org.mockito", "mockito-core", "5.10.0"),
+        Artifact("org.mockito", "mockito-junit-jupiter", "5.10.0"),
+        Artifact("org.slf4j", "slf4j-reload4j", "1.7.36"),
+        Artifact("org.bouncycastle", "bcpkix-jdk18on", "1.78.1"),
+        Artifact("org.hamcrest", "hamcrest", "2.2"),
+        Artifact("org.apache.commons", "commons-lang3", "3.12.0"),
+        Artifact("org.xerial.snappy", "snappy-java", "1.1.10.5"),
+        Artifact("io.dropwizard.metrics", "metrics-core", "4.1.12.1"),
+        Artifact("commons-cli", "commons-cli", "1.4"),
+    ),
+    tuple(sorted(str(path.relative_to(HERE)) for path in HERE.glob("kafka_stand_ins/**/*.java"))),
+    "simzk.ext.Only",
+)
+
+
 def why_not() -> str | None:
     """Why no suite of Java's is played here, or None."""
     return None if CACHE in os.environ else f"Java's suites are played where {CACHE} names a folder for their jars"
@@ -109,6 +135,10 @@ def class_path(suite: Jars, *, ours: bool) -> str:
         return f"{folder}/jars/*"
     sources = [str(HERE / name) for name in suite.stand_ins]
     _run(["javac", "-nowarn", "-cp", f"{folder}/jars/*", "-d", str(folder / "stand-ins"), *sources])
+    if suite.extension:
+        services = folder / "stand-ins" / "META-INF" / "services"
+        services.mkdir(parents=True, exist_ok=True)
+        (services / "org.junit.jupiter.api.extension.Extension").write_text(f"{suite.extension}\n")
     return f"{folder}/stand-ins:{folder}/jars/*"
 
 
