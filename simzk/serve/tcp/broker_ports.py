@@ -5,7 +5,10 @@ Rules of this module:
   - each broker has a port for good. While its process does not run, the port is bound and does not listen, so that
     connections are refused and nobody else gets the port;
   - frames are handled on the loop's thread under the cluster's lock, after the cluster has run up to the present;
-  - a client with many unanswered requests, or that does not read its responses, is not read from.
+  - a client with many unanswered requests, or that does not read its responses, is not read from, and its requests that
+    have arrived wait here: a connection costs at most one read, one request and the responses to `UNANSWERED_MAX`;
+  - the connections of all brokers, and the bytes of their unfinished requests, have limits; what exceeds them is
+    closed.
 """
 
 from __future__ import annotations
@@ -33,6 +36,10 @@ BACKLOG = 128
 """Connections that wait to be accepted."""
 UNANSWERED_MAX = 32
 """Requests of a client that may wait for earlier ones before it is not read from any more."""
+CONNECTIONS_MAX = 20_000
+"""Connections to all brokers together."""
+UNFINISHED_MAX_BYTES = 512 * 1024 * 1024
+"""Bytes of requests that have arrived in part, of all connections together."""
 _LENGTH_BYTES = 4
 
 
@@ -106,6 +113,43 @@ def _bound(family: socket.AddressFamily, address: str, port: int) -> socket.sock
     return bound
 
 
+class RequestBuffer:
+    """Bytes of a connection that are no whole request yet; parts of a long request are joined once, when it is whole.
+
+    >>> buffer = RequestBuffer()
+    >>> buffer.receive(b"\\0\\0\\0\\3a"), buffer.size, buffer.receive(b"b"), buffer.receive(b"c\\0")
+    ([], 5, [], [b'abc'])
+    """
+
+    def __init__(self) -> None:
+        self._frames = FrameBuffer(MAX_REQUEST_BYTES)
+        self._parts: list[bytes] = []
+        self._needed = _LENGTH_BYTES
+        self.size: int = 0
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """Return the requests that `data` completes.
+
+        Raises:
+            BadLengthError: a request has a length that is not accepted; the error has the requests before it.
+        """
+        self._parts.append(data)
+        self.size += len(data)
+        if self.size < self._needed:
+            return []
+        whole = b"".join(self._parts)
+        self._parts.clear()
+        try:
+            frames = self._frames.receive(whole)
+        finally:
+            self._parts.append(self._frames.pending)
+            self.size = len(self._frames.pending)
+            self._frames.pending = b""
+        head = self._parts[0][:_LENGTH_BYTES]
+        self._needed = _LENGTH_BYTES + (int.from_bytes(head, "big") if len(head) == _LENGTH_BYTES else 0)
+        return frames
+
+
 class BrokerConnection(asyncio.Protocol):
     """The TCP end of a connection between a client and a broker.
 
@@ -117,7 +161,10 @@ class BrokerConnection(asyncio.Protocol):
     def __init__(self, ports: BrokerPorts, broker: int) -> None:
         self._ports = ports
         self._broker = broker
-        self._frames = FrameBuffer(MAX_REQUEST_BYTES)
+        self._buffer = RequestBuffer()
+        self._arrived: deque[bytes] = deque()
+        self._is_feeding = False
+        self._is_bad = False
         self._link: FrameConnection | None = None
         self._transport: asyncio.Transport | None = None
         self._unsent: deque[bytes] = deque()
@@ -129,35 +176,34 @@ class BrokerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        with self._ports.driver.lock:
-            self._link = self._ports.brokers.connect(self._broker, self)
+        if len(self._ports.connections) < CONNECTIONS_MAX:
+            with self._ports.driver.lock:
+                self._link = self._ports.brokers.connect(self._broker, self)
         if self._link is None:
             transport.abort()
             return
         self._ports.connections.add(self)
 
     def data_received(self, data: bytes) -> None:
-        link = self._link
-        if link is None:
+        if self._link is None or self._is_bad:
             return
-        is_bad = False
+        ports, before = self._ports, self._buffer.size
         try:
-            frames = self._frames.receive(data)
+            self._arrived.extend(self._buffer.receive(data))
         except BadLengthError as error:
-            frames, is_bad = error.frames, True
-        if frames:
-            driver = self._ports.driver
-            with driver.lock:
-                driver.tick()
-                for frame in frames:
-                    link.receive(frame)
-                driver.tick()
-        if is_bad:
-            self.close()
+            self._arrived.extend(error.frames)
+            self._is_bad = True
+        ports.unfinished_bytes += self._buffer.size - before
+        if ports.unfinished_bytes > UNFINISHED_MAX_BYTES:
+            self.abort()
+            return
         self._regulate()
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._ports.connections.discard(self)
+        self._arrived.clear()
+        self._ports.unfinished_bytes -= self._buffer.size
+        self._buffer = RequestBuffer()
         link, self._link, self._transport = self._link, None, None
         if link is not None:
             with self._ports.driver.lock:
@@ -172,13 +218,35 @@ class BrokerConnection(asyncio.Protocol):
         self._regulate()
 
     def _regulate(self) -> None:
-        """Read from the client unless it is slow or far ahead."""
+        """Pass on requests that have arrived, and read from the client unless it is slow or far ahead."""
+        self._feed()
         transport, link = self._transport, self._link
         if transport is None or link is None or transport.is_closing():
             return
-        may_read = not self._is_slow and link.backlog < UNANSWERED_MAX
+        may_read = self._may_feed(link) and not self._arrived
         if may_read != transport.is_reading():
             (transport.resume_reading if may_read else transport.pause_reading)()
+        if self._is_bad and not self._arrived:
+            self.close()
+
+    def _may_feed(self, link: FrameConnection) -> bool:
+        return not self._is_slow and link.backlog < UNANSWERED_MAX
+
+    def _feed(self) -> None:
+        """Pass requests on to the broker while it answers, and while the client reads the answers."""
+        if self._is_feeding:
+            return
+        self._is_feeding = True
+        driver = self._ports.driver
+        try:
+            while self._arrived and (link := self._link) is not None and self._may_feed(link):
+                with driver.lock:
+                    driver.tick()
+                    while self._arrived and link.backlog < UNANSWERED_MAX:
+                        link.receive(self._arrived.popleft())
+                    driver.tick()
+        finally:
+            self._is_feeding = False
 
     # the broker's side, on any thread, under the lock
 
@@ -200,7 +268,8 @@ class BrokerConnection(asyncio.Protocol):
             transport.write(self._unsent.popleft())
         if self._ends:
             transport.close()
-        self._regulate()
+        elif not self._is_feeding and (self._arrived or not transport.is_reading()):
+            self._ports.soon(self._regulate)  # not here: the cluster may be in the middle of an event
 
     def abort(self) -> None:
         """Reset the connection; on the loop."""
@@ -218,12 +287,14 @@ class BrokerPorts:
 
     Attributes:
         connections: the open connections.
+        unfinished_bytes: bytes of requests that have arrived in part.
     """
 
     def __init__(self, driver: ClusterDriver, brokers: FrameBrokers, reserved: Mapping[int, socket.socket]) -> None:
         self.driver = driver
         self.brokers = brokers
         self.connections: set[BrokerConnection] = set()
+        self.unfinished_bytes: int = 0
         self._reserved = dict(reserved)
         self._acceptors: dict[int, Acceptor] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -247,6 +318,13 @@ class BrokerPorts:
             callback()
         elif self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(callback)
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Call back on the loop's thread in its next turn."""
+        if self._loop is None or self._loop.is_closed():
+            return
+        is_on_loop = threading.get_ident() == self._thread_id
+        (self._loop.call_soon if is_on_loop else self._loop.call_soon_threadsafe)(callback)
 
     def update(self) -> None:
         """Open and close ports as the brokers accept connections or not; on the loop."""
