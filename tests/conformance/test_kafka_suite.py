@@ -21,9 +21,10 @@ SUITE_S = 1500
 CLASSES = {
     "ClusterToolTest": (6, ""),
     "LeaderElectionCommandTest": (7, ""),
+    "GetOffsetShellTest": (21, ".*testGetOffsetsBy(LatestTiered|EarliestLocal)Spec.*"),
     "LogDirsCommandTest": (8, ""),
 }
-"""Classes with the number of their tests and a pattern of methods that are left out."""
+"""Classes with the number of their tests, and a pattern of methods that load a remote storage plugin into a broker."""
 
 
 @pytest.mark.by_hand(CACHE)
