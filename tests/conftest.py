@@ -127,6 +127,7 @@ SLOW = (
     "tests/testing/test_factories.py::test_an_address",
     "tests/testing/test_factories.py::test_the_same_tests",
     "tests/testing/test_factories.py::test_workers",
+    "tests/properties/test_kafka_fuzz",
     "tests/report/test_browser",
     "tests/test_guides.py::test_the_page",
 )
