@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.zookeeper_host import BrokerFaults
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.partitions.layouts import Layout
-    from simzk.scenarios.player import LiveScenario, Play
-    from simzk.scenarios.reader import Scenario
+    from simzk.scenarios.player import LiveScenario
     from simzk.serve.simulated_brokers import Json
     from simzk.serve.tcp.broker_ports import FrameTransport
     from simzk.simulation import Event, History
@@ -104,11 +103,11 @@ class ServedCluster(KafkaCluster):
         return _ServingLock()
 
     driver: ClusterDriver | None = None
-    play: Play | None = None
-    """The scenario whose steps happen as time passes; None for none."""
+    play_until: Callable[[int], None] | None = None
+    """Plays the steps of a scenario up to a virtual time in microseconds; None without a scenario."""
 
     def _pass_time(self, until_us: int) -> None:
-        run_until = self.scheduler.run_until if self.play is None else self.play.run_until
+        run_until = self.play_until or self.scheduler.run_until
         if self.driver is None:
             super()._pass_time(until_us)
         else:
@@ -539,7 +538,7 @@ class KafkaServer:
     @classmethod
     def from_scenario(
         cls,
-        scenario: Scenario,
+        file: str,
         *,
         listeners: Listeners | None = None,
         tell: Callable[[Sequence[Event]], None] = lambda _: None,
@@ -550,26 +549,28 @@ class KafkaServer:
         It serves once all brokers run. The steps of the time until then have happened.
 
         Args:
-            scenario: the checked scenario, from `simzk.scenarios.reader.read_scenario`.
+            file: the scenario's file, or the name of a shipped scenario.
             listeners: where to listen [default: any free ports of 127.0.0.1].
             tell: called with new events of the history.
             warn: called with the error of a step that was skipped.
 
         Raises:
+            ScenarioError: the file is invalid.
             ConfigError: a port is in use.
 
-        >>> from simzk.scenarios.reader import read_scenario
-        >>> with KafkaServer.from_scenario(read_scenario("scenarios/broker_failure.toml")) as server:
+        >>> with KafkaServer.from_scenario("broker_failure") as server:
         ...     server.live_brokers
         [1, 2, 3]
         """
+        from simzk.scenarios.examples import find_scenario
         from simzk.scenarios.player import LiveScenario
+        from simzk.scenarios.reader import read_scenario
 
-        now_ms = WallClock().now_ms()
+        scenario, now_ms = read_scenario(find_scenario(file)), WallClock().now_ms()
         live = LiveScenario(scenario, start_ms=now_ms, tell=tell, warn=warn, cluster_type=ServedCluster)
         cluster = live.play.cluster
         assert isinstance(cluster, ServedCluster)
-        cluster.play = live.play
+        cluster.play_until = live.play.run_until
         made = cls.__new__(cls)
         made._serve(cluster, listeners or Listeners(), lambda: _boot_scenario(live, cluster), live)
         return made

@@ -99,19 +99,15 @@ def _server_of_file(asked: argparse.Namespace, listeners: Listeners) -> KafkaSer
             read_layout(asked.file), version=version, seed=asked.seed, config=common, listeners=listeners
         )
     from simzk.scenarios import report_text
-    from simzk.scenarios.examples import find_scenario
-    from simzk.scenarios.reader import read_scenario
 
     def tell(events: Sequence[Event]) -> None:
         sys.stderr.write(report_text.plain(report_text.timeline(events)[:-1]))
         sys.stderr.flush()
 
-    scenario = read_scenario(find_scenario(asked.file))
-
     def warn(what: str) -> None:
         sys.stderr.write(f"simzk: skipped: {what}\n")
 
-    return KafkaServer.from_scenario(scenario, listeners=listeners, tell=tell, warn=warn)
+    return KafkaServer.from_scenario(asked.file, listeners=listeners, tell=tell, warn=warn)
 
 
 def _port_of(given: int | None, by_default: int | None, well_known: int) -> int:
