@@ -295,10 +295,7 @@ class ClusterHost:
         if self._loop is None:
             return True
         self.pump()
-        if self.tcp.is_on_loop:
-            self.tcp.arm()
-        else:
-            self.tcp.call_on_loop(self.tcp.arm)
+        self.tcp.arm_anywhere()
         return self._ports.is_current
 
     def update_ports(self) -> None:

@@ -216,7 +216,7 @@ class TcpEnsemble(EventLoopServer):
         self.directory: EnsembleDirectory | None = None
         self.ensemble: Ensemble = self._load(self._config())
         self.use_driver(EnsembleDriver(self.ensemble, clock, self._persist))
-        self.driver.on_sent = self._arm_anywhere
+        self.driver.on_sent = self._arm_on_wall_time
         self._tcp: dict[int, TcpMember] = {}
         self.admins: dict[int, AdminServer] = {}
         self.metrics: dict[int, MetricsServer] = {}
@@ -438,10 +438,6 @@ class TcpEnsemble(EventLoopServer):
 
     # Time
 
-    def _arm_anywhere(self) -> None:
-        if self._loop is None or not isinstance(self.clock, WallClock):
-            return
-        if self.is_on_loop:
-            self.arm()
-        else:
-            self.call_on_loop(self.arm)
+    def _arm_on_wall_time(self) -> None:
+        if isinstance(self.clock, WallClock):
+            self.arm_anywhere()

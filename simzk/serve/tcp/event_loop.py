@@ -86,6 +86,13 @@ class EventLoopServer(ABC):
             self._timer.cancel()
         self._timer = self._loop.call_at(due_s, self._tick)
 
+    def arm_anywhere(self) -> None:
+        """Set the timer, from any thread: asyncio's timers are of its loop's thread alone."""
+        if self.is_on_loop:
+            self.arm()
+        else:
+            self.call_on_loop(self.arm)
+
     def disarm(self) -> None:
         """Stop the timer."""
         if self._timer is not None:

@@ -150,7 +150,7 @@ class ClusterTcpServer(TcpServer):
 
     def _new_driver(self, server: Server) -> WireDriver:
         driver = ClusterDriver(self._cluster, self._cluster_clock, self.fail)
-        driver.on_sent = self.arm
+        driver.on_sent = self.arm_anywhere
         return driver
 
     def use_driver(self, driver: WireDriver) -> None:
