@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
+import warnings
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 JAVA_MINIMUM = 17
 NEEDS_JAVA = "needs java"  # a property that the marker gives to a test's reports, wherever they are made
@@ -22,6 +28,29 @@ settings.register_profile(
 )
 IN_CI = os.environ.get("CI", "").lower() == "true"
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "dev"))
+
+
+class ClosedSocket(socket.socket):
+    """Socket that is closed when nobody has it any more."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sockets_of_kafka_python() -> Iterator[None]:
+    """Let kafka-python close the sockets that it abandons.
+
+    It does so with refused connections, and with those that it is opening when it is closed. Python reports such a
+    socket when it is collected, which fails any later test.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it reads its resources with a deprecated function
+        from kafka.net.inet import KafkaNetSocket
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(KafkaNetSocket, "socket", lambda _self, *kind: ClosedSocket(*kind))
+        yield
 
 
 # Tests that README's command leaves out, by the beginning of their node ids; tests/README.md says what runs where.

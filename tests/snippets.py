@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import os
+import random
 import re
 import shlex
 import socket
@@ -37,6 +38,8 @@ _FENCE = re.compile(r"^(?:<!-- not run: ([^\n]+) -->\n)?```(\w*)([^\n]*)\n(.*?)^
 _PORTS = re.compile(r"\b(218\d|808\d)\b")
 _TESTS = re.compile(r"^ *(?:async )?def test_", flags=re.MULTILINE)
 _SERVERS = ("simzk serve", "simzk kafka")
+_FIRST_PORT, _FIRST_GIVEN_PORT = 15_000, 32_768
+"""From the second on, Linux gives ports to connections, which could take one between the choice and its use."""
 _READY_TIMEOUT_S = 60
 
 
@@ -88,14 +91,13 @@ def pages_with_code(*, doctests: bool) -> list[str]:
 
 
 def _free_ports(count: int) -> int:
-    """Return the first of several consecutive ports that are free."""
+    """Return the first of several consecutive ports that are free, and that the kernel gives to no connection."""
     while True:
-        with socket.create_server(("127.0.0.1", 0)) as found:
-            first: int = found.getsockname()[1]
+        first = random.randrange(_FIRST_PORT, _FIRST_GIVEN_PORT - count)
         try:
             for port in range(first, first + count):
                 socket.create_server(("127.0.0.1", port)).close()
-        except (OSError, OverflowError):
+        except OSError:
             continue
         return first
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import warnings
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
@@ -136,17 +135,6 @@ def test_two_members_of_librdkafka_and_the_death_of_their_coordinator(server: si
         assert committed(first) == RECORDS
 
 
-@pytest.fixture
-def _sockets_of_kafka_python() -> Iterator[None]:
-    """Collect sockets that kafka-python leaves open when it is closed amid a connection attempt."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.usefixtures("_sockets_of_kafka_python")
 def test_kafka_python_continues_from_the_committed_offset(server: simzk.KafkaServer) -> None:
     produce(server)
     options = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import warnings
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from tests.waiting import PATIENCE_S
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it reads its resources with a deprecated function
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-    from kafka.net.inet import KafkaNetSocket
 
 import confluent_kafka
 
@@ -24,18 +22,6 @@ if TYPE_CHECKING:
 
 Sent = dict[int, list[bytes]]
 """Values by partition, in order."""
-
-
-class ClosedSocket(socket.socket):
-    """Socket that is closed when nobody has it any more: kafka-python abandons refused connections."""
-
-    def __del__(self) -> None:
-        self.close()
-
-
-@pytest.fixture(autouse=True)
-def _sockets_of_kafka_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(KafkaNetSocket, "socket", lambda _self, *kind: ClosedSocket(*kind))
 
 
 def served(version: str) -> simzk.KafkaServer:
