@@ -11,10 +11,11 @@ from simzk.errors import ConfigError
 from simzk.lifecycle import note_closing, note_made
 
 try:
-    import numpy  # noqa: F401  # imported here first, so that the error names the extra to install
+    import crc32c  # noqa: F401  # both imported here first, so that the error names the extra to install
+    import numpy  # noqa: F401
 except ImportError as missing:
     raise ConfigError(
-        "KafkaCluster needs numpy, which is not installed", right="pip install 'simzk[kafka]'"
+        f"KafkaCluster needs {missing.name}, which is not installed", right="pip install 'simzk[kafka]'"
     ) from missing
 
 from simzk.kafka.cluster import cluster as kafka

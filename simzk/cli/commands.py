@@ -35,6 +35,7 @@ class Command(NamedTuple):
 
 CLI_PACKAGES = ("typer", "rich")
 _TABLES = (*CLI_PACKAGES, "numpy", "pyarrow")
+_CLUSTER = ("numpy", "crc32c")
 _SPARK = ("pyarrow", "pyspark", "pandas")
 
 COMMANDS = {
@@ -43,7 +44,7 @@ COMMANDS = {
         "run",
         "Play scenario files on a simulated Kafka cluster.",
         "simzk run broker_failure --seeds 100 --jobs 2",
-        (*CLI_PACKAGES, "msgspec", "numpy"),
+        (*CLI_PACKAGES, "msgspec", *_CLUSTER),
         {"--out": ("pyarrow",), "-o": ("pyarrow",), "--master": _SPARK},
     ),
     "examples": Command(
@@ -65,7 +66,7 @@ COMMANDS = {
         "replay",
         "Replay a recorded real Kafka cluster on the simulation, and compare each step.",
         "simzk replay recordings/kafka-3.9.1 --json report.json",
-        (*CLI_PACKAGES, "msgspec", "numpy"),
+        (*CLI_PACKAGES, "msgspec", *_CLUSTER),
     ),
     "layout": Command(
         "simzk.cli.layout.layout",
@@ -115,7 +116,7 @@ COMMANDS = {
         "main",
         "Serve a simulated Kafka cluster and its ZooKeeper on TCP ports.",
         "simzk kafka --version 3.9 --brokers 3",
-        ("numpy",),
+        _CLUSTER,
         parses_arguments=True,
     ),
 }
@@ -126,6 +127,7 @@ EXTRAS = {
     "rich": "cli",
     "msgspec": "cli",
     "numpy": "kafka",
+    "crc32c": "kafka",
     "pyarrow": "layout",
     "pyspark": "spark",
     "pandas": "spark",

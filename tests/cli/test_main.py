@@ -38,8 +38,8 @@ OPTIONAL = tuple(EXTRAS)
 @pytest.mark.parametrize(
     ("words", "packages", "extras"),
     [
-        (["run", "x.toml"], "typer, rich, msgspec and numpy are", "cli,kafka"),
-        (["run", "x.toml", "--out=dir"], "typer, rich, msgspec, numpy and pyarrow are", "cli,kafka,layout"),
+        (["run", "x.toml"], "typer, rich, msgspec, numpy and crc32c are", "cli,kafka"),
+        (["run", "x.toml", "--out=dir"], "typer, rich, msgspec, numpy, crc32c and pyarrow are", "cli,kafka,layout"),
         (
             ["sweep", "x.json", "--fail", "brokers:1", "--out", "dir"],
             "typer, rich, numpy, pyarrow, pyspark and pandas are",
