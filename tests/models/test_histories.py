@@ -111,6 +111,11 @@ def test_many_runs_of_3_9_refine_kip_320(seed: int) -> None:
     assert_refines(seed)
 
 
+def test_a_leader_of_an_epoch_that_is_over_does_not_lack_what_was_committed_later() -> None:
+    """Broker 3 learns late that it leads in epoch 3, after the leader of epoch 4 has committed its log."""
+    assert_refines(165)
+
+
 def test_a_run_is_no_refinement_of_the_module_that_looks_into_followers() -> None:
     """Kip320 itself waits with an ISR until the high watermark is in the leader's epoch; Kafka does not."""
     assert any("expand" in why for seed in range(1, 51) for why in judge(seed, make=KIP_320).unexplained)

@@ -91,6 +91,7 @@ class _Noted:
         acks: the acks with which it was acknowledged, such as `acks=all`; empty if it was not.
         is_read: whether a consumer has read it.
         crashes_min: number of crashes that may lose it; 0 while it is not committed.
+        committed_epoch: the first epoch in which it is known to be committed; None while it is not.
         crashed: brokers that lost records from their disks since.
     """
 
@@ -99,7 +100,21 @@ class _Noted:
     acks: str = ""
     is_read: bool = False
     crashes_min: int = 0
+    committed_epoch: int | None = None
     crashed: dict[int, _Crash] = field(default_factory=dict)
+
+    def commit(self, leader_epoch: int, crashes_min: int) -> None:
+        """Note that a leader has committed it in an epoch, and how many crashes may lose it."""
+        self.crashes_min = max(self.crashes_min, crashes_min)
+        if self.committed_epoch is None or leader_epoch < self.committed_epoch:
+            self.committed_epoch = leader_epoch
+
+    def must_be_known(self, leader_epoch: int) -> bool:
+        """Return whether a leader of an epoch has lost it if it lacks it.
+
+        A leader that learns late of an epoch that is over does not need what was committed in the next one.
+        """
+        return (self.leader_epoch if self.committed_epoch is None else self.committed_epoch) <= leader_epoch
 
     @property
     def is_promised(self) -> bool:
@@ -213,7 +228,7 @@ class RecordLedger:
         self.by_acks[name] = self.by_acks.get(name, 0) + batch.records
         noted.acks = name
         if acks < 0:
-            noted.crashes_min = max(noted.crashes_min, min_isr)
+            noted.commit(leader_epoch, min_isr)
             if broker not in self._crashed.get(partition, {}):  # else followers may have other records there
                 self._check_copies(partition, batch, min(min_isr, len(replicas)), replicas)
         self._compare_with_newest(broker, partition, noted, leader_epoch)
@@ -243,7 +258,7 @@ class RecordLedger:
             if noted is not None:
                 self._noted[partition][batch] = noted
             noted = self._note(partition, batch, leader_epoch)
-            noted.crashes_min = max(1, noted.crashes_min)
+            noted.commit(leader_epoch, 1)
             if not noted.is_read:
                 noted.is_read = True
                 self.read += batch.records
@@ -276,7 +291,7 @@ class RecordLedger:
             one
             for batch, one in noted.items()
             if present.get(batch.base_offset) is not batch
-            and one.leader_epoch <= leader_epoch
+            and one.must_be_known(leader_epoch)
             and not _contains(log, batch)
         ]
         if lost:
@@ -294,8 +309,7 @@ class RecordLedger:
             crashes_min: number of crashes that may lose them.
         """
         for batch in batches:
-            noted = self._note(partition, batch, leader_epoch)
-            noted.crashes_min = max(noted.crashes_min, crashes_min)
+            self._note(partition, batch, leader_epoch).commit(leader_epoch, crashes_min)
 
     def on_committed(
         self, broker: int, partition: TopicPartition, leader_epoch: int, isr: Iterable[int], log: Log, since: int = 0
