@@ -339,7 +339,7 @@ def _verb(method: Callable[Concatenate[KafkaCluster, _P], _R]) -> Callable[Conca
 
 
 class Listeners(NamedTuple):
-    """Where a cluster listens.
+    """Addresses of a cluster.
 
     Attributes:
         host: the interface, which is the brokers' address for clients too.

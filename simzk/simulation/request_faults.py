@@ -78,7 +78,7 @@ class Vocabulary(Protocol):
 
     @property
     def accepted_errors(self) -> str:
-        """What is accepted as an error, in words."""
+        """Description of the accepted errors."""
 
     def code_of(self, name: str) -> int | None:
         """Return the code that a name means; None if there is none."""

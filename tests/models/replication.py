@@ -50,7 +50,7 @@ class LeaderAndIsr(NamedTuple):
 
 
 class Belief(NamedTuple):
-    """What a replica has accepted, and its high watermark."""
+    """Leader and epoch that a replica has accepted, and its high watermark."""
 
     high_watermark: int
     leader_epoch: int

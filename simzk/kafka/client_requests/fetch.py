@@ -64,7 +64,7 @@ PartitionData = FetchResponse.PartitionData
 
 
 class _Read(NamedTuple):
-    """What was read of one partition: an error, or offsets with record data.
+    """Records read of one partition: an error, or offsets with record data.
 
     Args:
         code: the error.
@@ -87,7 +87,7 @@ class _Read(NamedTuple):
 
 @dataclass(eq=False)
 class _Client:
-    """What a request says for all its partitions."""
+    """Fields of a request that hold for all its partitions."""
 
     version: int
     replica_id: int

@@ -30,7 +30,7 @@ _MAX_EPOCH = 2**31 - 1
 
 
 class AskedPartition(NamedTuple):
-    """What a client fetches of a partition.
+    """One partition of a fetch.
 
     Args:
         offset: the first offset.

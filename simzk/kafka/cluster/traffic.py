@@ -52,7 +52,7 @@ _FINAL = frozenset({Error.INVALID_REQUIRED_ACKS, Error.UNSUPPORTED_VERSION})
 
 
 class ProducerSettings(NamedTuple):
-    """What a producer does.
+    """Settings of one producer.
 
     Args:
         partition: where it sends its batches.
@@ -74,7 +74,7 @@ class ProducerSettings(NamedTuple):
 
 
 class ConsumerSettings(NamedTuple):
-    """What a consumer does.
+    """Settings of one consumer.
 
     Args:
         partition: what it reads.

@@ -31,7 +31,7 @@ _REBALANCE_TIMEOUT, _STATE_TIMESTAMP, _INSTANCE_ID = 1, 2, 3
 
 
 class RecordError(SimzkError):
-    """Bytes in a log of a coordinator that are no record of it."""
+    """Invalid record in the log of a coordinator."""
 
 
 class OffsetKey(NamedTuple):

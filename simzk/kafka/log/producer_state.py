@@ -62,7 +62,7 @@ class ProducerEntry(NamedTuple):
 
 
 class SequenceRules(NamedTuple):
-    """What differs between releases.
+    """Rules of sequence numbers that differ between releases.
 
     Args:
         kept: batches of a producer that are recognized as duplicates.

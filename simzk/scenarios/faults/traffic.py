@@ -76,7 +76,7 @@ class ClientEntry(LastingFault, kw_only=True, frozen=True):
 
     @property
     def timeout_ms(self) -> int:
-        """How long the client waits for an answer, in ms."""
+        """Time in ms that the client waits for an answer."""
         return (parse_duration(self.timeout) or 0) // 1_000
 
 

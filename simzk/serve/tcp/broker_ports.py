@@ -114,7 +114,7 @@ def _bound(family: socket.AddressFamily, address: str, port: int) -> socket.sock
 
 
 class RequestBuffer:
-    """Bytes of a connection that are no whole request yet; parts of a long request are joined once, when it is whole.
+    """Incomplete request of a connection; the parts of a long request are joined once, when it is complete.
 
     >>> buffer = RequestBuffer()
     >>> buffer.receive(b"\\0\\0\\0\\3a"), buffer.size, buffer.receive(b"b"), buffer.receive(b"c\\0")
