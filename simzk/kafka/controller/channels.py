@@ -305,11 +305,6 @@ class ControllerChannelManager:
         self._send_metadata()
         self._send_stops()
 
-    def send_leaders(self) -> None:
-        """Send the LeaderAndIsr requests of the batch before the rest of it."""
-        self._send_leaders()
-        self._leaders.clear()
-
     async def spend(self) -> None:
         """Sleep for the controller time of the partitions named since the last call."""
         partitions, self._uncharged_partitions = self._uncharged_partitions, 0
@@ -436,10 +431,6 @@ class BatchChannelManager(ControllerChannelManager):
     def _rows_with_state(self) -> IntArray:
         """Return no rows: brokers of a large cluster do not cache partitions."""
         return np.empty(0, dtype=np.int32)
-
-    def send_leaders(self) -> None:
-        """Send the whole batch: nothing else of it names partitions to brokers that do not cache them."""
-        self.send()
 
     def _recipients(self, recipients: Recipients, _rows: IntArray) -> Recipients:
         """Return the recipients as given: `_part` selects them as a mask over the updates."""
