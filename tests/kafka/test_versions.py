@@ -9,7 +9,7 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.releases.versions import VERSIONS
+from simzk.kafka.releases.versions import VERSIONS, kafka_version
 from simzk.kafka.requests import Error
 from simzk.partitions.rules import LastMember
 from tests.kafka.clusters import QUICK, happened, quiet, state_fields, topic, watch
@@ -256,5 +256,6 @@ PARTS = ("znodes", "client", "controller", "broker", "configs", "tools", "orders
     ("part", "field"), [(part, field.name) for part in PARTS for field in fields(getattr(VERSIONS["3.9"], part))]
 )
 def test_every_field_distinguishes_some_releases(part: str, field: str) -> None:
-    values = [getattr(getattr(version, part), field) for version in VERSIONS.values()]
+    releases = [*VERSIONS.values(), *(kafka_version(f"{line}.0") for line in VERSIONS)]
+    values = [getattr(getattr(release, part), field) for release in releases]
     assert any(value != values[0] for value in values)
