@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _START_S = 15.0
+_CLOSE_TRIES = 10
 
 
 class RemoteZooKeeper:
@@ -154,17 +155,31 @@ class RemoteZooKeeper:
     def expire(self, client: KazooClient) -> None:
         """End a client's session: a second client takes it over and closes it. kazoo reports LOST.
 
+        The client reconnects at once when the server closes its connection, and may take the session back before it is
+        closed. So it is closed again until the server does not know it any more.
+
         Raises:
-            SimzkError: the client is not connected, or of another server.
+            SimzkError: the client is not connected, or of another server; or it kept its session.
         """
         session = self._mine(client).client_id
         if session is None:
             raise SimzkError("this client has no session", where="client", right="a client that is connected")
+        for _ in range(_CLOSE_TRIES):
+            if not self._close_session(session):
+                break
+        else:
+            raise SimzkError(f"the client took its session back {_CLOSE_TRIES} times", where="client")
+        self.disconnect(client)
+
+    def _close_session(self, session: tuple[int, bytes]) -> bool:
+        """Take a session over and close it; return whether the server still knew it."""
         other = KazooClient(hosts=self._servers, client_id=session)
         other.start(timeout=_START_S)
-        other.stop()
-        other.close()
-        self.disconnect(client)
+        try:
+            return bool(other.client_id[0] == session[0])
+        finally:
+            other.stop()
+            other.close()
 
     def _mine(self, client: KazooClient) -> KazooClient:
         if client not in self._clients:
