@@ -138,6 +138,10 @@ class Story:
             self._topics("--alter", "--topic", "t1", "--config", "retention.ms=3600000")
         else:
             asked = self._by_broker if self.number >= since else self._by_zookeeper
+            if (0, 10, 1) <= self.number < (0, 11):
+                # Its tool refuses a blank and a share of requests, and still exits with 0: recorded were other words.
+                entity = tuple(word.replace(" ", "") for word in entity)
+                change = tuple(word.replace("request_percentage=50", "producer_byte_rate=5") for word in change)
             self.cluster.tool("kafka.admin.ConfigCommand", arguments=(*asked, "--alter", *entity, *change))
 
     # Partitions
