@@ -76,6 +76,7 @@ class MetadataCache:
         assignments: assigned replicas by partition.
         topics: numbers of the known partitions by topic.
         topic_ids: id by topic, as far as topics have ids.
+        topic_names: topic by id.
         observers: called after each update with the topics that it named.
     """
 
@@ -86,6 +87,7 @@ class MetadataCache:
         self.assignments: dict[TopicPartition, tuple[int, ...]] = {}
         self.topics: dict[str, dict[int, None]] = {}
         self.topic_ids: dict[str, str] = {}
+        self.topic_names: dict[str, str] = {}
         self.observers: list[Callable[[set[str]], None]] = []
         self._forgets = forgets
 
@@ -100,7 +102,9 @@ class MetadataCache:
                 self.partitions[partition] = state
                 self.assignments[partition] = assignment.replicas
                 self.topics.setdefault(partition.topic, {})[partition.partition] = None
-        self.topic_ids.update((topic, found) for topic, found in request.topic_ids.items() if topic in self.topics)
+        for topic, topic_id in request.topic_ids.items():
+            if topic in self.topics:
+                self._set_topic_id(topic, topic_id)
         if self.observers:
             named = {update.partition.topic for update in request.updates}
             for observer in list(self.observers):
@@ -113,7 +117,18 @@ class MetadataCache:
         numbers.pop(partition.partition, None)
         if not numbers:
             self.topics.pop(partition.topic, None)
-            self.topic_ids.pop(partition.topic, None)
+            self._forget_topic_id(partition.topic)
+
+    def _set_topic_id(self, topic: str, topic_id: str) -> None:
+        if self.topic_ids.get(topic) != topic_id:
+            self._forget_topic_id(topic)
+            self.topic_ids[topic] = topic_id
+            self.topic_names[topic_id] = topic
+
+    def _forget_topic_id(self, topic: str) -> None:
+        topic_id = self.topic_ids.pop(topic, None)
+        if topic_id is not None and self.topic_names.get(topic_id) == topic:
+            del self.topic_names[topic_id]
 
     def snapshot(self) -> BrokerMetadata:
         """Return a copy of the present content."""

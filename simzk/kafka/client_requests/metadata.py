@@ -113,7 +113,7 @@ class MetadataApi:
             ]
             answer(MetadataResponse(topics=topics))
             return
-        name_of = {topic_id: name for name, topic_id in self.cache.topic_ids.items()}
+        name_of = self.cache.topic_names
         distinct = list(dict.fromkeys(ids))
         known = self._known([name_of[topic_id] for topic_id in distinct if topic_id in name_of], context)
         unknown = [

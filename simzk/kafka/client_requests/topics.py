@@ -198,11 +198,11 @@ class TopicsApi:
         asked += [(topic.name, topic.topic_id) for topic in request.topics]
         if not self.version.api.answers_each_duplicate:
             asked = list(dict.fromkeys(asked))
-        name_of = {topic_id: name for name, topic_id in self.cache.topic_ids.items()}
+        name_of = {topic_id: self.cache.topic_names.get(topic_id) for _, topic_id in asked}  # before any is deleted
         results: list[Deleted] = []
         done: dict[str, ErrorCode] = {}
         for name, topic_id in asked:
-            found = name if topic_id == NO_ID else name_of.get(topic_id)
+            found = name if topic_id == NO_ID else name_of[topic_id]
             if not self.is_controller():
                 code = ErrorCode.NOT_CONTROLLER
             elif name is not None and topic_id != NO_ID:

@@ -97,6 +97,7 @@ def test_requests_that_wait_leave_nothing_behind(cluster: simzk.KafkaCluster, cl
     delete(client, "orders")
     assert cache.observers == []
     assert (cache.topics, cache.assignments, cache.topic_ids, cache.partitions) == ({}, {}, {}, {})
+    assert cache.topic_names == {}
 
 
 def test_a_huge_number_of_partitions_is_rejected(client: MemoryClient) -> None:
