@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.kafka.client_requests.current_leader import endpoints, name_leader
 from simzk.kafka.client_requests.fetch_sessions import NO_SESSION, AskedPartition, Fetching, FetchSessionCache, Sent
 from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd
@@ -35,7 +36,7 @@ from simzk.kafka.protocol.messages import FetchResponse
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
@@ -142,7 +143,7 @@ class FetchApi:
     def serve(self, context: Context, request: FetchRequest, answer: Answer) -> None:
         """Answer a fetch now, or when there are enough records, an error, or its time is over."""
         version = context.version
-        names = {topic_id: name for name, topic_id in self.cache.topic_ids.items()} if version >= _IDS_SINCE else {}
+        names = self.cache.topic_names
         asked: dict[TopicPartition, AskedPartition] = {}
         unknown: dict[str, list[int]] = {}
         for topic in request.topics:
@@ -311,7 +312,7 @@ class FetchApi:
     def _answer(self, client: _Client, reads: Mapping[TopicPartition, _Read]) -> None:
         session, is_full = client.fetching.session, client.fetching.is_full
         topics: list[FetchResponse.FetchableTopicResponse] = []
-        leaders: dict[int, None] = {}
+        leaders: list[int] = []
         for partition, read in reads.items():
             log = None if read.replica is None else read.replica.log
             now = Sent(-1, -1) if log is None else Sent(log.high_watermark, log.start)
@@ -331,9 +332,10 @@ class FetchApi:
                 one.aborted_transactions = [] if self.version.api.lists_no_transactions else None
             topics.append(FetchResponse.FetchableTopicResponse(topic_id=topic_id, partitions=refused))
         session_id = NO_SESSION if session is None else session.id
-        client.answer(FetchResponse(session_id=session_id, responses=topics, node_endpoints=self._endpoints(leaders)))
+        addresses = endpoints(FetchResponse.NodeEndpoint, leaders, self.cache, self.endpoint_of)
+        client.answer(FetchResponse(session_id=session_id, responses=topics, node_endpoints=addresses))
 
-    def _data(self, client: _Client, partition: TopicPartition, read: _Read, leaders: dict[int, None]) -> PartitionData:
+    def _data(self, client: _Client, partition: TopicPartition, read: _Read, leaders: list[int]) -> PartitionData:
         """Return a partition of the response; note the leader that it names."""
         data = PartitionData(partition_index=partition.partition, error_code=read.code, high_watermark=-1)
         is_unknown = read.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -350,20 +352,9 @@ class FetchApi:
             data.aborted_transactions = [one(producer_id=producer, first_offset=at) for producer, at in read.aborted]
         if read.diverging is not None:
             data.diverging_epoch.epoch, data.diverging_epoch.end_offset = read.diverging
-        state = self.cache.partitions.get(partition)
-        if client.version >= _LEADERS_SINCE and read.code in _LEADER_ERRORS and state is not None:
-            data.current_leader.leader_id = state.leader
-            data.current_leader.leader_epoch = state.leader_epoch
-            leaders[state.leader] = None
+        if client.version >= _LEADERS_SINCE and read.code in _LEADER_ERRORS:
+            leaders += name_leader(data.current_leader, partition, self.cache)
         return data
-
-    def _endpoints(self, leaders: Iterable[int]) -> list[FetchResponse.NodeEndpoint]:
-        live, found = self.cache.live_brokers, []
-        for broker in leaders:
-            if broker in live:
-                host, port = self.endpoint_of(broker)
-                found.append(FetchResponse.NodeEndpoint(node_id=broker, host=host, port=port, rack=live[broker]))
-        return found
 
 
 def leader_epoch_error(named: int, own: int) -> ErrorCode:

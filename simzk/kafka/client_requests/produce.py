@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.client_requests.broker_faults import Silence
+from simzk.kafka.client_requests.current_leader import endpoints, name_leader
 from simzk.kafka.log.log import find_batch
 from simzk.kafka.log.record_batches import (
     NEWEST,
@@ -336,32 +337,16 @@ class ProduceApi:
             failed = any(result.error_code for result in results.values())
             return None if failed else Silence.NO_RESPONSE
         topics: dict[str, list[Result]] = {}
-        leaders: dict[int, None] = {}
+        leaders: list[int] = []
         for partition, result in results.items():
             topics.setdefault(partition.topic, []).append(result)
-            state = self.cache.partitions.get(partition)
-            if (
-                version >= _LEADERS_SINCE
-                and result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-                and state is not None
-            ):
-                result.current_leader.leader_id = state.leader
-                result.current_leader.leader_epoch = state.leader_epoch
-                leaders[state.leader] = None
+            if version >= _LEADERS_SINCE and result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                leaders += name_leader(result.current_leader, partition, self.cache)
         kind = ProduceResponse.TopicProduceResponse
         return ProduceResponse(
             responses=[kind(name=name, partition_responses=found) for name, found in topics.items()],
-            node_endpoints=self._endpoints(leaders),
+            node_endpoints=endpoints(ProduceResponse.NodeEndpoint, leaders, self.cache, self.endpoint_of),
         )
-
-    def _endpoints(self, leaders: dict[int, None]) -> list[ProduceResponse.NodeEndpoint]:
-        live = self.cache.live_brokers
-        found = []
-        for broker in leaders:
-            if broker in live:
-                host, port = self.endpoint_of(broker)
-                found.append(ProduceResponse.NodeEndpoint(node_id=broker, host=host, port=port, rack=live[broker]))
-        return found
 
 
 def _rejection(code: ErrorCode) -> _Rejection:

@@ -1,0 +1,50 @@
+"""The present leader, which answers to Produce and Fetch name beside an error (KIP-951)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.topic_partition import TopicPartition
+
+EndpointT = TypeVar("EndpointT", covariant=True)
+
+
+class LeaderFields(Protocol):
+    """Fields of a response that name a leader."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+class EndpointType(Protocol[EndpointT]):
+    """Struct of a response for the address of a broker."""
+
+    def __call__(self, *, node_id: int, host: str, port: int, rack: str | None) -> EndpointT: ...
+
+
+def name_leader(fields: LeaderFields, partition: TopicPartition, cache: MetadataCache) -> list[int]:
+    """Set the leader of a partition that a broker knows; return it, or nothing if it knows none."""
+    state = cache.partitions.get(partition)
+    if state is None:
+        return []
+    fields.leader_id, fields.leader_epoch = state.leader, state.leader_epoch
+    return [state.leader]
+
+
+def endpoints(
+    kind: EndpointType[EndpointT],
+    brokers: Iterable[int],
+    cache: MetadataCache,
+    endpoint_of: Callable[[int], tuple[str, int]],
+) -> list[EndpointT]:
+    """Return the addresses of the brokers that live as far as a broker knows, each once."""
+    found = []
+    for broker in dict.fromkeys(brokers):
+        if broker in cache.live_brokers:
+            host, port = endpoint_of(broker)
+            found.append(kind(node_id=broker, host=host, port=port, rack=cache.live_brokers[broker]))
+    return found
