@@ -431,10 +431,6 @@ class Broker:
             self._client_api = self._new_client_api()
         return self._client_api
 
-    def _topic_name(self, topic_id: str) -> str:
-        """Return the name of a topic id in the metadata cache; empty for an unknown one."""
-        return next((name for name, known in self.metadata.topic_ids.items() if known == topic_id), "")
-
     def _new_client_api(self) -> BrokerApi:
         environment, version = self._environment, self.version
         metadata = MetadataApi(
@@ -444,7 +440,7 @@ class Broker:
             cluster_id=lambda: self.cluster_id if version.znodes.has_cluster_id else None,
             endpoint_of=environment.endpoint_of,
             create_topic=self._admin.create_topic,
-            spawn=lambda work, what: self.client_api.spawn(work, what),
+            spawn=self._spawn_for_client,
         )
         topics = TopicsApi(
             version,
@@ -452,9 +448,9 @@ class Broker:
             self.process,
             self.metadata,
             self._admin,
-            is_controller=lambda: self.controller.is_active,
+            is_controller=self._is_controller,
             topic_entries=self.described_configs.topic_entries,
-            spawn=lambda work, what: self.client_api.spawn(work, what),
+            spawn=self._spawn_for_client,
         )
         leadership = LeadershipApi(
             version, self.process, self.metadata, self.controller, self._services.serve, self.authorizer.allows
@@ -475,19 +471,19 @@ class Broker:
             },
             faults=environment.broker_faults,
             number=self.id,
-            topic_name=self._topic_name,
+            topic_name=lambda topic_id: self.metadata.topic_names.get(topic_id, ""),
         )
+
+    def _spawn_for_client(self, work: Coroutine[Future[Any], None, object], what: str) -> None:
+        self.client_api.spawn(work, what)
+
+    def _is_controller(self) -> bool:
+        return self.controller.is_active
 
     def _admin_api_handlers(self) -> dict[int, Handler]:
         """Return the handlers of configurations, quotas, users, tokens, features and log directories."""
         version, client, written = self.version, self.client, EntityConfigs(self.client)
-        allows = self.authorizer.allows
-
-        def spawn(work: Coroutine[Future[Any], None, object], what: str) -> None:
-            self.client_api.spawn(work, what)
-
-        def is_controller() -> bool:
-            return self.controller.is_active
+        allows, spawn, is_controller = self.authorizer.allows, self._spawn_for_client, self._is_controller
 
         return {
             **ConfigsApi(
@@ -511,7 +507,7 @@ class Broker:
             endpoint_of=environment.endpoint_of,
             create_topic=metadata.create_on_demand,
             partitions_of=self._partitions_of_internal,
-            spawn=lambda work, what: self.client_api.spawn(work, what),
+            spawn=self._spawn_for_client,
         )
         offsets = OffsetsApi(
             version,
@@ -520,7 +516,7 @@ class Broker:
             self.groups,
             self.client,
             now_ms=environment.now_ms,
-            spawn=lambda work, what: self.client_api.spawn(work, what),
+            spawn=self._spawn_for_client,
         )
         return {**groups.handlers, **offsets.handlers}
 
