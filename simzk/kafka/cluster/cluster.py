@@ -56,14 +56,7 @@ from simzk.kafka.controller.channels import BatchChannelManager, ControllerChann
 from simzk.kafka.observation.beliefs import beliefs_of
 from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.observation.observer import Observer, Participant, SessionNames
-from simzk.kafka.observation.records import (
-    AcknowledgedInEnoughLogs,
-    AcknowledgedKept,
-    IdempotentOnce,
-    IsrLogsMatch,
-    ReadKept,
-    RecordLedger,
-)
+from simzk.kafka.observation.records import RecordLedger, record_invariants
 from simzk.kafka.releases.cluster_releases import Releases, broker_ids, ids_above, local_registration, racks_of
 from simzk.kafka.requests import (
     AdminResponse,
@@ -797,9 +790,8 @@ class KafkaCluster:
                 supersedes_reassignments=releases.supersedes_reassignments,
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
             )
-            kinds_of_records = AcknowledgedKept, AcknowledgedInEnoughLogs, ReadKept, IdempotentOnce, IsrLogsMatch
-            of_records = tuple(kind(self.record_ledger) for kind in kinds_of_records)
-            self._invariants = (*of_znodes, *beliefs_of(self._replica_manager, self._observable), *of_records)
+            of_beliefs = beliefs_of(self._replica_manager, self._observable)
+            self._invariants = (*of_znodes, *of_beliefs, *record_invariants(self.record_ledger))
         return self._invariants
 
     @synchronized

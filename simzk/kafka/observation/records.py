@@ -419,66 +419,31 @@ def _contains(log: Log, batch: RecordBatch) -> bool:
     return batch.next_offset <= log.start or find_batch(log, batch.base_offset) == batch
 
 
-class AcknowledgedKept:
-    """Every acknowledged record is in the log of every later leader, unless Kafka does not promise it."""
+class RecordInvariant:
+    """A condition on records, of which the ledger notes the violations.
 
-    name = "acknowledged records are in the log of every later leader"
+    Args:
+        name: the condition.
+        violations: what the ledger has found and nobody has reported.
+    """
 
-    def __init__(self, ledger: RecordLedger) -> None:
-        self._violations = ledger.violations
+    def __init__(self, name: str, violations: list[str]) -> None:
+        self.name = name
+        self._violations = violations
 
     def check(self, _event: Event) -> str | None:
-        """Return the next loss that has no cause."""
+        """Return the next violation."""
         return self._violations.pop(0) if self._violations else None
 
 
-class ReadKept:
-    """Every record that a consumer has read is in the log of every later leader, unless Kafka does not promise it."""
-
-    name = "records that a consumer has read are in the log of every later leader"
-
-    def __init__(self, ledger: RecordLedger) -> None:
-        self._violations = ledger.read_violations
-
-    def check(self, _event: Event) -> str | None:
-        """Return the next loss that has no cause."""
-        return self._violations.pop(0) if self._violations else None
-
-
-class AcknowledgedInEnoughLogs:
-    """An acknowledged record is in as many logs as `min.insync.replicas` says."""
-
-    name = "acknowledged records are in as many logs as min.insync.replicas says"
-
-    def __init__(self, ledger: RecordLedger) -> None:
-        self._too_few = ledger.too_few
-
-    def check(self, _event: Event) -> str | None:
-        """Return the next batch that is in too few logs."""
-        return self._too_few.pop(0) if self._too_few else None
-
-
-class IdempotentOnce:
-    """A batch of an idempotent producer is in a log once."""
-
-    name = "a batch of an idempotent producer is in a log once"
-
-    def __init__(self, ledger: RecordLedger) -> None:
-        self._repeated = ledger.repeated
-
-    def check(self, _event: Event) -> str | None:
-        """Return the next batch that was appended again."""
-        return self._repeated.pop(0) if self._repeated else None
-
-
-class IsrLogsMatch:
-    """In-sync replicas have the same records up to the high watermark."""
-
-    name = "in-sync replicas have the same records up to the high watermark"
-
-    def __init__(self, ledger: RecordLedger) -> None:
-        self._mismatches = ledger.mismatches
-
-    def check(self, _event: Event) -> str | None:
-        """Return the next difference."""
-        return self._mismatches.pop(0) if self._mismatches else None
+def record_invariants(ledger: RecordLedger) -> tuple[RecordInvariant, ...]:
+    """Return the invariants of records; a loss that Kafka does not promise to avoid violates none."""
+    kept = "are in the log of every later leader"
+    violations = {
+        f"acknowledged records {kept}": ledger.violations,
+        "acknowledged records are in as many logs as min.insync.replicas says": ledger.too_few,
+        f"records that a consumer has read {kept}": ledger.read_violations,
+        "a batch of an idempotent producer is in a log once": ledger.repeated,
+        "in-sync replicas have the same records up to the high watermark": ledger.mismatches,
+    }
+    return tuple(RecordInvariant(name, found) for name, found in violations.items())
