@@ -11,7 +11,6 @@ topics. Orders of collections that Kafka keeps in hash maps are not compared.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import sys
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from simzk.kafka.protocol.classes import message_class
 from simzk.kafka.protocol.codec import decode_response, encode_request
 from tests.kafka.protocol.plain import from_plain, to_plain
+from tests.kafka.recorded_lines import read_lines, write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,7 @@ Exchange = dict[str, Any]
 @cache
 def exchanges() -> tuple[Exchange, ...]:
     """Return all exchanges."""
-    return tuple(map(json.loads, gzip.decompress(FILE.read_bytes()).splitlines()))
+    return tuple(read_lines(FILE))
 
 
 def of_release(release: str, story: str = "story") -> list[Exchange]:
@@ -131,9 +131,7 @@ def select(folder: Path) -> list[Exchange]:
         for story, steps in STEPS.items():
             source = "second" if story == "second" else "story"
             for file in sorted((folder / release).glob(f"{source}.jsonl*")):
-                data = file.read_bytes()
-                lines = (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
-                for line in map(json.loads, lines):
+                for line in read_lines(file):
                     step = line["step"].removeprefix("2nd pass, ")
                     if re.fullmatch(steps, step):
                         kept = {name: line[name] for name in KEPT if name in line} | {"step": step}
@@ -144,7 +142,4 @@ def select(folder: Path) -> list[Exchange]:
 
 
 if __name__ == "__main__":
-    chosen = select(Path(sys.argv[1]))
-    text = "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in chosen)
-    FILE.write_bytes(gzip.compress(text.encode(), mtime=0))
-    sys.stdout.write(f"{len(chosen)} exchanges, {FILE.stat().st_size} bytes\n")
+    write_lines(FILE, select(Path(sys.argv[1])))

@@ -10,8 +10,6 @@ A `story` is that of three brokers without an authorizer; `second` is that of on
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 import sys
 import zlib
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kafka.client_requests.recorded import KEPT, RELEASES, Exchange, masked
+from tests.kafka.recorded_lines import read_lines, write_lines
 
 FILE = Path(__file__).with_name("data") / "admin.jsonl.gz"
 APIS = {
@@ -81,7 +80,7 @@ PLACES = ("listeners", "zookeeper.connect")
 @cache
 def exchanges() -> tuple[Exchange, ...]:
     """Return all exchanges."""
-    return tuple(map(json.loads, gzip.decompress(FILE.read_bytes()).splitlines()))
+    return tuple(read_lines(FILE))
 
 
 def of_release(release: str, part: str, story: str = "story") -> list[Exchange]:
@@ -148,9 +147,7 @@ def select(folder: Path) -> list[Exchange]:
     for release in RELEASES:
         for story in ("story", "second"):
             for file in sorted((folder / release).glob(f"{story}.jsonl*")):
-                data = file.read_bytes()
-                lines = (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
-                for line in map(json.loads, lines):
+                for line in read_lines(file):
                     step = line["step"].removeprefix("2nd pass, ")
                     if line.get("api") in APIS["leadership"] and story == "story":
                         continue  # recorded.py has them
@@ -163,7 +160,4 @@ def select(folder: Path) -> list[Exchange]:
 
 
 if __name__ == "__main__":
-    chosen = select(Path(sys.argv[1]))
-    text = "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in chosen)
-    FILE.write_bytes(gzip.compress(text.encode(), mtime=0))
-    sys.stdout.write(f"{len(chosen)} exchanges, {FILE.stat().st_size} bytes\n")
+    write_lines(FILE, select(Path(sys.argv[1])))

@@ -11,11 +11,9 @@ member ids. Orders of collections that Kafka keeps in hash maps are not compared
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import sys
-from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +24,7 @@ from simzk.kafka.protocol.codec import decode_response, encode_request
 from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.client_requests.recorded import RELEASES
 from tests.kafka.protocol.plain import from_plain, to_plain
+from tests.kafka.recorded_lines import read_lines, write_lines
 
 if TYPE_CHECKING:
     import simzk
@@ -51,7 +50,7 @@ Exchange = dict[str, Any]
 @cache
 def exchanges() -> tuple[Exchange, ...]:
     """Return all exchanges."""
-    return tuple(map(json.loads, gzip.decompress(FILE.read_bytes()).splitlines()))
+    return tuple(read_lines(FILE))
 
 
 def of_release(release: str) -> list[Exchange]:
@@ -177,9 +176,7 @@ def select(folder: Path) -> list[Exchange]:
     found = []
     for release in RELEASES:
         (file,) = (folder / release).glob("story.jsonl*")
-        data = file.read_bytes()
-        lines = (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines()
-        story = [line for line in map(json.loads, lines) if re.fullmatch(STEPS, line["step"])]
+        story = [line for line in read_lines(file) if re.fullmatch(STEPS, line["step"])]
         last_s = 0.0
         chosen = []
         for line in story:  # lines are in the order of responses, except those that were awaited later
@@ -192,8 +189,4 @@ def select(folder: Path) -> list[Exchange]:
 
 
 if __name__ == "__main__":
-    chosen = select(Path(sys.argv[1]))
-    text = "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in chosen)
-    FILE.write_bytes(gzip.compress(text.encode(), mtime=0))
-    counts = Counter(one["release"] for one in chosen)
-    sys.stdout.write(f"{dict(counts)}, {FILE.stat().st_size} bytes\n")
+    write_lines(FILE, select(Path(sys.argv[1])))

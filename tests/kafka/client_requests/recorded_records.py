@@ -10,8 +10,6 @@ from a folder that has one folder of recordings per release. Ids of topics are r
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 import sys
 from functools import cache
@@ -23,6 +21,7 @@ from simzk.kafka.protocol.classes import message_class
 from simzk.kafka.protocol.codec import decode_response, encode_request
 from tests.kafka.client_requests.recorded import RELEASES, masked
 from tests.kafka.protocol.plain import from_plain, to_plain
+from tests.kafka.recorded_lines import read_lines, write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -69,7 +68,7 @@ NO_ID = "A" * 22
 @cache
 def exchanges() -> tuple[Exchange, ...]:
     """Return all exchanges."""
-    return tuple(map(json.loads, gzip.decompress(FILE.read_bytes()).splitlines()))
+    return tuple(read_lines(FILE))
 
 
 def of_release(release: str) -> list[Exchange]:
@@ -192,8 +191,7 @@ def _replaced(value: Any, names: Mapping[str, str], field: str = "") -> Any:
 
 def _lines(folder: Path) -> Iterator[Exchange]:
     for file in sorted(folder.glob("story.jsonl*")):
-        data = file.read_bytes()
-        yield from map(json.loads, (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines())
+        yield from read_lines(file)
 
 
 def _shortened(value: Any) -> Any:
@@ -224,7 +222,4 @@ def select(folder: Path) -> list[Exchange]:
 
 
 if __name__ == "__main__":
-    chosen = select(Path(sys.argv[1]))
-    text = "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in chosen)
-    FILE.write_bytes(gzip.compress(text.encode(), mtime=0))
-    sys.stdout.write(f"{len(chosen)} exchanges, {FILE.stat().st_size} bytes\n")
+    write_lines(FILE, select(Path(sys.argv[1])))

@@ -18,7 +18,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -33,9 +33,7 @@ from simzk.kafka.protocol.codec import (
 )
 from simzk.kafka.protocol.structs import ProtocolError, UnsupportedVersionError
 from tests.kafka.protocol.plain import from_plain, to_plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.kafka.recorded_lines import read_lines
 
 SHARE = Path(__file__).with_name("data") / "exchanges.jsonl.gz"
 RECORDINGS = os.environ.get("SIMZK_ORACLE_WIRE", "")
@@ -53,12 +51,6 @@ ANSWERED_BY_OLD_RELEASES = {"Metadata, version 99", "Metadata, version -1"}
 """Before 0.10 a broker decodes a version that it does not know as one that it knows."""
 ANSWERED_IN_ANOTHER_VERSION = "fetch: as broker 9"
 """0.9.0.1 answers a Fetch v1 of an unknown replica in version 0."""
-
-
-def lines_of(file: Path) -> Iterator[dict[str, Any]]:
-    """Read a recording."""
-    data = file.read_bytes()
-    yield from map(json.loads, (gzip.decompress(data) if file.suffix == ".gz" else data).splitlines())
 
 
 def recordings() -> list[Path]:
@@ -142,7 +134,7 @@ def check(line: dict[str, Any]) -> None:
 @pytest.mark.parametrize("file", recordings(), ids=lambda file: f"{file.parent.name}-{file.name}")
 def test_every_recorded_exchange_is_encoded_and_decoded(file: Path) -> None:
     apis: dict[str, int] = {}
-    for line in lines_of(file):
+    for line in read_lines(file):
         line.setdefault("release", file.parent.name)
         apis[line.get("api", "raw")] = apis.get(line.get("api", "raw"), 0) + 1
         try:
@@ -157,7 +149,7 @@ def test_every_recorded_exchange_is_encoded_and_decoded(file: Path) -> None:
 
 def test_a_version_that_is_not_known_is_an_error_of_its_own() -> None:
     frame = bytes.fromhex(
-        next(line["sent_hex"] for line in lines_of(SHARE) if line.get("raw") == "Metadata, version 99")
+        next(line["sent_hex"] for line in read_lines(SHARE) if line.get("raw") == "Metadata, version 99")
     )
     with pytest.raises(UnsupportedVersionError, match=r"MetadataRequest v99: the version does not exist"):
         decode_request(frame[4:])
@@ -175,7 +167,7 @@ def select(folder: Path) -> list[str]:
     """Return the share: the smallest exchanges of each kind, from all releases."""
     kinds: dict[str, list[str]] = {}
     for file in sorted(folder.glob("*/s*.jsonl*")):
-        for line in lines_of(file):
+        for line in read_lines(file):
             text = json.dumps({"release": file.parent.name, **line}, separators=(",", ":"))
             if len(text) < 6000 or line.get("api") == "ApiVersions":
                 kinds.setdefault(kind_of(line), []).append(text)
