@@ -164,6 +164,7 @@ class LogDirs:
         self.failed: dict[int, None] = {}
         self.offline: dict[TopicPartition, None] = {}
         self._directory_of: dict[TopicPartition, int] = {}
+        self._loads = [0] * len(directories)  # number of logs in each directory
 
     @property
     def live(self) -> list[int]:
@@ -180,19 +181,20 @@ class LogDirs:
             if self.failed and not is_new:
                 self.offline[partition] = None
             else:
-                self._directory_of[partition] = self._least_loaded()
+                self._put(partition, self._least_loaded())
         return partition not in self.offline
 
     def move(self, partition: TopicPartition, directory: int) -> None:
         """Move a log to another live directory."""
         assert partition in self._directory_of, f"{partition} has no log"
         assert directory in self.live, f"directory {directory} has failed or does not exist"
-        self._directory_of[partition] = directory
+        self._remove(partition)
+        self._put(partition, directory)
 
     def delete(self, partition: TopicPartition) -> None:
         """Delete a log."""
         assert partition not in self.offline, f"{partition} is offline"
-        self._directory_of.pop(partition, None)
+        self._remove(partition)
 
     def fail(self, directory: int) -> list[TopicPartition]:
         """Let a directory fail; return the partitions of its logs."""
@@ -200,7 +202,7 @@ class LogDirs:
         self.failed[directory] = None
         lost = [partition for partition, where in self._directory_of.items() if where == directory]
         for partition in lost:
-            del self._directory_of[partition]
+            self._remove(partition)
         self.offline.update(dict.fromkeys(lost))
         return lost
 
@@ -209,18 +211,28 @@ class LogDirs:
         self.failed.clear()
         self.offline.clear()
 
+    def _put(self, partition: TopicPartition, directory: int) -> None:
+        assert partition not in self._directory_of, f"{partition} has a log"
+        self._directory_of[partition] = directory
+        self._loads[directory] += 1
+
+    def _remove(self, partition: TopicPartition) -> None:
+        directory = self._directory_of.pop(partition, None)
+        if directory is not None:
+            self._loads[directory] -= 1
+
     def _least_loaded(self) -> int:
-        loads = dict.fromkeys(self.live, 0)
-        assert loads, "a broker without a live log directory halts"
-        for directory in self._directory_of.values():
-            loads[directory] += 1
-        return min(loads, key=lambda directory: loads[directory])
+        """Return the live directory with the fewest logs, the first of several."""
+        live = self.live
+        assert live, "a broker without a live log directory halts"
+        return min(live, key=self._loads.__getitem__)
 
     def check(self) -> None:
         """Assert every invariant."""
         assert self.failed.keys() <= set(range(self.count))
         assert not self.offline.keys() & self._directory_of.keys()
         assert set(self._directory_of.values()) <= set(self.live)
+        assert self._loads == [list(self._directory_of.values()).count(number) for number in range(self.count)]
 
 
 class ReplicaLogs:
@@ -277,6 +289,7 @@ class ReplicaLogs:
     ) -> None:
         self.broker_id = broker_id
         self.replicas: dict[TopicPartition, Replica] = {}
+        self._of_topic: dict[str, dict[TopicPartition, Replica]] = {}
         self._most_replicas = 0
         self.on_watermark: Callable[[TopicPartition], None] = lambda _: None
         self.on_leadership: Callable[[TopicPartition], None] = lambda _: None
@@ -381,7 +394,7 @@ class ReplicaLogs:
                 self.raised_starts[partition] = None
             replica.log.epochs.resolves_conflicts = self._version.broker.epochs_begin_with_leadership
             replica.log.epochs.drops_empty = self._version.broker.truncation_drops_empty_epochs
-            self.replicas[partition] = replica
+            self.replicas[partition] = self._of_topic.setdefault(partition.topic, {})[partition] = replica
             self._most_replicas = max(self._most_replicas, len(self.replicas))
             self._configs.open(partition.topic)
         else:
@@ -435,7 +448,7 @@ class ReplicaLogs:
         self._manager.stop(self.broker_id, every)
         for partition in partitions:
             self._logs_on_disk.pop(partition, None)
-        self._close([self.replicas.pop(partition) for partition in partitions if partition in self.replicas])
+        self._close([self._remove(partition) for partition in partitions if partition in self.replicas])
         self.on_logs_changed(partitions)
 
     def stop(self, request: StopReplicaRequest) -> ControlResponse:
@@ -454,9 +467,8 @@ class ReplicaLogs:
                 errors[partition] = Error.FENCED_LEADER_EPOCH
             else:
                 if partition in self.replicas:
-                    stopped.append(self.replicas[partition])
+                    stopped.append(self._remove(partition) if stop.delete else self.replicas[partition])
                 if stop.delete:
-                    self.replicas.pop(partition, None)
                     self._log_dirs.delete(partition)
         self._close(stopped)
         for stop in stops:
@@ -464,6 +476,13 @@ class ReplicaLogs:
                 self._logs_on_disk.pop(stop.partition, None)
         self.on_logs_changed([stop.partition for stop in stops])
         return ControlResponse(Error.NONE, errors)
+
+    def _remove(self, partition: TopicPartition) -> Replica:
+        of_topic = self._of_topic[partition.topic]
+        del of_topic[partition]
+        if not of_topic:
+            del self._of_topic[partition.topic]
+        return self.replicas.pop(partition)
 
     def _close(self, stopped: Sequence[Replica]) -> None:
         """Let replicas neither lead nor follow; the leader epoch stays."""
@@ -641,8 +660,8 @@ class ReplicaLogs:
 
     def on_topic_config(self, topic: str) -> None:
         """Advance the high watermarks of a topic whose configuration changed."""
-        for replica in list(self.replicas.values()):
-            if replica.partition.topic == topic and replica.state.leader == self.broker_id:
+        for replica in list(self._of_topic.get(topic, {}).values()):
+            if replica.state.leader == self.broker_id:
                 self._advance_watermark(replica)
 
     def on_fetch(self, follower: int, *, is_full: bool) -> None:
