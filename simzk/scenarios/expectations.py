@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from simzk.errors import ConfigError
 from simzk.kafka.log.log import first_difference
 from simzk.kafka.observation import recording
+from simzk.kafka.observation.beliefs import is_unaware_by_known_bug
 from simzk.kafka.observation.invariants import leaderless_by_known_bug
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from simzk.kafka.observation.recording import Recording
     from simzk.scenarios.cluster_model import ClusterModel
     from simzk.scenarios.source import KeyPath
+    from simzk.scenarios.view import PartitionView
 
 DIFFERENCES_SHOWN_MAX = 20
 
@@ -238,9 +240,8 @@ class ExpectWhole(Expectation, kw_only=True):
 
     def failures(self, observed: Observed) -> list[str]:
         found = [f"{name} does not exist" for name in observed.missing_partitions()]
-        excused = self._excused(observed)
         for seen in view.partitions(observed.cluster.tree):
-            if seen.partition in excused:
+            if self._is_excused(observed, seen):
                 continue
             if not seen.online:
                 found.append(f"{seen.partition} has no leader")
@@ -251,21 +252,31 @@ class ExpectWhole(Expectation, kw_only=True):
                 found.append(f"the leader of {seen.partition} is not its first replica {seen.assignment.replicas[0]}")
         return found
 
-    def _excused(self, _observed: Observed) -> frozenset[TopicPartition]:
-        return frozenset()
+    def _is_excused(self, _observed: Observed, _seen: PartitionView) -> bool:
+        return False
 
     def _summary(self) -> str:
         return f"every partition has {'its preferred' if self.preferred else 'a'} leader and all replicas in sync"
 
 
 class ExpectRecovered(ExpectWhole, kw_only=True):
-    """Every partition is whole after faults, except those that a known bug of Kafka left without a leader.
+    """Every partition is whole after faults, except those that a known bug of Kafka left without leader or follower.
 
-    Invariants count the write that did it (KAFKA-14808, KAFKA-14424).
+    Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-7235).
     """
 
-    def _excused(self, observed: Observed) -> frozenset[TopicPartition]:
-        return leaderless_by_known_bug(observed.cluster.invariants)
+    def _is_excused(self, observed: Observed, seen: PartitionView) -> bool:
+        if seen.online and seen.in_sync:
+            return False
+        invariants = observed.cluster.invariants
+        if seen.partition in leaderless_by_known_bug(invariants):
+            return True
+        if seen.state is None:
+            return False
+        missing = [broker for broker in seen.assignment.replicas if broker not in seen.state.isr]
+        return is_unaware_by_known_bug(invariants, seen.partition, seen.state.leader) or all(
+            is_unaware_by_known_bug(invariants, seen.partition, broker) for broker in missing
+        )
 
 
 class ExpectLeaders(Expectation, kw_only=True):

@@ -8,16 +8,18 @@ import numpy as np
 
 from simzk.kafka.broker import replica_manager
 from simzk.kafka.broker.replica_manager import BrokerEpochs
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.observation.beliefs import is_unaware_by_known_bug
 from simzk.kafka.requests import PartitionUpdates
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.table import PartitionTable
-from tests.kafka.clusters import cluster, quiet, topic, watch
+from simzk.scenarios.expectations import ExpectRecovered, Observed
+from tests.kafka.clusters import QUICK, cluster, quiet, topic, watch
 from tests.kafka.test_fencing import lead
 
 if TYPE_CHECKING:
     import pytest
 
-    from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.simulation import Monitor
 
 
@@ -120,3 +122,48 @@ def test_a_topic_that_is_created_again_begins_with_epoch_0() -> None:
         topic(c, "orders", {0: [2, 1]})
         assert c.state("orders", 0).leader_epoch == 0
         assert broken(c, monitor) == []
+
+
+def restarted_during_a_pause_of_the_controller(version: str) -> KafkaCluster:
+    """Return a cluster whose controller 3 slept while broker 1 was killed, expired and started again."""
+    c = KafkaCluster(version, 3, config=QUICK, boot=False)
+    c.restart(3)
+    quiet(c)
+    for broker in (1, 2):
+        c.restart(broker)
+    quiet(c)
+    topic(c, "orders", {0: [2, 1], 1: [1, 2]})
+    assert c.controller == 3
+    c.pause(3, 4)
+    c.kill(1)
+    c.expire(1)
+    c.restart(1)
+    return c
+
+
+def test_a_restart_that_an_old_controller_misses_is_counted_and_excuses_its_replicas() -> None:
+    with restarted_during_a_pause_of_the_controller("2.1") as c:
+        monitor = watch(c)
+        c.run_for(30)
+        assert [(known.issue, known.detail) for known in monitor.known] == [
+            ("KAFKA-7235", "controller 3 took the new registration of broker 1 for the old one")
+        ]
+        assert monitor.violations == []
+        assert [is_unaware_by_known_bug(c.invariants, TopicPartition("orders", 0), b) for b in (1, 2)] == [True, False]
+        recovered = ExpectRecovered(expect="whole")
+        assert recovered.failures(Observed(c, {}, None)) == []
+        c.kill(2)  # the leader of orders-0 now dies, which broker 1 is told
+        c.run_for(30)
+        assert recovered.failures(Observed(c, {}, None)) != []
+        c.restart(2)
+        c.expire(3)  # the next controller tells all brokers
+        quiet(c)
+        assert not is_unaware_by_known_bug(c.invariants, TopicPartition("orders", 0), 1)
+        assert set(c.state("orders", 0).isr) == {1, 2}
+
+
+def test_a_controller_that_knows_broker_epochs_misses_no_restart() -> None:
+    with restarted_during_a_pause_of_the_controller("2.2") as c:
+        monitor = watch(c)
+        quiet(c)
+        assert monitor.known == monitor.violations == []

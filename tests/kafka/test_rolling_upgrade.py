@@ -102,6 +102,15 @@ def test_the_leaders_protocol_decides_who_writes_isrs(protocol: str) -> None:
     assert bool(notifications) == (protocol != "2.7-IV2")
 
 
+@pytest.mark.parametrize(("old", "new"), [("0.10.2", "3.3"), ("2.1", "2.2")])
+def test_an_upgraded_broker_obeys_a_controller_that_knows_no_broker_epochs(old: str, new: str) -> None:
+    cluster = mixed({1: old, 2: old, 3: old}, controller=1)
+    roll(cluster, 2, new, old)
+    assert cluster.brokers[2].epoch > 0
+    assert cluster.controller == 1
+    assert all(2 in cluster.state("t", partition).isr for partition in range(3))
+
+
 def test_a_controller_at_an_old_protocol_disables_features() -> None:
     cluster = mixed(dict.fromkeys((1, 2, 3), NEW), controller=1)
     assert (data(cluster, "/feature") or {})["status"] == 1

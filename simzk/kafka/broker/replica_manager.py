@@ -2,7 +2,8 @@
 
 Rules of this module (KafkaApis.isBrokerEpochStale, ReplicaManager.becomeLeaderOrFollower and stopReplicas, Partition;
 docs/reference/kafka.md §2.7):
-  - a control request names the broker epoch of its target; one for an earlier epoch of the broker is stale (KIP-380);
+  - a control request names the broker epoch of its target; one for an earlier epoch of the broker is stale (KIP-380).
+    A controller before 2.2 names none, and its requests are never stale;
   - a broker accepts control requests only of the highest controller epoch that it has seen since its process started;
   - a replica accepts a LeaderAndIsr only with a higher leader epoch than it has;
   - a StopReplica with a lower leader epoch than the replica has is fenced, from 2.6 to 3.4.0 also one with the same; a
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 NO_EPOCH = np.iinfo(np.int64).min
 """The broker epoch of an id that no broker has."""
+UNKNOWN_BROKER_EPOCH = -1
+"""The broker epoch in requests of controllers before 2.2 (AbstractControlRequest.UNKNOWN_BROKER_EPOCH)."""
 _STALE_BROKER, _STALE_CONTROLLER = CODE_OF[Error.STALE_BROKER_EPOCH], CODE_OF[Error.STALE_CONTROLLER_EPOCH]
 _NO_LEADER = NONE, NONE
 
@@ -103,7 +106,8 @@ class BrokerEpochs:
         assert self.alive.take(brokers, mode="clip").all(), "a dead broker handles no request"
         codes = np.zeros(len(brokers), dtype=np.int8)
         codes[controller_epoch < self._controller_epoch.take(brokers, mode="clip")] = _STALE_CONTROLLER
-        codes[broker_epochs < self._epoch.take(brokers, mode="clip")] = _STALE_BROKER
+        is_older = broker_epochs < self._epoch.take(brokers, mode="clip")
+        codes[is_older & (broker_epochs != UNKNOWN_BROKER_EPOCH)] = _STALE_BROKER
         self._controller_epoch[brokers[codes == 0]] = controller_epoch
         return codes
 

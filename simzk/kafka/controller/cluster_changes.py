@@ -3,7 +3,8 @@
 Rules of the module (KafkaController.processBrokerChange, onReplicasBecomeOffline, processTopicChange,
 processLogDirEventNotification; docs/reference/kafka.md §2.7, §2.9, §2.13):
   - new brokers are handled first, then those that restarted so quickly that only the broker epoch changed (KIP-380),
-    then dead ones;
+    then dead ones. A controller before 2.2 does not notice the second kind, and sends such a broker nothing
+    (KAFKA-7235);
   - when brokers die, leaders are elected first, then the dead replicas leave the ISRs;
   - a notification of a failed log directory names the broker, not the replicas (KIP-112): the controller sends
     LeaderAndIsr for all replicas of the broker, and those that it answers with a storage error are offline;
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from simzk.simulation import Future
 
 
+RESTART_MISSED = "restart not noticed"
+"""Event of a controller before 2.2 that takes a new registration for the old one (KAFKA-7235)."""
 _DATA_CHANGED = frozenset({EventType.NODE_DATA_CHANGED})
 
 
@@ -69,6 +72,9 @@ class BrokerChanges(ControllerPart):
         bounced = sorted(
             [broker for broker, (_, epoch) in known.items() if broker in found and found[broker][1] > epoch]
         )
+        if not self._client.version.client.has_broker_epochs:
+            self._record_missed_restarts([broker for broker in known if broker in found])
+        context.registered_at = self._client.registered_at
         registered = {broker: LiveBroker(*found[broker]) for broker in new + bounced}
         for broker in bounced + dead:
             if self._client.version.controller.waits_for_removed_brokers:
@@ -91,6 +97,13 @@ class BrokerChanges(ControllerPart):
                 del context.brokers[broker]
             await self._fail(dead)
         assert context.brokers.keys() == found.keys(), "another event changed the brokers while this one waited"
+
+    def _record_missed_restarts(self, brokers: Sequence[int]) -> None:
+        """Record brokers that registered again since the last read, which this controller does not notice."""
+        before, now = self._context.registered_at, self._client.registered_at
+        for broker in brokers:
+            if now[broker] > before.get(broker, now[broker]):
+                self._log.record(RESTART_MISSED, f"broker {broker}")
 
     def watch(self, brokers: Sequence[int]) -> Sequence[str]:
         """Register handlers for changes of registrations, and return their paths; a read of each sets the watch."""

@@ -397,6 +397,7 @@ class ControllerContext:
         epoch: the controller epoch, 0 without a term; negative if somebody wrote such a number to the znode.
         epoch_version: version of `/controller_epoch`, which fences the controller's writes.
         brokers: registered brokers by id.
+        registered_at: czxid of their registrations, which controllers before 2.2 do not compare.
         shutting_down: brokers that requested a controlled shutdown (shuttingDownBrokerIds).
         on_failed_dirs: partitions in failed log directories, by broker (replicasOnOfflineDirs).
         topic_ids: topic id by topic, None for a topic without one.
@@ -438,6 +439,7 @@ class ControllerContext:
         self.epoch = 0
         self.epoch_version = 0
         self.brokers: dict[int, LiveBroker] = {}
+        self.registered_at: dict[int, int] = {}
         self._registered: tuple[dict[int, LiveBroker], Registered] = {}, Registered.of({})
         self.shutting_down: dict[int, None] = {}
         self.on_failed_dirs: dict[int, dict[TopicPartition, None]] = {}

@@ -403,6 +403,7 @@ class KafkaController:
     async def _initialise_context(self) -> None:
         context, client = self.context, self.client
         context.brokers = {broker: LiveBroker(*found) for broker, found in (await client.brokers()).items()}
+        context.registered_at = client.registered_at
         names = immutable_order(await client.children(paths.TOPICS), context.scala)
         self._topics.watch(names)
         texts, columns = await client.all_topics(names)

@@ -15,13 +15,14 @@ import numpy as np
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
+from simzk.kafka.controller.cluster_changes import RESTART_MISSED
 from simzk.kafka.observation.invariants import FirstViolation
 from simzk.kafka.requests import LEADER_DURING_DELETE
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from simzk.kafka.broker.replica_manager import NewLeaders, ReplicaManager
     from simzk.kafka.cluster.zookeeper_access import ObservableTree
@@ -38,9 +39,11 @@ class BeliefInvariant(FirstViolation):
 
     Attributes:
         name: the condition that holds, in a few words.
+        issue: the bug of Kafka by which some releases violate it; empty for none.
     """
 
     name: ClassVar[str]
+    issue: ClassVar[str] = ""
 
     def __init__(self, manager: ReplicaManager) -> None:
         self.manager = manager
@@ -165,6 +168,46 @@ class AcceptedIsWritten(BeliefInvariant):
                 )
 
 
+class RestartsNoticed(BeliefInvariant):
+    """A controller notices each restart of a broker, and sends it the leaders of its replicas.
+
+    Controllers before 2.2 compare ids only (KIP-380). A broker that registers again while the controller handles other
+    events is not told of its replicas until their leaders change, or the controller does.
+    """
+
+    name = "a controller notices each restart of a broker"
+    issue = "KAFKA-7235"
+
+    def __init__(self, manager: ReplicaManager) -> None:
+        super().__init__(manager)
+        self._missed: dict[int, None] = {}
+
+    def on_forgotten(self, broker: int, rows: IntArray | None) -> None:
+        if rows is None:
+            self._missed.pop(broker, None)
+
+    def check(self, event: Event) -> str | None:
+        if event.what == RESTART_MISSED:
+            self._missed[int(event.subject.rpartition(" ")[2])] = None
+            self.violate(f"{event.who} took the new registration of {event.subject} for the old one")
+        return super().check(event)
+
+    def is_unaware(self, broker: int, partition: TopicPartition) -> bool:
+        """Return whether a broker was never told of its replica because a controller missed its restart."""
+        row = self.manager.table.find(partition.topic, partition.partition) if broker in self._missed else None
+        if row is None:
+            return broker in self._missed
+        rows = np.array([row], dtype=np.int32)
+        brokers, replicas = np.array([broker], dtype=np.int32), self.manager.table.replicas_at(rows)
+        _, epoch = self.manager.leaders_at(rows).by(brokers, replicas)
+        return int(epoch[0]) < 0
+
+
+def is_unaware_by_known_bug(invariants: Iterable[object], partition: TopicPartition, broker: int) -> bool:
+    """Return whether a broker was never told of its replica of a partition; see `RestartsNoticed`."""
+    return any(one.is_unaware(broker, partition) for one in invariants if isinstance(one, RestartsNoticed))
+
+
 _TOPICS = f"{paths.TOPICS}/"
 _TOPIC_DEPTH = paths.TOPICS.count("/") + 1
 
@@ -176,4 +219,9 @@ def beliefs_of(manager: ReplicaManager, server: ObservableTree) -> tuple[BeliefI
         manager: the replicas of all brokers.
         server: the cluster's ZooKeeper.
     """
-    return OneLeaderOfAnEpoch(manager), AcceptedEpochsRise(manager), AcceptedIsWritten(manager, server)
+    return (
+        OneLeaderOfAnEpoch(manager),
+        AcceptedEpochsRise(manager),
+        AcceptedIsWritten(manager, server),
+        RestartsNoticed(manager),
+    )

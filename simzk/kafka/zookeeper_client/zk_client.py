@@ -213,6 +213,9 @@ class KafkaZooKeeperClient:
         session: ZooKeeper session.
         version: release of the broker, with its znode formats.
         unusable: called with the error of an invalid znode that is otherwise ignored.
+
+    Attributes:
+        registered_at: czxid of each registration that `brokers` read last; brokers before 2.2 do not look at it.
     """
 
     def __init__(
@@ -221,6 +224,7 @@ class KafkaZooKeeperClient:
         self.session = session
         self.version = version
         self.unusable = unusable
+        self.registered_at: dict[int, int] = {}
 
     def decode(
         self, decode: Callable[[str, bytes | None, Reading], Value], path: str, data: bytes | None
@@ -298,6 +302,7 @@ class KafkaZooKeeperClient:
         """
         ids = sorted(map(id_of, await self.children(paths.BROKER_IDS)))
         read: RegistrationsRead = await self.session.call_batch(ReadRegistrations(ids, self.session.data_handlers))
+        self.registered_at = dict(zip(read.brokers, read.czxids, strict=True))
         epochs = read.czxids if self.version.client.has_broker_epochs else [NO_EPOCH] * len(read.brokers)
         return dict(zip(read.brokers, zip(read.decoded(self.version.reading), epochs, strict=True), strict=True))
 
