@@ -84,6 +84,7 @@ class Error(Enum):
     OUT_OF_ORDER_SEQUENCE_NUMBER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
     INVALID_PRODUCER_EPOCH = "INVALID_PRODUCER_EPOCH"
     UNKNOWN_PRODUCER_ID = "UNKNOWN_PRODUCER_ID"
+    INCONSISTENT_TOPIC_ID = "INCONSISTENT_TOPIC_ID"
 
 
 ERRORS = tuple(Error)
@@ -103,12 +104,16 @@ class PartitionUpdate(NamedTuple):
 
 
 class LeaderAndIsrRequest(NamedTuple):
-    """Request to become leader or follower of partitions."""
+    """Request to become leader or follower of partitions.
+
+    `topic_ids` has the ids of their topics, as far as topics have ids (2.8).
+    """
 
     controller_id: int
     controller_epoch: int
     broker_epoch: int
     updates: Sequence[PartitionUpdate]
+    topic_ids: Mapping[str, str] = {}
 
 
 class UpdateMetadataRequest(NamedTuple):

@@ -33,6 +33,7 @@ _PLANS = "kafka/test_plans.py::"
 _WHAT_IF_PLAN = "partitions/test_plan_what_if.py::"
 _STORIES = "kafka/test_stories.py::test_a_step_leaves_and_writes_what_was_recorded"
 _COLUMNS = "kafka/columnar/"
+_DELETED = "kafka/test_deleted_topics.py::"
 _GROUPS = "kafka/client_requests/"
 _STREAM = "pipeline/test_log_follower.py::"
 _SWEEP = "pipeline/test_sweep_tables.py::"
@@ -699,5 +700,18 @@ MISTAKES: dict[str, Mistake] = {
         "        for lot in _lots(paths, self.in_flight):\n",
         "        for lot in _lots(paths, self.in_flight + 1):\n",
         "pipeline/test_live_tree.py::test_no_more_is_under_way_than_was_agreed_and_pauses_are_made",
+    ),
+    # Deleted topics
+    "a broker does not compare the ids of topics": Mistake(
+        "kafka/broker/replica_logs.py",
+        "            if known is not None and wanted is not None and known != wanted:\n",
+        '            if known is not None and wanted is not None and known == wanted == "":\n',
+        _DELETED + "test_a_broker_rejects_a_leader_of_another_topic_of_the_same_name",
+    ),
+    "a topic has the id of the last one of that name": Mistake(
+        "kafka/cluster/cluster.py",
+        '        return self._topic_ids.pop(topic, None) or self._new_uuid("topic ids")\n',
+        '        return self._topic_ids.setdefault(topic, self._new_uuid("topic ids"))\n',
+        _DELETED + "test_a_topic_that_is_created_again_has_no_records_and_another_id",
     ),
 }

@@ -62,7 +62,7 @@ from simzk.partitions.arrays import pack, unpack
 from simzk.partitions.states import states_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from simzk.kafka.broker.configs import TopicConfigs
     from simzk.kafka.broker.replica_manager import ReplicaManager
@@ -355,9 +355,12 @@ class ReplicaLogs:
         updates = request.updates
         assert isinstance(updates, PartitionUpdates)
         errors = self._open_logs(updates)
+        if request.topic_ids and self._version.broker.checks_topic_ids:
+            errors |= self._of_other_topics([update.partition for update in updates], request.topic_ids)
         opened = np.array([update.partition not in errors for update in updates], dtype=np.bool_)
         accepted = self._manager.accept_on(self.broker_id, updates, opened).tolist()
         changed = [self._apply(update) for update, is_accepted in zip(updates, accepted, strict=True) if is_accepted]
+        self._note_topic_ids(updates, request.topic_ids, errors)
         self._follow(changed)
         for replica in changed:
             self.on_leadership(replica.partition)
@@ -378,6 +381,29 @@ class ReplicaLogs:
         opened = {p: self._log_dirs.open(p, is_new=by_partition[p].is_new) for p in ordered}
         return {p: Error.KAFKA_STORAGE_ERROR for p, found in opened.items() if not found}
 
+    def _of_other_topics(
+        self, partitions: Sequence[TopicPartition], topic_ids: Mapping[str, str]
+    ) -> dict[TopicPartition, Error]:
+        """Return an error for each partition whose log belongs to another topic of that name (hasConsistentTopicId)."""
+        errors = {}
+        for partition in partitions:
+            found = self.replicas.get(partition) or self._logs_on_disk.get(partition)
+            known, wanted = None if found is None else found.log.topic_id, topic_ids.get(partition.topic)
+            if known is not None and wanted is not None and known != wanted:
+                errors[partition] = Error.INCONSISTENT_TOPIC_ID
+        return errors
+
+    def _note_topic_ids(
+        self, updates: Sequence[PartitionUpdate], topic_ids: Mapping[str, str], errors: Mapping[TopicPartition, Error]
+    ) -> None:
+        """Store the ids of topics in the logs that have none, also if the leader epoch is not new."""
+        if not topic_ids or not self._version.broker.checks_topic_ids:
+            return
+        for partition, *_ in updates:
+            replica = self.replicas.get(partition)
+            if replica is not None and replica.log.topic_id is None and partition not in errors:
+                replica.log.topic_id = topic_ids.get(partition.topic)
+
     def _apply(self, update: PartitionUpdate) -> Replica:
         """Take over an accepted update; open the replica if it is not open."""
         partition, state = update.partition, update.state
@@ -389,6 +415,8 @@ class ReplicaLogs:
             if (found := self._logs_on_disk.pop(partition, None)) is not None:
                 replica.log, replica.saved_watermark = found
                 replica.log.recover()
+                if not self._version.znodes.has_topic_ids:  # LogManager deletes `partition.metadata` at its start
+                    replica.log.topic_id = None
                 replica.log.set_high_watermark(found.high_watermark)
             if replica.log.start:
                 self.raised_starts[partition] = None

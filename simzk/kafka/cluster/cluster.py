@@ -791,7 +791,8 @@ class KafkaCluster:
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
             )
             of_beliefs = beliefs_of(self._replica_manager, self._observable)
-            self._invariants = (*of_znodes, *of_beliefs, *record_invariants(self.record_ledger))
+            of_records = record_invariants(self.record_ledger, lacks_topic_ids=releases.lacks_topic_ids)
+            self._invariants = (*of_znodes, *of_beliefs, *of_records)
         return self._invariants
 
     @synchronized

@@ -326,7 +326,8 @@ class ControllerChannelManager:
         """Send LeaderAndIsr of distinct partitions to one broker, and return how many it names."""
         updates = self._updates(rows, is_new)
         on_response = partial(self._on_leaders_response, broker)
-        self._put(broker, LeaderAndIsrRequest(*self._header(broker), updates), on_response)
+        request = LeaderAndIsrRequest(*self._header(broker), updates, self._topic_ids(updates))
+        self._put(broker, request, on_response)
         return len(updates)
 
     def _on_leaders_response(self, broker: int, response: ControlResponse) -> None:

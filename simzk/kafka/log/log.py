@@ -43,6 +43,7 @@ class Log:
         flushed: offset up to which records are on disk.
         epochs: the leader epoch cache.
         producers: state of the idempotent producers; None before the first one.
+        topic_id: the id of its topic in `partition.metadata` (2.8 and later); None if it is not known.
 
     >>> log = Log()
     >>> log.append(5, leader_epoch=0, identity=1).base_offset, log.append(3, leader_epoch=2, identity=2).base_offset
@@ -55,7 +56,17 @@ class Log:
     (5, 0)
     """
 
-    __slots__ = ("_batches", "_unflushed", "end", "epochs", "flushed", "high_watermark", "producers", "start")
+    __slots__ = (
+        "_batches",
+        "_unflushed",
+        "end",
+        "epochs",
+        "flushed",
+        "high_watermark",
+        "producers",
+        "start",
+        "topic_id",
+    )
 
     def __init__(self) -> None:
         self.start: int = 0
@@ -64,6 +75,7 @@ class Log:
         self.flushed: int = 0
         self.epochs: LeaderEpochCache = LeaderEpochCache()
         self.producers: ProducerStates | None = None
+        self.topic_id: str | None = None
         self._batches: list[RecordBatch] = []
         # Log end offsets after appends that are not flushed, each with the time of the append.
         self._unflushed: deque[tuple[int, int]] | None = None

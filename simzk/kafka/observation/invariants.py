@@ -147,6 +147,12 @@ class ZnodeInvariant(FirstViolation):
     def on_assignments(self, name: str, before: Assignments, after: Assignments) -> None:
         """Check new assignments of a topic that exists."""
 
+    def on_topic(self, name: str, topic_id: str | None) -> None:
+        """Check a topic whose znode is created or written."""
+
+    def on_topic_deleted(self, name: str, topic_id: str | None) -> None:
+        """Note a topic whose znode is deleted."""
+
     def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
         """Check a new state of a partition."""
 
@@ -337,6 +343,31 @@ class EpochsRise(ZnodeInvariant):
             self.violate(f"{partition} went to leader {state.leader} within epoch {state.leader_epoch}")
 
 
+class DeletedStaysDeleted(ZnodeInvariant):
+    """A topic that was deleted comes back only as another one: with another id, and partitions of leader epoch 0."""
+
+    name = "a deleted topic comes back only if it is created again"
+
+    def __init__(self, znodes: ObservedZnodes) -> None:
+        super().__init__(znodes)
+        self._deleted_ids: dict[str, str] = {}
+        self._deleted: dict[str, None] = {}
+
+    def on_topic(self, name: str, topic_id: str | None) -> None:
+        if topic_id is not None and topic_id in self._deleted_ids:
+            self.violate(f"{name} has id {topic_id} of topic {self._deleted_ids[topic_id]}, which was deleted")
+
+    def on_topic_deleted(self, name: str, topic_id: str | None) -> None:
+        self._deleted[name] = None
+        if topic_id is not None:
+            self._deleted_ids[topic_id] = name
+
+    def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        is_first = partition not in self.znodes.states
+        if is_first and state.leader_epoch > 0 and partition.topic in self._deleted:
+            self.violate(f"{partition} of a deleted topic begins again with leader epoch {state.leader_epoch}")
+
+
 class VersionsRise(ZnodeInvariant):
     """The version of a znode rises with every write."""
 
@@ -359,6 +390,7 @@ INVARIANTS: tuple[type[ZnodeInvariant], ...] = (
     ReassignmentKeepsLeader,
     CancellationKeepsLeader,
     EpochsRise,
+    DeletedStaysDeleted,
     VersionsRise,
 )
 """All invariants of znodes."""
@@ -438,6 +470,10 @@ class _TransactionReader:
         self._znodes.versions.pop(path, None)
         if path == paths.CONTROLLER:
             self._znodes.controller_session = 0
+        if path in self._znodes.topics:
+            topic_id = _topic_id(path, self._znodes.topics[path])
+            for invariant in self._invariants:
+                invariant.on_topic_deleted(path[len(_TOPICS) :], topic_id)
         self._znodes.forget_topic(path)
         partition = paths.state_partition(path)
         if partition is not None:
@@ -460,6 +496,9 @@ class _TransactionReader:
     def _read_topic(self, path: str, data: bytes | None) -> None:
         """Compare the assignments of a topic with those before; invalid data, which an operator wrote, have none."""
         znodes, name = self._znodes, path[len(_TOPICS) :]
+        topic_id = _topic_id(path, data)
+        for invariant in self._invariants:
+            invariant.on_topic(name, topic_id)
         try:
             before = znodes.assignments(path, znodes.topics[path]) if path in znodes.topics else {}
             after = znodes.assignments(path, data)
@@ -558,6 +597,14 @@ def _decoded(decode: Callable[[str, bytes | None], int], path: str, data: bytes 
         return decode(path, data)
     except ZnodeError:
         return -1
+
+
+def _topic_id(path: str, data: bytes | None) -> str | None:
+    """Return the id in the data of a topic's znode; None if it has none, or is invalid."""
+    try:
+        return topic.decode(path, data).topic_id
+    except ZnodeError:
+        return None
 
 
 _number = partial(_decoded, controller.decode_epoch, paths.CONTROLLER_EPOCH)

@@ -21,6 +21,8 @@ Rules of this module (docs/reference/kafka.md §2.17; StrongIsr of Kafka's TLA+ 
     (KAFKA-7128), up to 2.0 by followers that nobody fences (KIP-320), and 2.8.0 by fetches from records that diverge
     (KAFKA-13141);
   - such a loss is counted with its cause and no violation; every other one is a violation;
+  - a log has no batch of a topic that was deleted, after another topic of that name was created. Before topic ids (2.8,
+    KIP-516) a broker that was dead when it lost its replica takes the old log for that of the new topic;
   - a batch that a leader appends although its log has it already, because the producer sent it again, is a duplicate;
     no batch of an idempotent producer is one.
 """
@@ -154,6 +156,7 @@ class RecordLedger:
         self.mismatches: list[str] = []
         self.too_few: list[str] = []
         self.repeated: list[str] = []
+        self.returned: list[str] = []
         self._identities = 0
         self._history = history
         self._log_of = log_of
@@ -162,6 +165,7 @@ class RecordLedger:
         self._noted: dict[TopicPartition, dict[RecordBatch, _Noted]] = {}
         self._gone: dict[TopicPartition, dict[RecordBatch, _Noted]] = {}  # committed and lost before anybody read them
         self._appended: dict[TopicPartition, dict[int, RecordBatch]] = {}  # the last append of each identity
+        self._deleted: dict[TopicPartition, dict[int, None]] = {}  # identities of batches of deleted topics
         self._newest: dict[TopicPartition, tuple[int, int]] = {}
         self._unclean: dict[TopicPartition, int] = {}  # the epoch of the last leader that was elected uncleanly
         self._crashed: dict[TopicPartition, dict[int, _Crash]] = {}
@@ -282,6 +286,7 @@ class RecordLedger:
     def on_leader(self, broker: int, partition: TopicPartition, leader_epoch: int, log: Log) -> None:
         """Check the log of a broker that begins to lead, or leads again in its epoch after a restart."""
         self._newest[partition] = max(self._newest.get(partition, (leader_epoch, broker)), (leader_epoch, broker))
+        self._look_for_deleted(broker, partition, leader_epoch, log)
         noted = self._noted.get(partition)
         if not noted:
             return
@@ -296,6 +301,21 @@ class RecordLedger:
         ]
         if lost:
             self._lose(partition, lost, broker, leader_epoch)
+
+    def _look_for_deleted(self, broker: int, partition: TopicPartition, leader_epoch: int, log: Log) -> None:
+        """Check that a leader has no batch of a deleted topic of the same name, unless it was sent again."""
+        deleted = self._deleted.get(partition)
+        if not deleted or log.is_empty:
+            return
+        sent_again = self._appended.get(partition, {})
+        back = [one for one in log.batches if one.identity in deleted and one.identity not in sent_again]
+        if back:
+            count = sum(batch.records for batch in back)
+            self.returned.append(
+                f"broker {broker} leads {partition} in epoch {leader_epoch} with {count} records of a deleted topic,"
+                f" from {back[0].base_offset} on"
+            )
+            del self._deleted[partition]  # said once
 
     def on_watermark(
         self, partition: TopicPartition, leader_epoch: int, batches: Iterable[RecordBatch], crashes_min: int
@@ -365,7 +385,10 @@ class RecordLedger:
             self._unclean[partition] = state.leader_epoch
 
     def forget(self, topic: str) -> None:
-        """Remove the records of a deleted topic."""
+        """Remove the records of a deleted topic; none of them may come back."""
+        for partition, appended in self._appended.items():
+            if partition.topic == topic:
+                self._deleted.setdefault(partition, {}).update(dict.fromkeys(appended))
         for noted in (
             self._noted,
             self._gone,
@@ -425,10 +448,12 @@ class RecordInvariant:
     Args:
         name: the condition.
         violations: what the ledger has found and nobody has reported.
+        issue: the bug of Kafka by which the release may violate it; empty for none.
     """
 
-    def __init__(self, name: str, violations: list[str]) -> None:
+    def __init__(self, name: str, violations: list[str], issue: str = "") -> None:
         self.name = name
+        self.issue = issue
         self._violations = violations
 
     def check(self, _event: Event) -> str | None:
@@ -436,8 +461,17 @@ class RecordInvariant:
         return self._violations.pop(0) if self._violations else None
 
 
-def record_invariants(ledger: RecordLedger) -> tuple[RecordInvariant, ...]:
-    """Return the invariants of records; a loss that Kafka does not promise to avoid violates none."""
+NO_RECORDS_OF_DELETED = "no log has records of a deleted topic of the same name"
+"""Name of an invariant."""
+
+
+def record_invariants(ledger: RecordLedger, *, lacks_topic_ids: bool = False) -> tuple[RecordInvariant, ...]:
+    """Return the invariants of records; a loss that Kafka does not promise to avoid violates none.
+
+    Args:
+        ledger: the records of the cluster.
+        lacks_topic_ids: whether a broker cannot tell a log from that of a deleted topic (2.7 and older, KIP-516).
+    """
     kept = "are in the log of every later leader"
     violations = {
         f"acknowledged records {kept}": ledger.violations,
@@ -445,5 +479,7 @@ def record_invariants(ledger: RecordLedger) -> tuple[RecordInvariant, ...]:
         f"records that a consumer has read {kept}": ledger.read_violations,
         "a batch of an idempotent producer is in a log once": ledger.repeated,
         "in-sync replicas have the same records up to the high watermark": ledger.mismatches,
+        NO_RECORDS_OF_DELETED: ledger.returned,
     }
-    return tuple(RecordInvariant(name, found) for name, found in violations.items())
+    issues = {NO_RECORDS_OF_DELETED: "KIP-516"} if lacks_topic_ids else {}
+    return tuple(RecordInvariant(name, found, issues.get(name, "")) for name, found in violations.items())

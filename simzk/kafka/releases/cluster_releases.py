@@ -284,6 +284,11 @@ class Releases:
         return any(release.version.controller.reassigns_in_topic_znode for release in self._releases.values())
 
     @property
+    def lacks_topic_ids(self) -> bool:
+        """Whether a broker cannot tell a log from that of a deleted topic of the same name (KIP-516)."""
+        return any(not release.version.znodes.has_topic_ids for release in self._releases.values())
+
+    @property
     def unclean_allowed(self) -> bool:
         """Whether the configuration of any broker allows unclean elections; up to 0.8.1 nothing forbids them."""
         return any(

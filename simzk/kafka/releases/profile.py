@@ -306,6 +306,8 @@ class BrokerRules:
 
     Later releases start the processors of the SocketServer last.
     """
+    checks_topic_ids: bool = since((2, 8))
+    """A LeaderAndIsr for a log of another topic of the same name is rejected (INCONSISTENT_TOPIC_ID, KIP-516)."""
     halts_if_stopped_while_starting: bool = since((0, 9))
     """A broker that is shut down while it starts halts, without a controlled shutdown (KafkaServer.shutdown)."""
     uses_alter_isr: bool = since((2, 7))
