@@ -74,10 +74,11 @@ class MetadataCache:
 
     Attributes:
         assignments: assigned replicas by partition.
-        topics: numbers of the known partitions by topic.
+        topics: the known partitions by topic and number.
         topic_ids: id by topic, as far as topics have ids.
         topic_names: topic by id.
         observers: called after each update with the topics that it named.
+        revision: number of updates so far.
     """
 
     def __init__(self, *, forgets: bool) -> None:
@@ -85,14 +86,16 @@ class MetadataCache:
         self.live_brokers: dict[int, str | None] = {}
         self.partitions: dict[TopicPartition, LeaderAndIsr] = {}
         self.assignments: dict[TopicPartition, tuple[int, ...]] = {}
-        self.topics: dict[str, dict[int, None]] = {}
+        self.topics: dict[str, dict[int, TopicPartition]] = {}
         self.topic_ids: dict[str, str] = {}
         self.topic_names: dict[str, str] = {}
         self.observers: list[Callable[[set[str]], None]] = []
+        self.revision: int = 0
         self._forgets = forgets
 
     def update(self, request: UpdateMetadataRequest) -> None:
         """Apply an UpdateMetadata request."""
+        self.revision += 1
         self.controller_id = request.controller_id
         self.live_brokers = ({} if self._forgets else self.live_brokers) | dict(request.live_brokers)
         for partition, state, assignment, _ in request.updates:
@@ -101,7 +104,7 @@ class MetadataCache:
             else:
                 self.partitions[partition] = state
                 self.assignments[partition] = assignment.replicas
-                self.topics.setdefault(partition.topic, {})[partition.partition] = None
+                self.topics.setdefault(partition.topic, {})[partition.partition] = partition
         for topic, topic_id in request.topic_ids.items():
             if topic in self.topics:
                 self._set_topic_id(topic, topic_id)

@@ -4,28 +4,35 @@ Rules of this module (KafkaApis.handleTopicMetadataRequest, MetadataCache.getPar
   - the cache is as stale as the last UpdateMetadata request that arrived; nothing is asked of ZooKeeper;
   - version 0 has no dead brokers: replicas and ISRs are without them, with REPLICA_NOT_AVAILABLE;
   - a partition without a leader that is alive is LEADER_NOT_AVAILABLE, with leader -1 and the cached ISR;
+  - partitions are columns, and encoded once for each state of the cache: clients of large clusters ask again and again;
   - the asked broker creates a missing topic itself, and answers LEADER_NOT_AVAILABLE until its cache has it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from simzk.jvm.hash_map import hash_map_order
 from simzk.kafka.broker.admin_handlers import BY_DEFAULT, is_topic_name
 from simzk.kafka.broker.services import INTERNAL_TOPICS
+from simzk.kafka.protocol.columns import encode_rows
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import DescribeClusterRequest, DescribeClusterResponse, MetadataResponse
 from simzk.kafka.requests import CreateTopicRequest, Error
-from simzk.kafka.topic_partition import TopicPartition
+from simzk.partitions.arrays import NONE, among, any_of, broker_mask, keep, pack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from typing import Any
 
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.protocol.columns import Column
+    from simzk.kafka.protocol.encoding import EncodedRows
     from simzk.kafka.protocol.messages import MetadataRequest
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.settings import BrokerConfig
@@ -74,6 +81,8 @@ class MetadataApi:
     endpoint_of: Callable[[int], tuple[str, int]]
     create_topic: Callable[[CreateTopicRequest], Coroutine[Future[Any], None, AdminResponse]]
     spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
+    _encoded: dict[int, dict[str, EncodedRows[Partition]]] = field(default_factory=dict, init=False)
+    _encoded_revision: int = field(default=-1, init=False)
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -185,42 +194,66 @@ class MetadataApi:
                 response.cluster_authorized_operations = CLUSTER_OPERATIONS if asked else unasked
         return response
 
-    def _known(self, names: Iterable[str], context: Context) -> list[Topic]:
-        cache = self.cache
+    def _known(self, names: Sequence[str], context: Context) -> list[Topic]:
+        cache, rows = self.cache, self._partitions(names, context.version)
         return [
             Topic(
                 name=name,
                 topic_id=cache.topic_ids.get(name, NO_ID),
                 is_internal=name in INTERNAL_TOPICS,
-                partitions=[self._partition(TopicPartition(name, number), context) for number in cache.topics[name]],
+                partitions=rows[name],
             )
             for name in names
         ]
 
-    def _partition(self, partition: TopicPartition, context: Context) -> Partition:
-        live, state = self.cache.live_brokers, self.cache.partitions[partition]
-        replicas, isr = list(self.cache.assignments[partition]), list(state.isr)
+    def _partitions(self, names: Sequence[str], version: int) -> Mapping[str, EncodedRows[Partition]]:
+        """Return the partitions of topics, encoded; they are encoded once for each state of the metadata cache."""
+        if self._encoded_revision != self.cache.revision:
+            self._encoded.clear()
+            self._encoded_revision = self.cache.revision
+        encoded = self._encoded.setdefault(version, {})
+        missing = [name for name in names if name not in encoded]
+        if missing:
+            rows = encode_rows(Partition, version, self._columns(missing, version))
+            begin = 0
+            for name in missing:
+                end = begin + len(self.cache.topics[name])
+                encoded[name] = rows[begin:end]
+                begin = end
+        return encoded
+
+    def _columns(self, names: Sequence[str], version: int) -> dict[str, Column]:
+        """Return the partitions of topics as columns, as a version shows them."""
+        cache = self.cache
+        partitions = [partition for name in names for partition in cache.topics[name].values()]
+        states = [cache.partitions[partition] for partition in partitions]
+        assigned: Sequence[Sequence[int]] = [cache.assignments[partition] for partition in partitions]
         if self.version.api.replicas_in_hash_set:
-            replicas = hash_map_order(replicas, hash_of=int)
-        shown = Partition(
-            partition_index=partition.partition,
-            leader_id=state.leader,
-            leader_epoch=state.leader_epoch,
-            replica_nodes=replicas,
-            isr_nodes=isr,
-            offline_replicas=[replica for replica in replicas if replica not in live],
+            assigned = [hash_map_order(list(replicas), hash_of=int) for replicas in assigned]
+        index, leader, epoch = (
+            np.fromiter(map(attrgetter(name), owners), np.int32, len(partitions))
+            for name, owners in (("partition", partitions), ("leader", states), ("leader_epoch", states))
         )
-        if context.version == 0:
-            shown.replica_nodes = [replica for replica in replicas if replica in live]
-            shown.isr_nodes = [replica for replica in isr if replica in live]
-            if (shown.replica_nodes, shown.isr_nodes) != (replicas, isr):
-                shown.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
-        if state.leader not in live:
-            shown.leader_id = NO_BROKER
-            shown.error_code = ErrorCode.LEADER_NOT_AVAILABLE
-            if self.version.api.confuses_leader_with_itself and context.version >= 6:
-                shown.error_code = ErrorCode.LISTENER_NOT_FOUND
-        return shown
+        replicas, isr = pack(assigned), pack([state.isr for state in states])
+        live = broker_mask(cache.live_brokers)
+        is_led, are_live, isr_is_live = among(leader, live), among(replicas, live), among(isr, live)
+        offline = keep(replicas, (replicas != NONE) & ~are_live)
+        error = np.zeros(len(partitions), np.int16)
+        if version == 0:
+            has_dead = any_of(are_live != (replicas != NONE)) | any_of(isr_is_live != (isr != NONE))
+            error[has_dead] = ErrorCode.REPLICA_NOT_AVAILABLE
+            replicas, isr = keep(replicas, are_live), keep(isr, isr_is_live)
+        is_confused = self.version.api.confuses_leader_with_itself and version >= 6
+        error[~is_led] = ErrorCode.LISTENER_NOT_FOUND if is_confused else ErrorCode.LEADER_NOT_AVAILABLE
+        return {
+            "error_code": error,
+            "partition_index": index,
+            "leader_id": np.where(is_led, leader, np.int32(NO_BROKER)),
+            "leader_epoch": epoch,
+            "replica_nodes": replicas,
+            "isr_nodes": isr,
+            "offline_replicas": offline,
+        }
 
     def _controller(self) -> int:
         found = self.cache.controller_id

@@ -31,8 +31,10 @@ S = TypeVar("S", bound=Struct)
 
 BATCH = 1 << 15
 """Rows per batch: their records and mask fit into the processor's cache."""
-WIDEST = 126
-"""Longest array column: in a flexible version its length takes one byte."""
+WIDEST = (1 << 14) - 2
+"""Longest array column: in a flexible version its length takes up to two bytes."""
+_ONE_BYTE = 0x7F
+"""Largest length, which is the number of items plus one, that takes one byte in a flexible version."""
 _PADDING = -1
 
 
@@ -42,6 +44,11 @@ class _Array(NamedTuple):
     width: int
     short: NDArray[np.intp]
     lengths: NDArray[np.intp]
+
+    @property
+    def has_long_lengths(self) -> bool:
+        """Whether a length takes two bytes in a flexible version."""
+        return self.width + 1 > _ONE_BYTE
 
 
 _NO_ROWS = np.zeros(0, np.intp)
@@ -57,7 +64,7 @@ def encode_rows(kind: type[S], version: int, columns: Mapping[str, Column]) -> E
             that the version lacks must be ignorable or have defaults only.
 
     Raises:
-        ProtocolError: a value does not fit its field, or a column is wider than 126.
+        ProtocolError: a value does not fit its field, or a column is wider than 16,382.
 
     >>> from simzk.kafka.protocol.messages import MetadataResponse
     >>> replicas = np.array([[1, 2], [2, -1]])
@@ -160,23 +167,32 @@ def _encode_batch(
             records[_length_of(name)] = (-1 if field.default is None else 0) + flexible
         else:
             width, short, lengths = arrays[name]
-            records[_length_of(name)] = width + flexible
+            encoded = _long_lengths if flexible and arrays[name].has_long_lengths else np.asarray
+            records[_length_of(name)] = encoded(np.intp(width + flexible))
             if width:
                 records[name] = columns[name][:, :width]
             if len(short):
-                records[_length_of(name)][short] = lengths + flexible
+                records[_length_of(name)][short] = encoded(lengths + flexible)
     uneven = {name: array for name, array in arrays.items() if len(array.short)}
     if not uneven:
         return records.tobytes(), records.dtype.itemsize
-    return _cut(records, uneven)
+    return _cut(records, uneven, flexible=flexible)
+
+
+def _long_lengths(lengths: NDArray[np.intp] | np.intp) -> NDArray[np.intp]:
+    """Return unsigned varints in two bytes; the second one is unused if the first is enough."""
+    more = lengths > _ONE_BYTE
+    return np.stack([lengths & _ONE_BYTE | more * (_ONE_BYTE + 1), lengths >> 7], axis=-1)
 
 
 def _parts(fields: Sequence[Field], arrays: Mapping[str, _Array], *, flexible: bool) -> Iterator[tuple[str, str, int]]:
     """Yield name, type and width (-1 for one number) of each part of the records."""
     for field in fields:
         if field.is_array:
-            yield _length_of(field.attribute), "u1" if flexible else ">i4", -1
-            width = arrays[field.attribute].width if field.attribute in arrays else 0
+            array = arrays.get(field.attribute)
+            is_long = flexible and array is not None and array.has_long_lengths
+            yield _length_of(field.attribute), "u1" if flexible else ">i4", 2 if is_long else -1
+            width = 0 if array is None else array.width
         else:
             width = -1
         yield field.attribute, ">" + NUMBERS[field.kind], width
@@ -188,17 +204,22 @@ def _length_of(name: str) -> str:
     return f"length of {name}"
 
 
-def _cut(records: NDArray[np.void], uneven: Mapping[str, _Array]) -> tuple[bytes, NDArray[np.intp]]:
+def _cut(records: NDArray[np.void], uneven: Mapping[str, _Array], *, flexible: bool) -> tuple[bytes, NDArray[np.intp]]:
     """Return the bytes of records without the unused places of these arrays, and the size of each record."""
     size = records.dtype.itemsize
     used = np.ones((len(records), size), np.bool_)
     sizes = np.full(len(records), size, np.intp)
     assert records.dtype.fields is not None
-    for name, (width, short, lengths) in uneven.items():
+    for name, array in uneven.items():
+        width, short, lengths = array
         kind, position = records.dtype.fields[name][:2]
         item = kind.base.itemsize
         used[short, position : position + width * item] = np.arange(width * item) < lengths[:, None] * item
         sizes[short] -= (width - lengths) * item
+        if flexible and array.has_long_lengths:
+            brief = short[lengths + 1 <= _ONE_BYTE]
+            used[brief, records.dtype.fields[_length_of(name)][1] + 1] = False
+            sizes[brief] -= 1
     return records.view(np.uint8).reshape(len(records), size)[used].tobytes(), sizes
 
 

@@ -69,6 +69,17 @@ def test_metadata_from_columns_is_metadata_from_objects(
         assert list(encoded) == partitions
 
 
+@pytest.mark.parametrize("version", [8, 12])
+@pytest.mark.parametrize("others", [[], [126], [127], [3, 126, 127, 200]])
+def test_long_arrays_have_lengths_of_two_bytes_in_flexible_versions(version: int, others: list[int]) -> None:
+    partitions = partitions_of([(0, 1, 2, 3, list(range(count)), [4], []) for count in (300, *others, 300)])
+    encoded = encode_rows(Partition, version, columns_of(partitions))
+    topics = [[MetadataResponse.MetadataResponseTopic(partitions=rows)] for rows in (encoded, partitions, encoded[1:])]
+    data, expected, rest = (encode(MetadataResponse(topics=topic), version) for topic in topics)
+    assert data == expected
+    assert decode(MetadataResponse, version, rest).topics[0].partitions == partitions[1:]
+
+
 def test_a_column_that_is_left_out_has_the_default() -> None:
     rows = encode_rows(Partition, 7, {"partition_index": np.arange(3)})
     assert [row.partition_index for row in rows] == [0, 1, 2]
@@ -116,8 +127,8 @@ def test_rows_are_only_encoded_in_their_version() -> None:
 def test_columns_that_do_not_fit() -> None:
     with pytest.raises(ProtocolError, match=r"MetadataResponsePartition v1, ErrorCode: a value is no int16"):
         encode_rows(Partition, 1, {"error_code": np.array([40_000])})
-    with pytest.raises(ProtocolError, match=r"IsrNodes: an array of 127 items is longer than 126"):
-        encode_rows(Partition, 1, {"isr_nodes": np.zeros((1, 127), np.int32)})
+    with pytest.raises(ProtocolError, match=r"IsrNodes: an array of 16383 items is longer than 16382"):
+        encode_rows(Partition, 1, {"isr_nodes": np.zeros((1, 16_383), np.int32)})
     with pytest.raises(ProtocolError, match=r"IsrNodes: the column has 1 dimensions"):
         encode_rows(Partition, 1, {"isr_nodes": np.zeros(1, np.int32)})
     encode_rows(Partition, 1, {"leader_epoch": np.array([3])})  # ignorable

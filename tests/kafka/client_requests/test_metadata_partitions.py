@@ -1,0 +1,128 @@
+"""Partitions of Metadata are encoded from columns and kept; they are those that the rule gives one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simzk.jvm.hash_map import hash_map_order
+from simzk.kafka.broker.environment import MetadataCache
+from simzk.kafka.client_requests.broker_api import Context
+from simzk.kafka.client_requests.metadata import MetadataApi
+from simzk.kafka.protocol.codec import encode
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import MetadataRequest, MetadataResponse
+from simzk.kafka.releases.settings import BrokerConfig
+from simzk.kafka.releases.versions import kafka_version
+from simzk.kafka.requests import LEADER_DURING_DELETE, PartitionUpdate, UpdateMetadataRequest
+from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+
+if TYPE_CHECKING:
+    from simzk.kafka.protocol.structs import Message
+    from simzk.kafka.releases.profile import KafkaVersion
+
+Topic = MetadataResponse.MetadataResponseTopic
+Partition = MetadataResponse.MetadataResponsePartition
+
+BROKERS = st.integers(0, 40)
+IDS = st.lists(BROKERS, max_size=4, unique=True).map(tuple)
+LEADERS = st.one_of(st.just(-1), st.just(LEADER_DURING_DELETE), BROKERS)
+UPDATES = st.builds(
+    lambda topic, number, leader, epoch, isr, replicas: PartitionUpdate(
+        TopicPartition(topic, number), LeaderAndIsr(leader, epoch, isr, 1), ReplicaAssignment(replicas)
+    ),
+    st.sampled_from(["a", "b", "__consumer_offsets"]),
+    st.integers(0, 5),
+    LEADERS,
+    st.integers(0, 2**31 - 1),
+    IDS,
+    IDS,
+)
+REQUESTS = st.builds(
+    lambda updates, live: UpdateMetadataRequest(1, 1, 0, updates, dict.fromkeys(live)),
+    st.lists(UPDATES, max_size=12),
+    st.lists(BROKERS, max_size=20),
+)
+ASKED = st.one_of(st.none(), st.lists(st.sampled_from(["a", "b", "c"]), unique=True))
+
+
+def shown(cache: MetadataCache, partition: TopicPartition, rules: KafkaVersion, version: int) -> Partition:
+    """Return a partition as the rules of `metadata` show it."""
+    live, state = cache.live_brokers, cache.partitions[partition]
+    replicas, isr = list(cache.assignments[partition]), list(state.isr)
+    if rules.api.replicas_in_hash_set:
+        replicas = hash_map_order(replicas, hash_of=int)
+    made = Partition(
+        partition_index=partition.partition,
+        leader_id=state.leader,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=[replica for replica in replicas if replica not in live],
+    )
+    if version == 0:
+        made.replica_nodes = [replica for replica in replicas if replica in live]
+        made.isr_nodes = [replica for replica in isr if replica in live]
+        if (made.replica_nodes, made.isr_nodes) != (replicas, isr):
+            made.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
+    if state.leader not in live:
+        made.leader_id = -1
+        made.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+        if rules.api.confuses_leader_with_itself and version >= 6:
+            made.error_code = ErrorCode.LISTENER_NOT_FOUND
+    return made
+
+
+def api_of(cache: MetadataCache, rules: KafkaVersion) -> MetadataApi:
+    """Return the Metadata of a broker that creates no topics."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("nothing is created")
+
+    config = BrokerConfig(rules, {"auto.create.topics.enable": False})
+    return MetadataApi(rules, config, cache, lambda: "c", lambda broker: ("h", broker), refuse, refuse)  # type: ignore[arg-type]
+
+
+def answered(api: MetadataApi, version: int, names: list[str] | None) -> MetadataResponse:
+    """Return the answer to a request for topics, None for all."""
+    answers: list[Message] = []
+    asked = None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    api.serve_metadata(Context(version, "test"), request, answers.append)  # type: ignore[arg-type]
+    (answer,) = answers
+    assert isinstance(answer, MetadataResponse)
+    return answer
+
+
+@given(
+    st.sampled_from(["0.8.2", "0.10.2", "2.4", "3.9"]),
+    st.lists(st.tuples(REQUESTS, st.integers(0, 12), ASKED), min_size=1, max_size=4),
+)
+def test_partitions_are_shown_as_the_cache_is_now(
+    release: str, rounds: list[tuple[UpdateMetadataRequest, int, list[str] | None]]
+) -> None:
+    rules = kafka_version(release)
+    cache = MetadataCache(forgets=rules.broker.cache_drops_dead_brokers)
+    api = api_of(cache, rules)
+    for update, version, names in rounds:
+        cache.update(update)
+        for _ in range(2):  # the second answer has what the first one encoded
+            answer = answered(api, version, names)
+            copies = [Topic(**{name: getattr(topic, name) for name in Topic.__slots__}) for topic in answer.topics]
+            for topic in copies:
+                known = cache.topics.get(topic.name or "", {})
+                topic.partitions = [
+                    shown(cache, TopicPartition(topic.name or "", number), rules, version) for number in known
+                ]
+            expected = MetadataResponse(
+                brokers=answer.brokers,
+                cluster_id=answer.cluster_id,
+                controller_id=answer.controller_id,
+                topics=copies,
+                cluster_authorized_operations=answer.cluster_authorized_operations,
+            )
+            assert encode(answer, version) == encode(expected, version)
+            if names is None:
+                assert [topic.name for topic in answer.topics] == list(cache.topics)
