@@ -20,6 +20,7 @@ from simzk.kafka import paths
 from simzk.kafka.client_requests.broker_faults import rule_fields
 from simzk.kafka.cluster import cluster as kafka
 from simzk.kafka.observation.recording import RecordedZnode
+from simzk.kafka.security.settings import PLAINTEXT
 from simzk.scenarios.broker_control import OPERATOR, BrokerControl
 from simzk.serve.admin_server.control import ControlServer, UnknownBrokerError
 from simzk.serve.clock import WallClock
@@ -347,6 +348,7 @@ class Listeners(NamedTuple):
         zookeeper_port: ZooKeeper's port; 0 for any free one.
         control_port: port of the HTTP control; 0 for any free one, None for none.
         control_token: token that its clients send to change state; needed beyond this machine.
+        security: protocol of the brokers' ports: `PLAINTEXT` or `SASL_PLAINTEXT`.
     """
 
     host: str = "127.0.0.1"
@@ -354,6 +356,7 @@ class Listeners(NamedTuple):
     zookeeper_port: int = 0
     control_port: int | None = None
     control_token: str | None = None
+    security: str = PLAINTEXT
 
 
 def _boot(cluster: ServedCluster) -> None:
@@ -406,6 +409,7 @@ class KafkaServer:
         zookeeper_port: ZooKeeper's port; 0 for any free one.
         control_port: port of the HTTP control; 0 for any free one, None for none.
         control_token: token that its clients send to change state; needed beyond this machine.
+        security: protocol of the brokers' ports: `PLAINTEXT` or `SASL_PLAINTEXT`.
         broker_config, inter_broker_protocol, cluster_id, log_dirs, tick_time_ms, max_session_timeout_ms,
             zookeeper_set_acl, zookeeper_chroot: as of `KafkaCluster`.
 
@@ -435,6 +439,7 @@ class KafkaServer:
         zookeeper_port: int = 0,
         control_port: int | None = None,
         control_token: str | None = None,
+        security: str = PLAINTEXT,
         inter_broker_protocol: str | Mapping[int, str] | None = None,
         cluster_id: str | None = None,
         log_dirs: int = 1,
@@ -460,7 +465,7 @@ class KafkaServer:
             boot=False,
             start_ms=WallClock().now_ms(),
         )
-        listeners = Listeners(host, port, zookeeper_port, control_port, control_token)
+        listeners = Listeners(host, port, zookeeper_port, control_port, control_token, security)
         self._serve(cluster, listeners, lambda: _boot(cluster))
 
     def _serve(
@@ -472,7 +477,7 @@ class KafkaServer:
         try:
             for place, broker in enumerate(cluster.brokers.values()):
                 ports[broker.id] = reserve(listeners.host, listeners.port + place if listeners.port else 0)
-                broker.set_endpoint(ports[broker.id].getsockname()[1], None, listeners.host)
+                broker.set_endpoint(ports[broker.id].getsockname()[1], None, listeners.host, listeners.security)
             boot()
             settings = Settings(
                 address=listeners.host, port=listeners.zookeeper_port, admin_token=listeners.control_token

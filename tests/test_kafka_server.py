@@ -229,11 +229,11 @@ def test_a_request_in_pieces_and_requests_in_one_piece(kafka_server: simzk.Kafka
 
 def test_a_request_that_is_not_simulated_is_recorded(kafka_server: simzk.KafkaServer) -> None:
     with connect(kafka_server.brokers[1]) as connection:
-        connection.sendall(framed(struct.pack(">hhihh", 17, 0, 1, -1, 0)))  # SaslHandshake
+        connection.sendall(framed(struct.pack(">hhihi", 7, 1, 1, -1, 99)))  # ControlledShutdown
         assert read(connection, 14) == struct.pack(">iihi", 10, 1, ErrorCode.UNSUPPORTED_VERSION, 0)
     with kafka_server.cluster.lock:
         found = [(event.who, event.subject) for event in kafka_server.history if event.what == "cannot answer"]
-    assert found == [("broker 1", "SaslHandshake")]
+    assert found == [("broker 1", "ControlledShutdown")]
 
 
 def test_a_kazoo_client_keeps_its_session_while_time_jumps(kafka_server: simzk.KafkaServer) -> None:

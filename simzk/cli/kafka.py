@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
+from simzk.kafka.security.settings import PLAINTEXT, PROTOCOLS
 from simzk.serve.configuration.file_formats import read_properties
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def main(arguments: list[str]) -> int:
         _port_of(asked.zookeeper_port, default, DEFAULT_ZOOKEEPER_PORT),
         asked.control_port,
         asked.control_token,
+        asked.security,
     )
     with _server(asked, listeners) as server:
         _announce(server, as_json=asked.json)
@@ -251,6 +253,12 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="TOKEN",
         default=os.environ.get(TOKEN_VARIABLE) or None,
         help=f"token that clients need to change state by HTTP [default: the environment variable {TOKEN_VARIABLE}]",
+    )
+    parser.add_argument(
+        "--security",
+        choices=PROTOCOLS,
+        default=PLAINTEXT,
+        help="protocol of the brokers' ports [default: PLAINTEXT]",
     )
     parser.add_argument("--json", action="store_true", help="write the first line as one JSON object")
     return parser

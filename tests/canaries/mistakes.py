@@ -35,10 +35,24 @@ _STORIES = "kafka/test_stories.py::test_a_step_leaves_and_writes_what_was_record
 _COLUMNS = "kafka/columnar/"
 _DELETED = "kafka/test_deleted_topics.py::"
 _GROUPS = "kafka/client_requests/"
+_SECURITY = "kafka/security/"
 _STREAM = "pipeline/test_log_follower.py::"
 _SWEEP = "pipeline/test_sweep_tables.py::"
 
 MISTAKES: dict[str, Mistake] = {
+    # Security at brokers' ports
+    "a login is renewed by another user": Mistake(
+        "kafka/security/login.py",
+        "            if self._before is not None and self._before.user != self.user:\n",
+        "            if self._before is not None and not self.user:\n",
+        _SECURITY + "test_login.py::test_a_session_cannot_change_its_user_or_mechanism",
+    ),
+    "a session outlives its lifetime": Mistake(
+        "kafka/security/login.py",
+        "self._rules.now_ms() > self.ends_ms",
+        "self._rules.now_ms() > 2 * self.ends_ms",
+        _SECURITY + "test_login.py::test_a_session_lasts_as_long_as_the_setting_says",
+    ),
     # Risk
     "a rack's failure takes down what was down already": Mistake(
         "partitions/risk/cut_sets.py",

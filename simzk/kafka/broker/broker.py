@@ -35,6 +35,7 @@ from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
 from simzk.kafka.broker.producer_ids import NoProducerIdsError, ProducerIds
 from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
+from simzk.kafka.broker.scram_credentials import ScramCredentials
 from simzk.kafka.broker.services import Services
 from simzk.kafka.client_requests.acls import AclsApi
 from simzk.kafka.client_requests.broker_api import BrokerApi
@@ -51,12 +52,13 @@ from simzk.kafka.client_requests.produce import ProduceApi
 from simzk.kafka.client_requests.producer_ids import ProducerIdsApi
 from simzk.kafka.client_requests.producers import ProducersApi
 from simzk.kafka.client_requests.quotas import QuotasApi
+from simzk.kafka.client_requests.sasl import BY_DEFAULT, SaslApi
 from simzk.kafka.client_requests.scram_users import ScramUsersApi
 from simzk.kafka.client_requests.tokens import TokensApi
 from simzk.kafka.client_requests.topics import TopicsApi
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, GroupCoordinator, uuid_text
-from simzk.kafka.releases.cluster_releases import local_registration
+from simzk.kafka.releases.cluster_releases import BrokerRelease, local_registration
 from simzk.kafka.requests import (
     AllocateProducerIdsRequest,
     ControlledShutdownRequest,
@@ -66,6 +68,9 @@ from simzk.kafka.requests import (
 from simzk.kafka.rpc import Disconnected
 from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
+from simzk.kafka.schemas.scram import SALT_BITS, salt_of
+from simzk.kafka.security.login import LoginRules, login_rules
+from simzk.kafka.security.settings import PLAINTEXT, SaslSettings, check_protocol, sasl_settings, uses_sasl
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zookeeper_client.zk_client import (
     NO_EPOCH,
@@ -136,6 +141,8 @@ class Broker:
         self._registration = registration
         self._environment = environment
         self._name = f"broker {broker_id}"
+        self._address = registration.host, registration.port
+        self.security: str = PLAINTEXT
         self._session_before = 0
         process.kill()
         environment.connections.register(process, self.serve)
@@ -163,7 +170,7 @@ class Broker:
     @property
     def endpoint(self) -> tuple[str, int]:
         """Host and port of its next or present registration."""
-        return self._registration.host, self._registration.port
+        return self._address
 
     @property
     def session_id(self) -> int:
@@ -198,14 +205,39 @@ class Broker:
         registration = self._registration._replace(timestamp_ms=self._environment.now_ms())
         return self.version.znodes.encode_broker(registration)
 
-    def set_endpoint(self, port: int | None, rack: str | None, host: str | None = None) -> None:
-        """Set port, rack and host from the next start on; None changes nothing."""
-        if port is not None or host is not None:
-            at_host, at_port = host or self._registration.host, port or self._registration.port
-            self._registration = local_registration(at_port, self.rack, at_host)
+    def set_endpoint(
+        self, port: int | None, rack: str | None, host: str | None = None, security: str | None = None
+    ) -> None:
+        """Set port, rack, host and protocol of the listener from the next start on; None changes nothing.
+
+        Raises:
+            ConfigError: the release does not have the protocol, or its settings for it are invalid.
+        """
+        if security is not None:
+            self.check_security(self._environment.release_of(self.id), security)
+            self.security = security
+        if port is not None or host is not None or security is not None:
+            at_host, at_port = self._address = host or self._address[0], port or self._address[1]
+            self._registration = local_registration(at_port, self.rack, at_host, self.security)
+        if self.alive and uses_sasl(self.security):
+            self._spawn_in_session(self._load_scram_credentials, "SCRAM credentials")
         if rack is not None:
             self._registration = self._registration._replace(rack=rack)
             self.rack = rack
+
+    def check_security(self, release: BrokerRelease, security: str | None = None) -> SaslSettings | None:
+        """Return the settings of SASL at the listener with a release; None without SASL.
+
+        Args:
+            release: the release and its configuration.
+            security: the protocol of the listener [default: the present one].
+
+        Raises:
+            ConfigError: the release does not have the protocol, or its settings for it are invalid.
+        """
+        protocol, (version, config) = security or self.security, release
+        check_protocol(protocol, version.number, version.name)
+        return sasl_settings(config.given, version.number, protocol) if uses_sasl(protocol) else None
 
     def attach(self, session_id: int, epoch: int) -> None:
         """Continue a broker that registered before the simulation began, in its session."""
@@ -359,6 +391,7 @@ class Broker:
             process, self.client, config, now_ms=environment.now_ms, new_id=environment.new_token_id
         )
         self.authorizer = Authorizer(process, self.client, config, environment.now_ms)
+        self.scram_credentials = ScramCredentials(self.client)
         self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
         self._admin = self._admin_handlers()
         self._services = Services(
@@ -472,6 +505,25 @@ class Broker:
             faults=environment.broker_faults,
             number=self.id,
             topic_name=lambda topic_id: self.metadata.topic_names.get(topic_id, ""),
+            new_login_rules=None if self._sasl is None else partial(self._login_rules, self._sasl),
+        )
+
+    @property
+    def _sasl(self) -> SaslSettings | None:
+        """The settings of SASL at the listener; None without SASL."""
+        return self.check_security(BrokerRelease(self.version, self.config))
+
+    def _login_rules(self, settings: SaslSettings, api: BrokerApi) -> LoginRules:
+        """Return the rules of logins at the listener."""
+        nonces = self.process.scheduler.stream(f"sasl/{self._name}")
+        return login_rules(
+            settings,
+            self.version.number,
+            decode=api.decode,
+            api_versions=api.api_versions,
+            credential_of=self.scram_credentials.get,
+            new_nonce=lambda: salt_of(nonces.bits(SALT_BITS)).decode(),
+            now_ms=self._environment.now_ms,
         )
 
     def _spawn_for_client(self, work: Coroutine[Future[Any], None, object], what: str) -> None:
@@ -494,6 +546,7 @@ class Broker:
             **ScramUsersApi(client, written, is_controller, allows, spawn).handlers,
             **TokensApi().handlers,
             **FeaturesApi(version, is_controller, allows).handlers,
+            **SaslApi(version, BY_DEFAULT if self._sasl is None else self._sasl.mechanisms).handlers,
             **LogDirsApi(version, self.log_dirs, self.replicas, self.metadata, allows).handlers,
         }
 
@@ -562,10 +615,12 @@ class Broker:
         host, port = self._environment.endpoint_of(self.id)
         own = {
             "broker.id": str(self.id),
-            "listeners": f"PLAINTEXT://{host}:{port}",
+            "listeners": f"{self.security}://{host}:{port}",
             "log.dirs": ",".join(self.log_dirs.paths),
             "zookeeper.connect": ZOOKEEPER + self._environment.host.access.chroot,
         }
+        if self.security != PLAINTEXT:
+            own["security.inter.broker.protocol"] = self.security
         if self.version.number >= NODE_IDS:
             own["node.id"] = str(self.id)
         return self.config.given | own | ({} if self.rack is None else {"broker.rack": self.rack})
@@ -664,6 +719,7 @@ class Broker:
             self.proposals.start()
             await self.tokens.load()
             await self.authorizer.load()
+            await self._load_scram_credentials()
             self.controller.start()
             if self.version.broker.handles_requests_before_start_ends:
                 self._start_handling_requests()
@@ -740,6 +796,10 @@ class Broker:
         self.proposals.start()
         self.controller.start(adopt=True)
         self._start_serving()
+
+    async def _load_scram_credentials(self) -> None:
+        if uses_sasl(self.security):
+            await self.scram_credentials.load()
 
     def _start_serving(self) -> None:
         self.serving = True
@@ -904,6 +964,8 @@ class Broker:
         kind, _, name = entity_path.partition("/")
         if kind == "brokers":
             self.described_configs.update(name, values)
+        if kind == "users" and uses_sasl(self.security):
+            self.scram_credentials.update(name, values)
         if kind == "topics":
             self.topic_configs.update(name, values)
             if self.version.controller.elects_when_unclean_enabled and values.get(UNCLEAN_KEY) == "true":

@@ -5,6 +5,7 @@ Rules of this module (RequestChannel, KafkaApis; tests/kafka/test_client_request
   - a request is handled in the process of the broker: a paused broker answers nothing, a killed one closes;
   - bytes that are no request, an unknown API and a version that the release does not accept close the connection; 0.9
     keeps it open without an answer;
+  - at a port with SASL, frames belong to the login until it is complete (security/login.py);
   - a request passes the fault point before its handler, and its response after it (broker_faults.py);
   - an API of the release that is not simulated is answered with an error, or closes the connection if its response has
     no error field. The history says so once.
@@ -25,6 +26,7 @@ from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 from simzk.kafka.protocol.structs import ProtocolError
 from simzk.kafka.releases.api_versions import accepted_versions, api_names
+from simzk.kafka.security.login import SASL_HANDSHAKE, LoginRules, SaslLogin
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
 
 if TYPE_CHECKING:
@@ -32,16 +34,23 @@ if TYPE_CHECKING:
     from simzk.kafka.protocol.messages import RequestHeader
     from simzk.kafka.protocol.structs import Message
     from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.security.login import Reply
     from simzk.simulation import Future, History, Process
 
 _METADATA_KEY = b"\0\3"
+_SASL_HANDSHAKE_KEY = SASL_HANDSHAKE.to_bytes(2, "big")
+_SHOWN = 200
+"""Longest text of a client in the history."""
+ANONYMOUS = "User:ANONYMOUS"
+"""Principal of a client without login and certificate."""
 
 
 class Context(NamedTuple):
-    """Version of a request, and the id of the client that sent it."""
+    """Version of a request, the id of the client that sent it, and the client's principal, such as `User:alice`."""
 
     version: int
     client_id: str | None
+    principal: str = ANONYMOUS
 
 
 Answer = Callable[["Message | Silence | None"], None]
@@ -73,6 +82,7 @@ class BrokerApi:
         faults: the faults of clients' requests.
         number: the broker's id.
         topic_name: returns the name of a topic id that the broker knows; empty for another.
+        new_login_rules: returns the rules of SASL logins; None at a port without SASL.
     """
 
     name: str
@@ -84,17 +94,25 @@ class BrokerApi:
     faults: BrokerFaultPoint
     number: int
     topic_name: Callable[[str], str]
+    new_login_rules: Callable[[BrokerApi], LoginRules] | None = None
     connections: dict[ClientConnection, None] = field(default_factory=dict, init=False)
     _refused: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self.accepted = accepted_versions(self.version.number)
         self.handlers = {**self.handlers, API_VERSIONS: self._serve_api_versions}
+        self._login_rules = None if self.new_login_rules is None else self.new_login_rules(self)
 
-    def connect(self, transport: Transport) -> ClientConnection:
-        """Return the broker's end of a new connection; the process runs."""
+    def connect(self, transport: Transport, principal: str = ANONYMOUS) -> ClientConnection:
+        """Return the broker's end of a new connection; the process runs.
+
+        Args:
+            transport: the way to the client.
+            principal: the client's principal by its certificate; a SASL login replaces it.
+        """
         assert self.process.alive
-        connection = ClientConnection(self, transport)
+        login = None if self._login_rules is None else SaslLogin(self._login_rules)
+        connection = ClientConnection(self, transport, principal, login)
         self.connections[connection] = None
         return connection
 
@@ -117,15 +135,34 @@ class BrokerApi:
         accepted = self.accepted.get(api_key)
         return accepted is not None and version in accepted
 
+    def decode(self, frame: bytes) -> tuple[RequestHeader, Message | None, int]:
+        """Return header, body and version of a request; no body for ApiVersions in an unknown version.
+
+        Raises:
+            ProtocolError: it is no request, or one that the release does not accept.
+        """
+        if self.version.api.answers_metadata_of_any_version and frame[:2] == _METADATA_KEY:
+            frame = _METADATA_KEY + b"\0\0" + frame[4:]
+        header, _ = decode_request_header(frame)
+        version = header.request_api_version
+        if self.answers(header.request_api_key, version):
+            return header, decode_request(frame).body, version
+        if header.request_api_key == API_VERSIONS and API_VERSIONS in self.accepted:
+            return header, None, version
+        raise ProtocolError(f"the broker does not accept {header}")
+
     def _serve_api_versions(self, context: Context, request: ApiVersionsRequest, answer: Answer) -> None:
-        if context.version >= 3 and not (
+        answer(self.api_versions(context.version, request))
+
+    def api_versions(self, version: int, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
+        """Return the answer to ApiVersions; to None, which stands for an unknown version, in version 0."""
+        if request is None:
+            return self.refuse_api_versions()
+        if version >= 3 and not (
             is_software_text(request.client_software_name) and is_software_text(request.client_software_version)
         ):
-            answer(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
-            return
-        answer(
-            ApiVersionsResponse(api_keys=self._ranges(self.accepted), finalized_features_epoch=self.features_epoch())
-        )
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        return ApiVersionsResponse(api_keys=self._ranges(self.accepted), finalized_features_epoch=self.features_epoch())
 
     def refuse_api_versions(self) -> ApiVersionsResponse:
         """Return the answer to ApiVersions in a version that the release does not have, in version 0 (KIP-511)."""
@@ -163,11 +200,17 @@ class ClientConnection:
     Args:
         api: the broker's APIs.
         transport: the way to the client.
+        principal: the client's principal before a login.
+        login: the SASL login that comes first; None for none.
     """
 
-    def __init__(self, api: BrokerApi, transport: Transport) -> None:
+    def __init__(
+        self, api: BrokerApi, transport: Transport, principal: str = ANONYMOUS, login: SaslLogin | None = None
+    ) -> None:
         self._api = api
         self._transport = transport
+        self.principal: str = principal
+        self._login = login
         self._waiting: deque[bytes] = deque()
         self._in_progress = False
         self._exchange: Exchange | None = None
@@ -213,10 +256,12 @@ class ClientConnection:
 
     def _serve(self, frame: bytes) -> None:
         rules = self._api.version.api
+        if self._login is not None and self._passes_login(self._login, frame):
+            return
         if not frame and rules.ignores_empty_frames:
             return
         try:
-            header, body, version = self._decode(frame)
+            header, body, version = self._api.decode(frame)
         except ProtocolError:
             if not rules.ignores_malformed_requests:
                 self.close()
@@ -231,6 +276,38 @@ class ClientConnection:
         else:
             self.handle(exchange)
 
+    def _passes_login(self, login: SaslLogin, frame: bytes) -> bool:
+        """Handle a frame that is part of a login, or that comes too late; return whether that is all."""
+        if login.is_complete:
+            renewed = None
+            if frame[:2] == _SASL_HANDSHAKE_KEY:
+                renewed = login.renewed()
+            if renewed is None:
+                if login.has_expired:
+                    self.close()
+                return self.closed
+            login = self._login = renewed
+        reply = login.receive(frame)
+        if login.is_complete:
+            self.principal = f"User:{login.user}"
+        if reply.reason:
+            self._api.history.record(self._api.name, "login failed", login.user[:_SHOWN], "", reply.reason[:_SHOWN])
+        if reply.delay_ms:
+            self._in_progress = True
+            self._api.process.call_later(reply.delay_ms * 1000, lambda: self._reply(reply))
+        else:
+            self._reply(reply)
+        return True
+
+    def _reply(self, reply: Reply) -> None:
+        """Send the response to a frame of a login, unless the client has closed its end meanwhile."""
+        if self.closed:
+            return
+        if reply.frame is not None:
+            self._transport.send(reply.frame)
+        if reply.closes:
+            self.close()
+
     def topic_name(self, topic_id: str) -> str:
         """Return the name of a topic id that the broker knows; empty for another."""
         return self._api.topic_name(topic_id)
@@ -243,24 +320,8 @@ class ClientConnection:
         """Handle a request; its response is sent when the handler has it."""
         header = exchange.header
         handler = self._api.handlers.get(header.request_api_key, self._api.refuse_unknown)
-        context = Context(exchange.version, header.client_id)
+        context = Context(exchange.version, header.client_id, self.principal)
         handler(context, exchange.request, lambda response: self.finish(exchange._replace(response=response)))
-
-    def _decode(self, frame: bytes) -> tuple[RequestHeader, Message | None, int]:
-        """Return header, body and version of a request; no body for ApiVersions in an unknown version.
-
-        Raises:
-            ProtocolError: it is no request, or one that the release does not accept.
-        """
-        if self._api.version.api.answers_metadata_of_any_version and frame[:2] == _METADATA_KEY:
-            frame = _METADATA_KEY + b"\0\0" + frame[4:]
-        header, _ = decode_request_header(frame)
-        version = header.request_api_version
-        if self._api.answers(header.request_api_key, version):
-            return header, decode_request(frame).body, version
-        if header.request_api_key == API_VERSIONS and API_VERSIONS in self._api.accepted:
-            return header, None, version
-        raise ProtocolError(f"the broker does not accept {header}")
 
     def answer_nothing(self) -> None:
         """Finish the request in progress without a response; the fault point puts an error in its place."""

@@ -80,6 +80,7 @@ from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.schemas.cluster import UUID_BITS, uuid_text
 from simzk.kafka.schemas.config import sanitize
 from simzk.kafka.schemas.json_text import shown
+from simzk.kafka.security.settings import PLAINTEXT
 from simzk.kafka.tools.acls import kind_of
 from simzk.kafka.tools.operator import Operator
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
@@ -181,6 +182,8 @@ class KafkaCluster:
         cost_model: processing time of ZooKeeper and the controller, such as `cost_model.MEASURED`; none if None.
         timing: decisions about time that are chance in a real cluster, such as the first fetch of a started broker;
             if None, the simulation decides.
+        security: protocol of the brokers' listeners: `PLAINTEXT` or `SASL_PLAINTEXT`
+            (docs/kafka_server.md).
 
     Raises:
         ConfigError: an option has an invalid value.
@@ -223,6 +226,7 @@ class KafkaCluster:
         start_ms: int = START_MS,
         cost_model: CostModel | None = None,
         timing: BrokerTiming | None = None,
+        security: str = PLAINTEXT,
     ) -> None:
         ids = ids_above(config, brokers) if generated_ids else broker_ids(brokers)
         rack_of = racks_of(ids, racks)
@@ -245,6 +249,8 @@ class KafkaCluster:
             timing=timing,
             ids=generation_of(ids, releases.oldest) if generated_ids else None,
         )
+        for broker in self.brokers.values():
+            broker.set_endpoint(None, None, security=security)
         if boot:
             for broker in self.brokers.values():
                 broker.start()
@@ -930,7 +936,7 @@ class KafkaCluster:
         found = self._broker(broker)
         if found.alive:
             raise ConfigError(f"broker {broker} is running", right="a broker that is not")
-        self._releases.change(broker, version, inter_broker_protocol, config)
+        self._releases.change(broker, version, inter_broker_protocol, config, found.check_security)
         found.set_endpoint(port, rack)
         found.start()
 

@@ -23,6 +23,7 @@ from simzk.kafka.releases.settings import RESERVED, BrokerConfig
 from simzk.kafka.releases.versions import LINES, kafka_version
 from simzk.kafka.schemas import broker_registration, feature
 from simzk.kafka.schemas.broker_registration import BrokerRegistration
+from simzk.kafka.security.settings import PLAINTEXT
 from simzk.partitions.arrays import MAX_BROKER_ID
 from simzk.partitions.rules import LastMember
 
@@ -304,12 +305,26 @@ class Releases:
         """Return the release of a broker, running or not."""
         return self._releases[broker]
 
-    def change(self, broker: int, version: str | None, protocol: str | None, config: Config | None = None) -> None:
-        """Change a broker's release or protocol, None keeps it; and set settings of the broker."""
+    def change(
+        self,
+        broker: int,
+        version: str | None,
+        protocol: str | None,
+        config: Config | None = None,
+        check: Callable[[BrokerRelease], object] = lambda _: None,
+    ) -> None:
+        """Change a broker's release or protocol, None keeps it; and set settings of the broker.
+
+        Args:
+            broker, version, protocol, config: what changes.
+            check: called with the new release before anything changes; may raise an error.
+        """
         before = self._chosen[broker]
         chosen, values = _Chosen(version or before.version, protocol or before.protocol), self._configs[broker]
         values = {**values, **(config or {})}
-        self._releases[broker] = chosen.resolve(values)
+        changed = chosen.resolve(values)
+        check(changed)
+        self._releases[broker] = changed
         self._chosen[broker], self._configs[broker] = chosen, values
 
 
@@ -361,6 +376,11 @@ def racks_of(ids: Sequence[int], racks: int | Mapping[int, str] | None) -> dict[
     return dict(racks)
 
 
-def local_registration(port: int, rack: str | None, host: str = "127.0.0.1") -> BrokerRegistration:
-    """Return the registration of a broker with one plain listener, on this machine by default."""
-    return BrokerRegistration(host, port, rack, (f"PLAINTEXT://{host}:{port}",))
+def local_registration(
+    port: int, rack: str | None, host: str = "127.0.0.1", security: str = PLAINTEXT
+) -> BrokerRegistration:
+    """Return the registration of a broker with one listener, on this machine and plain by default."""
+    endpoints, protocols = (f"{security}://{host}:{port}",), ((security, security),)
+    if security != PLAINTEXT:  # the fields `host` and `port` are of plain listeners only
+        return BrokerRegistration("", -1, rack, endpoints, protocols)
+    return BrokerRegistration(host, port, rack, endpoints, protocols)

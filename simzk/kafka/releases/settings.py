@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from simzk.errors import ConfigError
 from simzk.jvm.numbers import is_count
 from simzk.kafka.releases.config_keys import broker_keys, range_problem, topic_config_keys, type_problem
+from simzk.kafka.security.settings import base_key, check_login_module, is_security_key
 
 if TYPE_CHECKING:
     from collections.abc import KeysView, Mapping
@@ -137,7 +138,9 @@ def is_setting(key: str, version: KafkaVersion) -> bool:
     [True, True, False]
     """
     keys = broker_keys(version.number)
-    return key in version.defaults or key in keys or (key in _OF_AUTHORIZER and CLASS_OF_AUTHORIZER in keys)
+    if key in version.defaults or key in keys or (key in _OF_AUTHORIZER and CLASS_OF_AUTHORIZER in keys):
+        return True
+    return is_security_key(key, version.number) or base_key(key) in keys
 
 
 def has_effect(key: str, version: KafkaVersion) -> bool:
@@ -147,7 +150,9 @@ def has_effect(key: str, version: KafkaVersion) -> bool:
     >>> [has_effect(key, kafka_version("3.9")) for key in ("num.partitions", "num.io.threads")]
     [True, False]
     """
-    return key in version.defaults or key in (*_OF_AUTHORIZER, CLASS_OF_AUTHORIZER, LOG_DIRS)
+    if key in version.defaults or key in (*_OF_AUTHORIZER, CLASS_OF_AUTHORIZER, LOG_DIRS):
+        return True
+    return is_security_key(key, version.number)
 
 
 def _check_unsimulated(key: str, text: str, version: KafkaVersion) -> None:
@@ -156,7 +161,8 @@ def _check_unsimulated(key: str, text: str, version: KafkaVersion) -> None:
         raise ConfigError(
             f"{key} is not simulated", where=f"config.{key}", right=f"one of {', '.join(version.defaults)}"
         )
-    known = broker_keys(version.number).get(key)
+    check_login_module(key, text)
+    known = broker_keys(version.number).get(base_key(key) or key)
     if known is not None and type_problem(known.kind, text) is not None:
         raise ConfigError(f"{key} is {text!r}", where=f"config.{key}", right=f"a value of type {known.kind}")
 

@@ -12,7 +12,7 @@ from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.protocol.classes import message_class, request_class
 from simzk.kafka.protocol.codec import decode, encode
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.protocol.messages import SaslHandshakeRequest, SaslHandshakeResponse
+from simzk.kafka.protocol.messages import ControlledShutdownRequest, ControlledShutdownResponse
 from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.releases.versions import kafka_version
 from tests.kafka.client_requests.memory_client import MemoryClient
@@ -76,8 +76,8 @@ def test_a_request_that_is_not_simulated_is_answered_and_recorded_once() -> None
     with simzk.KafkaCluster(brokers=1) as cluster:
         client = MemoryClient(cluster, 1)
         for _ in range(2):
-            answer = client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1, SaslHandshakeResponse)
+            answer = client.call(ControlledShutdownRequest(broker_id=9), 1, ControlledShutdownResponse)
             assert answer.error_code == CODE
         found = [(event.subject, event.after) for event in cluster.history if event.what == "cannot answer"]
-        assert found == [("SaslHandshake", "simzk does not simulate SaslHandshake")]
+        assert found == [("ControlledShutdown", "simzk does not simulate ControlledShutdown")]
         assert not client.closed

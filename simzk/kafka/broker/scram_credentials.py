@@ -1,0 +1,59 @@
+"""SCRAM credentials of users, cached by one broker (CredentialCache, UserConfigHandler).
+
+Rules of this module:
+  - a broker reads the configuration of all users at its start, and of one user for each notification;
+  - only a broker with SCRAM at its listener reads them: others send no such request here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from simzk.errors import ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.schemas import scram
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simzk.kafka.schemas.scram import ScramCredential
+    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+
+_USERS = "users"
+
+
+class ScramCredentials:
+    """Credentials by mechanism and user.
+
+    Args:
+        client: the broker's ZooKeeper client.
+    """
+
+    def __init__(self, client: KafkaZooKeeperClient) -> None:
+        self._client = client
+        self._found: dict[tuple[str, str], ScramCredential] = {}
+
+    async def load(self) -> None:
+        """Read the credentials of all users."""
+        for name in await self._client.children(paths.config(_USERS)):
+            try:
+                self.update(name, await self._client.entity_config(f"{_USERS}/{name}"))
+            except ZnodeError as problem:
+                self._client.unusable(problem)
+
+    def update(self, name: str, values: Mapping[str, str]) -> None:
+        """Cache the configuration of a user, by the name of its znode; ignore an invalid credential."""
+        user = unquote(name)
+        for mechanism in scram.MECHANISMS:
+            self._found.pop((mechanism, user), None)
+            if mechanism in values:
+                try:
+                    path = paths.config(f"{_USERS}/{name}")
+                    self._found[mechanism, user] = scram.decode(path, mechanism, values[mechanism])
+                except ZnodeError as problem:
+                    self._client.unusable(problem)
+
+    def get(self, mechanism: str, user: str) -> ScramCredential | None:
+        """Return the credential of a user; None if the user has none."""
+        return self._found.get((mechanism, user))

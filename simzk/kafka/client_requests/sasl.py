@@ -1,0 +1,58 @@
+"""SaslHandshake and SaslAuthenticate where no login is expected: at a port without SASL, or after the login.
+
+Rules of this module (KafkaApis.handleSaslHandshakeRequest; recorded 0.10.2 to 3.9):
+  - each is answered with ILLEGAL_SASL_STATE, and the connection stays open;
+  - up to 0.11 the answer to SaslHandshake lists the enabled mechanisms, which are GSSAPI by default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from simzk.kafka.security.login import SASL_AUTHENTICATE, SASL_HANDSHAKE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.releases.profile import KafkaVersion
+
+BY_DEFAULT = ("GSSAPI",)
+"""The default of `sasl.enabled.mechanisms`."""
+_LISTED_BEFORE = (1, 0)
+_TEXT = "SaslAuthenticate request received after successful authentication"
+
+
+@dataclass(eq=False)
+class SaslApi:
+    """Requests for a login that cannot begin.
+
+    Args:
+        version: the broker's release.
+        mechanisms: its enabled mechanisms.
+    """
+
+    version: KafkaVersion
+    mechanisms: Sequence[str] = BY_DEFAULT
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {SASL_HANDSHAKE: self.serve_handshake, SASL_AUTHENTICATE: self.serve_authenticate}
+
+    def serve_handshake(self, _context: Context, _request: SaslHandshakeRequest, answer: Answer) -> None:
+        """Refuse to begin a login."""
+        listed = list(self.mechanisms) if self.version.number < _LISTED_BEFORE else []
+        answer(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=listed))
+
+    def serve_authenticate(self, _context: Context, _request: SaslAuthenticateRequest, answer: Answer) -> None:
+        """Refuse a token."""
+        answer(SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_TEXT))

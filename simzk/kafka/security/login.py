@@ -1,0 +1,285 @@
+"""SASL login of one connection: the requests and tokens before the first other request, and again during a session.
+
+Rules of this module (SaslServerAuthenticator, KafkaChannel, Processor):
+  - a client may ask for ApiVersions once, then names its mechanism by SaslHandshake. After version 0 of it, frames are
+    bare tokens; after version 1, 1.0 and later, tokens are in SaslAuthenticate requests;
+  - any other request closes the connection. Where tokens are expected in requests it is answered first, with
+    ILLEGAL_SASL_STATE;
+  - a failed login is answered, if the client can read an answer, and the connection is closed; from 2.1 on both happen
+    after `connection.failed.authentication.delay.ms` (KIP-306). Bytes that are no request close at once;
+  - from 2.2 on a session may have a lifetime (KIP-368): the client logs in again before it ends, with the same
+    mechanism as the same user, at most once a second. The first other request after the end closes the connection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from simzk.kafka.client_requests.error_responses import error_response
+from simzk.kafka.protocol.codec import API_VERSIONS, decode_request_header, encode_response
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import (
+    ApiVersionsRequest,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from simzk.kafka.protocol.structs import ProtocolError
+from simzk.kafka.releases.since import OLDEST, at_release, by_release, since
+from simzk.kafka.security.mechanisms import PLAIN, PlainExchange, SaslError, ScramExchange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.protocol.messages import RequestHeader
+    from simzk.kafka.protocol.structs import Message
+    from simzk.kafka.releases.since import Release
+    from simzk.kafka.schemas.scram import ScramCredential
+    from simzk.kafka.security.mechanisms import SaslExchange
+    from simzk.kafka.security.settings import SaslSettings
+
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
+MAX_FRAME_BYTES: Final = 512 * 1024
+"""Longest frame of a client that has not logged in (`sasl.server.max.receive.size`)."""
+_LOGIN_INTERVAL_MS: Final = 1000
+_IN_REQUESTS: Final = 1
+"""First version of SaslHandshake after which tokens are in requests."""
+
+
+@dataclass(frozen=True)
+class LoginTexts:
+    """Differences between releases in answers to failed logins.
+
+    Attributes:
+        invalid: text for a client that must not read the reason.
+        checks_scram_nonce: whether the last message of SCRAM must repeat the nonce (CVE-2024-56128).
+    """
+
+    invalid: str = by_release(
+        {
+            OLDEST: "Authentication failed due to invalid credentials with SASL mechanism {mechanism}",
+            (2, 2): "Authentication failed during {phase} due to invalid credentials with SASL mechanism {mechanism}",
+        }
+    )
+    checks_scram_nonce: bool = since((3, 7, 2))
+
+
+@dataclass(frozen=True)
+class LoginRules:
+    """What all logins at one broker have in common.
+
+    Attributes:
+        settings: mechanisms, lifetimes and the delay of failures.
+        texts: of the broker's release.
+        decode: returns header, body and version of a request; no body for ApiVersions in an unknown version.
+        api_versions: returns the answer to ApiVersions; to None for an unknown version.
+        new_exchange: returns a new exchange of a mechanism.
+        now_ms: the clock, in milliseconds.
+    """
+
+    settings: SaslSettings
+    texts: LoginTexts
+    decode: Callable[[bytes], tuple[RequestHeader, Message | None, int]]
+    api_versions: Callable[[int, ApiVersionsRequest | None], Message]
+    new_exchange: Callable[[str], SaslExchange]
+    now_ms: Callable[[], int]
+
+
+def login_rules(
+    settings: SaslSettings,
+    release: Release,
+    *,
+    decode: Callable[[bytes], tuple[RequestHeader, Message | None, int]],
+    api_versions: Callable[[int, ApiVersionsRequest | None], Message],
+    credential_of: Callable[[str, str], ScramCredential | None],
+    new_nonce: Callable[[], str],
+    now_ms: Callable[[], int],
+) -> LoginRules:
+    """Return the rules of logins at a broker.
+
+    Args:
+        settings, decode, api_versions, now_ms: as of `LoginRules`.
+        release: the broker's release.
+        credential_of: returns the credential of a SCRAM mechanism and a user; None for none.
+        new_nonce: returns the server's part of a nonce.
+    """
+    texts = at_release(LoginTexts, release)
+
+    def new_exchange(mechanism: str) -> SaslExchange:
+        if mechanism == PLAIN:
+            return PlainExchange(settings.passwords)
+        checks = texts.checks_scram_nonce
+        return ScramExchange(mechanism, partial(credential_of, mechanism), new_nonce, checks_nonce=checks)
+
+    return LoginRules(settings, texts, decode, api_versions, new_exchange, now_ms)
+
+
+class Reply(NamedTuple):
+    """What a broker does about a frame of a client that logs in.
+
+    Attributes:
+        frame: the response, to be sent; None for none.
+        closes: whether the connection is closed afterwards.
+        delay_ms: how long it waits before both.
+        reason: why the login failed, for the history; empty if it did not.
+    """
+
+    frame: bytes | None
+    closes: bool = False
+    delay_ms: int = 0
+    reason: str = ""
+
+
+class _State(Enum):
+    BEGIN = auto()
+    HANDSHAKE = auto()
+    TOKENS = auto()
+    OTHER_MECHANISM = auto()
+    COMPLETE = auto()
+    FAILED = auto()
+
+
+class SaslLogin:
+    """The broker's side of a login.
+
+    Args:
+        rules: what all logins at the broker have in common.
+        before: the login that this one renews; None for the first one of a connection.
+
+    Attributes:
+        mechanism: the mechanism that the client has chosen; empty before.
+        ends_ms: when the session ends unless the client logs in again; None for never.
+    """
+
+    def __init__(self, rules: LoginRules, before: SaslLogin | None = None) -> None:
+        self._rules = rules
+        self._before = before
+        self._began_ms = rules.now_ms()
+        self._state = _State.BEGIN
+        self._exchange: SaslExchange | None = None
+        self._in_requests = False
+        self.mechanism: str = ""
+        self.ends_ms: int | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the user is authenticated."""
+        return self._state is _State.COMPLETE
+
+    @property
+    def user(self) -> str:
+        """The user; before the login is complete, the one that the client claims to be."""
+        return "" if self._exchange is None else self._exchange.user
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the session has ended."""
+        return self.ends_ms is not None and self._rules.now_ms() > self.ends_ms
+
+    def renewed(self) -> SaslLogin | None:
+        """Return a login that renews this complete one; None if the client may not log in now."""
+        is_renewal = self._before is not None
+        if self.ends_ms is None or (is_renewal and self._rules.now_ms() - self._began_ms < _LOGIN_INTERVAL_MS):
+            return None
+        return SaslLogin(self._rules, self)
+
+    def receive(self, frame: bytes) -> Reply:
+        """Handle a frame of the client; the login is not complete."""
+        assert self._state is not _State.COMPLETE
+        if self._state is _State.FAILED or len(frame) > MAX_FRAME_BYTES:
+            return Reply(None, closes=True)
+        try:
+            if self._state is _State.TOKENS:
+                return self._receive_token(frame)
+            if self._state is _State.OTHER_MECHANISM:
+                return self._failed(None, "another mechanism than before")
+            return self._receive_request(frame)
+        except ProtocolError as error:
+            self._state = _State.FAILED
+            return Reply(None, closes=True, reason=str(error))
+
+    def _receive_request(self, frame: bytes) -> Reply:
+        """Handle ApiVersions or SaslHandshake."""
+        header, _ = decode_request_header(frame)
+        if header.request_api_key not in (API_VERSIONS, SASL_HANDSHAKE):
+            return self._failed(None, f"request of type {header.request_api_key} before the login")
+        header, request, version = self._rules.decode(frame)
+        if isinstance(request, SaslHandshakeRequest):
+            return self._choose(header, request, version)
+        if self._state is _State.HANDSHAKE or self._before is not None:
+            raise ProtocolError("ApiVersions a second time")
+        assert request is None or isinstance(request, ApiVersionsRequest)
+        response: Any = self._rules.api_versions(version, request)
+        if response.error_code == ErrorCode.NONE:
+            self._state = _State.HANDSHAKE
+        return Reply(encode_response(response, 0 if request is None else version, correlation_id=header.correlation_id))
+
+    def _choose(self, header: RequestHeader, request: SaslHandshakeRequest, version: int) -> Reply:
+        known, asked = self._rules.settings.mechanisms, request.mechanism
+        is_known = asked in known
+        code = ErrorCode.NONE if is_known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        response = SaslHandshakeResponse(error_code=code, mechanisms=list(known))
+        frame = encode_response(response, version, correlation_id=header.correlation_id)
+        if not is_known:
+            return self._failed(frame, f"mechanism {asked}")
+        self._in_requests = version >= _IN_REQUESTS
+        self.mechanism = asked
+        if self._before is not None and asked != self._before.mechanism:
+            self._state = _State.OTHER_MECHANISM
+        else:
+            self._exchange, self._state = self._rules.new_exchange(asked), _State.TOKENS
+        return Reply(frame)
+
+    def _receive_token(self, frame: bytes) -> Reply:
+        assert self._exchange is not None
+        if not self._in_requests:
+            try:
+                answer = self._evaluate(self._exchange, frame)
+            except SaslError as failure:
+                return self._failed(None, failure.reason)
+            return Reply(answer)
+        header, request, version = self._rules.decode(frame)
+        number = header.correlation_id
+        if request is None or not isinstance(request, SaslAuthenticateRequest):
+            refused = None if request is None else error_response(request, version, ErrorCode.ILLEGAL_SASL_STATE)
+            told = None if refused is None else encode_response(refused, version, correlation_id=number)
+            return self._failed(told, f"request of type {header.request_api_key} during the login")
+        response = SaslAuthenticateResponse(error_message=None)
+        try:
+            response.auth_bytes = self._evaluate(self._exchange, bytes(request.auth_bytes))
+        except SaslError as failure:
+            response.error_code = ErrorCode.SASL_AUTHENTICATION_FAILED
+            response.error_message = failure.reason if failure.told else self._invalid
+            return self._failed(encode_response(response, version, correlation_id=number), failure.reason)
+        if self.ends_ms is not None:
+            response.session_lifetime_ms = self._rules.settings.lifetimes_ms[self.mechanism]
+        return Reply(encode_response(response, version, correlation_id=number))
+
+    def _evaluate(self, exchange: SaslExchange, token: bytes) -> bytes:
+        """Return the answer to a token; complete the login after the last one.
+
+        Raises:
+            SaslError: the login fails.
+        """
+        answer = exchange.evaluate(token)
+        if exchange.is_complete:
+            if self._before is not None and self._before.user != self.user:
+                change = f"User.{self._before.user}: User.{self.user}"
+                raise SaslError(f"Cannot change principals during re-authentication from {change}", told=True)
+            self._state = _State.COMPLETE
+            lifetime_ms = self._rules.settings.lifetimes_ms[self.mechanism]
+            self.ends_ms = self._rules.now_ms() + lifetime_ms if lifetime_ms else None
+        return answer
+
+    @property
+    def _invalid(self) -> str:
+        phase = "authentication" if self._before is None else "re-authentication"
+        return self._rules.texts.invalid.format(phase=phase, mechanism=self.mechanism)
+
+    def _failed(self, frame: bytes | None, reason: str) -> Reply:
+        self._state = _State.FAILED
+        return Reply(frame, True, self._rules.settings.failure_delay_ms, reason)

@@ -1,0 +1,188 @@
+"""SASL mechanisms at a broker: PLAIN and SCRAM, one exchange each, without I/O.
+
+Rules of this module (PlainSaslServer, ScramSaslServer, ScramMessages; RFC 4616, RFC 5802, RFC 7677):
+  - an exchange takes the tokens of one client in order, and answers each with a token or a failure;
+  - a failure that the client may read carries its text; the text of any other failure must not tell whether a user
+    exists;
+  - SCRAM: an unknown user fails at the first token, as in Kafka. There is no channel binding. The server's nonce is a
+    random number of 130 bits in base 36, appended to that of the client.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+from typing import TYPE_CHECKING, Final, Protocol
+
+from simzk.kafka.schemas.scram import MECHANISMS as SCRAM_DIGESTS
+from simzk.kafka.schemas.scram import MIN_ITERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from simzk.kafka.schemas.scram import ScramCredential
+
+PLAIN: Final = "PLAIN"
+MECHANISMS: Final = (PLAIN, *SCRAM_DIGESTS)
+"""The simulated mechanisms."""
+
+_VALUE, _PRINTABLE = r"[\x01-\x2b\x2d-\x7f]+", r"[\x21-\x2b\x2d-\x7e]+"
+_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_BASE64 = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
+_EXTENSIONS = rf"(?:,[A-Za-z]+={_VALUE})*"
+_CLIENT_FIRST = re.compile(
+    rf"n,(?:a=(?P<authzid>{_NAME}))?,(?:m={_VALUE},)?"
+    rf"(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_PRINTABLE})(?P<extensions>{_EXTENSIONS}))",
+    re.DOTALL,
+)
+_CLIENT_FINAL = re.compile(
+    rf"(?P<bare>c=(?P<channel>{_BASE64}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})", re.DOTALL
+)
+_OTHER_IDENTITY = "Authentication failed: Client requested an authorization id that is different from username"
+
+
+class SaslError(Exception):
+    """Failed exchange.
+
+    Args:
+        reason: what is wrong, for the history.
+        told: whether the client may read the reason.
+    """
+
+    def __init__(self, reason: str, *, told: bool = False) -> None:
+        super().__init__(reason)
+        self.reason: str = reason
+        self.told: bool = told
+
+
+class SaslExchange(Protocol):
+    """The broker's side of one login.
+
+    Attributes:
+        user: name of the user; the one that the client claims to be until the exchange is complete.
+        is_complete: whether the user is authenticated.
+    """
+
+    user: str
+    is_complete: bool
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Return the answer to a client's token.
+
+        Raises:
+            SaslError: the login fails.
+        """
+
+
+class PlainExchange:
+    """PLAIN: user and password in one token.
+
+    Args:
+        passwords: password by user.
+
+    >>> exchange = PlainExchange({"alice": "secret"})
+    >>> exchange.evaluate(b"\\0alice\\0secret"), exchange.is_complete
+    (b'', True)
+    """
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._passwords = passwords
+        self.user: str = ""
+        self.is_complete: bool = False
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Return an empty token if the password is right."""
+        parts = token.decode(errors="replace").split("\0", 3)
+        if len(parts) != 3:
+            raise SaslError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+        identity, self.user, password = parts
+        for what, value in (("username", self.user), ("password", password)):
+            if not value:
+                raise SaslError(f"Authentication failed: {what} not specified", told=True)
+        known = self._passwords.get(self.user)
+        if known is None or not hmac.compare_digest(known.encode(), password.encode()):
+            raise SaslError("Authentication failed: Invalid username or password", told=True)
+        if identity not in ("", self.user):
+            raise SaslError(_OTHER_IDENTITY, told=True)
+        self.is_complete = True
+        return b""
+
+
+class ScramExchange:
+    """SCRAM: salt and iterations of the user's credential, then the proof that the client has the password.
+
+    Args:
+        mechanism: `SCRAM-SHA-256` or `SCRAM-SHA-512`.
+        credential_of: returns the credential of a user; None if the user has none.
+        new_nonce: returns the server's part of the nonce.
+        checks_nonce: whether the client's last message must repeat the whole nonce, as RFC 5802 says.
+    """
+
+    def __init__(
+        self,
+        mechanism: str,
+        credential_of: Callable[[str], ScramCredential | None],
+        new_nonce: Callable[[], str],
+        *,
+        checks_nonce: bool = True,
+    ) -> None:
+        self._digest = SCRAM_DIGESTS[mechanism]
+        self._credential_of = credential_of
+        self._new_nonce = new_nonce
+        self._checks_nonce = checks_nonce
+        self._credential: ScramCredential | None = None
+        self._client_first = self._server_first = self._nonce = ""
+        self.user: str = ""
+        self.is_complete: bool = False
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Return the server's first message, or its last one if the client's proof is right."""
+        text = token.decode(errors="replace")
+        answer = self._begin(text) if self._credential is None else self._finish(text, self._credential)
+        return answer.encode()
+
+    def _begin(self, text: str) -> str:
+        message = _CLIENT_FIRST.fullmatch(text)
+        if message is None:
+            raise SaslError("Invalid SCRAM client first message")
+        self.user = _unescaped(message["name"])
+        credential = self._credential_of(self.user)
+        if credential is None:
+            raise SaslError("Authentication failed: Invalid user credentials")
+        if message["authzid"] is not None and _unescaped(message["authzid"]) != self.user:
+            raise SaslError(_OTHER_IDENTITY, told=True)
+        if credential.iterations < MIN_ITERATIONS:
+            raise SaslError(f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}")
+        self._credential, self._client_first = credential, message["bare"]
+        self._nonce = message["nonce"] + self._new_nonce()
+        salt = base64.b64encode(credential.salt).decode()
+        self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}"
+        return self._server_first
+
+    def _finish(self, text: str, credential: ScramCredential) -> str:
+        message = _CLIENT_FINAL.fullmatch(text)
+        if message is None:
+            raise SaslError("Invalid SCRAM client final message")
+        if self._checks_nonce and message["nonce"] != self._nonce:
+            raise SaslError("Invalid client nonce in the final client message.")
+        signed = f"{self._client_first},{self._server_first},{message['bare']}".encode()
+        signature = hmac.digest(credential.stored_key, signed, self._digest)
+        proof = base64.b64decode(message["proof"])
+        if len(proof) != len(signature):
+            raise SaslError("Invalid client credentials")
+        client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
+        if not hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), credential.stored_key):
+            raise SaslError("Invalid client credentials")
+        self.is_complete = True
+        return "v=" + base64.b64encode(hmac.digest(credential.server_key, signed, self._digest)).decode()
+
+
+def _unescaped(name: str) -> str:
+    """Return a user's name without the escapes of SCRAM.
+
+    >>> _unescaped("a=2Cb=3Dc")
+    'a,b=c'
+    """
+    return name.replace("=2C", ",").replace("=3D", "=")

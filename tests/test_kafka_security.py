@@ -1,0 +1,107 @@
+"""Unmodified clients log in to `simzk.KafkaServer`: kafka-python and librdkafka (confluent-kafka)."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import simzk
+from tests.kafka.security.sasl_client import JAAS
+from tests.waiting import PATIENCE_S
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka import errors as kafka_errors
+    from kafka.admin import KafkaAdminClient
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+POLL_S = 0.1
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[simzk.KafkaServer]:
+    """A broker with SASL, where alice has the same password by every mechanism, and a topic."""
+    config = {"listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS}
+    with simzk.KafkaServer(brokers=1, config=config, security="SASL_PLAINTEXT") as made:
+        for mechanism in MECHANISMS[1:]:
+            made.add_user("alice", "secret", mechanism=mechanism)
+            made.run_until_quiet()
+        made.create_topic("orders", partitions=1, replication_factor=1)
+        made.run_until_quiet()
+        yield made
+
+
+def python_options(server: simzk.KafkaServer, mechanism: str, password: str) -> dict[str, Any]:
+    """Return options of kafka-python."""
+    return {
+        "bootstrap_servers": server.bootstrap_servers,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": password,
+    }
+
+
+def librdkafka_options(server: simzk.KafkaServer, mechanism: str, password: str) -> dict[str, Any]:
+    """Return options of librdkafka."""
+    return {
+        "bootstrap.servers": server.bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": mechanism,
+        "sasl.username": "alice",
+        "sasl.password": password,
+        "log_level": 0,
+    }
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafka_python_logs_in(server: simzk.KafkaServer, mechanism: str) -> None:
+    options = python_options(server, mechanism, "secret")
+    with closing(KafkaProducer(**options)) as producer:
+        sent = producer.send("orders", mechanism.encode()).get(PATIENCE_S)
+    with closing(KafkaConsumer(**options, enable_auto_commit=False)) as consumer:
+        consumer.assign([TopicPartition("orders", 0)])
+        consumer.seek(TopicPartition("orders", 0), sent.offset)
+        assert next(consumer).value == mechanism.encode()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS[:2])
+def test_kafka_python_with_a_wrong_password(server: simzk.KafkaServer, mechanism: str) -> None:
+    with pytest.raises(kafka_errors.KafkaError):
+        KafkaAdminClient(**python_options(server, mechanism, "wrong"), bootstrap_timeout_ms=2000)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_librdkafka_logs_in(server: simzk.KafkaServer, mechanism: str) -> None:
+    delivered = []
+    producer = Producer(librdkafka_options(server, mechanism, "secret"))
+    producer.produce(
+        "orders", mechanism.encode(), on_delivery=lambda error, message: delivered.append((error, message))
+    )
+    assert producer.flush(PATIENCE_S) == 0
+    ((error, message),) = delivered
+    assert error is None
+    assert message.value() == mechanism.encode()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS[:2])
+def test_librdkafka_with_a_wrong_password(server: simzk.KafkaServer, mechanism: str) -> None:
+    problems: list[str] = []
+    options = librdkafka_options(server, mechanism, "wrong") | {"error_cb": lambda error: problems.append(error.str())}
+    client = AdminClient(options)
+    with pytest.raises(KafkaException):
+        client.list_topics(timeout=1)
+    for _ in range(round(PATIENCE_S / POLL_S)):
+        if not problems:
+            client.poll(POLL_S)
+    assert any("Authentication failed" in problem for problem in problems), problems
