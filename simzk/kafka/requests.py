@@ -85,6 +85,8 @@ class Error(Enum):
     INVALID_PRODUCER_EPOCH = "INVALID_PRODUCER_EPOCH"
     UNKNOWN_PRODUCER_ID = "UNKNOWN_PRODUCER_ID"
     INCONSISTENT_TOPIC_ID = "INCONSISTENT_TOPIC_ID"
+    INVALID_TXN_STATE = "INVALID_TXN_STATE"
+    TRANSACTION_COORDINATOR_FENCED = "TRANSACTION_COORDINATOR_FENCED"
 
 
 ERRORS = tuple(Error)
@@ -289,6 +291,7 @@ class ProduceRequest(NamedTuple):
         timeout_ms: how long the leader may wait for acks.
         identity: number that identifies the batch in the cluster.
         batches: the batches, of this many records together; empty for one batch without content.
+        is_of_coordinator: whether a coordinator appends them: their sequence numbers are not checked.
     """
 
     partition: TopicPartition
@@ -297,6 +300,7 @@ class ProduceRequest(NamedTuple):
     timeout_ms: int
     identity: int = 0
     batches: tuple[NewBatch, ...] = ()
+    is_of_coordinator: bool = False
 
 
 class ProduceResponse(NamedTuple):

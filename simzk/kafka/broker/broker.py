@@ -37,6 +37,12 @@ from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.scram_credentials import ScramCredentials
 from simzk.kafka.broker.services import Services
+from simzk.kafka.broker.transaction_markers import TransactionMarkers
+from simzk.kafka.broker.transaction_verification import (
+    TRANSACTIONS_TOPIC,
+    VERIFICATION_KEY,
+    TransactionVerification,
+)
 from simzk.kafka.client_requests.acls import AclsApi
 from simzk.kafka.client_requests.broker_api import BrokerApi
 from simzk.kafka.client_requests.configs import ConfigsApi
@@ -56,6 +62,7 @@ from simzk.kafka.client_requests.sasl import BY_DEFAULT, SaslApi
 from simzk.kafka.client_requests.scram_users import ScramUsersApi
 from simzk.kafka.client_requests.tokens import TokensApi
 from simzk.kafka.client_requests.topics import TopicsApi
+from simzk.kafka.client_requests.transaction_markers import TransactionMarkersApi
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, GroupCoordinator, uuid_text
 from simzk.kafka.releases.cluster_releases import BrokerRelease, local_registration
@@ -381,6 +388,7 @@ class Broker:
         self.proposals = self._isr_proposals()
         self.fetch_sessions = self._fetch_sessions()
         self.producing = Producing(process, version, self.replicas, self._on_append, self.disk)
+        self._begin_transactions()
         self.producer_ids = ProducerIds(process, self._allocate_producer_ids, self._note_no_producer_ids)
         self._observe_replicas()
         self.controller = self._new_controller()
@@ -394,15 +402,22 @@ class Broker:
         self.scram_credentials = ScramCredentials(self.client)
         self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
         self._admin = self._admin_handlers()
-        self._services = Services(
+        self._services = self._new_services()
+        self.groups = self._group_coordinator()
+        self._client_api: BrokerApi | None = None
+
+    def _new_services(self) -> Services:
+        """Return the handlers of requests of other brokers, for the process that starts."""
+        return Services(
             self.id,
-            process,
+            self.process,
             self.client,
-            epochs=environment.manager.epochs,
+            epochs=self._environment.manager.epochs,
             replicas=self.replica_requests,
             metadata=self.metadata,
             fetch_sessions=self.fetch_sessions,
             producing=self.producing,
+            markers=self.markers,
             tokens=self.tokens,
             admin=self._admin,
             controller=self.controller,
@@ -410,8 +425,6 @@ class Broker:
             epoch_ends=self.replicas.epoch_ends,
             answer_pause_us=self._answer_pause_us,
         )
-        self.groups = self._group_coordinator()
-        self._client_api: BrokerApi | None = None
 
     def _observe_replicas(self) -> None:
         """Let changes of replicas complete the requests that wait for them, and move groups."""
@@ -443,6 +456,23 @@ class Broker:
         self.producing.complete_waiting(partition)
         if partition.topic == OFFSETS_TOPIC:
             self.groups.on_leadership(partition)
+
+    def _begin_transactions(self) -> None:
+        """Prepare the process that starts for markers, and for the verification of transactions."""
+        environment, process = self._environment, self.process
+        self.markers = TransactionMarkers(
+            self.config, self.replicas, self.producing, environment.now_ms, self._on_transaction_marker
+        )
+        self.verification = TransactionVerification(
+            process,
+            self.metadata,
+            lambda: self._partitions_of_internal(TRANSACTIONS_TOPIC),
+            lambda broker, request: environment.connections.call(process, f"broker {broker}", request),
+        )
+
+    def _on_transaction_marker(self, partition: TopicPartition, producer_id: int, is_commit: bool) -> None:
+        if partition.topic == OFFSETS_TOPIC:
+            self.groups.end_transaction(partition, producer_id, is_commit=is_commit)
 
     def _fetch_sessions(self) -> FetchSessions:
         """Return the fetch sessions of the process that starts."""
@@ -583,6 +613,8 @@ class Broker:
             self.topic_configs,
             self._environment.endpoint_of,
             self._environment.now_ms,
+            self.verification,
+            self.version.api.verifies_transactions and self.config.boolean(VERIFICATION_KEY),
         )
         fetch = FetchApi(
             self.version,
@@ -602,12 +634,14 @@ class Broker:
             lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer),
         )
         producers = ProducersApi(self.version, self.metadata, self.replicas)
+        markers = TransactionMarkersApi(self.version, self.markers, self.authorizer.allows)
         return {
             **produce.handlers,
             **fetch.handlers,
             **offsets.handlers,
             **ids.handlers,
             **producers.handlers,
+            **markers.handlers,
         }
 
     def _static_config(self) -> dict[str, str]:

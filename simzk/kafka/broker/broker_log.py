@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.coordinator.group_coordinator import CoordinatorLog, CoordinatorRecord
-from simzk.kafka.log.record_batches import Record, encode_records
+from simzk.kafka.coordinator.group_coordinator import CoordinatorBatch, CoordinatorLog, CoordinatorRecord
+from simzk.kafka.log.record_batches import Producer, Record, decode_entry, encode_batch, encode_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from simzk.kafka.broker.producing import Producing
     from simzk.kafka.broker.replica_logs import ReplicaLogs
+    from simzk.kafka.coordinator.group_coordinator import TransactionalProducer
     from simzk.kafka.releases.profile import GroupRules
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.requests import Error
@@ -42,13 +43,21 @@ class BrokerLog(CoordinatorLog):
         return self.replicas.leads(partition)
 
     def append(
-        self, partition: TopicPartition, records: Sequence[CoordinatorRecord], done: Callable[[Error], None] | None
+        self,
+        partition: TopicPartition,
+        records: Sequence[CoordinatorRecord],
+        done: Callable[[Error], None] | None,
+        producer: TransactionalProducer | None = None,
     ) -> None:
-        """Append records, with acks of all in the ISR."""
+        """Append records, with acks of all in the ISR; those of transactions always have sequence number 0."""
         now_ms = self.now_ms()
-        data = encode_records(
-            [Record(record.key, record.value, timestamp_ms=now_ms) for record in records], self.rules.record_magic
-        )
+        content = [Record(record.key, record.value, timestamp_ms=now_ms) for record in records]
+        if producer is None:
+            data = encode_records(content, self.rules.record_magic)
+        else:
+            data = encode_batch(
+                content, producer=Producer(producer.producer_id, producer.epoch, 0), is_transactional=True
+            )
         timeout_ms = self.config.integer("offsets.commit.timeout.ms")
         self.producing.append_as_broker(
             partition, data, timeout_ms, lambda response: None if done is None else done(response.error)
@@ -56,11 +65,22 @@ class BrokerLog(CoordinatorLog):
 
     def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:
         """Return all records with a key, ascending."""
-        return [
-            CoordinatorRecord(record.key, record.value)
-            for record in self.replicas.stored_records(partition)
-            if record.key is not None
-        ]
+        return [record for batch in self.read_batches(partition) for record in batch.records]
+
+    def read_batches(self, partition: TopicPartition) -> Iterator[CoordinatorBatch]:
+        """Yield the batches with content, ascending; records without a key are left out."""
+        replica = self.replicas.replicas.get(partition)
+        for batch in () if replica is None else replica.log.batches:
+            if batch.payload is None:
+                continue
+            is_marker = batch.producer is not None and batch.producer.marker is not None
+            records = [
+                CoordinatorRecord(record.key, record.value)
+                for record in (() if is_marker else decode_entry(batch.payload))
+                if record.key is not None
+            ]
+            in_transaction = batch.producer is not None and batch.producer.is_transactional
+            yield CoordinatorBatch(records, batch.producer if in_transaction else None)
 
     def is_empty(self, partition: TopicPartition) -> bool:
         """Return whether the log has no records with content."""

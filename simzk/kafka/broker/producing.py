@@ -78,7 +78,8 @@ class Producing:
         """
         batches = new_batches(data)
         records = sum(batch.records for batch in batches)
-        self.serve(ProduceRequest(partition, records, ALL, timeout_ms, batches=batches), respond)
+        request = ProduceRequest(partition, records, ALL, timeout_ms, batches=batches, is_of_coordinator=True)
+        self.serve(request, respond)
 
     def _append(self, request: ProduceRequest, respond: Respond) -> None:
         result = self._replicas.append(
@@ -87,6 +88,7 @@ class Producing:
             to_all=request.acks == ALL,
             identity=request.identity,
             batches=request.batches,
+            is_of_coordinator=request.is_of_coordinator,
         )
         if isinstance(result, Error):
             respond(ProduceResponse(result))

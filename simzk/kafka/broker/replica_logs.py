@@ -38,7 +38,7 @@ from simzk.kafka.broker.isr_changes import LeaderIsrs
 from simzk.kafka.log.batches import NO_EPOCH, NewBatch
 from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd
 from simzk.kafka.log.log import Log, find_batch
-from simzk.kafka.log.producer_state import SequenceRules, check_sequence
+from simzk.kafka.log.producer_state import SequenceRules, check_coordinator_batch, check_sequence
 from simzk.kafka.log.record_batches import decode_entry, stamped
 from simzk.kafka.log.truncation import truncation_after
 from simzk.kafka.requests import (
@@ -317,7 +317,11 @@ class ReplicaLogs:
         self._log_dirs = log_dirs
         self._configs = configs
         self._timing = timing
-        self._sequences = SequenceRules(version.broker.recognized_duplicates, Error[version.broker.unknown_producer])
+        self._sequences = SequenceRules(
+            version.broker.recognized_duplicates,
+            Error[version.broker.unknown_producer],
+            Error[version.broker.producer_after_marker],
+        )
         # Up to 2.3 a leader lets a follower join that is not in its assignment: a reassignment widens only the topic.
         self._accepts_unassigned = not version.controller.writes_union_assignment
         self._unsaved: dict[TopicPartition, None] = {}
@@ -422,6 +426,7 @@ class ReplicaLogs:
                 self.raised_starts[partition] = None
             replica.log.epochs.resolves_conflicts = self._version.broker.epochs_begin_with_leadership
             replica.log.epochs.drops_empty = self._version.broker.truncation_drops_empty_epochs
+            replica.log.lists_empty_transactions = self._version.broker.lists_empty_transactions
             self.replicas[partition] = self._of_topic.setdefault(partition.topic, {})[partition] = replica
             self._most_replicas = max(self._most_replicas, len(self.replicas))
             self._configs.open(partition.topic)
@@ -545,8 +550,9 @@ class ReplicaLogs:
         to_all: bool = False,
         identity: int = 0,
         batches: Sequence[NewBatch] = (),
+        is_of_coordinator: bool = False,
     ) -> int | Error:
-        """Append batches of a producer.
+        """Append batches of a producer, or of a coordinator.
 
         Args:
             partition: the partition.
@@ -554,6 +560,7 @@ class ReplicaLogs:
             to_all: whether the producer asks for acks of all in the ISR, so that `min.insync.replicas` is checked.
             identity: number that identifies the batch in the cluster.
             batches: the batches; empty for one batch of records without content.
+            is_of_coordinator: whether a coordinator appends them: their sequence numbers are not checked.
 
         Returns:
             The offset of the first record, or the error that rejects them. A batch that an idempotent producer sends
@@ -563,7 +570,7 @@ class ReplicaLogs:
         if refused is not None:
             return refused
         replica = self.replicas[partition]
-        duplicate = self._duplicate(replica, batches)
+        duplicate = self._check_producers(replica, batches, is_of_coordinator=is_of_coordinator)
         if isinstance(duplicate, Error):
             return duplicate
         if duplicate is not None:
@@ -594,16 +601,23 @@ class ReplicaLogs:
             )
             self._ledger.on_append(replica.partition, batch, replica.log)
 
-    def _duplicate(self, replica: Replica, batches: Sequence[NewBatch]) -> KeptBatch | Error | None:
-        """Return the batch that an idempotent producer sent before, or the error of its sequence number."""
+    def _check_producers(
+        self, replica: Replica, batches: Sequence[NewBatch], *, is_of_coordinator: bool
+    ) -> KeptBatch | Error | None:
+        """Return the batch that an idempotent producer sent before, or the error that rejects the batches."""
         for batch in batches:
             stamp = batch.producer
-            if stamp is not None and stamp.marker is None:
-                known = replica.log.producers
-                entry = None if known is None else known.entries.get(stamp.producer_id)
-                result = check_sequence(entry, stamp, batch.records, self._sequences)
-                if result is not None:
-                    return result
+            if stamp is None:
+                continue
+            known = replica.log.producers
+            entry = None if known is None else known.entries.get(stamp.producer_id)
+            result: KeptBatch | Error | None = (
+                check_coordinator_batch(entry, stamp)
+                if is_of_coordinator
+                else check_sequence(entry, stamp, batch.records, self._sequences)
+            )
+            if result is not None:
+                return result
         return None
 
     def delete_records(self, partition: TopicPartition, offset: int) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.state_machines import Strategy
+from simzk.kafka.protocol.messages import WriteTxnMarkersRequest
 from simzk.kafka.requests import (
     AdminResponse,
     AllocateProducerIdsRequest,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.fetching import FetchSessions
     from simzk.kafka.broker.producing import Producing
     from simzk.kafka.broker.replica_manager import BrokerEpochs
+    from simzk.kafka.broker.transaction_markers import TransactionMarkers
     from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.rpc import Respond
     from simzk.kafka.topic_partition import TopicPartition
@@ -86,6 +88,7 @@ class Services:
         metadata: its metadata cache.
         fetch_sessions: serves fetches of followers and reads of consumers.
         producing: serves producers.
+        markers: appends markers of transactions.
         tokens: serves requests about delegation tokens.
         admin: serves requests of operators.
         controller: the controller that the broker is or may become.
@@ -102,6 +105,7 @@ class Services:
     metadata: MetadataCache
     fetch_sessions: FetchSessions
     producing: Producing
+    markers: TransactionMarkers
     tokens: DelegationTokens
     admin: AdminHandlers
     controller: KafkaController
@@ -118,6 +122,8 @@ class Services:
                 respond(self.epoch_ends(request))
             case ProduceRequest():
                 self.producing.serve(request, respond)
+            case WriteTxnMarkersRequest():
+                self.markers.serve(request, respond)
             case FindLeaderRequest():
                 state = self.metadata.partitions.get(request.partition)
                 respond(FindLeaderResponse(-1 if state is None else state.leader))

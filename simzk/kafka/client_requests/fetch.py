@@ -257,8 +257,8 @@ class FetchApi:
                 data = data[:max_bytes]
         aborted: tuple[tuple[int, int], ...] | None = None
         if is_committed:
-            ends = batches[-1].next_offset if batches and data else offset
-            known = log.producers.aborted_between(offset, ends) if log.producers is not None else []
+            read_to = batches[len(entries) - 1].next_offset if entries else offset
+            known = log.aborted_transactions(offset, read_to) if offset < limit else []
             aborted = tuple((one.producer_id, one.first_offset) for one in known)
         try:
             magic = max(_MAGIC_OF_VERSION.get(client.version, 2), 0 if self.version.api.batch_magic else 2)

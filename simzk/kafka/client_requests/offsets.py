@@ -1,10 +1,12 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: offsets of consumer groups, in Kafka or in ZooKeeper.
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete: offsets of consumer groups, in Kafka or in ZooKeeper.
 
 Rules of this module (KafkaApis; recorded 0.8.2 to 3.9):
   - version 0 of OffsetCommit and OffsetFetch writes and reads znodes below `/consumers`, at any broker; later versions
     ask the coordinator, which keeps offsets in `__consumer_offsets`;
   - topics and partitions that the broker does not know are refused one by one;
   - up to version 1 of OffsetFetch each partition has the error of the coordinator, later the whole response;
+  - TxnOffsetCommit commits with a transaction (KIP-98). Up to version 1 its clients do not understand
+    COORDINATOR_LOAD_IN_PROGRESS; since 2.6 they get COORDINATOR_NOT_AVAILABLE instead (KAFKA-9656);
   - up to 2.0 a committed offset expires a fixed time after its commit; later only one whose client asks for that.
 """
 
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_long, wrapped_long
 from simzk.kafka import paths
-from simzk.kafka.coordinator.group_coordinator import FetchedOffset
+from simzk.kafka.coordinator.group_coordinator import FetchedOffset, TransactionalProducer
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, NO_TIMESTAMP, CommittedOffset
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
@@ -27,6 +29,8 @@ from simzk.kafka.protocol.messages import (
     OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
 )
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
@@ -42,11 +46,13 @@ if TYPE_CHECKING:
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.simulation import Future
 
-OFFSET_COMMIT, OFFSET_FETCH, OFFSET_DELETE = 8, 9, 47
+OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT, OFFSET_DELETE = 8, 9, 28, 47
 NO_OFFSET = -1
 IN_ZOOKEEPER = 0
 """Version of OffsetCommit and OffsetFetch for offsets in ZooKeeper."""
 _TIMESTAMPS, _MANY_GROUPS, _ERROR_OF_ALL = 1, 8, 2
+_KNOWS_LOADING = 2
+"""Version of TxnOffsetCommit from which on its clients understand COORDINATOR_LOAD_IN_PROGRESS."""
 _MS_OF_MINUTE = 60_000
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -99,6 +105,7 @@ class OffsetsApi:
         """The handlers by API key."""
         return {
             OFFSET_COMMIT: self.serve_commit,
+            TXN_OFFSET_COMMIT: self.serve_txn_commit,
             OFFSET_FETCH: self.serve_fetch,
             OFFSET_DELETE: self.serve_delete,
         }
@@ -121,7 +128,7 @@ class OffsetsApi:
         known = {partition: one for partition, one in asked.items() if self._may_commit(partition, context)}
 
         def finish(results: Mapping[TopicPartition, ErrorCode]) -> None:
-            answer(OffsetCommitResponse(topics=_by_topic(asked, lambda one: results.get(one, _UNKNOWN))))
+            answer(OffsetCommitResponse(topics=_by_topic(asked, results)))
 
         if not known:
             finish({})
@@ -145,6 +152,39 @@ class OffsetsApi:
         return CommittedOffset(
             one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "", commit_ms, expire_ms
         )
+
+    # -- TxnOffsetCommit
+
+    def serve_txn_commit(self, context: Context, request: TxnOffsetCommitRequest, answer: Answer) -> None:
+        """Commit offsets with a transaction."""
+        asked = {
+            TopicPartition(topic.name, one.partition_index): one for topic in request.topics for one in topic.partitions
+        }
+        known = {partition: one for partition, one in asked.items() if self._may_commit(partition, context)}
+
+        def finish(results: Mapping[TopicPartition, ErrorCode]) -> None:
+            shown = dict(results)
+            if context.version < _KNOWS_LOADING and self.version.groups.hides_loading_from_old_producers:
+                hidden = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+                shown = {partition: hidden.get(code, code) for partition, code in shown.items()}
+            answer(TxnOffsetCommitResponse(topics=_txn_by_topic(asked, shown)))
+
+        if not known:
+            finish({})
+            return
+        offsets = {partition: self._committed_in_transaction(one) for partition, one in known.items()}
+        member = request.member_id, request.generation_id, request.group_instance_id
+        producer = TransactionalProducer(request.producer_id, request.producer_epoch)
+        self.coordinator.commit(request.group_id, member, offsets, finish, producer)
+
+    def _committed_in_transaction(self, one: TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition) -> CommittedOffset:
+        now_ms, expire_ms = self.now_ms(), NO_TIMESTAMP
+        if self.version.groups.offsets_expire_in_active_groups:
+            expire_ms = now_ms + self.config.integer("offsets.retention.minutes") * _MS_OF_MINUTE
+        epoch, metadata = one.committed_leader_epoch, one.committed_metadata or ""
+        return CommittedOffset(one.committed_offset, epoch, metadata, now_ms, expire_ms)
+
+    # -- version 0 of OffsetCommit
 
     async def _commit_to_zookeeper(
         self,
@@ -269,14 +309,26 @@ class OffsetsApi:
 
 
 def _by_topic(
-    partitions: Iterable[TopicPartition], error_of: Callable[[TopicPartition], ErrorCode]
+    partitions: Iterable[TopicPartition], results: Mapping[TopicPartition, ErrorCode]
 ) -> list[OffsetCommitResponse.OffsetCommitResponseTopic]:
-    """Return the results of partitions, grouped by topic."""
+    """Return the results of partitions, grouped by topic; a partition without one is unknown."""
     response = OffsetCommitResponse
-    results: dict[str, list[OffsetCommitResponse.OffsetCommitResponsePartition]] = {}
+    topics: dict[str, list[OffsetCommitResponse.OffsetCommitResponsePartition]] = {}
     for partition in partitions:
-        result = response.OffsetCommitResponsePartition(
-            partition_index=partition.partition, error_code=error_of(partition)
-        )
-        results.setdefault(partition.topic, []).append(result)
-    return [response.OffsetCommitResponseTopic(name=name, partitions=found) for name, found in results.items()]
+        code = results.get(partition, _UNKNOWN)
+        one = response.OffsetCommitResponsePartition(partition_index=partition.partition, error_code=code)
+        topics.setdefault(partition.topic, []).append(one)
+    return [response.OffsetCommitResponseTopic(name=name, partitions=found) for name, found in topics.items()]
+
+
+def _txn_by_topic(
+    partitions: Iterable[TopicPartition], results: Mapping[TopicPartition, ErrorCode]
+) -> list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic]:
+    """Return the results of partitions in a transaction, grouped by topic; a partition without one is unknown."""
+    response = TxnOffsetCommitResponse
+    topics: dict[str, list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition]] = {}
+    for partition in partitions:
+        code = results.get(partition, _UNKNOWN)
+        one = response.TxnOffsetCommitResponsePartition(partition_index=partition.partition, error_code=code)
+        topics.setdefault(partition.topic, []).append(one)
+    return [response.TxnOffsetCommitResponseTopic(name=name, partitions=found) for name, found in topics.items()]

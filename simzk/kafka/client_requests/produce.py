@@ -6,14 +6,17 @@ Rules of this module (KafkaApis.handleProduceRequest, LogValidator; recorded 0.8
   - records in an older format are converted to the broker's: messages of magic 0 up to 0.9, of magic 1 in 0.10, batches
     since 0.11. Others are stored as they came;
   - sizes are checked before checksums, checksums before contents;
-  - with acks 0 there is no response; an error closes the connection.
+  - with acks 0 there is no response; an error closes the connection;
+  - since 3.6 the leader verifies that the partition of a transactional batch was added to the transaction, unless the
+    transaction is open in the log. While batches are not verified, one after the first is rejected (KIP-890).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.kafka.broker.transaction_verification import TransactionBatch
 from simzk.kafka.client_requests.broker_faults import Silence
 from simzk.kafka.client_requests.current_leader import endpoints, name_leader
 from simzk.kafka.log.log import find_batch
@@ -37,14 +40,17 @@ from simzk.kafka.requests import ProduceRequest as Append
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from simzk.kafka.broker.configs import TopicConfigs
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.producing import Producing
     from simzk.kafka.broker.replica_logs import ReplicaLogs
+    from simzk.kafka.broker.transaction_verification import TransactionVerification
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.log.batches import NewBatch
+    from simzk.kafka.log.producer_state import ProducerEntry
+    from simzk.kafka.log.record_batches import EntryHeader
     from simzk.kafka.protocol.messages import ProduceRequest
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.requests import ProduceResponse as Appended
@@ -54,6 +60,18 @@ _BATCHES_SINCE, _ZSTD_SINCE = 3, 7
 """Versions of the request from which on it has batches of magic 2, and may have zstd."""
 _LEADERS_SINCE = 10
 """Version of the response from which on it names the leader after NOT_LEADER_OR_FOLLOWER (KIP-951)."""
+_ABORTABLE_SINCE = 11
+"""Version of the request from which on a client understands TRANSACTION_ABORTABLE."""
+_PASSING = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""Errors of a coordinator that may be gone with the next try."""
 _NO_LOG_START = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -85,6 +103,20 @@ class _Rejection(NamedTuple):
     records: tuple[tuple[int, str | None], ...] = ()
 
 
+class _Unverified(NamedTuple):
+    """Record data of a transaction that is not open in the log.
+
+    Args:
+        entries: the entries of the data.
+        batch: the first batch.
+        entry: the producer's state in the log when the verification began; another one is a newer state.
+    """
+
+    entries: Sequence[memoryview]
+    batch: EntryHeader
+    entry: ProducerEntry | None
+
+
 class _RejectedError(Exception):
     """Record data that the leader rejects."""
 
@@ -108,7 +140,8 @@ class ProduceApi:
         configs: the configuration of topics.
         endpoint_of: returns host and port of a broker.
         now_ms: the clock, in milliseconds.
-        is_in_transaction: returns whether a partition was added to the open transaction of a producer id.
+        verification: asks the coordinators of transactions.
+        verifies: whether it is asked: a setting of the broker.
     """
 
     version: KafkaVersion
@@ -118,7 +151,10 @@ class ProduceApi:
     configs: TopicConfigs
     endpoint_of: Callable[[int], tuple[str, int]]
     now_ms: Callable[[], int]
-    is_in_transaction: Callable[[TopicPartition, int], bool] = lambda _partition, _producer_id: False
+    verification: TransactionVerification
+    verifies: bool
+    _verifying: dict[tuple[TopicPartition, int], tuple[int, int]] = field(default_factory=dict, init=False)
+    """Transactions that begin, by partition and producer id: the epoch, and the lowest sequence number."""
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -128,7 +164,7 @@ class ProduceApi:
     def serve(self, context: Context, request: ProduceRequest, answer: Answer) -> None:
         """Append record data, and answer when all partitions have an outcome."""
         named = [(topic.name, one) for topic in request.topic_data for one in topic.partition_data]
-        appends: dict[TopicPartition, Sequence[NewBatch] | _Rejection] = {}
+        appends: dict[TopicPartition, Sequence[NewBatch] | _Rejection | _Unverified] = {}
         try:
             for topic, one in named:
                 partition = TopicPartition(topic, one.index)
@@ -145,8 +181,19 @@ class ProduceApi:
 
         if not appends:
             answer(Silence.NO_RESPONSE if request.acks == 0 else ProduceResponse())
-        for partition, batches in appends.items():
-            self._append(partition, batches, request, finish)
+
+        def append_all(verified: Mapping[TopicPartition, Sequence[NewBatch] | _Rejection]) -> None:
+            for partition, batches in appends.items():
+                if partition in verified:
+                    self._append(partition, verified[partition], request, finish)
+                elif not isinstance(batches, _Unverified):
+                    self._append(partition, batches, request, finish)
+
+        unverified = {partition: one for partition, one in appends.items() if isinstance(one, _Unverified)}
+        if unverified:
+            self._verify(context.version, request.transactional_id or "", unverified, append_all)
+        else:
+            append_all({})
 
     def _append(
         self,
@@ -179,7 +226,7 @@ class ProduceApi:
         partition: TopicPartition,
         data: bytes | bytearray | memoryview | None,
         request: ProduceRequest,
-    ) -> Sequence[NewBatch] | _Rejection:
+    ) -> Sequence[NewBatch] | _Rejection | _Unverified:
         """Return the batches to be appended to a partition, in the broker's format; or the error.
 
         Raises:
@@ -192,13 +239,14 @@ class ProduceApi:
             self._check_form(version, entries)
             if partition not in self.cache.partitions:
                 return _Rejection(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, names_start=False)
-            self._check_transaction(partition, entries, request.transactional_id)
+            self._check_transaction(entries, request.transactional_id)
             error = self.replicas.refuses_append(partition, to_all=request.acks == -1)
             if error == Error.NOT_LEADER_OR_FOLLOWER and partition not in self.replicas.replicas:
                 return _Rejection(self.version.api.without_replica, names_start=False)
             if error is not None:
                 return _rejection(ErrorCode[error.name])
-            return self._validated(partition, entries)
+            unverified = self._unverified(partition, entries) if entries else None
+            return self._validated(partition, entries) if unverified is None else unverified
         except _RejectedError as rejected:
             return rejected.rejection
         except RecordDataError:  # of an unknown format
@@ -219,10 +267,8 @@ class ProduceApi:
         if headers[0].codec == ZSTD and version < _ZSTD_SINCE:
             raise _RejectedError(_Rejection(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, names_start=False))
 
-    def _check_transaction(
-        self, partition: TopicPartition, entries: Sequence[memoryview], transactional_id: str | None
-    ) -> None:
-        """Check that a transactional batch belongs to an open transaction (KIP-890)."""
+    def _check_transaction(self, entries: Sequence[memoryview], transactional_id: str | None) -> None:
+        """Check that a request with transactional batches names the transaction."""
         rules = self.version.api
         for entry in entries:
             header = entry_header(entry)
@@ -231,19 +277,74 @@ class ProduceApi:
             if transactional_id is None and rules.requires_transactional_id:
                 code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
                 raise _RejectedError(_Rejection(code, names_start=False))
-            if rules.verifies_transactions and not self._is_open(partition, header.producer_id):
-                text = "Unable to verify the partition has been added to the transaction. Underlying error: {error}"
-                message = text.format(error=ErrorCode.COORDINATOR_NOT_AVAILABLE.name)
-                raise _RejectedError(_Rejection(ErrorCode.NOT_ENOUGH_REPLICAS, names_start=False, message=message))
 
-    def _is_open(self, partition: TopicPartition, producer_id: int) -> bool:
-        """Return whether a producer has an open transaction in a partition, in the log or at its coordinator."""
+    def _producer(self, partition: TopicPartition, producer_id: int) -> ProducerEntry | None:
+        """Return the state of a producer in the log of a partition; None if there is none."""
         replica = self.replicas.replicas.get(partition)
         known = None if replica is None else replica.log.producers
-        entry = None if known is None else known.entries.get(producer_id)
-        return (entry is not None and entry.transaction_from is not None) or self.is_in_transaction(
-            partition, producer_id
-        )
+        return None if known is None else known.entries.get(producer_id)
+
+    # -- verification
+
+    def _unverified(self, partition: TopicPartition, entries: Sequence[memoryview]) -> _Unverified | None:
+        """Return record data to be verified, or None if it need not (UnifiedLog.maybeStartTransactionVerification)."""
+        first = entry_header(entries[0])
+        if not self.verifies or first.magic < NEWEST or not first.is_transactional:
+            return None
+        entry = self._producer(partition, first.producer_id)
+        if entry is not None and entry.transaction_from is not None:
+            return None
+        key, lowest = (partition, first.producer_id), (first.producer_epoch, first.base_sequence)
+        epoch, sequence = self._verifying.get(key, lowest)
+        if first.producer_epoch > epoch or (first.producer_epoch == epoch and first.base_sequence < sequence):
+            epoch, sequence = lowest
+        self._verifying[key] = epoch, sequence
+        return _Unverified(entries, first, entry)
+
+    def _verify(
+        self,
+        version: int,
+        transactional_id: str,
+        unverified: Mapping[TopicPartition, _Unverified],
+        done: Callable[[Mapping[TopicPartition, Sequence[NewBatch] | _Rejection]], None],
+    ) -> None:
+        """Ask the coordinator for partitions of a transaction; go on with their batches, or why they are rejected."""
+        batches = {(one.batch.producer_id, one.batch.producer_epoch) for one in unverified.values()}
+        if len(batches) > 1:
+            done(dict.fromkeys(unverified, _rejection(ErrorCode.INVALID_PRODUCER_ID_MAPPING)))
+            return
+
+        def go_on(errors: Mapping[TopicPartition, ErrorCode]) -> None:
+            done(
+                {partition: self._verified(partition, one, errors[partition]) for partition, one in unverified.items()}
+            )
+
+        transaction = TransactionBatch(transactional_id, *batches.pop())
+        knows_abortable = version >= _ABORTABLE_SINCE
+        self.verification.verify(transaction, list(unverified), go_on, knows_abortable=knows_abortable)
+
+    def _verified(
+        self, partition: TopicPartition, unverified: _Unverified, code: ErrorCode
+    ) -> Sequence[NewBatch] | _Rejection:
+        """Return the batches of a partition after the coordinator has answered, or why they are rejected."""
+        if code != ErrorCode.NONE:
+            return _not_in_transaction(code)
+        first = unverified.batch
+        key, entry = (partition, first.producer_id), self._producer(partition, first.producer_id)
+        error = self.replicas.refuses_append(partition, to_all=False)
+        if error is not None:
+            return _rejection(ErrorCode[error.name])
+        if entry is not unverified.entry and (entry is None or entry.transaction_from is None):
+            return _rejection(ErrorCode.INVALID_TXN_STATE)  # a marker came between
+        if first.base_sequence > self._verifying.get(key, (0, first.base_sequence))[1]:
+            return _rejection(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        self._verifying.pop(key, None)
+        try:
+            return self._validated(partition, unverified.entries)
+        except _RejectedError as rejected:
+            return rejected.rejection
+
+    # -- contents
 
     def _validated(self, partition: TopicPartition, entries: Sequence[memoryview]) -> Sequence[NewBatch]:
         """Check contents, and convert them to the broker's format (LogValidator)."""
@@ -347,6 +448,15 @@ class ProduceApi:
             responses=[kind(name=name, partition_responses=found) for name, found in topics.items()],
             node_endpoints=endpoints(ProduceResponse.NodeEndpoint, leaders, self.cache, self.endpoint_of),
         )
+
+
+def _not_in_transaction(code: ErrorCode) -> _Rejection:
+    """Return the rejection by an error of the coordinator; one that passes is an error that old clients retry."""
+    if code in _PASSING:
+        reason = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
+        return _Rejection(ErrorCode.NOT_ENOUGH_REPLICAS, names_start=False, message=reason)
+    text = "Partition was not added to the transaction" if code == ErrorCode.INVALID_TXN_STATE else None
+    return _Rejection(code, names_start=False, message=text)
 
 
 def _rejection(code: ErrorCode) -> _Rejection:

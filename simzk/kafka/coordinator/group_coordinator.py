@@ -7,6 +7,8 @@ Rules of this module (GroupCoordinator, GroupMetadataManager; recorded 0.8.2 to 
     loaded at once;
   - a broker that ceases to lead answers who waits with NOT_COORDINATOR, and forgets the groups;
   - groups and offsets are appended as records that all in the ISR must have before a client is answered;
+  - offsets of a transaction are appended in batches of its producer, and are pending until its marker is in the same
+    partition: then they are committed, or dropped (KIP-98). A later commit outside of transactions keeps them out;
   - offsets of a deleted topic are removed, and those of an empty group, or of a consumer without a group, after
     `offsets.retention.minutes` (KIP-211). A group without members and offsets is removed.
 """
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from simzk.kafka.coordinator.group import GroupSnapshot
+    from simzk.kafka.log.batches import ProducerStamp
     from simzk.kafka.releases.profile import GroupRules
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.simulation import Process, Timer
@@ -70,7 +73,12 @@ _OF_STORED_GROUP = {
     Error.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
 }
 """Errors of members, by the error of the append of their group."""
-_OF_COMMIT = {**_OF_STORED_GROUP, Error.REQUEST_TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT}
+_OF_COMMIT = {
+    **_OF_STORED_GROUP,
+    Error.REQUEST_TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
+    Error.INVALID_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
+    Error.INVALID_TXN_STATE: ErrorCode.INVALID_TXN_STATE,
+}
 """Errors of a commit, by the error of its append."""
 
 
@@ -101,6 +109,25 @@ class CoordinatorRecord(NamedTuple):
     value: bytes | None
 
 
+class CoordinatorBatch(NamedTuple):
+    """Records of one batch in a coordinator's log.
+
+    Args:
+        records: the records with a key; none in a batch of a marker.
+        producer: the producer of the batch, if it belongs to a transaction; else None.
+    """
+
+    records: Sequence[CoordinatorRecord]
+    producer: ProducerStamp | None = None
+
+
+class TransactionalProducer(NamedTuple):
+    """Producer of a transaction: its id and epoch."""
+
+    producer_id: int
+    epoch: int
+
+
 class CoordinatorLog(Protocol):
     """Logs of the partitions that the broker leads."""
 
@@ -108,7 +135,11 @@ class CoordinatorLog(Protocol):
         """Return whether the broker leads a partition."""
 
     def append(
-        self, partition: TopicPartition, records: Sequence[CoordinatorRecord], done: Callable[[Error], None] | None
+        self,
+        partition: TopicPartition,
+        records: Sequence[CoordinatorRecord],
+        done: Callable[[Error], None] | None,
+        producer: TransactionalProducer | None = None,
     ) -> None:
         """Append records as the broker itself.
 
@@ -116,37 +147,75 @@ class CoordinatorLog(Protocol):
             partition: the partition.
             records: the records.
             done: called when all in the ISR have them, or with the error; None if nobody waits.
+            producer: the producer of the transaction that the records belong to.
         """
 
     def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:
         """Return all records of a partition, ascending."""
 
+    def read_batches(self, partition: TopicPartition) -> Iterable[CoordinatorBatch]:
+        """Return all batches of a partition with markers of transactions, ascending."""
+
     def is_empty(self, partition: TopicPartition) -> bool:
         """Return whether a partition has no records with content."""
 
 
-def _read(
-    records: Iterable[CoordinatorRecord],
-) -> tuple[dict[str, GroupSnapshot], dict[str, dict[TopicPartition, CommittedOffset]]]:
-    """Return the groups and offsets of a log, each by group id.
+Offsets = dict[TopicPartition, tuple[int, CommittedOffset]]
+"""Committed offsets, each with the number of its commit: an earlier commit does not replace a later one."""
+
+
+def _commit_pending(offsets: Offsets, pending: Mapping[TopicPartition, tuple[int, CommittedOffset]]) -> None:
+    """Commit the offsets of a transaction where no later commit has replaced them."""
+    for partition, one in pending.items():
+        if partition not in offsets or offsets[partition][0] < one[0]:
+            offsets[partition] = one
+
+
+class _Loaded:
+    """Groups and offsets of a log, each by group id.
+
+    Args:
+        batches: the batches of the log.
+        next_commit: returns the number of the next commit.
 
     Raises:
         RecordError: a record is malformed.
     """
-    groups: dict[str, GroupSnapshot] = {}
-    offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-    for record in records:
+
+    def __init__(self, batches: Iterable[CoordinatorBatch], next_commit: Callable[[], int]) -> None:
+        self.groups: dict[str, GroupSnapshot] = {}
+        self.offsets: dict[str, Offsets] = {}
+        self.pending: dict[int, dict[str, Offsets]] = {}
+        self._next_commit = next_commit
+        for records, producer in batches:
+            if producer is not None and producer.marker is not None:
+                ended = self.pending.pop(producer.producer_id, {})
+                for group_id, pending in ended.items() if producer.marker == "commit" else ():
+                    _commit_pending(self.offsets.setdefault(group_id, {}), pending)
+                continue
+            of = self.offsets if producer is None else self.pending.setdefault(producer.producer_id, {})
+            for record in records:
+                self._read(record, of)
+
+    def _read(self, record: CoordinatorRecord, offsets: dict[str, Offsets]) -> None:
         key = decode_key(record.key)
         if isinstance(key, GroupKey):
-            groups.pop(key.group_id, None)
+            self.groups.pop(key.group_id, None)
             if record.value is not None:
-                groups[key.group_id] = decode_group(key.group_id, record.value)
+                self.groups[key.group_id] = decode_group(key.group_id, record.value)
         elif isinstance(key, OffsetKey):
             of_group = offsets.setdefault(key.group_id, {})
             of_group.pop(key.partition, None)
             if record.value is not None:
-                of_group[key.partition] = decode_offset(record.value)
-    return groups, offsets
+                of_group[key.partition] = self._next_commit(), decode_offset(record.value)
+
+    @property
+    def group_ids(self) -> list[str]:
+        """The ids of all groups that are stored, or have offsets, committed or not."""
+        uncommitted = (name for of_groups in self.pending.values() for name, found in of_groups.items() if found)
+        return list(
+            dict.fromkeys((*self.groups, *(name for name, found in self.offsets.items() if found), *uncommitted))
+        )
 
 
 def _texts_of(request: JoinRequest) -> list[str | None]:
@@ -187,10 +256,15 @@ class _Entry:
     """A group with its offsets."""
 
     group: Group
-    offsets: dict[TopicPartition, tuple[int, CommittedOffset]] = field(default_factory=dict)
-    """By partition: the number of the commit, and the offset. An earlier commit does not replace a later one."""
+    offsets: Offsets = field(default_factory=dict)
     pending: dict[TopicPartition, int] = field(default_factory=dict)
     """Commits that are not stored yet, by partition the number of the last one."""
+    in_transactions: dict[int, Offsets] = field(default_factory=dict)
+    """Offsets of open transactions, by producer id."""
+
+    def is_unstable(self, partition: TopicPartition) -> bool:
+        """Return whether the offset of a partition is being committed."""
+        return partition in self.pending or any(partition in one for one in self.in_transactions.values())
 
 
 @dataclass(eq=False)
@@ -290,16 +364,17 @@ class GroupCoordinator:
         """Load the groups of a partition."""
         shard.loading = None
         try:
-            groups, offsets = _read(self.log.read(shard.partition))
+            loaded = _Loaded(self.log.read_batches(shard.partition), self._next_commit)
         except RecordError:  # a log that is malformed has no groups (GroupMetadataManager.loadGroupsAndOffsets)
             return
-        for group_id in dict.fromkeys((*groups, *(name for name, found in offsets.items() if found))):
+        for group_id in loaded.group_ids:
             entry = self._new_entry(shard, group_id)
-            entry.offsets = {
-                partition: (self._next_commit(), found) for partition, found in offsets.get(group_id, {}).items()
+            entry.offsets = loaded.offsets.get(group_id, {})
+            entry.in_transactions = {
+                producer: pending for producer, of in loaded.pending.items() if (pending := of.get(group_id))
             }
-            if group_id in groups:
-                entry.group.load(groups[group_id])
+            if group_id in loaded.groups:
+                entry.group.load(loaded.groups[group_id])
         if shard.entries:
             self._start_cleaning()
 
@@ -410,26 +485,29 @@ class GroupCoordinator:
         member: tuple[str, int, str | None],
         offsets: Mapping[TopicPartition, CommittedOffset],
         respond: Callable[[dict[TopicPartition, ErrorCode]], None],
+        producer: TransactionalProducer | None = None,
     ) -> None:
-        """Commit offsets.
+        """Commit offsets, at once or with a transaction.
 
         Args:
             group_id: the group.
             member: its member id, generation and instance id; a consumer without a group has no generation.
             offsets: by partition.
             respond: is called with the result of each partition.
+            producer: the producer of the transaction; None for a commit at once.
         """
-        found = self._find(group_id, may_be_empty=True)
+        in_txn = producer is not None
+        found = self._find(group_id, may_be_empty=not in_txn)
         member_id, generation, instance_id = member
         if isinstance(found, ErrorCode):
             error = found
         elif not self.rules.has_groups:
             found, error = found or self._find_or_create(group_id), ErrorCode.NONE
-        elif found is None and generation >= 0:
+        elif found is None and generation >= 0 and not in_txn:
             error = ErrorCode.ILLEGAL_GENERATION
         else:
             found = self._find_or_create(group_id) if found is None else found
-            error = found.group.commit_error(member_id, generation, instance_id, in_txn=False)
+            error = found.group.commit_error(member_id, generation, instance_id, in_txn=in_txn)
         longest = self.config.integer("offset.metadata.max.bytes")
         stored = {
             partition: one for partition, one in offsets.items() if len(one.metadata) <= longest and fits(one.metadata)
@@ -439,35 +517,71 @@ class GroupCoordinator:
             respond(dict.fromkeys(offsets, refused))
             return
         assert isinstance(found, _Entry)
-        self._store_offsets(found, offsets, stored, respond)
+
+        def finish(results: dict[TopicPartition, ErrorCode]) -> None:
+            too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            respond({partition: results.get(partition, too_large) for partition in offsets})
+
+        self._store_offsets(found, stored, finish, producer)
 
     def _store_offsets(
         self,
         entry: _Entry,
-        asked: Mapping[TopicPartition, CommittedOffset],
         stored: Mapping[TopicPartition, CommittedOffset],
         respond: Callable[[dict[TopicPartition, ErrorCode]], None],
+        producer: TransactionalProducer | None,
     ) -> None:
         group_id, number = entry.group.group_id, self._next_commit()
-        entry.pending.update(dict.fromkeys(stored, number))
+        if producer is None:
+            entry.pending.update(dict.fromkeys(stored, number))
+        else:
+            in_transaction = entry.in_transactions.setdefault(producer.producer_id, {})
+            in_transaction.update({partition: (number, committed) for partition, committed in stored.items()})
 
         def finish(error: Error) -> None:
             code = ErrorCode.NONE if error == Error.NONE else _OF_COMMIT.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
-            for partition, committed in stored.items():
-                is_pending = partition in entry.pending  # else the offset was deleted meanwhile
-                if entry.pending.get(partition) == number:
-                    del entry.pending[partition]
-                if code == ErrorCode.NONE and is_pending and entry.offsets.get(partition, (0,))[0] < number:
-                    entry.offsets[partition] = number, committed
-            too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            respond({partition: code if partition in stored else too_large for partition in asked})
+            if producer is None:
+                self._end_commit(entry, stored, number, is_stored=code == ErrorCode.NONE)
+            elif code != ErrorCode.NONE:
+                self._drop_pending(entry, producer.producer_id, stored)
+            respond(dict.fromkeys(stored, code))
 
         version = self.rules.offset_value_version
         records = [
             CoordinatorRecord(encode_offset_key(OffsetKey(group_id, partition)), encode_offset(committed, version))
             for partition, committed in stored.items()
         ]
-        self.log.append(self._partition(group_id), records, finish)
+        self.log.append(self._partition(group_id), records, finish, producer)
+
+    def _end_commit(
+        self, entry: _Entry, stored: Mapping[TopicPartition, CommittedOffset], number: int, *, is_stored: bool
+    ) -> None:
+        """Note that a commit outside of transactions is stored, or has failed."""
+        for partition, committed in stored.items():
+            is_pending = partition in entry.pending  # else the offset was deleted meanwhile
+            if entry.pending.get(partition) == number:
+                del entry.pending[partition]
+            if is_stored and is_pending and entry.offsets.get(partition, (0,))[0] < number:
+                entry.offsets[partition] = number, committed
+
+    def _drop_pending(self, entry: _Entry, producer_id: int, partitions: Iterable[TopicPartition]) -> None:
+        """Forget offsets of a transaction."""
+        in_transaction = entry.in_transactions.get(producer_id, {})
+        for partition in partitions:
+            in_transaction.pop(partition, None)
+        if not in_transaction:
+            entry.in_transactions.pop(producer_id, None)
+
+    def end_transaction(self, partition: TopicPartition, producer_id: int, *, is_commit: bool) -> None:
+        """Commit or drop the offsets of a transaction whose marker is committed in a partition.
+
+        A partition that is being loaded has the marker in its log.
+        """
+        shard = self._shards.get(partition.partition)
+        for entry in () if shard is None else shard.entries.values():
+            pending = entry.in_transactions.pop(producer_id, {})
+            if is_commit:
+                _commit_pending(entry.offsets, pending)
 
     def _partition(self, group_id: str) -> TopicPartition:
         return TopicPartition(OFFSETS_TOPIC, self.partition_of(group_id))
@@ -490,7 +604,7 @@ class GroupCoordinator:
             return dict.fromkeys(partitions or (), FetchedOffset(None))
         found = {}
         for partition in list(entry.offsets) if partitions is None else partitions:
-            if stable and partition in entry.pending:
+            if stable and entry.is_unstable(partition):
                 found[partition] = FetchedOffset(None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
             else:
                 stored = entry.offsets.get(partition)
@@ -564,9 +678,12 @@ class GroupCoordinator:
         records = []
         for partition in partitions:
             entry.pending.pop(partition, None)
+            for producer_id in list(entry.in_transactions):
+                self._drop_pending(entry, producer_id, [partition])
             if entry.offsets.pop(partition, None) is not None:
                 records.append(CoordinatorRecord(encode_offset_key(OffsetKey(group.group_id, partition)), None))
-        if group.state == GroupState.EMPTY and not entry.offsets and not entry.pending:
+        has_offsets = entry.offsets or entry.pending or entry.in_transactions
+        if group.state == GroupState.EMPTY and not has_offsets:
             group.unload()
             del self._shards[self.partition_of(group.group_id)].entries[group.group_id]
             if group.generation > 0:
@@ -581,7 +698,8 @@ class GroupCoordinator:
         """Remove the offsets of those topics that were deleted."""
         gone = {topic for topic in topics if not self.topic_exists(topic)}
         for entry in self._entries() if gone else ():
-            named = [partition for partition in entry.offsets if partition.topic in gone]
+            known = dict.fromkeys((*entry.offsets, *(one for of in entry.in_transactions.values() for one in of)))
+            named = [partition for partition in known if partition.topic in gone]
             if named:
                 self._remove_offsets(entry, named)
 
@@ -628,4 +746,5 @@ class GroupCoordinator:
             for group_id, entry in shard.entries.items():
                 assert entry.group.group_id == group_id
                 assert entry.group.state != GroupState.DEAD
+                assert all(entry.in_transactions.values()), f"a transaction without offsets in {group_id}"
                 entry.group.check()

@@ -4,7 +4,10 @@ Rules of this module (Log and LogSegment, later UnifiedLog and LocalLog; docs/re
   - offsets ascend; there may be gaps between batches, as after compaction or a truncation inside a batch;
   - a truncation removes every batch that reaches beyond the offset, and sets the log end offset to it;
   - the high watermark is at most the log end offset; a truncation below it lowers it;
-  - the last stable offset is where the first open transaction begins, at most the high watermark;
+  - the last stable offset is where the first open transaction begins, at most the high watermark. One whose marker is
+    not committed yet counts as open;
+  - a consumer of committed transactions gets those aborted ones that could have records in what it read. How far that
+    is, the offset index says, which has an entry for every 4096 bytes; without a later entry it is the log end offset;
   - the state of idempotent producers follows from the batches, and is computed again after a truncation;
   - a read returns whole batches: at least one, and more up to the limit (KIP-74);
   - what was appended is in the page cache. It is on disk once it was flushed: by Kafka, or later by the operating
@@ -27,10 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from simzk.kafka.log.batches import ProducerStamp
+    from simzk.kafka.log.producer_state import EndedTransaction
 
 _NEXT_OFFSET = attrgetter("next_offset")
 _TAIL = 4
 """Number of batches at the end of a log that are searched one by one."""
+_INDEX_INTERVAL_BYTES = 4096
+"""`index.interval.bytes`: about so many bytes of a log have one entry in its offset index."""
 
 
 class Log:
@@ -44,6 +50,7 @@ class Log:
         epochs: the leader epoch cache.
         producers: state of the idempotent producers; None before the first one.
         topic_id: the id of its topic in `partition.metadata` (2.8 and later); None if it is not known.
+        lists_empty_transactions: whether a marker without records is listed among aborted transactions (up to 2.7).
 
     >>> log = Log()
     >>> log.append(5, leader_epoch=0, identity=1).base_offset, log.append(3, leader_epoch=2, identity=2).base_offset
@@ -63,6 +70,7 @@ class Log:
         "epochs",
         "flushed",
         "high_watermark",
+        "lists_empty_transactions",
         "producers",
         "start",
         "topic_id",
@@ -76,6 +84,7 @@ class Log:
         self.epochs: LeaderEpochCache = LeaderEpochCache()
         self.producers: ProducerStates | None = None
         self.topic_id: str | None = None
+        self.lists_empty_transactions: bool = False
         self._batches: list[RecordBatch] = []
         # Log end offsets after appends that are not flushed, each with the time of the append.
         self._unflushed: deque[tuple[int, int]] | None = None
@@ -89,7 +98,7 @@ class Log:
     def last_stable_offset(self) -> int:
         """Offset up to which transactions have ended: the high watermark while there are none."""
         unstable = None if self.producers is None else self.producers.first_unstable_offset(self.high_watermark)
-        return self.high_watermark if unstable is None else min(self.high_watermark, unstable)
+        return self.high_watermark if unstable is None else min(self.high_watermark, max(unstable, self.start))
 
     @property
     def is_empty(self) -> bool:
@@ -135,7 +144,7 @@ class Log:
                 self.epochs.assign(batch.leader_epoch, batch.base_offset)
             if batch.producer is not None:
                 if self.producers is None:
-                    self.producers = ProducerStates()
+                    self.producers = ProducerStates(lists_empty=self.lists_empty_transactions)
                 self.producers.append(batch)
             self._batches.append(batch)
             self.end = batch.next_offset
@@ -163,6 +172,28 @@ class Log:
                 break
             found.append(batch)
         return tuple(found)
+
+    def aborted_transactions(self, offset: int, end: int) -> list[EndedTransaction]:
+        """Return the aborted transactions that a consumer learns of with the records that it reads.
+
+        Args:
+            offset: the first offset that it asked for.
+            end: the offset after the last batch that it got, or got a part of.
+        """
+        if self.producers is None or not self.producers.ended:
+            return []
+        return self.producers.aborted_between(offset, self._upper_bound(end))
+
+    def _upper_bound(self, end: int) -> int:
+        """Return the offset of the first entry of the offset index from an offset on (LogSegment.append)."""
+        bytes_since_entry = 0
+        for batch in self._batches:
+            if bytes_since_entry > _INDEX_INTERVAL_BYTES:
+                if batch.base_offset >= end:
+                    return batch.next_offset - 1
+                bytes_since_entry = 0
+            bytes_since_entry += batch.size_bytes
+        return self.end
 
     def is_readable(self, offset: int) -> bool:
         """Return whether an offset is in the log, or is its end."""
@@ -201,7 +232,7 @@ class Log:
         self.flushed = min(self.flushed, offset)
         self.epochs.truncate_from_end(offset)
         if self.producers is not None:
-            self.producers = ProducerStates(self._batches)
+            self.producers = ProducerStates(self._batches, lists_empty=self.lists_empty_transactions)
         while self._unflushed and self._unflushed[-1][0] > offset:
             _, at_us = self._unflushed.pop()
             if self.flushed < offset and (not self._unflushed or self._unflushed[-1][0] < offset):
@@ -260,6 +291,8 @@ class Log:
         assert offset <= self.end
         self.epochs.check()
         assert all(entry.start_offset <= self.end for entry in self.epochs.entries)
+        if self.producers is not None:
+            self.producers.check()
         marks = [mark for mark, _ in self._unflushed or ()]
         assert marks == sorted(set(marks)), f"unflushed appends end at {marks}"
         assert all(self.flushed < mark <= self.end for mark in marks)

@@ -1,4 +1,4 @@
-"""Idempotent producers: which batches a leader appends, answers as duplicates, or rejects; open transactions (KIP-98).
+"""Idempotent producers: which batches a leader appends, answers as duplicates, or rejects; transactions (KIP-98).
 
 Rules of this module (ProducerAppendInfo, ProducerStateEntry, ProducerStateManager; recorded 0.11 to 3.9):
   - the batches of one producer id and epoch have consecutive sequence numbers, which wrap to 0 after 2^31 - 1;
@@ -8,12 +8,22 @@ Rules of this module (ProducerAppendInfo, ProducerStateEntry, ProducerStateManag
   - a new epoch starts with sequence 0;
   - a producer that the log does not know starts with 0 up to 2.4: else the error is OUT_OF_ORDER_SEQUENCE_NUMBER in
     0.11, and UNKNOWN_PRODUCER_ID up to 2.4 (KIP-360). Later releases accept any first sequence;
+  - if only a marker of the producer is left, its sequence number is unknown: another first one than 0 is
+    UNKNOWN_PRODUCER_ID in 2.0 to 2.4, else OUT_OF_ORDER_SEQUENCE_NUMBER;
   - the state follows from the log alone: a follower, or a leader after a truncation, computes the same;
-  - a transaction is open from its first batch to its marker. The last stable offset is where the first open one begins.
+  - a transaction is open from its first batch to its marker. A batch outside of transactions is INVALID_TXN_STATE
+    until then. The last stable offset is where the first open transaction begins;
+  - a marker may have a new epoch of its producer, but no older one, and no older epoch of its coordinator than the
+    last marker had (TRANSACTION_COORDINATOR_FENCED);
+  - an aborted transaction is listed for consumers from its first offset to its marker. Up to 2.7 a marker without
+    records counts as a transaction, too;
+  - coordinators number their batches not at all: only the epoch of the producer is checked.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.requests import Error
@@ -67,10 +77,12 @@ class SequenceRules(NamedTuple):
     Args:
         kept: batches of a producer that are recognized as duplicates.
         unknown: error for a producer that the log does not know and that does not start with 0; NONE accepts it.
+        after_marker: error for a producer of which the log has only a marker, and that does not start with 0.
     """
 
     kept: int = KEPT
     unknown: Error = Error.NONE
+    after_marker: Error = Error.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 NEWEST_RULES = SequenceRules()
@@ -119,14 +131,42 @@ def check_sequence(
         return rules.unknown if first and rules.unknown != Error.NONE else None
     if stamp.epoch < entry.epoch:
         return Error.INVALID_PRODUCER_EPOCH
-    if stamp.epoch > entry.epoch:
-        return Error.OUT_OF_ORDER_SEQUENCE_NUMBER if first else None
-    last = last_sequence(first, records)
-    for kept in entry.batches[-rules.kept :]:
-        if (kept.first_sequence, kept.last_sequence) == (first, last):
-            return kept
-    expected = 0 if entry.last_sequence in (-1, MAX_SEQUENCE) else entry.last_sequence + 1
-    return None if first == expected else Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    expected = 0
+    if stamp.epoch == entry.epoch:
+        last = last_sequence(first, records)
+        for kept in entry.batches[-rules.kept :]:
+            if (kept.first_sequence, kept.last_sequence) == (first, last):
+                return kept
+        if not entry.batches and first:
+            return rules.after_marker
+        expected = 0 if entry.last_sequence in (-1, MAX_SEQUENCE) else entry.last_sequence + 1
+    if first != expected:
+        return Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    return Error.INVALID_TXN_STATE if entry.transaction_from is not None and not stamp.is_transactional else None
+
+
+def check_coordinator_batch(entry: ProducerEntry | None, stamp: ProducerStamp) -> Error | None:
+    """Return the error that rejects a marker, or another batch of a coordinator; None if it is to be appended.
+
+    Args:
+        entry: the producer's state; None if the log does not know it.
+        stamp: of the batch.
+
+    >>> from simzk.kafka.log.batches import ProducerStamp
+    >>> marker = ProducerStamp(7, 1, -1, True, "abort", coordinator_epoch=4)
+    >>> entry = after_append(None, marker, records=1, first_offset=3)
+    >>> check_coordinator_batch(entry, marker), check_coordinator_batch(entry, marker._replace(epoch=0))
+    (None, <Error.INVALID_PRODUCER_EPOCH: 'INVALID_PRODUCER_EPOCH'>)
+    >>> check_coordinator_batch(entry, marker._replace(coordinator_epoch=3))
+    <Error.TRANSACTION_COORDINATOR_FENCED: 'TRANSACTION_COORDINATOR_FENCED'>
+    """
+    if entry is None:
+        return None
+    if stamp.epoch < entry.epoch:
+        return Error.INVALID_PRODUCER_EPOCH
+    if stamp.marker is not None and stamp.coordinator_epoch < entry.coordinator_epoch:
+        return Error.TRANSACTION_COORDINATOR_FENCED
+    return None
 
 
 def after_append(
@@ -164,13 +204,21 @@ class ProducerStates:
 
     Args:
         batches: the batches of the log; those without a producer are skipped.
+        lists_empty: whether a marker without records counts as a transaction.
+
+    Attributes:
+        entries: the state of each producer, by its id.
+        open: first offsets of the open transactions, by producer id, ascending.
+        ended: transactions with a marker, in the order of the markers.
     """
 
-    __slots__ = ("ended", "entries")
+    __slots__ = ("ended", "entries", "lists_empty", "open")
 
-    def __init__(self, batches: Iterable[RecordBatch] = ()) -> None:
+    def __init__(self, batches: Iterable[RecordBatch] = (), *, lists_empty: bool = False) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self.open: dict[int, int] = {}
         self.ended: list[EndedTransaction] = []
+        self.lists_empty: bool = lists_empty
         for batch in batches:
             self.append(batch)
 
@@ -180,21 +228,34 @@ class ProducerStates:
         if stamp is None:
             return
         producer, entry = stamp.producer_id, self.entries.get(stamp.producer_id)
-        if stamp.marker is not None and entry is not None and entry.transaction_from is not None:
-            last_offset = batch.next_offset - 1
-            ended = EndedTransaction(producer, entry.transaction_from, last_offset, stamp.marker == "abort")
-            self.ended.append(ended)
+        if stamp.marker is not None:
+            marker_offset = batch.base_offset
+            first_offset = self.open.pop(producer, marker_offset if self.lists_empty else None)
+            if first_offset is not None:
+                ended = EndedTransaction(producer, first_offset, marker_offset, stamp.marker == "abort")
+                self.ended.append(ended)
+        elif stamp.is_transactional:
+            self.open.setdefault(producer, batch.base_offset)
         self.entries[producer] = after_append(entry, stamp, batch.records, batch.base_offset, batch.max_timestamp_ms)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return where the first transaction begins that is open, or has a marker that is not committed yet."""
-        found = [one.transaction_from for one in self.entries.values() if one.transaction_from is not None]
+        first = next(iter(self.open.values()), None)
         for ended in reversed(self.ended):
             if ended.last_offset < high_watermark:
                 break
-            found.append(ended.first_offset)
-        return min(found, default=None)
+            first = ended.first_offset if first is None else min(first, ended.first_offset)
+        return first
 
     def aborted_between(self, start: int, end: int) -> list[EndedTransaction]:
-        """Return the aborted transactions with records from `start` up to, not including, `end`."""
-        return [one for one in self.ended if one.is_aborted and one.last_offset >= start and one.first_offset < end]
+        """Return the aborted transactions with records or the marker from `start` up to, not including, `end`."""
+        since = bisect_left(self.ended, start, key=attrgetter("last_offset"))
+        return [one for one in self.ended[since:] if one.is_aborted and one.first_offset < end]
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        opened = {producer: entry.transaction_from for producer, entry in self.entries.items()}
+        assert self.open == {producer: first for producer, first in opened.items() if first is not None}
+        assert list(self.open.values()) == sorted(self.open.values())
+        ends = [one.last_offset for one in self.ended]
+        assert ends == sorted(set(ends)), f"markers at {ends}"

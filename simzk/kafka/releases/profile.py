@@ -406,6 +406,12 @@ class BrokerRules:
         {OLDEST: "OUT_OF_ORDER_SEQUENCE_NUMBER", (1, 0): "UNKNOWN_PRODUCER_ID", (2, 5): "NONE"}
     )
     """Error for a producer that the log does not know and that does not start with sequence number 0 (KIP-360)."""
+    producer_after_marker: Literal["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"] = by_release(
+        {OLDEST: "OUT_OF_ORDER_SEQUENCE_NUMBER", (2, 0): "UNKNOWN_PRODUCER_ID", (2, 5): "OUT_OF_ORDER_SEQUENCE_NUMBER"}
+    )
+    """Error for a producer of which the log has only a marker, and that does not start with sequence number 0."""
+    lists_empty_transactions: bool = before((2, 8))
+    """A marker of a transaction without records is listed among the aborted transactions of its partition."""
     reserves_producer_ids: bool = since((0, 11))
     """Brokers reserve producer id blocks (KIP-98)."""
     rejects_colliding_topics: bool = since((0, 9))
@@ -643,6 +649,8 @@ class ApiRules:
     """ListOffsets answers a partition that a request names twice with two results, before that with one."""
     requires_transactional_id: bool = since((2, 4))
     """A transactional batch without a transactional id in the request is rejected."""
+    alter_writes_markers: bool = since((3, 8))
+    """WriteTxnMarkers is allowed with Alter of the cluster, too, not only with ClusterAction (KIP-1037)."""
     verifies_transactions: bool = since((3, 6))
     """A leader asks the coordinator whether a transactional batch belongs to a transaction (KIP-890)."""
     ignores_null_records: bool = by_release({OLDEST: False, (0, 9): True, (0, 10, 0): False, (3, 5): True})
@@ -705,6 +713,8 @@ class GroupRules:
     """LeaveGroup up to version 2 answers UNSUPPORTED_VERSION where the broker cannot serve the group."""
     commits_to_unknown_partitions: bool = before((2, 0))
     """OffsetCommit accepts a partition that does not exist, if its topic does."""
+    hides_loading_from_old_producers: bool = since((2, 6))
+    """TxnOffsetCommit answers old clients COORDINATOR_NOT_AVAILABLE while a group is being loaded (KAFKA-9656)."""
     fetches_fail_by_partition: bool = before((3, 9))
     """OffsetFetch version 1 answers the error of the coordinator for each partition; later it names no partitions."""
     fetches_all_if_none_named: bool = since((0, 9), before=(0, 10, 0))

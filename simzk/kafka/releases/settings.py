@@ -56,6 +56,8 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "group.max.size": {(0, 8, 0): None, (2, 2): str(2**31 - 1)},  # KIP-389
     "transaction.state.log.num.partitions": {(0, 8, 0): "50"},
     "transaction.state.log.replication.factor": {(0, 8, 0): "3"},
+    "request.timeout.ms": {(0, 8, 0): None, (0, 9): "30000"},
+    "transaction.partition.verification.enable": {(0, 8, 0): None, (3, 6): "true"},  # KIP-890
     "reserved.broker.max.id": {(0, 8, 0): "1000"},
     "delegation.token.master.key": {(0, 8, 0): ""},
     "delegation.token.max.lifetime.ms": {(0, 8, 0): "604800000"},

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 from simzk.kafka.coordinator.group import JoinRequest, JoinResult, SyncRequest, SyncResult
 from simzk.kafka.coordinator.group_coordinator import (
     OFFSETS_TOPIC,
+    CoordinatorBatch,
     CoordinatorLog,
     CoordinatorRecord,
     GroupCoordinator,
+    TransactionalProducer,
 )
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, CommittedOffset
+from simzk.kafka.log.batches import ProducerStamp
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.settings import BrokerConfig
 from simzk.kafka.releases.versions import kafka_version
@@ -42,22 +45,30 @@ class ReplicatedLog(CoordinatorLog):
         return self.brokers.leader == self.broker
 
     def append(
-        self, partition: TopicPartition, records: Sequence[CoordinatorRecord], done: Callable[[Error], None] | None
+        self,
+        partition: TopicPartition,
+        records: Sequence[CoordinatorRecord],
+        done: Callable[[Error], None] | None,
+        producer: TransactionalProducer | None = None,
     ) -> None:
         if not self.leads(partition):
             if done is not None:
                 done(Error.NOT_LEADER_OR_FOLLOWER)
             return
-        self.brokers.records += records
+        stamp = None if producer is None else ProducerStamp(*producer, 0, is_transactional=True)
+        self.brokers.batches.append(CoordinatorBatch(tuple(records), stamp))
         if done is not None:
             self.brokers.unacknowledged.append(done)
             self.brokers.process.call_later(REPLICATED_US, lambda: self.brokers.acknowledge(done, Error.NONE))
 
     def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:
-        return list(self.brokers.records)
+        return self.brokers.records
+
+    def read_batches(self, partition: TopicPartition) -> Iterable[CoordinatorBatch]:
+        return list(self.brokers.batches)
 
     def is_empty(self, partition: TopicPartition) -> bool:
-        return not self.brokers.records
+        return not self.brokers.batches
 
 
 class Brokers:
@@ -69,7 +80,7 @@ class Brokers:
 
     Attributes:
         leader: the broker that leads the partition.
-        records: its log.
+        batches: its log.
     """
 
     def __init__(self, version: str = "3.9", count: int = 2, **config: int) -> None:
@@ -77,7 +88,7 @@ class Brokers:
         self.scheduler = Scheduler(1)
         self.process = Process(self.scheduler, "brokers")
         self.leader = 0
-        self.records: list[CoordinatorRecord] = []
+        self.batches: list[CoordinatorBatch] = []
         self.unacknowledged: list[Callable[[Error], None]] = []
         self.topics = {TOPIC}
         self._ids = 0
@@ -103,6 +114,11 @@ class Brokers:
         return f"id{self._ids}"
 
     @property
+    def records(self) -> list[CoordinatorRecord]:
+        """The records of the log."""
+        return [record for batch in self.batches for record in batch.records]
+
+    @property
     def coordinator(self) -> GroupCoordinator:
         """The coordinator of the group."""
         return self.coordinators[self.leader]
@@ -120,6 +136,12 @@ class Brokers:
             self.acknowledge(done, Error.NOT_LEADER_OR_FOLLOWER)
         for coordinator in self.coordinators:
             coordinator.on_leadership(TopicPartition(OFFSETS_TOPIC, 0))
+
+    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
+        """Write the marker of a transaction, as the leader of the log does."""
+        marker = ProducerStamp(producer_id, 0, -1, True, "commit" if is_commit else "abort", 0)
+        self.batches.append(CoordinatorBatch((), marker))
+        self.coordinator.end_transaction(TopicPartition(OFFSETS_TOPIC, 0), producer_id, is_commit=is_commit)
 
     def run_for(self, seconds: float) -> None:
         """Let time pass."""

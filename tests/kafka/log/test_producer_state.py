@@ -14,7 +14,9 @@ from simzk.kafka.log.producer_state import (
     KeptBatch,
     ProducerEntry,
     ProducerStates,
+    SequenceRules,
     after_append,
+    check_coordinator_batch,
     check_sequence,
 )
 from simzk.kafka.requests import Error
@@ -106,3 +108,30 @@ def test_the_last_stable_offset_waits_for_the_marker(marker: str) -> None:
     assert log.producers is not None
     aborted = [one[:3] for one in log.producers.aborted_between(0, 10)]
     assert aborted == ([(7, 4, 9)] if marker == "abort" else [])
+
+
+def test_a_batch_outside_of_the_open_transaction_is_rejected() -> None:
+    opened = appended(ProducerStamp(7, 0, 0, is_transactional=True))
+    assert check_sequence(opened, ProducerStamp(7, 0, 1), 1) == Error.INVALID_TXN_STATE
+    assert check_sequence(opened, ProducerStamp(7, 1, 0), 1) == Error.INVALID_TXN_STATE
+    assert check_sequence(opened, ProducerStamp(7, 0, 1, is_transactional=True), 1) is None
+    assert check_sequence(opened, ProducerStamp(7, 0, 3), 1) == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_producer_of_which_only_a_marker_is_left_starts_with_sequence_0() -> None:
+    entry = appended(ProducerStamp(7, 1, -1, True, "abort", 2))
+    rules = SequenceRules(after_marker=Error.UNKNOWN_PRODUCER_ID)
+    assert check_sequence(entry, ProducerStamp(7, 1, 4), 1) == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert check_sequence(entry, ProducerStamp(7, 1, 4), 1, rules) == Error.UNKNOWN_PRODUCER_ID
+    assert check_sequence(entry, ProducerStamp(7, 1, 0), 1) is None
+    assert check_sequence(entry, ProducerStamp(7, 0, 0), 1) == Error.INVALID_PRODUCER_EPOCH
+
+
+def test_a_marker_is_fenced_by_the_epochs_of_producer_and_coordinator() -> None:
+    marker = ProducerStamp(7, 3, -1, True, "commit", 5)
+    entry = appended(ProducerStamp(7, 3, 0, is_transactional=True), marker)
+    assert check_coordinator_batch(entry, marker) is None
+    assert check_coordinator_batch(entry, marker._replace(epoch=4, coordinator_epoch=6)) is None
+    assert check_coordinator_batch(entry, marker._replace(epoch=2)) == Error.INVALID_PRODUCER_EPOCH
+    assert check_coordinator_batch(entry, marker._replace(coordinator_epoch=4)) == Error.TRANSACTION_COORDINATOR_FENCED
+    assert check_coordinator_batch(None, marker) is None

@@ -1,0 +1,126 @@
+"""Verification of transactions by a leader (AddPartitionsToTxnManager; KIP-890).
+
+Rules of this module:
+  - before the first batch of a transaction is appended to a log, the leader asks the transaction's coordinator whether
+    the partition was added to the transaction: Produce since 3.6, TxnOffsetCommit since 3.7;
+  - the coordinator is the leader of the transactional id's partition of `__transaction_state`, as the metadata cache of
+    the broker has it. Without one the error is COORDINATOR_NOT_AVAILABLE, without an answer NETWORK_EXCEPTION;
+  - a producer that is fenced there gets INVALID_PRODUCER_EPOCH;
+  - TRANSACTION_ABORTABLE is for clients that know it; for others it is INVALID_TXN_STATE.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from simzk.kafka.coordinator.group_coordinator import partition_of
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest
+from simzk.kafka.rpc import Disconnected
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.protocol.messages import AddPartitionsToTxnResponse
+    from simzk.simulation import Future, Process
+
+TRANSACTIONS_TOPIC = "__transaction_state"
+VERIFICATION_KEY = "transaction.partition.verification.enable"
+
+Errors: TypeAlias = "Mapping[TopicPartition, ErrorCode]"
+
+
+class TransactionBatch(NamedTuple):
+    """Identity of a transaction in a batch: its transactional id, producer id and epoch."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+@dataclass(eq=False)
+class TransactionVerification:
+    """Questions of one broker to the coordinators of transactions.
+
+    Args:
+        process: the broker's process.
+        cache: its metadata cache.
+        partitions: returns how many partitions `__transaction_state` has, or will have.
+        send: sends a request to a broker; the future has the response, or fails with `Disconnected`.
+    """
+
+    process: Process
+    cache: MetadataCache
+    partitions: Callable[[], int]
+    send: Callable[[int, AddPartitionsToTxnRequest], Future[AddPartitionsToTxnResponse]]
+
+    def verify(
+        self,
+        batch: TransactionBatch,
+        partitions: Sequence[TopicPartition],
+        respond: Callable[[Errors], None],
+        *,
+        knows_abortable: bool,
+    ) -> None:
+        """Ask whether partitions were added to a transaction.
+
+        Args:
+            batch: the transaction.
+            partitions: the partitions.
+            respond: called, now or later, with the error of each partition; NONE if it was added.
+            knows_abortable: whether the client understands TRANSACTION_ABORTABLE.
+        """
+        place = TopicPartition(TRANSACTIONS_TOPIC, partition_of(batch.transactional_id, self.partitions()))
+        state = self.cache.partitions.get(place)
+        if state is None or state.leader not in self.cache.live_brokers:
+            respond(dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
+        request = _request(batch, partitions)
+
+        async def ask() -> None:
+            try:
+                response = await self.send(state.leader, request)
+            except Disconnected:
+                respond(dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION))
+                return
+            errors = {one: _translated(code, knows_abortable=knows_abortable) for one, code in _errors(response)}
+            respond({one: errors.get(one, ErrorCode.NONE) for one in partitions})
+
+        self.process.spawn(ask(), "transaction verification")
+
+
+def _request(batch: TransactionBatch, partitions: Sequence[TopicPartition]) -> AddPartitionsToTxnRequest:
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    kind = AddPartitionsToTxnRequest
+    transaction = kind.AddPartitionsToTxnTransaction(
+        transactional_id=batch.transactional_id,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.epoch,
+        verify_only=True,
+        topics=[kind.AddPartitionsToTxnTopic(name=name, partitions=numbers) for name, numbers in topics.items()],
+    )
+    return kind(transactions=[transaction])
+
+
+def _errors(response: AddPartitionsToTxnResponse) -> list[tuple[TopicPartition, ErrorCode]]:
+    """Return the errors of a response by partition."""
+    return [
+        (TopicPartition(topic.name, one.partition_index), ErrorCode(one.partition_error_code))
+        for result in response.results_by_transaction
+        for topic in result.topic_results
+        for one in topic.results_by_partition
+    ]
+
+
+def _translated(code: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
+    """Return an error of the coordinator as a producer expects it."""
+    if code == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code == ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
