@@ -12,25 +12,30 @@ from __future__ import annotations
 import asyncio
 import threading
 from functools import cached_property, wraps
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
 
 from simzk.api import KafkaCluster
-from simzk.errors import SimzkError
+from simzk.errors import ConfigError, SimzkError
 from simzk.kafka import paths
+from simzk.kafka.client_requests.broker_api import ANONYMOUS
 from simzk.kafka.client_requests.broker_faults import rule_fields
 from simzk.kafka.cluster import cluster as kafka
 from simzk.kafka.observation.recording import RecordedZnode
-from simzk.kafka.security.settings import PLAINTEXT
+from simzk.kafka.security.settings import PLAINTEXT, uses_tls
 from simzk.scenarios.broker_control import OPERATOR, BrokerControl
 from simzk.serve.admin_server.control import ControlServer, UnknownBrokerError
 from simzk.serve.clock import WallClock
 from simzk.serve.configuration.settings import Settings
 from simzk.serve.tcp.broker_ports import BrokerPorts, reserve
+from simzk.serve.tcp.self_signed import make_certificate
 from simzk.serve.tcp.simulated_cluster import ClusterDriver, ClusterTcpServer
 from simzk.serve.zookeeper_server import end_connections
 
 if TYPE_CHECKING:
     import socket
+    import ssl
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
@@ -43,6 +48,7 @@ if TYPE_CHECKING:
     from simzk.scenarios.player import LiveScenario
     from simzk.serve.simulated_brokers import Json
     from simzk.serve.tcp.broker_ports import FrameTransport
+    from simzk.serve.tcp.tls import Tls
     from simzk.simulation import Event, History
     from simzk.simulation.request_faults import FaultRules
     from simzk.zookeeper.server import Server
@@ -124,6 +130,7 @@ class ClusterHost:
         reserved: the bound socket of each broker.
         live: the scenario that the cluster plays; None for none.
         control_port: port of the HTTP control, 0 for any free one; None for none.
+        tls: TLS of the brokers' ports; None for none.
 
     Attributes:
         server: the cluster's ZooKeeper.
@@ -142,6 +149,7 @@ class ClusterHost:
         reserved: Mapping[int, socket.socket],
         control_port: int | None = None,
         live: LiveScenario | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._cluster = cluster
         self._live = live
@@ -157,7 +165,7 @@ class ClusterHost:
             self._control = ControlServer(self.tcp, settings.address, control_port, self)
         assert isinstance(self.tcp.driver, ClusterDriver)
         self._driver = cluster.driver = self.tcp.driver
-        self._ports = BrokerPorts(self._driver, self, reserved)
+        self._ports = BrokerPorts(self._driver, self, reserved, tls)
         assert isinstance(cluster.lock, _ServingLock)
         cluster.lock.host = self
 
@@ -211,10 +219,11 @@ class ClusterHost:
         """Return the brokers whose ports accept connections."""
         return {broker.id for broker in self._cluster.brokers.values() if broker.accepts_clients}
 
-    def connect(self, broker: int, transport: FrameTransport) -> ClientConnection | None:
+    def connect(self, broker: int, transport: FrameTransport, subject: str | None) -> ClientConnection | None:
         """Return the broker's end of a new connection; None if it accepts none."""
         found = self._cluster.brokers[broker]
-        return found.client_api.connect(transport) if found.accepts_clients else None
+        principal = ANONYMOUS if subject is None else f"User:{subject}"
+        return found.client_api.connect(transport, principal) if found.accepts_clients else None
 
     # The brokers, as the HTTP control sees them
 
@@ -348,7 +357,8 @@ class Listeners(NamedTuple):
         zookeeper_port: ZooKeeper's port; 0 for any free one.
         control_port: port of the HTTP control; 0 for any free one, None for none.
         control_token: token that its clients send to change state; needed beyond this machine.
-        security: protocol of the brokers' ports: `PLAINTEXT` or `SASL_PLAINTEXT`.
+        security: protocol of the brokers' ports: `PLAINTEXT`, `SASL_PLAINTEXT`, `SSL` or `SASL_SSL`.
+        tls: certificate and key of ports with TLS; None for a new self-signed certificate.
     """
 
     host: str = "127.0.0.1"
@@ -357,6 +367,7 @@ class Listeners(NamedTuple):
     control_port: int | None = None
     control_token: str | None = None
     security: str = PLAINTEXT
+    tls: Tls | None = None
 
 
 def _boot(cluster: ServedCluster) -> None:
@@ -409,12 +420,15 @@ class KafkaServer:
         zookeeper_port: ZooKeeper's port; 0 for any free one.
         control_port: port of the HTTP control; 0 for any free one, None for none.
         control_token: token that its clients send to change state; needed beyond this machine.
-        security: protocol of the brokers' ports: `PLAINTEXT` or `SASL_PLAINTEXT`.
+        security: protocol of the brokers' ports: `PLAINTEXT`, `SASL_PLAINTEXT`, `SSL` or `SASL_SSL`.
+        tls: certificate and key of ports with TLS (`simzk.serve.tcp.tls.Tls`); None for a new self-signed certificate
+            (needs the extra `tls`).
         broker_config, inter_broker_protocol, cluster_id, log_dirs, tick_time_ms, max_session_timeout_ms,
             zookeeper_set_acl, zookeeper_chroot: as of `KafkaCluster`.
 
     Attributes:
         cluster: the cluster, in virtual time that follows the wall clock.
+        certificate: file of the certificate of the brokers' ports, which clients may trust; None without TLS.
 
     Raises:
         ConfigError: an option has an invalid value, or a port is in use.
@@ -440,6 +454,7 @@ class KafkaServer:
         control_port: int | None = None,
         control_token: str | None = None,
         security: str = PLAINTEXT,
+        tls: Tls | None = None,
         inter_broker_protocol: str | Mapping[int, str] | None = None,
         cluster_id: str | None = None,
         log_dirs: int = 1,
@@ -465,7 +480,7 @@ class KafkaServer:
             boot=False,
             start_ms=WallClock().now_ms(),
         )
-        listeners = Listeners(host, port, zookeeper_port, control_port, control_token, security)
+        listeners = Listeners(host, port, zookeeper_port, control_port, control_token, security, tls)
         self._serve(cluster, listeners, lambda: _boot(cluster))
 
     def _serve(
@@ -473,8 +488,10 @@ class KafkaServer:
     ) -> None:
         """Reserve the ports, boot the cluster and begin to serve."""
         self.cluster: ServedCluster = cluster
+        self._files: TemporaryDirectory[str] | None = None
         ports: dict[int, socket.socket] = {}
         try:
+            tls = self._tls(listeners)
             for place, broker in enumerate(cluster.brokers.values()):
                 ports[broker.id] = reserve(listeners.host, listeners.port + place if listeners.port else 0)
                 broker.set_endpoint(ports[broker.id].getsockname()[1], None, listeners.host, listeners.security)
@@ -482,17 +499,42 @@ class KafkaServer:
             settings = Settings(
                 address=listeners.host, port=listeners.zookeeper_port, admin_token=listeners.control_token
             )
-            self._host = ClusterHost(cluster, settings, ports, listeners.control_port, live)
+            self._host = ClusterHost(cluster, settings, ports, listeners.control_port, live, tls)
         except BaseException:
             for bound in ports.values():
                 bound.close()
             cluster.close()
+            self._remove_files()
             raise
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="simzk-kafka-server", daemon=True)
         self._thread.start()
         self._ready.wait()
+
+    def _tls(self, listeners: Listeners) -> ssl.SSLContext | None:
+        """Return the TLS configuration of the brokers' ports; None for no TLS.
+
+        Raises:
+            ConfigError: the certificate cannot be used, or the ports have no TLS.
+        """
+        tls = listeners.tls
+        if not uses_tls(listeners.security):
+            if tls is not None:
+                raise ConfigError(
+                    "these ports have no TLS", where="tls", right='security="SSL" or "SASL_SSL" beside it'
+                )
+            self.certificate: Path | None = None
+            return None
+        if tls is None:
+            self._files = TemporaryDirectory(prefix="simzk-")
+            tls = make_certificate(Path(self._files.name), listeners.host)
+        self.certificate = tls.certificate
+        return tls.context()
+
+    def _remove_files(self) -> None:
+        if self._files is not None:
+            self._files.cleanup()
 
     @classmethod
     def from_layout(
@@ -716,6 +758,7 @@ class KafkaServer:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self.cluster.close()
+        self._remove_files()
 
     def __enter__(self) -> Self:
         return self

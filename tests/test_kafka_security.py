@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import simzk
+from simzk.errors import ConfigError
+from simzk.serve.tcp.tls import Tls
 from tests.kafka.security.sasl_client import JAAS
+from tests.serve.tls_files import FILES, client_tls
 from tests.waiting import PATIENCE_S
 
 with warnings.catch_warnings():
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 POLL_S = 0.1
+SUBJECT = "1.2.840.113549.1.9.1=#160d63406578616d706c652e6f7267,OU=a,O=simzk\\, tests,C=NL"
+TLS = Tls(FILES / "server.pem", FILES / "server.key", FILES / "authority.pem", "want")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -105,3 +110,56 @@ def test_librdkafka_with_a_wrong_password(server: simzk.KafkaServer, mechanism: 
         if not problems:
             client.poll(POLL_S)
     assert any("Authentication failed" in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize("security", ["SSL", "SASL_SSL"])
+def test_clients_trust_the_certificate_of_the_server(security: str) -> None:
+    config = {"listener.name.sasl_ssl.plain.sasl.jaas.config": JAAS}
+    with simzk.KafkaServer(brokers=1, config=config, security=security) as server:
+        server.create_topic("orders", partitions=1, replication_factor=1)
+        server.run_until_quiet()
+        login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "alice", "sasl_plain_password": "secret"}
+        common: dict[str, Any] = {"bootstrap_servers": server.bootstrap_servers, "security_protocol": security}
+        common |= login if security == "SASL_SSL" else {}
+        with closing(KafkaProducer(**common, ssl_cafile=str(server.certificate))) as producer:
+            producer.send("orders", b"large" * 100_000).get(PATIENCE_S)
+        options: dict[str, Any] = {
+            "bootstrap.servers": server.bootstrap_servers,
+            "security.protocol": security,
+            "ssl.ca.location": str(server.certificate),
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": "alice",
+            "sasl.password": "secret",
+            "log_level": 0,
+        }
+        assert "orders" in AdminClient(options).list_topics(timeout=PATIENCE_S).topics
+        del options["ssl.ca.location"]
+        with pytest.raises(KafkaException):  # it does not trust the certificate
+            AdminClient(options).list_topics(timeout=1)
+        with pytest.raises(kafka_errors.KafkaError):  # no TLS
+            KafkaAdminClient(bootstrap_servers=server.bootstrap_servers, bootstrap_timeout_ms=1000)
+        certificate = server.certificate
+    assert certificate is not None
+    assert not certificate.exists()
+
+
+def test_the_subject_of_a_certificate_is_the_principal() -> None:
+    with simzk.KafkaServer(brokers=1, security="SSL", tls=TLS) as server:
+        context = client_tls()
+        context.check_hostname = False
+        admin = KafkaAdminClient(
+            bootstrap_servers=server.bootstrap_servers, security_protocol="SSL", ssl_context=context
+        )
+        with closing(admin):
+            admin.describe_cluster()
+            with server.cluster.lock:
+                connections = list(server.cluster.brokers[1].client_api.connections)
+                principals = {connection.principal for connection in connections}
+    assert principals == {f"User:{SUBJECT}"}
+
+
+def test_options_that_do_not_fit() -> None:
+    with pytest.raises(ConfigError, match="these ports have no TLS"):
+        simzk.KafkaServer(brokers=1, tls=TLS)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        simzk.KafkaServer(brokers=1, security="SSL", tls=Tls(FILES / "missing.pem"))

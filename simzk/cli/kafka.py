@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from simzk.errors import ConfigError
 from simzk.kafka.security.settings import PLAINTEXT, PROTOCOLS
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simzk.kafka_server import KafkaServer, Listeners
+    from simzk.serve.tcp.tls import Tls
     from simzk.simulation import Event
 
 DEFAULT_VERSION, DEFAULT_BROKERS = "3.9", 3
@@ -49,11 +50,25 @@ def main(arguments: list[str]) -> int:
         asked.control_port,
         asked.control_token,
         asked.security,
+        _tls(asked),
     )
     with _server(asked, listeners) as server:
         _announce(server, as_json=asked.json)
         _wait_for_signal()
     return 0
+
+
+def _tls(asked: argparse.Namespace) -> Tls | None:
+    """Return the TLS configuration of the brokers' ports; None for no TLS, or for a new certificate."""
+    from simzk.serve.tcp.tls import Tls
+
+    if asked.tls_cert is None:
+        for option, value in (("--tls-key", asked.tls_key), ("--tls-ca", asked.tls_ca)):
+            if value is not None:
+                raise ConfigError("it is used with --tls-cert only", where=option, right="--tls-cert FILE beside it")
+        return None
+    auth: Literal["need", "none"] = "none" if asked.tls_ca is None else "need"
+    return Tls(asked.tls_cert, asked.tls_key, asked.tls_ca, auth)
 
 
 def _server(asked: argparse.Namespace, listeners: Listeners) -> KafkaServer:
@@ -127,10 +142,14 @@ def _announce(server: KafkaServer, *, as_json: bool) -> None:
             "control": server.control_url,
             "cluster_id": server.cluster_id,
         }
+        if server.certificate is not None:
+            fields["certificate"] = str(server.certificate)
         line = json.dumps(fields)
     else:
         line = f"listening on {server.bootstrap_servers}"
         sys.stderr.write(f"simzk: ZooKeeper on {server.zookeeper_hosts}\nsimzk: control on {server.control_url}\n")
+        if server.certificate is not None:
+            sys.stderr.write(f"simzk: certificate in {server.certificate}\n")
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -259,6 +278,16 @@ def make_parser() -> argparse.ArgumentParser:
         choices=PROTOCOLS,
         default=PLAINTEXT,
         help="protocol of the brokers' ports [default: PLAINTEXT]",
+    )
+    parser.add_argument(
+        "--tls-cert",
+        metavar="FILE",
+        type=Path,
+        help="certificate of ports with TLS: PEM, .jks or .p12 [default: a new self-signed one]",
+    )
+    parser.add_argument("--tls-key", metavar="FILE", type=Path, help="its private key, PEM [default: in --tls-cert]")
+    parser.add_argument(
+        "--tls-ca", metavar="FILE", type=Path, help="CA certificates of clients, which must have one [default: none]"
     )
     parser.add_argument("--json", action="store_true", help="write the first line as one JSON object")
     return parser

@@ -47,6 +47,12 @@ MISTAKES: dict[str, Mistake] = {
         "            if self._before is not None and not self.user:\n",
         _SECURITY + "test_login.py::test_a_session_cannot_change_its_user_or_mechanism",
     ),
+    "the nonce of a login is not checked": Mistake(
+        "kafka/security/mechanisms.py",
+        "if self._checks_nonce and message",
+        "if not self._nonce and message",
+        _SECURITY + "test_mechanisms.py::test_a_replayed_nonce_is_accepted_by_old_releases_only",
+    ),
     "a session outlives its lifetime": Mistake(
         "kafka/security/login.py",
         "self._rules.now_ms() > self.ends_ms",

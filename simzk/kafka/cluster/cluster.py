@@ -182,7 +182,7 @@ class KafkaCluster:
         cost_model: processing time of ZooKeeper and the controller, such as `cost_model.MEASURED`; none if None.
         timing: decisions about time that are chance in a real cluster, such as the first fetch of a started broker;
             if None, the simulation decides.
-        security: protocol of the brokers' listeners: `PLAINTEXT` or `SASL_PLAINTEXT`
+        security: protocol of the brokers' listeners: `PLAINTEXT`, `SASL_PLAINTEXT`, `SSL` or `SASL_SSL`
             (docs/kafka_server.md).
 
     Raises:

@@ -1,4 +1,4 @@
-"""Settings of brokers for SASL: protocol of the listener, mechanisms, users of PLAIN, lifetime of sessions.
+"""Settings of brokers for SASL and TLS: protocol of the listener, mechanisms, users of PLAIN, lifetime of sessions.
 
 Rules of this module:
   - all brokers have one listener, which has the name of its protocol, as in Kafka's default map;
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from simzk.kafka.releases.since import Release
 
-PLAINTEXT, SASL_PLAINTEXT = PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """Protocols of a listener."""
-_SINCE: Final[Mapping[str, Release]] = {SASL_PLAINTEXT: (0, 10)}
+_SINCE: Final[Mapping[str, Release]] = {SSL: (0, 9), SASL_PLAINTEXT: (0, 10), SASL_SSL: (0, 10)}
 _SCRAM_SINCE: Final[Release] = (0, 10, 2)  # KIP-84
 _MECHANISMS, _JAAS, _LIFETIME = "sasl.enabled.mechanisms", "sasl.jaas.config", "connections.max.reauth.ms"
 _DELAY = "connection.failed.authentication.delay.ms"
@@ -51,7 +51,12 @@ _USER: Final = "user_"
 
 def uses_sasl(protocol: str) -> bool:
     """Return whether clients of a listener log in by SASL."""
-    return protocol == SASL_PLAINTEXT
+    return protocol in (SASL_PLAINTEXT, SASL_SSL)
+
+
+def uses_tls(protocol: str) -> bool:
+    """Return whether a listener has TLS."""
+    return protocol in (SSL, SASL_SSL)
 
 
 def check_protocol(protocol: str, release: Release, name: str) -> None:

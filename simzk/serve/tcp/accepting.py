@@ -30,6 +30,7 @@ class Acceptor:
         listener: a bound socket; clients that connect before `start` wait in the backlog if it listens.
         make_protocol: returns the protocol of a new connection.
         on_accept: called with each accepted socket instead of `hand_over`, and calls that itself, or closes the socket.
+        tls: TLS of every connection that is handed over at once; None for none.
     """
 
     def __init__(
@@ -37,10 +38,11 @@ class Acceptor:
         listener: socket.socket,
         make_protocol: Callable[[], asyncio.Protocol],
         on_accept: Callable[[socket.socket], None] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._listener = listener
         self._make_protocol = make_protocol
-        self._on_accept = self.hand_over if on_accept is None else on_accept
+        self._on_accept = partial(self.hand_over, tls=tls) if on_accept is None else on_accept
         self._loop: asyncio.AbstractEventLoop | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._handshakes: set[asyncio.Task[None]] = set()

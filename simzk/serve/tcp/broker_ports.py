@@ -7,6 +7,7 @@ Rules of this module:
   - frames are handled on the loop's thread under the cluster's lock, after the cluster has run up to the present;
   - a client with many unanswered requests, or that does not read its responses, is not read from, and its requests that
     have arrived wait here: a connection costs at most one read, one request and the responses to `UNANSWERED_MAX`;
+  - a port has TLS or not; a client's certificate gives its subject;
   - the connections of all brokers, and the bytes of their unfinished requests, have limits; what exceeds them is
     closed.
 """
@@ -23,9 +24,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from simzk.errors import ConfigError
 from simzk.serve.tcp.accepting import Acceptor
+from simzk.serve.tcp.tls import subject_of
 from simzk.wire.frames import BadLengthError, FrameBuffer
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Mapping
 
     from simzk.serve.tcp.simulated_cluster import ClusterDriver
@@ -73,8 +76,14 @@ class FrameBrokers(Protocol):
     def accepting(self) -> set[int]:
         """Return the brokers whose ports accept connections."""
 
-    def connect(self, broker: int, transport: FrameTransport) -> FrameConnection | None:
-        """Return the broker's end of a new connection; None if it accepts none."""
+    def connect(self, broker: int, transport: FrameTransport, subject: str | None) -> FrameConnection | None:
+        """Return the broker's end of a new connection; None if it accepts none.
+
+        Args:
+            broker: the broker's id.
+            transport: the way to the client.
+            subject: the subject of the client's certificate; None without one.
+        """
 
 
 def reserve(address: str, port: int) -> socket.socket:
@@ -176,9 +185,11 @@ class BrokerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        certificate = transport.get_extra_info("peercert")
         if len(self._ports.connections) < CONNECTIONS_MAX:
             with self._ports.driver.lock:
-                self._link = self._ports.brokers.connect(self._broker, self)
+                subject = subject_of(certificate) if certificate else None
+                self._link = self._ports.brokers.connect(self._broker, self, subject)
         if self._link is None:
             transport.abort()
             return
@@ -284,13 +295,21 @@ class BrokerPorts:
         driver: the driver of the cluster.
         brokers: the brokers.
         reserved: the bound socket of each broker, from `reserve`; they are closed here.
+        tls: the TLS configuration of the ports; None for no TLS.
 
     Attributes:
         connections: the open connections.
         unfinished_bytes: bytes of requests that have arrived in part.
     """
 
-    def __init__(self, driver: ClusterDriver, brokers: FrameBrokers, reserved: Mapping[int, socket.socket]) -> None:
+    def __init__(
+        self,
+        driver: ClusterDriver,
+        brokers: FrameBrokers,
+        reserved: Mapping[int, socket.socket],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._tls = tls
         self.driver = driver
         self.brokers = brokers
         self.connections: set[BrokerConnection] = set()
@@ -341,7 +360,9 @@ class BrokerPorts:
             reserved = self._reserved[broker]
             listener = _bound(reserved.family, *reserved.getsockname()[:2])
             listener.listen(BACKLOG)
-            self._acceptors[broker] = acceptor = Acceptor(listener, partial(BrokerConnection, self, broker))
+            self._acceptors[broker] = acceptor = Acceptor(
+                listener, partial(BrokerConnection, self, broker), tls=self._tls
+            )
             acceptor.start()
 
     def _close(self, broker: int) -> None:
