@@ -33,14 +33,37 @@ class NoProgressError(RuntimeError):
     """Raised when virtual time stops rising because components wake each other without delay."""
 
 
+class Component:
+    """A named component: the hash key of its name, and the number of events that it has scheduled."""
+
+    __slots__ = ("counter", "key", "name")
+
+    def __init__(self, seed: int, name: str) -> None:
+        self.name: str = name
+        self.key: int = keyed_hash(seed, f"order/{name}")
+        self.counter: int = 0
+
+    def order_of(self, number: int) -> int:
+        """Return the order of its event with a number, among events of equal time.
+
+        The finaliser of SplitMix64 spreads it over 64 bits (Steele, Lea, Flood: OOPSLA 2014).
+        """
+        value = (self.key + number * _GOLDEN) & _MASK
+        value = ((value ^ (value >> 30)) * _MIX_1) & _MASK
+        value = ((value ^ (value >> 27)) * _MIX_2) & _MASK
+        return value ^ (value >> 31)
+
+
 class Timer:
-    """A scheduled event, which can be cancelled."""
+    """An event of a component, which can be cancelled; `number` is the component's event counter."""
 
-    __slots__ = ("at_us", "callback", "component")
+    __slots__ = ("at_us", "callback", "component", "number")
 
-    def __init__(self, at_us: int, component: str, callback: Callable[[], None] | None) -> None:
+    def __init__(self, at_us: int, component: Component, callback: Callable[[], None] | None) -> None:
+        component.counter = number = component.counter + 1
         self.at_us: int = at_us
-        self.component: str = component
+        self.component: Component = component
+        self.number: int = number
         self.callback = callback
 
     @property
@@ -51,27 +74,6 @@ class Timer:
     def cancel(self) -> None:
         """Cancel the event; no effect after it ran."""
         self.callback = None
-
-
-class _Component:
-    """The hash key of a component and the number of events it has scheduled."""
-
-    __slots__ = ("counter", "key")
-
-    def __init__(self, seed: int, name: str) -> None:
-        self.key = keyed_hash(seed, f"order/{name}")
-        self.counter = 0
-
-    def next_order(self) -> int:
-        """Count an event, and return its order among events of equal time.
-
-        The finaliser of SplitMix64 spreads it over 64 bits (Steele, Lea, Flood: OOPSLA 2014).
-        """
-        self.counter = counter = self.counter + 1
-        value = (self.key + counter * _GOLDEN) & _MASK
-        value = ((value ^ (value >> 30)) * _MIX_1) & _MASK
-        value = ((value ^ (value >> 27)) * _MIX_2) & _MASK
-        return value ^ (value >> 31)
 
 
 class Scheduler:
@@ -96,25 +98,58 @@ class Scheduler:
         self.now_us: int = 0
         self.events_run: int = 0
         self.paused: dict[str, None] = {}
-        # (time, hash, component, event counter): the last two order events only if two hashes are equal.
-        self._heap: list[tuple[int, int, str, int, Timer]] = []
-        self._components: dict[str, _Component] = {}
+        # Events of the present time. Most instants have one event at a time, for which no order is computed.
+        self._only: Timer | None = None
+        self._present: list[tuple[int, str, int, Timer]] = []  # a heap by order; component and number for equal hashes
+        # Events of later times: a heap of the times, and the events of each.
+        self._times: list[int] = []
+        self._later: dict[int, list[Timer]] = {}
+        self._components: dict[str, Component] = {}
         self._streams: dict[str, RandomStream] = {}
-        self._events_before_now = 0
+        self._events_max = EVENTS_AT_ONE_INSTANT_MAX
+
+    def component(self, name: str) -> Component:
+        """Return the component with a name, which is created once."""
+        found = self._components.get(name)
+        if found is None:
+            found = self._components[name] = Component(self.seed, name)
+        return found
 
     def call_at(self, at_us: int, component: str, callback: Callable[[], None]) -> Timer:
         """Schedule `callback` at a time that is not in the past, as an event of `component`."""
-        assert at_us >= self.now_us, f"{component}: {at_us} us is in the past, now is {self.now_us} us"
-        known = self._components.get(component)
-        if known is None:
-            known = self._components[component] = _Component(self.seed, component)
-        timer = Timer(at_us, component, callback)
-        heapq.heappush(self._heap, (at_us, known.next_order(), component, known.counter, timer))
+        timer = Timer(at_us, self._components.get(component) or self.component(component), callback)
+        self._add(timer)
         return timer
 
     def call_later(self, delay_us: int, component: str, callback: Callable[[], None]) -> Timer:
         """Schedule `callback` after a delay, which may be zero."""
-        return self.call_at(self.now_us + delay_us, component, callback)
+        timer = Timer(self.now_us + delay_us, self._components.get(component) or self.component(component), callback)
+        self._add(timer)
+        return timer
+
+    def _add(self, timer: Timer) -> None:
+        at_us = timer.at_us
+        if at_us > self.now_us:
+            found = self._later.get(at_us)
+            if found is None:
+                self._later[at_us] = [timer]
+                heapq.heappush(self._times, at_us)
+            else:
+                found.append(timer)
+            return
+        assert at_us == self.now_us, f"{timer.component.name}: {at_us} us is in the past, now is {self.now_us} us"
+        if self._only is None and not self._present:
+            self._only = timer
+            return
+        if self._only is not None:
+            self._put(self._only)
+            self._only = None
+        self._put(timer)
+
+    def _put(self, timer: Timer) -> None:
+        """Put an event into the heap of the present time."""
+        component, number = timer.component, timer.number
+        heapq.heappush(self._present, (component.order_of(number), component.name, number, timer))
 
     def stream(self, name: str) -> RandomStream:
         """Return the random stream with a name; it is created once, and continues where it was."""
@@ -126,10 +161,14 @@ class Scheduler:
     @property
     def next_at_us(self) -> int | None:
         """The time of the next event; None if there is none."""
-        heap = self._heap
-        while heap and heap[0][4].callback is None:
-            heapq.heappop(heap)
-        return heap[0][0] if heap else None
+        if self._only is not None and self._only.active:
+            return self.now_us
+        if any(timer.active for *_, timer in self._present):
+            return self.now_us
+        times = self._times
+        while times and not any(timer.active for timer in self._later[times[0]]):
+            del self._later[heapq.heappop(times)]
+        return times[0] if times else None
 
     def run_next(self) -> bool:
         """Run one event; return whether there was one.
@@ -137,54 +176,73 @@ class Scheduler:
         Raises:
             NoProgressError: a million events ran at one virtual time.
         """
-        return self._run(NEVER_US)
+        return self._run_next(NEVER_US)
 
     def run_until(self, at_us: int) -> None:
         """Run all events up to and including `at_us`, and set the time to `at_us`."""
         assert at_us >= self.now_us, f"{at_us} us is in the past, now is {self.now_us} us"
-        while self._run(at_us):
+        while self._run_next(at_us):
             pass
         if at_us > self.now_us:
-            self.now_us = at_us
-            self._events_before_now = self.events_run
+            self._move_to(at_us)
 
-    def _run(self, until_us: int) -> bool:
+    def _run_next(self, until_us: int) -> bool:
         """Run the next event if it is not after a time; return whether there was one."""
-        heap = self._heap
-        while heap:
-            at_us, _, _, _, timer = heap[0]
-            callback = timer.callback
-            if callback is not None and at_us > until_us:
-                return False
-            heapq.heappop(heap)
-            if callback is None:
+        callback = None
+        while callback is None:  # a cancelled event has none
+            if self._only is not None:
+                timer, self._only = self._only, None
+            elif self._present:
+                timer = heapq.heappop(self._present)[3]
+            elif self._times and self._times[0] <= until_us:
+                self._take_instant(heapq.heappop(self._times))
                 continue
-            timer.callback = None
-            assert at_us >= self.now_us, f"{timer.component}: event of {at_us} us, but now is {self.now_us} us"
-            if at_us > self.now_us:
-                self.now_us = at_us
-                self._events_before_now = self.events_run
-            self.events_run += 1
-            if self.events_run - self._events_before_now > EVENTS_AT_ONE_INSTANT_MAX:
-                raise NoProgressError(self._describe_loop(timer.component))
-            callback()
-            return True
-        return False
+            else:
+                return False
+            callback = timer.callback
+        timer.callback = None
+        self.events_run += 1
+        if self.events_run > self._events_max:
+            raise NoProgressError(self._describe_loop(timer.component.name))
+        callback()
+        return True
+
+    def _take_instant(self, at_us: int) -> None:
+        """Make the events of a later time those of the present, unless all are cancelled."""
+        timers = self._later.pop(at_us)
+        if len(timers) > 1:
+            timers = [timer for timer in timers if timer.callback is not None]
+        if len(timers) == 1:
+            (timer,) = timers
+            if timer.callback is not None:
+                self._move_to(at_us)
+                self._only = timer
+        elif timers:
+            self._move_to(at_us)
+            for timer in timers:
+                self._put(timer)
+
+    def _move_to(self, at_us: int) -> None:
+        assert at_us > self.now_us, f"an event of {at_us} us, but now is {self.now_us} us"
+        self.now_us = at_us
+        self._events_max = self.events_run + EVENTS_AT_ONE_INSTANT_MAX
 
     def check(self) -> None:
-        """Assert that the heap is ordered, that no event is in the past, and that counters are unique."""
-        seen: set[tuple[str, int]] = set()
-        for index, (at_us, _, component, counter, timer) in enumerate(self._heap):
-            assert self._heap[(index - 1) // 2 if index else 0][:4] <= self._heap[index][:4]
-            assert at_us >= self.now_us
-            assert timer.at_us == at_us
-            assert timer.component == component
-            assert 1 <= counter <= self._components[component].counter
-            assert (component, counter) not in seen
-            seen.add((component, counter))
+        """Assert that the events are in the order of their times, and that counters are unique."""
+        assert all(self._times[(index - 1) // 2 if index else 0] <= at_us for index, at_us in enumerate(self._times))
+        assert sorted(self._times) == sorted(self._later), "each later time is in the heap once"
+        assert not self._times or self._times[0] > self.now_us
+        assert self._only is None or not self._present
+        present = [] if self._only is None else [self._only]
+        present += [timer for *_, timer in self._present]
+        assert all(timer.at_us == self.now_us for timer in present)
+        assert all(timer.at_us == at_us for at_us, timers in self._later.items() for timer in timers)
+        waiting = [*present, *(timer for timers in self._later.values() for timer in timers)]
+        assert all(1 <= timer.number <= timer.component.counter for timer in waiting)
+        assert len({(timer.component.name, timer.number) for timer in waiting}) == len(waiting)
 
     def _describe_loop(self, last: str) -> str:
-        waiting = [entry[2] for entry in sorted(self._heap)[:5] if entry[0] == self.now_us and entry[4].active]
+        waiting = [timer.component.name for *_, timer in sorted(self._present)[:5] if timer.active]
         also = f"; next in line: {', '.join(waiting)}" if waiting else ""
         return (
             f"no progress: {EVENTS_AT_ONE_INSTANT_MAX:,} events ran at {self.now_us} us of virtual time; "

@@ -356,8 +356,8 @@ MISTAKES: dict[str, Mistake] = {
     # The simulation
     "events of equal time run in the order of their scheduling": Mistake(
         "simulation/scheduler.py",
-        "(at_us, known.next_order(), component, known.counter, timer)",
-        "(at_us, len(self._heap) + known.next_order() * 0, component, known.counter, timer)",
+        "(component.order_of(number), component.name, number, timer)",
+        "(len(self._present), component.name, number, timer)",
         _SCHEDULER + "test_the_seed_decides_the_order_of_equal_times",
     ),
     "all components share one stream": Mistake(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,3 +117,33 @@ def test_a_run_is_the_same_in_any_process() -> None:
     printed = {run_in_new_process("tests.simulation.programs", hash_seed) for hash_seed in ("0", "1", "4242")}
     assert len(printed) == 1
     assert printed.pop().count("\n") > 100
+
+
+@given(st.integers(0, 2**64), st.lists(st.tuples(st.sampled_from(COMPONENTS), st.integers(0, 2)), max_size=25))
+def test_an_event_runs_before_those_of_its_instant_with_a_higher_hash(seed: int, plan: list[tuple[str, int]]) -> None:
+    """Compare with a list that is sorted anew before each event."""
+    clock, ran = Scheduler(seed), 0
+    left = iter(plan)
+    waiting: list[tuple[int, int, str, int]] = []
+
+    def add_events() -> None:
+        for name, delay_us in itertools.islice(left, 3):
+            timer = clock.call_later(delay_us, name, lambda: None)
+            entry = (timer.at_us, timer.component.order_of(timer.number), name, timer.number)
+            timer.callback = functools.partial(run, entry)
+            waiting.append(entry)
+        clock.check()
+
+    def run(entry: tuple[int, int, str, int]) -> None:
+        nonlocal ran
+        assert entry == min(waiting)
+        assert clock.now_us == entry[0]
+        waiting.remove(entry)
+        ran += 1
+        add_events()
+
+    add_events()
+    while clock.next_at_us is not None:
+        assert clock.next_at_us == min(waiting)[0]
+        clock.run_next()
+    assert ran == len(plan)
