@@ -7,7 +7,7 @@ event that caused it. Other state that it checks (a tree, a table) is given to i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,6 +42,10 @@ class Event(NamedTuple):
     def to_json(self) -> dict[str, int | str]:
         """Return the event as one flat JSON object with every field."""
         return self._asdict()
+
+
+_new = tuple.__new__
+"""Makes a NamedTuple without the extra call of its constructor, for hot paths."""
 
 
 def format_time(at_us: int) -> str:
@@ -80,7 +84,7 @@ class History:
         """Add an event at the present time, and call the observers with it."""
         assert who, "an event without a component"
         assert what, f"an event of {who} without a kind"
-        event = Event(self._scheduler.now_us, who, what, subject, before, after)
+        event = _new(Event, (self._scheduler.now_us, who, what, subject, before, after))
         self._recorded.append(event)
         for observer in self.observers:
             observer(event)
@@ -173,6 +177,21 @@ class Invariant(Protocol):
         """Return how the condition is violated after `event`; None if it holds."""
 
 
+@runtime_checkable
+class ObservingInvariant(Invariant, Protocol):
+    """A condition that is observed between events, and of which most events need no check.
+
+    Attributes:
+        on_violation: called when there is a violation to return; `check` is then called until it returns none.
+        reads: the kinds of event at which `check` is called in any case.
+    """
+
+    on_violation: list[Callable[[], None]]
+
+    @property
+    def reads(self) -> frozenset[str]: ...
+
+
 class Violation(NamedTuple):
     """A violation of an invariant: the event that caused it, the seed of the run, and what was found.
 
@@ -202,6 +221,8 @@ class Violation(NamedTuple):
 class Monitor:
     """Check of invariants at every event of a history.
 
+    If all of them are `ObservingInvariant`s, nothing is checked until one has found a violation, or reads an event.
+
     Args:
         history: the history, checked from now on.
         invariants: the invariants.
@@ -229,17 +250,33 @@ class Monitor:
         self.violations: list[Violation] = []
         self.known: list[Violation] = []
         self._seed = seed
+        self._checks_each_event = False
+        self._kinds: frozenset[str] = frozenset()
+        for invariant in self.invariants:
+            if isinstance(invariant, ObservingInvariant):
+                invariant.on_violation.append(self._note_violation)
+                self._kinds |= invariant.reads
+            else:
+                self._checks_each_event = True
+        self._is_due = True  # there may be a violation from before
         history.observers.append(self._check)
 
+    def _note_violation(self) -> None:
+        self._is_due = True
+
     def _check(self, event: Event) -> None:
+        if not self._is_due and event.what not in self._kinds:  # nearly always
+            return
+        self._is_due = self._checks_each_event
         for invariant in self.invariants:
             is_known = True
             try:
                 detail = invariant.check(event)
             except Exception as error:  # the mistake of a check is a failure of the run, and not of the process in it
                 detail, is_known = f"the check itself raised {type(error).__name__}: {error}", False
-            if detail is None:  # nearly always
+            if detail is None:
                 continue
+            self._is_due = True  # it may have more to report
             issue: str = getattr(invariant, "issue", "") if is_known else ""
             found = self.known if issue else self.violations
             if len(found) < VIOLATIONS_MAX:

@@ -9,6 +9,8 @@ from simzk.simulation import History, Monitor, Scheduler
 from tests.simulation.programs import ping_pong
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simzk.simulation import Event
 
 
@@ -64,6 +66,60 @@ def test_an_invariant_that_raises_is_a_violation_with_its_seed() -> None:
     history.record("a", "set")
     (violation,) = monitor.violations
     assert str(violation) == "broken: the check itself raised KeyError: 'set', broken by 0.000 s a set (seed 7)"
+
+
+class Suspicious:
+    """An invariant that is told its violations, and counts how often it is checked."""
+
+    name = "nobody complains"
+    reads = frozenset({"nine"})
+
+    def __init__(self) -> None:
+        self.on_violation: list[Callable[[], None]] = []
+        self.found: list[str] = []
+        self.checks = 0
+
+    def complain(self, detail: str) -> None:
+        self.found.append(detail)
+        for observer in self.on_violation:
+            observer()
+
+    def check(self, event: Event) -> str | None:
+        self.checks += 1
+        return self.found.pop(0) if self.found else None
+
+
+def test_an_observing_invariant_is_checked_from_its_violation_until_it_returns_none() -> None:
+    history, invariant = History(Scheduler(seed=1)), Suspicious()
+    invariant.found.append("before the monitor")
+    monitor = Monitor(history, [invariant], seed=7)
+    for what in ("one", "two", "three", "four"):
+        history.record("broker 1", what)
+    assert invariant.checks == 2, "at the event with the violation, and at the next one"
+    invariant.complain("a")
+    invariant.complain("b")
+    for what in ("five", "six", "seven", "eight"):
+        history.record("broker 1", what)
+    assert invariant.checks == 5
+    found = [(violation.detail, violation.event.what) for violation in monitor.violations]
+    assert found == [("before the monitor", "one"), ("a", "five"), ("b", "six")]
+    history.record("broker 1", "nine")
+    assert invariant.checks == 6, "it reads this kind of event"
+
+
+def test_an_observing_invariant_is_checked_beside_one_that_reads_each_event() -> None:
+    class NoSeven:
+        name = "no seven"
+
+        def check(self, event: Event) -> str | None:
+            return "seven" if event.what == "seven" else None
+
+    history, invariant = History(Scheduler(seed=1)), Suspicious()
+    monitor = Monitor(history, [invariant, NoSeven()], seed=7)
+    history.record("broker 1", "six")
+    invariant.complain("a")
+    history.record("broker 1", "seven")
+    assert [violation.detail for violation in monitor.violations] == ["a", "seven"]
 
 
 def test_the_same_seed_gives_the_same_history_and_another_seed_another() -> None:

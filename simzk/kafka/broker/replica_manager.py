@@ -54,6 +54,7 @@ class BrokerEpochs:
     Attributes:
         alive: whether the process of each broker runs, as a mask over ids.
         starting: ids of live brokers that handle no requests yet.
+        on_controller_epoch: called when brokers have accepted a controller epoch, or forgotten it.
 
     >>> epochs = BrokerEpochs([1, 2])
     >>> epochs.set(1, alive=True, epoch=40)
@@ -65,6 +66,7 @@ class BrokerEpochs:
         size = max(brokers, default=-1) + 2
         self.alive: BoolArray = np.zeros(size, dtype=np.bool_)
         self.starting: set[int] = set()
+        self.on_controller_epoch: list[Callable[[], None]] = []
         self._epoch: NDArray[np.int64] = np.full(size, NO_EPOCH, dtype=np.int64)
         self._controller_epoch: NDArray[np.int64] = np.zeros(size, dtype=np.int64)
 
@@ -76,6 +78,7 @@ class BrokerEpochs:
         if not alive:
             self._controller_epoch[broker] = 0
             self.starting.discard(broker)
+            self._note_controller_epoch()
 
     def of(self, brokers: IntArray) -> NDArray[np.int64]:
         """Return the broker epochs, int64[k]; `NO_EPOCH` for an id that no broker has."""
@@ -109,7 +112,12 @@ class BrokerEpochs:
         is_older = broker_epochs < self._epoch.take(brokers, mode="clip")
         codes[is_older & (broker_epochs != UNKNOWN_BROKER_EPOCH)] = _STALE_BROKER
         self._controller_epoch[brokers[codes == 0]] = controller_epoch
+        self._note_controller_epoch()
         return codes
+
+    def _note_controller_epoch(self) -> None:
+        for observer in self.on_controller_epoch:
+            observer()
 
     def fence(self, broker: int, broker_epoch: int, controller_epoch: int) -> Error:
         """Check one control request as `fence_all` does."""

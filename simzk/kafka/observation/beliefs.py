@@ -46,6 +46,7 @@ class BeliefInvariant(FirstViolation):
     issue: ClassVar[str] = ""
 
     def __init__(self, manager: ReplicaManager) -> None:
+        super().__init__()
         self.manager = manager
         manager.on_accepted.append(self.on_accepted)
         manager.on_forgotten.append(self.on_forgotten)
@@ -102,6 +103,7 @@ class AcceptedEpochsRise(BeliefInvariant):
         super().__init__(manager)
         self._accepted: dict[tuple[int, int], int] = {}
         self._controller_epochs = manager.epochs.controller_epochs()
+        manager.epochs.on_controller_epoch.append(self._on_controller_epoch)
 
     def on_accepted(self, new: NewLeaders) -> None:
         for row, broker, _, epoch in _each(new):
@@ -114,15 +116,12 @@ class AcceptedEpochsRise(BeliefInvariant):
         for of in [of for of in self._accepted if of[0] == broker and (rows is None or of[1] in rows)]:
             del self._accepted[of]
 
-    def check(self, event: Event) -> str | None:
+    def _on_controller_epoch(self) -> None:
         present, before = self.manager.epochs.controller_epochs(), self._controller_epochs
-        if present.tobytes() == before.tobytes():  # nearly always, and a tenth of the cost of the comparison below
-            return super().check(event)
         self._controller_epochs = present
-        fell = np.flatnonzero((self._controller_epochs < before) & (self._controller_epochs != 0))
+        fell = np.flatnonzero((present < before) & (present != 0))
         for broker in fell.tolist():  # 0: its process has ended
             self.violate(f"broker {broker} obeyed controller epoch {before[broker]} and then an older one")
-        return super().check(event)
 
 
 class AcceptedIsWritten(BeliefInvariant):
@@ -177,6 +176,7 @@ class RestartsNoticed(BeliefInvariant):
 
     name = "a controller notices each restart of a broker"
     issue = "KAFKA-7235"
+    reads = frozenset({RESTART_MISSED})
 
     def __init__(self, manager: ReplicaManager) -> None:
         super().__init__(manager)

@@ -100,13 +100,27 @@ class ObservedZnodes:
 
 
 class FirstViolation:
-    """The violation of an invariant that has not been reported yet."""
+    """The violation of an invariant that has not been reported yet.
 
-    _violation = ""
+    Attributes:
+        on_violation: called when a violation is noted.
+        reads: the kinds of event that `check` reads; it is called at no others before a violation is noted.
+    """
+
+    reads: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        assert "check" not in vars(cls) or cls.reads, f"{cls.__name__} checks events, but does not say which it reads"
+
+    def __init__(self) -> None:
+        self.on_violation: list[Callable[[], None]] = []
+        self._violation = ""
 
     def violate(self, detail: str) -> None:
         """Note a violation; of several at one event the first is reported."""
         self._violation = self._violation or detail
+        for observer in self.on_violation:
+            observer()
 
     def check(self, event: Event) -> str | None:
         """Return the violation since the last event, or None."""
@@ -133,6 +147,7 @@ class ZnodeInvariant(FirstViolation):
     issue: str = ""
 
     def __init__(self, znodes: ObservedZnodes) -> None:
+        super().__init__()
         self.znodes = znodes
 
     def on_version(self, path: str, version: int) -> None:

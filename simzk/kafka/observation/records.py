@@ -30,7 +30,7 @@ Rules of this module (docs/reference/kafka.md §2.17; StrongIsr of Kafka's TLA+ 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from simzk.kafka.log.log import find_batch, first_difference
 
@@ -151,12 +151,17 @@ class RecordLedger:
         self.by_acks: dict[str, int] = {}
         self.read: int = 0
         self.duplicates: int = 0
-        self.violations: list[str] = []
-        self.read_violations: list[str] = []
-        self.mismatches: list[str] = []
-        self.too_few: list[str] = []
-        self.repeated: list[str] = []
-        self.returned: list[str] = []
+        kept = "are in the log of every later leader"
+        self.acknowledged_kept: RecordInvariant = RecordInvariant(f"acknowledged records {kept}")
+        self.enough_copies: RecordInvariant = RecordInvariant(
+            "acknowledged records are in as many logs as min.insync.replicas says"
+        )
+        self.read_kept: RecordInvariant = RecordInvariant(f"records that a consumer has read {kept}")
+        self.appended_once: RecordInvariant = RecordInvariant("a batch of an idempotent producer is in a log once")
+        self.logs_match: RecordInvariant = RecordInvariant(
+            "in-sync replicas have the same records up to the high watermark"
+        )
+        self.none_returned: RecordInvariant = RecordInvariant(NO_RECORDS_OF_DELETED)
         self._identities = 0
         self._history = history
         self._log_of = log_of
@@ -192,7 +197,7 @@ class RecordLedger:
         if before is not None and find_batch(log, before.base_offset) == before:
             self.duplicates += batch.records
             if batch.producer is not None and batch.producer == before.producer:
-                self.repeated.append(
+                self.appended_once.violate(
                     f"{partition} has a batch of producer {batch.producer.producer_id} at offset {before.base_offset},"
                     f" and again at offset {batch.base_offset}"
                 )
@@ -247,7 +252,7 @@ class RecordLedger:
         logs = [(replica in crashed, self._log_of(replica, partition)) for replica in replicas]
         copies = sum(is_crashed or (log is not None and _contains(log, batch)) for is_crashed, log in logs)
         if copies < required:
-            self.too_few.append(
+            self.enough_copies.violate(
                 f"{batch.records} records of {partition} from {batch.base_offset} on are acknowledged,"
                 f" but {copies} of {list(replicas)} have them, not {required}"
             )
@@ -311,7 +316,7 @@ class RecordLedger:
         back = [one for one in log.batches if one.identity in deleted and one.identity not in sent_again]
         if back:
             count = sum(batch.records for batch in back)
-            self.returned.append(
+            self.none_returned.violate(
                 f"broker {broker} leads {partition} in epoch {leader_epoch} with {count} records of a deleted topic,"
                 f" from {back[0].base_offset} on"
             )
@@ -351,7 +356,7 @@ class RecordLedger:
             if offset is None and other.end < log.high_watermark:
                 offset = other.end
             if offset is not None:
-                self.mismatches.append(
+                self.logs_match.violate(
                     f"{partition} is committed up to {log.high_watermark} by broker {broker}, "
                     f"but broker {member} of its ISR differs at offset {offset}"
                 )
@@ -416,9 +421,9 @@ class RecordLedger:
             if cause == UNEXPLAINED:
                 found = f"broker {leader} leads {partition} in epoch {leader_epoch} without {what}"
                 if one.acks:
-                    self.violations.append(found)
+                    self.acknowledged_kept.violate(found)
                 if one.is_read:
-                    self.read_violations.append(found)
+                    self.read_kept.violate(found)
             kind = "acknowledged records lost" if one.acks else "read records lost"
             self._history.record(f"broker {leader}", kind, str(partition), what, cause)
 
@@ -443,18 +448,30 @@ def _contains(log: Log, batch: RecordBatch) -> bool:
 
 
 class RecordInvariant:
-    """A condition on records, of which the ledger notes the violations.
+    """A condition on records, of which the ledger finds the violations.
 
     Args:
         name: the condition.
-        violations: what the ledger has found and nobody has reported.
+
+    Attributes:
         issue: the bug of Kafka by which the release may violate it; empty for none.
+        on_violation: called when a violation is found.
+        reads: the kinds of event that it reads: none.
     """
 
-    def __init__(self, name: str, violations: list[str], issue: str = "") -> None:
+    reads: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.issue = issue
-        self._violations = violations
+        self.issue: str = ""
+        self.on_violation: list[Callable[[], None]] = []
+        self._violations: list[str] = []
+
+    def violate(self, detail: str) -> None:
+        """Note a violation; each is reported with an event of its own."""
+        self._violations.append(detail)
+        for observer in self.on_violation:
+            observer()
 
     def check(self, _event: Event) -> str | None:
         """Return the next violation."""
@@ -472,14 +489,12 @@ def record_invariants(ledger: RecordLedger, *, lacks_topic_ids: bool = False) ->
         ledger: the records of the cluster.
         lacks_topic_ids: whether a broker cannot tell a log from that of a deleted topic (2.7 and older, KIP-516).
     """
-    kept = "are in the log of every later leader"
-    violations = {
-        f"acknowledged records {kept}": ledger.violations,
-        "acknowledged records are in as many logs as min.insync.replicas says": ledger.too_few,
-        f"records that a consumer has read {kept}": ledger.read_violations,
-        "a batch of an idempotent producer is in a log once": ledger.repeated,
-        "in-sync replicas have the same records up to the high watermark": ledger.mismatches,
-        NO_RECORDS_OF_DELETED: ledger.returned,
-    }
-    issues = {NO_RECORDS_OF_DELETED: "KIP-516"} if lacks_topic_ids else {}
-    return tuple(RecordInvariant(name, found, issues.get(name, "")) for name, found in violations.items())
+    ledger.none_returned.issue = "KIP-516" if lacks_topic_ids else ""
+    return (
+        ledger.acknowledged_kept,
+        ledger.enough_copies,
+        ledger.read_kept,
+        ledger.appended_once,
+        ledger.logs_match,
+        ledger.none_returned,
+    )
