@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.simulation import Event
 
-_ENDS = ("killed", "halted", "stopped")
-
 
 class Scene:
     """Condition of the cluster after the events so far.
@@ -50,34 +48,44 @@ class Scene:
 
     def note(self, event: Event) -> None:
         """Update the scene after an event."""
-        match event.what:
-            case "reassignment" | "reassignment by znode":
-                self.moving[event.subject] = None
-            case "reassigned":
-                self.moving.pop(event.subject, None)
-            case "reassignment by znode: done":
-                self.moving.pop("", None)
-            case "deletion requested":
-                self.deleting[event.subject] = None
-            case "topic deleted":
-                self.deleting.pop(event.subject, None)
-                for partition in [p for p in self.leaderless if p.rpartition("-")[0] == event.subject]:
-                    del self.leaderless[partition]
-            case "leader lost":
-                self.leaderless[event.subject] = None
-            case "leader elected":
-                self.leaderless.pop(event.subject, None)
-            case "elected":
-                self.elections += 1
-            case "records appended":
-                self.duplicates = self.cluster.record_ledger.duplicates
-                return
-            case _:
-                pass
+        note = _NOTES.get(event.what)
+        if note is not None:
+            note(self, event)
+
+    def _note_reassignment(self, event: Event) -> None:
+        self.moving[event.subject] = None
+
+    def _note_reassigned(self, event: Event) -> None:
+        self.moving.pop(event.subject, None)
+
+    def _note_deletion(self, event: Event) -> None:
+        self.deleting[event.subject] = None
+
+    def _note_deleted(self, event: Event) -> None:
+        self.deleting.pop(event.subject, None)
+        for partition in [p for p in self.leaderless if p.rpartition("-")[0] == event.subject]:
+            del self.leaderless[partition]
+
+    def _note_leader_lost(self, event: Event) -> None:
+        self.leaderless[event.subject] = None
+
+    def _note_leader_elected(self, event: Event) -> None:
+        self.leaderless.pop(event.subject, None)
+
+    def _note_controller(self, event: Event) -> None:
+        self.elections += 1
+
+    def _note_append(self, event: Event) -> None:
+        self.duplicates = self.cluster.record_ledger.duplicates
+
+    def _note_end(self, event: Event) -> None:
         broker = self.broker_of(event)
-        if broker is not None and event.what in _ENDS and self.has_pending_isr(broker):
+        if broker is not None and self.has_pending_isr(broker):
             self.ended_while_pending.add(broker)
-        elif broker is not None and event.what == "registered":
+
+    def _note_registered(self, event: Event) -> None:
+        broker = self.broker_of(event)
+        if broker is not None:
             self.ended_while_pending.discard(broker)
 
     def broker_of(self, event: Event) -> int | None:
@@ -99,6 +107,25 @@ class Scene:
     def active_controllers(self) -> int:
         """The number of running brokers that take themselves for the controller."""
         return sum(broker.alive and broker.controller.is_active for broker in self.cluster.brokers.values())
+
+
+_NOTES: Final[dict[str, Callable[[Scene, Event], None]]] = {
+    "reassignment": Scene._note_reassignment,
+    "reassignment by znode": Scene._note_reassignment,
+    "reassigned": Scene._note_reassigned,
+    "reassignment by znode: done": Scene._note_reassigned,
+    "deletion requested": Scene._note_deletion,
+    "topic deleted": Scene._note_deleted,
+    "leader lost": Scene._note_leader_lost,
+    "leader elected": Scene._note_leader_elected,
+    "elected": Scene._note_controller,
+    "records appended": Scene._note_append,
+    "killed": Scene._note_end,
+    "halted": Scene._note_end,
+    "stopped": Scene._note_end,
+    "registered": Scene._note_registered,
+}
+"""How the scene changes, by kind of event; most kinds do not change it."""
 
 
 def _always(event: Event, scene: Scene) -> bool:
@@ -184,8 +211,11 @@ def _superseded_leader_appended(event: Event, scene: Scene) -> bool:
     number, partition = scene.broker_of(event), _partition_of(event)
     assert number is not None, "brokers append records"
     own = scene.cluster.brokers[number].replicas.replicas[partition].state.leader_epoch
-    others = [broker for broker in scene.cluster.brokers.values() if broker.alive and broker.replicas.leads(partition)]
-    return any(other.replicas.replicas[partition].state.leader_epoch > own for other in others)
+    for other in scene.cluster.brokers.values():
+        replica = other.replicas.replicas.get(partition) if other.alive else None
+        if replica is not None and replica.state.leader == other.id and replica.state.leader_epoch > own:
+            return True
+    return False
 
 
 def _batch_appended_again(event: Event, scene: Scene) -> bool:

@@ -379,12 +379,14 @@ class FetchSessions:
             if self._replicas.raised_starts:
                 self._replicas.note_start(fetched.partition, request.replica_id, fetched.log_start)
         session.respond = respond
-        due = list(dict.fromkeys([*(fetched.partition for fetched in request.changed), *self._take_due(session)]))
-        if not self._serve_changed(session, due, is_new=True):
+        due = [*(fetched.partition for fetched in request.changed), *self._take_due(session)]
+        if not due or not self._serve_changed(session, due, is_new=True):
             session.timer = self._process.call_later(self._wait_us, lambda: self._complete(session, _Found()))
 
     def _take_due(self, session: _Session) -> list[TopicPartition]:
         """Return the cached partitions that are due, in the order of the fetch."""
+        if not session.due:
+            return []
         due, session.due = session.due, {}
         if len(due) < 2:
             return list(due)
@@ -400,9 +402,10 @@ class FetchSessions:
         """Complete waiting fetches of partitions whose log grew or whose leader changed."""
         changed = list(partitions)
         for session in self._sessions.values():
-            session.due.update(dict.fromkeys(p for p in changed if p in session.partitions))
-            if session.respond is not None:
-                self._serve_changed(session, changed, is_new=False)
+            fetched = [partition for partition in changed if partition in session.partitions]
+            session.due.update(dict.fromkeys(fetched))
+            if fetched and session.respond is not None:
+                self._serve_changed(session, fetched, is_new=False)
 
     def _serve_changed(self, session: _Session, partitions: Iterable[TopicPartition], *, is_new: bool) -> bool:
         """Complete a new or waiting fetch if there are records or errors for it; return whether there are."""

@@ -940,11 +940,12 @@ class ReplicaLogs:
     def _least_log_end(self, replica: Replica) -> int:
         """Return the least log end offset that counts for the high watermark (Partition.maybeIncrementLeaderHW)."""
         version, now_us = self._version, self._scheduler.now_us
-        members = dict.fromkeys((*replica.state.isr, *(replica.proposed or ())))
-        least = replica.log_end
+        isr, proposed = replica.state.isr, replica.proposed or ()
+        least = replica.log.end
         for follower, progress in replica.followers.items():
             if progress.log_end < least and (
-                follower in members
+                follower in isr
+                or follower in proposed
                 or (
                     version.broker.high_watermark_waits_for_caught_up
                     and now_us - progress.caught_up_us <= self._lag_max_us

@@ -167,9 +167,12 @@ class Log:
         size_bytes = 0
         for place in range(_first_beyond(self._batches, offset), len(self._batches)):
             batch = self._batches[place]
-            size_bytes += batch.size_bytes
-            if batch.next_offset > end or (found and max_bytes is not None and size_bytes > max_bytes):
+            if batch.base_offset + batch.records > end:
                 break
+            if max_bytes is not None:
+                size_bytes += batch.size_bytes
+                if found and size_bytes > max_bytes:
+                    break
             found.append(batch)
         return tuple(found)
 
@@ -303,7 +306,10 @@ def _first_beyond(batches: Sequence[RecordBatch], offset: int) -> int:
     """Return the place of the first batch that ends after an offset; most offsets are near the end of the log."""
     place = len(batches)
     least = max(0, place - _TAIL)
-    while place > least and batches[place - 1].next_offset > offset:
+    while place > least:
+        batch = batches[place - 1]
+        if batch.base_offset + batch.records <= offset:
+            break
         place -= 1
     return place if place > least else bisect_right(batches, offset, 0, least, key=_NEXT_OFFSET)
 
@@ -324,7 +330,7 @@ def first_difference(one: Log, other: Log, up_to: int, since: int = 0) -> int | 
     up_to = min(up_to, one.end, other.end)
     if start >= up_to:
         return None
-    ours, theirs = (log.read(start, limit=up_to) for log in (one, other))
+    ours, theirs = one.read(start, limit=up_to), other.read(start, limit=up_to)
     if ours == theirs:
         return None
     for left, right in zip(ours, theirs, strict=False):

@@ -258,6 +258,7 @@ class Releases:
         self._configs = {broker: {**(config or {}), **(own or {}).get(broker, {})} for broker in ids}
         self._chosen = {broker: _Chosen(versions[broker], protocols.get(broker)) for broker in ids}
         self._releases = {broker: chosen.resolve(self._configs[broker]) for broker, chosen in self._chosen.items()}
+        self._record_defects: str | None = None  # computed when they are first asked for
 
     @property
     def oldest(self) -> BrokerRelease:
@@ -299,7 +300,10 @@ class Releases:
 
     def record_defects(self) -> str:
         """Return the defects by which a release of the cluster loses acknowledged records; empty for none."""
-        return next(filter(None, (release.version.broker.record_defects for release in self._releases.values())), "")
+        if self._record_defects is None:
+            defects = (release.version.broker.record_defects for release in self._releases.values())
+            self._record_defects = next(filter(None, defects), "")
+        return self._record_defects
 
     def of(self, broker: int) -> BrokerRelease:
         """Return the release of a broker, running or not."""
@@ -325,6 +329,7 @@ class Releases:
         changed = chosen.resolve(values)
         check(changed)
         self._releases[broker] = changed
+        self._record_defects = None
         self._chosen[broker], self._configs[broker] = chosen, values
 
 
