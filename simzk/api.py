@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from simzk.errors import ConfigError
 from simzk.lifecycle import note_closing, note_made
@@ -19,13 +18,65 @@ except ImportError as missing:
     ) from missing
 
 from simzk.kafka.cluster import cluster as kafka
+from simzk.serve.kafka_python.runtime import FiberLock, require_test
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from os import PathLike
 
+    from simzk.kafka.client_requests.broker_api import ClientConnection
     from simzk.kafka.replay.report import ReplayReport
+    from simzk.serve.kafka_python.background import BackgroundCall
+    from simzk.serve.kafka_python.clients import MemoryClients
     from simzk.serve.memory import ZooKeeper
+    from simzk.serve.tcp.broker_ports import FrameTransport
+    from simzk.simulation import Network, Scheduler
+
+_C = TypeVar("_C")
+_P = ParamSpec("_P")
+_FIRST_WITH_NETWORKS = 3  # major version of kafka-python
+
+
+class _MemoryBrokers:
+    """The brokers of a cluster, as Kafka clients in memory see them (simzk.serve.kafka_python).
+
+    Args:
+        cluster: the cluster.
+    """
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self.scheduler: Scheduler = cluster.scheduler
+        self.network: Network = cluster.network
+        self.lock: AbstractContextManager[object] = cluster.lock
+
+    @property
+    def addresses(self) -> list[str]:
+        """The address of each broker, as clients write it."""
+        return ["{}:{}".format(*broker.endpoint) for broker in self._cluster.brokers.values()]
+
+    def now_ms(self) -> int:
+        """Return the time of the cluster in ms since 1970."""
+        return self._cluster.zookeeper_host.now_ms()
+
+    def pass_time(self, until_us: int) -> None:
+        """Let virtual time pass; the caller holds the lock."""
+        self._cluster._pass_time(until_us)
+
+    def find(self, host: str, port: int) -> int | None:
+        """Return the broker with an address; None if there is none."""
+        found = (broker.id for broker in self._cluster.brokers.values() if broker.endpoint == (host, port))
+        return next(found, None)
+
+    def end_of(self, broker: int) -> str:
+        """Return the name of a broker in the network."""
+        return self._cluster.brokers[broker].process.name
+
+    def connect(self, broker: int, transport: FrameTransport) -> ClientConnection | None:
+        """Return the broker's end of a new connection; None if it accepts none."""
+        found = self._cluster.brokers[broker]
+        return found.client_api.connect(transport) if found.accepts_clients else None
 
 
 class KafkaCluster(kafka.KafkaCluster):
@@ -47,9 +98,14 @@ class KafkaCluster(kafka.KafkaCluster):
     @cached_property
     def lock(self) -> AbstractContextManager[object]:  # type: ignore[override]
         """The lock that every method and property acquires. Hold it to iterate over `tree` or `history` in a thread."""
-        return threading.RLock()
+        return FiberLock()
+
+    @cached_property
+    def _calls(self) -> list[BackgroundCall[Any]]:
+        return []
 
     _zookeeper: ZooKeeper | None = None
+    _clients: MemoryClients | None = None
 
     @property
     def zookeeper(self) -> ZooKeeper:
@@ -66,6 +122,93 @@ class KafkaCluster(kafka.KafkaCluster):
                 self._zookeeper.wake_by(host.wake_at)
             return self._zookeeper
 
+    @kafka.synchronized
+    def client(self, /, kind: Callable[_P, _C], *args: _P.args, **options: _P.kwargs) -> _C:
+        """Return an unmodified client of kafka-python 3 that connects in memory; `close` of the cluster ends it.
+
+        Its requests travel over `network`, where the client's end is called `"kafka client 1"` and so on: killed
+        brokers refuse it, paused ones stay silent. Its clock is the cluster's virtual time, which passes while a call
+        waits for something: a `poll` with a timeout of 30 s takes no wall time. Its tasks in the background, such as
+        heartbeats, also run in `advance` and the other methods that let time pass.
+
+        Args:
+            kind: `kafka.KafkaProducer`, `kafka.KafkaConsumer` or `kafka.KafkaAdminClient`, or a subclass.
+            args: of that class, such as the topics of a consumer.
+            options: of that class. By default `bootstrap_servers` are all brokers.
+
+        Raises:
+            ConfigError: kafka-python 3 is not installed, `kind` is no client of it, the option `kafka_client` is given,
+                or the cluster is that of a `KafkaServer`.
+
+        >>> from kafka import KafkaConsumer, KafkaProducer
+        >>> with KafkaCluster(brokers=3) as cluster:
+        ...     _ = cluster.create_topic("orders", partitions=1, replication_factor=3)
+        ...     producer = cluster.client(KafkaProducer, acks="all")
+        ...     producer.send("orders", b"paid").get(timeout=30).offset
+        ...     consumer = cluster.client(KafkaConsumer, "orders", auto_offset_reset="earliest")
+        ...     next(consumer).value
+        0
+        b'paid'
+        """
+        try:
+            import kafka as kafka_python
+
+            if int(kafka_python.__version__.split(".")[0]) < _FIRST_WITH_NETWORKS:
+                raise ImportError(kafka_python.__version__)
+        except ImportError as missing:
+            raise ConfigError(
+                f"a client in memory needs kafka-python 3 ({missing})", right="pip install 'kafka-python>=3.0.12'"
+            ) from missing
+        from simzk.serve.kafka_python.clients import MemoryClients
+
+        self._require_virtual_time()
+        if self._clients is None:
+            self._clients = MemoryClients(_MemoryBrokers(self))
+        return self._clients.make(kind, *args, **options)
+
+    @kafka.synchronized
+    def run_in_background(
+        self, /, function: Callable[_P, _C], *args: _P.args, **kwargs: _P.kwargs
+    ) -> BackgroundCall[_C]:
+        """Run a function in a thread of its own, in virtual time; it begins when time passes next.
+
+        At any time one thread of all runs: this one, the test, or another such function, while the others wait for
+        clients in memory. So two consumers of a group poll at once, as in two processes, and the same seed gives the
+        same run. The function may use clients in memory and the verbs of the cluster, but cannot let time pass, nor use
+        kazoo clients. What it raises is raised in the test, where time passes. `close` stops it where it waits.
+
+        Args:
+            function: the function.
+            args, kwargs: its arguments.
+
+        Returns:
+            the call, with `done`, and `result(timeout)`, which lets time pass until the function returns.
+
+        >>> from kafka import KafkaConsumer, KafkaProducer
+        >>> with KafkaCluster(brokers=3) as cluster:
+        ...     _ = cluster.create_topic("orders", partitions=1, replication_factor=3)
+        ...     consumer = cluster.client(KafkaConsumer, "orders", auto_offset_reset="earliest")
+        ...     call = cluster.run_in_background(next, consumer)
+        ...     _ = cluster.client(KafkaProducer).send("orders", b"paid")
+        ...     call.result().value
+        b'paid'
+        """
+        from simzk.serve.kafka_python.background import BackgroundCall
+
+        self._require_virtual_time()
+        name = f"background call {len(self._calls) + 1}"
+        call = BackgroundCall(_MemoryBrokers(self), name, lambda: function(*args, **kwargs))
+        self._calls.append(call)
+        return call
+
+    def _require_virtual_time(self) -> None:
+        if not isinstance(self.lock, FiberLock):
+            raise ConfigError("this cluster is served on TCP ports, in wall time", right="clients over TCP")
+
+    def _pass_time(self, until_us: int) -> None:
+        require_test()
+        super()._pass_time(until_us)
+
     def _note_ready(self) -> None:
         note_made(self)
 
@@ -74,6 +217,11 @@ class KafkaCluster(kafka.KafkaCluster):
         note_closing(self)
         if self._zookeeper is not None:  # without the lock, which the clients' threads need to end
             self._zookeeper.close()
+        with self.lock:
+            for call in self._calls:
+                call.stop()
+            if self._clients is not None:
+                self._clients.close()
         super().close()
 
 

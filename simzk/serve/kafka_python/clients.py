@@ -1,0 +1,166 @@
+"""Unmodified kafka-python clients of a simulated cluster, which `KafkaCluster.client` returns.
+
+Rules of this module:
+  - a client is an instance of the class that was asked for, by a subclass whose public methods note that this thread
+    runs this client (`ClientRuntime.entered`); kafka-python finds its clock and its event loop by that;
+  - a call of a client holds the cluster's lock, so that clients in several threads take turns, call by call.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from kafka import KafkaProducer
+from kafka.producer.future import FutureRecordMetadata
+
+from simzk.errors import ConfigError
+from simzk.serve.kafka_python.modules import FiberSender, replace_modules
+from simzk.serve.kafka_python.network import memory_client
+from simzk.serve.kafka_python.runtime import ClientRuntime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.serve.kafka_python.runtime import MemoryBrokers
+
+C = TypeVar("C")
+P = ParamSpec("P")
+
+_TIMESTAMP_POSITION = 5
+"""Position of `timestamp_ms` among the arguments of `KafkaProducer.send`."""
+
+
+class _RecordFuture(FutureRecordMetadata):  # type: ignore[misc]  # kafka-python has no types
+    """Result of a send, for which a test waits in virtual time."""
+
+    __slots__ = ()
+
+    def get(self, timeout: float | None = None) -> Any:
+        """Wait for the result."""
+        with self._produce_future._latch.runtime.entered():
+            return super().get(timeout)
+
+
+def _entering(method: Callable[..., object]) -> Callable[..., object]:
+    """Return a method that notes which client this thread runs."""
+
+    @wraps(method)
+    def run(self: Any, /, *args: object, **kwargs: object) -> object:
+        runtime: ClientRuntime = self._simzk_runtime
+        with runtime.brokers.lock, runtime.entered():
+            return method(self, *args, **kwargs)
+
+    return run
+
+
+def _send(self: Any, /, *args: object, **kwargs: object) -> FutureRecordMetadata:
+    """Send a record, with a timestamp of virtual time unless one is given."""
+    runtime: ClientRuntime = self._simzk_runtime
+    with runtime.brokers.lock, runtime.entered():
+        if len(args) <= _TIMESTAMP_POSITION and kwargs.get("timestamp_ms") is None:
+            kwargs["timestamp_ms"] = runtime.brokers.now_ms()
+        future = KafkaProducer.send(self, *args, **kwargs)
+        future.__class__ = _RecordFuture
+        return future
+
+
+_SPECIAL = ("__init__", "__next__", "__exit__", "__del__")
+
+
+def _subclass(kind: type) -> type:
+    """Return a subclass of a client's class whose public methods run in virtual time."""
+    members: dict[str, object] = {
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+    }
+    for name in dir(kind):
+        found = getattr(kind, name)
+        if (name in _SPECIAL or not name.startswith("_")) and callable(found) and not isinstance(found, type):
+            is_bound = isinstance(vars(_owner(kind, name)).get(name), staticmethod | classmethod)
+            if not is_bound:
+                members[name] = _entering(found)
+    if issubclass(kind, KafkaProducer):
+        members["send"] = _send
+    return type(kind.__name__, (kind,), members)
+
+
+def _owner(kind: type, name: str) -> type:
+    """Return the class that defines a member."""
+    return next(base for base in kind.__mro__ if name in vars(base))
+
+
+class _Made:
+    """A client, and what ends with it.
+
+    Args:
+        runtime: its clock, chance and waits.
+        kind: the class that it is made of.
+    """
+
+    def __init__(self, runtime: ClientRuntime, kind: type) -> None:
+        self.runtime = runtime
+        made: Any = object.__new__(kind)
+        self.client = made
+        self.client._simzk_runtime = runtime
+        self._network: Any = None
+
+    def network(self, **configs: object) -> object:
+        """Return its network; kafka-python calls this with its settings."""
+        self._network = memory_client(self.runtime, **configs)
+        return self._network
+
+    def end(self) -> None:
+        """Stop it where it is, without a word to the brokers; its `close` does nothing then."""
+        sender = getattr(self.client, "_sender", None)
+        if isinstance(sender, FiberSender):
+            sender.abandon()
+        if isinstance(self.client, KafkaProducer):
+            self.client._unregister_cleanup()
+        self.client._closed = True
+        if self._network is not None:
+            with self.runtime.entered(in_step=True):
+                self._network.close()
+
+
+class MemoryClients:
+    """The clients of one cluster.
+
+    Args:
+        brokers: the cluster.
+    """
+
+    def __init__(self, brokers: MemoryBrokers) -> None:
+        self._brokers = brokers
+        self._kinds: dict[type, type] = {}
+        self._made: list[_Made] = []
+
+    def make(self, kind: Callable[P, C], *args: P.args, **options: P.kwargs) -> C:
+        """Return a client; `KafkaCluster.client` says more."""
+        defaults = getattr(kind, "DEFAULT_CONFIG", {})
+        if not isinstance(kind, type) or "kafka_client" not in defaults:
+            raise ConfigError(f"{kind!r} is no client of kafka-python", right="a class such as kafka.KafkaConsumer")
+        if "kafka_client" in options:
+            raise ConfigError("a client in memory has its own network", where="kafka_client", right="no such option")
+        replace_modules()
+        name = f"kafka client {len(self._made) + 1}"
+        chosen: dict[str, Any] = {"bootstrap_servers": self._brokers.addresses, **options}
+        if defaults.get("client_id", "") is None:  # kafka-python numbers them by process: no two runs would be equal
+            chosen.setdefault("client_id", name.replace(" ", "-"))
+        if kind not in self._kinds:
+            self._kinds[kind] = _subclass(kind)
+        made = _Made(ClientRuntime(self._brokers, name), self._kinds[kind])
+        self._made.append(made)
+        try:
+            made.client.__init__(*args, kafka_client=made.network, **chosen)
+        except BaseException:
+            made.end()
+            raise
+        client: C = made.client
+        return client
+
+    def close(self) -> None:
+        """Stop all clients."""
+        for made in self._made:
+            made.end()

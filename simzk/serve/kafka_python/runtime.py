@@ -1,0 +1,362 @@
+"""Virtual time, chance and threads of one kafka-python client.
+
+Rules of this module:
+  - one thread of all runs at any time: the thread of the test, or a `Fiber` that it has resumed and waits for. So the
+    order of all steps is decided by the scheduler of the cluster, and not by the operating system;
+  - time passes only while the thread of the test waits, as it does in `KafkaCluster.run_for`;
+  - a clock that is read again has advanced by a microsecond, so that a loop that waits for the clock ends;
+  - a client draws from a random stream of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, MutableSequence, Sequence
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+
+    from simzk.serve.tcp.broker_ports import FrameConnection, FrameTransport
+    from simzk.simulation import Network, Scheduler
+
+T = TypeVar("T")
+
+EPOCH_S = 1_000_000.0
+"""Reading of a client's monotonic clock at the start of the cluster: kafka-python uses 0 for "never"."""
+TICK_S = 0.000001
+"""Time between two readings of a clock."""
+STEP_US = 100
+"""Shortest wait of a fiber: a sender that polls without a timeout would stop time otherwise."""
+FOREVER_S = 86_400.0
+"""A longer timeout is none."""
+LATEST_S = 1e12
+"""Latest time of an event, for one that kafka-python wants never."""
+PATIENCE_US = 3_600_000_000
+"""Longest virtual time that a wait without a timeout takes."""
+
+
+class MemoryBrokers(Protocol):
+    """A simulated cluster, as far as clients in memory use it.
+
+    Attributes:
+        scheduler: its virtual time.
+        network: the network between clients and brokers.
+        lock: whoever uses the cluster holds it.
+    """
+
+    scheduler: Scheduler
+    network: Network
+    lock: AbstractContextManager[object]
+
+    @property
+    def addresses(self) -> list[str]:
+        """The address of each broker, as clients write it."""
+
+    def now_ms(self) -> int:
+        """Return its time in ms since 1970."""
+
+    def pass_time(self, until_us: int) -> None:
+        """Let virtual time pass; the caller holds the lock."""
+
+    def find(self, host: str, port: int) -> int | None:
+        """Return the broker with an address; None if there is none."""
+
+    def end_of(self, broker: int) -> str:
+        """Return the name of a broker in the network."""
+
+    def connect(self, broker: int, transport: FrameTransport) -> FrameConnection | None:
+        """Return the broker's end of a new connection; None if it accepts none."""
+
+
+class _Present(threading.local):
+    """The client that a thread runs at present."""
+
+    runtime: ClientRuntime | None = None
+    fiber: Fiber | None = None
+    in_step: bool = False
+
+
+_present = _Present()
+
+
+def present() -> ClientRuntime | None:
+    """Return the client whose code this thread runs; None if it runs none in memory."""
+    return _present.runtime
+
+
+def require_test() -> None:
+    """Raise unless this thread may let virtual time pass.
+
+    Raises:
+        RuntimeError: it runs in an event: a callback of a client in memory, or a call in the background.
+    """
+    if _present.in_step or _present.fiber is not None:
+        raise RuntimeError("time passes already: only the thread of the test can let it pass")
+
+
+class FiberLock:
+    """A reentrant lock that the thread which resumes a fiber holds for it too."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if _present.fiber is None:
+            self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if _present.fiber is None:
+            self._lock.release()
+
+
+class _Entered:
+    """A block in which this thread runs the code of a client."""
+
+    __slots__ = ("_before", "_in_step", "_runtime")
+
+    def __init__(self, runtime: ClientRuntime, *, in_step: bool) -> None:
+        self._runtime = runtime
+        self._in_step = in_step
+
+    def __enter__(self) -> None:
+        self._before = _present.runtime, _present.in_step
+        _present.runtime = self._runtime
+        _present.in_step = self._in_step or _present.in_step
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _present.runtime, _present.in_step = self._before
+
+
+class ClientRuntime:
+    """Clock, chance and waits of one client.
+
+    Args:
+        brokers: the cluster.
+        name: the client's name: of its end in the network, its events and its random stream.
+    """
+
+    def __init__(self, brokers: MemoryBrokers, name: str) -> None:
+        self.brokers: MemoryBrokers = brokers
+        self.name: str = name
+        self._waiting: dict[Fiber, None] = {}
+        self._stream = brokers.scheduler.stream(name)
+        self._read_s = EPOCH_S
+
+    def entered(self, *, in_step: bool = False) -> AbstractContextManager[None]:
+        """Return a block in which this thread runs the client's code.
+
+        Args:
+            in_step: whether an event of the scheduler runs it, so that it cannot wait.
+        """
+        return _Entered(self, in_step=in_step)
+
+    # Its clock
+
+    def monotonic(self) -> float:
+        """Return the reading of its monotonic clock in seconds."""
+        now_s = EPOCH_S + self.brokers.scheduler.now_us / 1_000_000
+        self._read_s = max(now_s, self._read_s + TICK_S)
+        return self._read_s
+
+    def at_us(self, reading_s: float) -> int:
+        """Return the virtual time at which the clock reads at least `reading_s`, which is not past."""
+        return max(self.brokers.scheduler.now_us, math.ceil(min(reading_s - EPOCH_S, LATEST_S) * 1_000_000))
+
+    def time(self) -> float:
+        """Return the seconds since 1970."""
+        return self.brokers.now_ms() / 1000
+
+    # Its waits
+
+    def sleep(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self.wait(lambda: False, seconds)
+
+    def wait(self, is_over: Callable[[], bool], timeout_s: float | None) -> bool:
+        """Let virtual time pass until a condition holds; return whether it does.
+
+        Args:
+            is_over: the condition; it is checked after each instant at which something happens.
+            timeout_s: longest virtual time to wait; None for no limit.
+
+        Raises:
+            RuntimeError: a callback of a client waits, in the middle of an event.
+            TimeoutError: the condition does not hold within an hour, and there is no limit.
+        """
+        if _present.fiber is not None:
+            return self._wait_in_fiber(_present.fiber, is_over, timeout_s)
+        self.require_wait()
+        brokers = self.brokers
+        with brokers.lock:
+            scheduler = brokers.scheduler
+            is_limited = timeout_s is not None and timeout_s < FOREVER_S
+            limit_us = max(1, math.ceil(timeout_s * 1_000_000)) if timeout_s is not None and is_limited else PATIENCE_US
+            end_us = scheduler.now_us + limit_us
+            while not is_over():
+                if scheduler.now_us >= end_us:
+                    if is_limited:
+                        return False
+                    raise TimeoutError(f"{self.name} waited for {limit_us // 1_000_000} virtual seconds in vain")
+                next_us = scheduler.next_at_us
+                brokers.pass_time(end_us if next_us is None else min(next_us, end_us))
+        return True
+
+    def _wait_in_fiber(self, fiber: Fiber, is_over: Callable[[], bool], timeout_s: float | None) -> bool:
+        """Let other threads run until a condition holds; return whether it does.
+
+        Raises:
+            SystemExit: the cluster is closed.
+        """
+        scheduler, timer, is_late = self.brokers.scheduler, None, False
+
+        def end() -> None:
+            nonlocal is_late
+            is_late = True
+            fiber.resume()
+            self.look()
+
+        if timeout_s is not None and timeout_s < FOREVER_S:
+            timer = scheduler.call_later(max(STEP_US, math.ceil(timeout_s * 1_000_000)), self.name, end)
+        self._waiting[fiber] = None
+        fiber.is_over = is_over
+        try:
+            fiber.pause()
+        finally:
+            self._waiting.pop(fiber, None)
+            if timer is not None:
+                timer.cancel()
+        return not is_late
+
+    def look(self) -> None:
+        """Resume the fibers for which what they wait for has happened; in an event, on the thread of the test."""
+        while ready := next((fiber for fiber in self._waiting if fiber.is_over()), None):
+            ready.resume()
+
+    def require_wait(self) -> None:
+        """Raise unless this thread may wait for a response.
+
+        Raises:
+            RuntimeError: it runs a callback of a client, in the middle of an event.
+        """
+        if _present.in_step:
+            raise RuntimeError(f"{self.name}: a callback of a client cannot wait for a response")
+
+    # Its chance, with the names of the module `random`
+
+    def uniform(self, low: float, high: float) -> float:
+        """Return a number between two limits."""
+        return low + (high - low) * self._stream.bits(53) / (1 << 53)
+
+    def choice(self, items: Sequence[T]) -> T:
+        """Return one of the items."""
+        return self._stream.choice(items)
+
+    def shuffle(self, items: MutableSequence[T]) -> None:
+        """Bring the items into random order."""
+        items[:] = self._stream.shuffled(items)
+
+
+class Event:
+    """Replacement of `threading.Event`: a thread that waits for it lets virtual time pass.
+
+    Args:
+        runtime: the client that it belongs to.
+    """
+
+    __slots__ = ("_is_set", "runtime")
+
+    def __init__(self, runtime: ClientRuntime) -> None:
+        self.runtime: ClientRuntime = runtime
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        """Return whether it is set."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Set it."""
+        self._is_set = True
+
+    def clear(self) -> None:
+        """Reset it."""
+        self._is_set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set; return whether it is."""
+        return self._is_set or self.runtime.wait(self.is_set, timeout)
+
+
+class Fiber:
+    """A thread that runs while the thread that resumes it waits, and never else.
+
+    Args:
+        runtime: the client that its code begins with; None for none.
+
+    Attributes:
+        done: whether its code has ended.
+        error: what its code has raised; None for nothing.
+        is_over: the condition that it waits for.
+    """
+
+    def __init__(self, runtime: ClientRuntime | None) -> None:
+        self._runtime = runtime
+        self._go = threading.Lock()
+        self._back = threading.Lock()
+        self._go.acquire()
+        self._back.acquire()
+        self._abandoned = False
+        self.done: bool = False
+        self.error: BaseException | None = None
+        self.is_over: Callable[[], bool] = lambda: False
+
+    def run(self, body: Callable[[], None]) -> None:
+        """Run the code of the fiber; in its thread."""
+        _present.runtime, _present.fiber = self._runtime, self
+        self._go.acquire()
+        try:
+            if not self._abandoned:
+                body()
+        except SystemExit:
+            pass  # of `pause`
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.done = True
+            self._back.release()
+
+    def pause(self) -> None:
+        """Let the thread that has resumed it go on; return when it is resumed again. In its thread.
+
+        Raises:
+            SystemExit: the cluster is closed.
+        """
+        self._back.release()
+        self._go.acquire()
+        if self._abandoned:
+            raise SystemExit
+
+    def resume(self) -> None:
+        """Let it run until it pauses or ends.
+
+        Raises:
+            BaseException: what its code raises.
+        """
+        if not self.done:
+            self._go.release()
+            self._back.acquire()
+            if self.error is not None:
+                raise self.error
+
+    def abandon(self) -> None:
+        """End its code where it waits."""
+        self._abandoned = True
+        self.resume()
