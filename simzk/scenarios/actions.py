@@ -431,6 +431,56 @@ class Heal(Action, kw_only=True):
         return f"heal broker {self.broker}'s link to {_describe_peer(self.peer)}"
 
 
+class EnsembleAction(Action, kw_only=True):
+    """An action on a server of the ZooKeeper ensemble."""
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        if model.zookeeper_servers == 1:
+            model.note((*at, "action"), "the cluster has one ZooKeeper server", "zookeeper_servers = 3 in [cluster]")
+
+
+class LoseZooKeeperLeader(EnsembleAction, kw_only=True):
+    """Kill the leading ZooKeeper server; the others elect another one."""
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.lose_zookeeper_leader()
+
+    def describe(self) -> str:
+        return "kill the leader of the ZooKeeper ensemble"
+
+
+class ZooKeeperServerAction(EnsembleAction, kw_only=True):
+    """An action on one ZooKeeper server."""
+
+    server: Count
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        super()._check(model, at)
+        if self.server > model.zookeeper_servers > 1:
+            what = f"ZooKeeper server {self.server} does not exist"
+            model.note((*at, "server"), what, f"1 to {model.zookeeper_servers}")
+
+
+class KillZooKeeperServer(ZooKeeperServerAction, kw_only=True):
+    """Kill one ZooKeeper server: its clients go to other servers."""
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.kill_zookeeper_server(self.server)
+
+    def describe(self) -> str:
+        return f"kill ZooKeeper server {self.server}"
+
+
+class RestartZooKeeperServer(ZooKeeperServerAction, kw_only=True):
+    """Start a ZooKeeper server that was killed."""
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.restart_zookeeper_server(self.server)
+
+    def describe(self) -> str:
+        return f"restart ZooKeeper server {self.server}"
+
+
 class ZnodeAction(Action, kw_only=True):
     """An action on one znode."""
 
@@ -544,6 +594,9 @@ ACTIONS: dict[str, type[Action]] = {
     "produce": Produce,
     "cut": Cut,
     "heal": Heal,
+    "lose_zookeeper_leader": LoseZooKeeperLeader,
+    "kill_zookeeper_server": KillZooKeeperServer,
+    "restart_zookeeper_server": RestartZooKeeperServer,
     "write_znode": WriteZnode,
     "delete_znode": DeleteZnode,
     "drop_reply": DropReply,

@@ -46,6 +46,7 @@ class ClusterTable(Table, kw_only=True):
     log_dirs: Count = 1
     zookeeper_set_acl: bool = False
     zookeeper_chroot: Annotated[str, Meta(pattern="^((/[^/]+)+)?$")] = ""
+    zookeeper_servers: Annotated[int, Meta(ge=1, le=15)] = 1
     costs: Literal["none", "measured"] = "none"
     recording: str = msgspec.field(name="from", default="")
     step: str = ""
@@ -63,6 +64,7 @@ class ClusterModel:
         topics: number of partitions by topic; without topics that only an operator's znode creates.
         releases: the release of each broker.
         log_dirs: number of log directories of each broker.
+        zookeeper_servers: number of ZooKeeper servers.
         down: brokers that were killed or shut down, or that halted.
         failed_dirs: log directories that failed, by broker, as far as steps name them by number.
         deleted: number of partitions of deleted topics; metadata caches may still have them.
@@ -76,6 +78,7 @@ class ClusterModel:
     topics: dict[str, int]
     releases: Releases
     log_dirs: int = 1
+    zookeeper_servers: int = 1
     down: set[int] = field(default_factory=set)
     failed_dirs: dict[int, set[int]] = field(default_factory=dict)
     deleted: dict[str, int] = field(default_factory=dict)
@@ -206,7 +209,7 @@ def initial_model(source: Source, cluster: ClusterTable) -> ClusterModel:
     mistakes.report()
     assert brokers is not None
     assert releases is not None
-    return ClusterModel(source, brokers, racks, None, {}, releases, cluster.log_dirs)
+    return ClusterModel(source, brokers, racks, None, {}, releases, cluster.log_dirs, cluster.zookeeper_servers)
 
 
 def _brokers(source: Source, cluster: ClusterTable) -> tuple[int, ...]:
@@ -283,6 +286,9 @@ def _recorded_model(source: Source, cluster: ClusterTable) -> ClusterModel:
         if getattr(cluster, key):
             what = "a recorded tree has no chroot and no ACLs"
             mistakes.note(source.mistake(("cluster", key), what, "from and step alone"))
+    if cluster.zookeeper_servers != 1:
+        what = "a recorded tree is of one ZooKeeper server"
+        mistakes.note(source.mistake(("cluster", "zookeeper_servers"), what, "1"))
     if not isinstance(cluster.version, str) or cluster.inter_broker_protocol:
         what = "all brokers of a recorded cluster run one release"
         right = "one version, and no inter_broker_protocol"

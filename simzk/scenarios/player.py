@@ -321,7 +321,8 @@ def setting_of(scenario: Scenario, version: str) -> Setting:
     """
     given = version or scenario.cluster.version
     oldest = given if isinstance(given, str) else min(given.values(), key=lambda line: kafka_version(line).number)
-    return Setting(scenario.brokers, oldest, scenario.topics, scenario.cluster.log_dirs)
+    table = scenario.cluster
+    return Setting(scenario.brokers, oldest, scenario.topics, table.log_dirs, table.zookeeper_servers)
 
 
 def _make_cluster(
@@ -353,6 +354,7 @@ def _make_cluster(
         log_dirs=table.log_dirs,
         zookeeper_set_acl=table.zookeeper_set_acl,
         zookeeper_chroot=table.zookeeper_chroot,
+        zookeeper_servers=table.zookeeper_servers,
         cost_model=costs,
     )
 

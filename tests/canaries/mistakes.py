@@ -514,7 +514,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a lost connection is opened again within a second": Mistake(
         "kafka/zookeeper_client/session.py",
-        "pause_ms = SAME_SERVER_PAUSE_MS + self._pauses.below(RANDOM_PAUSE_MAX_MS)",
+        "pause_ms = SAME_SERVER_PAUSE_MS * waits + self._pauses.below(RANDOM_PAUSE_MAX_MS)",
         "pause_ms = self._pauses.below(RANDOM_PAUSE_MAX_MS)",
         "kafka/test_session.py::test_a_lost_connection_is_opened_again_after_one_to_two_seconds",
     ),
@@ -720,6 +720,13 @@ MISTAKES: dict[str, Mistake] = {
         "        for lot in _lots(paths, self.in_flight):\n",
         "        for lot in _lots(paths, self.in_flight + 1):\n",
         "pipeline/test_live_tree.py::test_no_more_is_under_way_than_was_agreed_and_pauses_are_made",
+    ),
+    # ZooKeeper ensembles
+    "clients of an ensemble stay with their server": Mistake(
+        "kafka/cluster/zookeeper_host.py",
+        "        self._at = (self._at + 1) % len(self._hosts)\n",
+        "        self._at = max(self._at, 0)\n",
+        "kafka/test_zookeeper_ensemble.py::test_sessions_outlive_the_loss_of_every_leader_in_turn[3.9]",
     ),
     # Deleted topics
     "a broker does not compare the ids of topics": Mistake(

@@ -70,6 +70,11 @@ FAULTS = {
     ),
     "restart_zookeeper": ('for = "30s"', ["zookeeper stopped", "zookeeper started"]),
     "pause_zookeeper": ('for = "30s"', ["zookeeper paused", "zookeeper resumed", "broker 2 registration gone"]),
+    "lose_zookeeper_leader": (
+        'for = "30s"',
+        ["zookeeper 3 killed it led", "zookeeper leader elected server 2", "zookeeper 3 started"],
+    ),
+    "kill_zookeeper_server": ('server = 1\nfor = "30s"', ["zookeeper 1 killed", "zookeeper 1 started"]),
     "drop_request": ('broker = 2\noperation = "ping"\nfor = "60s"', ["broker 2 fault: drop_request"]),
     "drop_reply": ('broker = 1\ntimes = 2\noperation = "ping"\nfor = "60s"', ["broker 1 fault: drop_reply"]),
     "delay": ('broker = 2\noperation = "ping"\nby = "30s"\nfor = "60s"', ["broker 2 fault: delay"]),
@@ -109,8 +114,11 @@ def fault_text(kind: str, keys: str, at: str = "1s") -> str:
     return f'[[fault]]\nat = "{at}"\nkind = "{kind}"\n{keys}\n'
 
 
-def played(folder: Path, faults: str, version: str = "2.8") -> Play:
-    (folder / "scenario.toml").write_text(SCENARIO.replace("VERSION", version), encoding="utf-8")
+def played(folder: Path, faults: str, version: str = "2.8", zookeeper_servers: int = 1) -> Play:
+    text = SCENARIO.replace("VERSION", version).replace(
+        "log_dirs", f"zookeeper_servers = {zookeeper_servers}\nlog_dirs"
+    )
+    (folder / "scenario.toml").write_text(text, encoding="utf-8")
     (folder / "plan.toml").write_text(HEAD + faults, encoding="utf-8")
     scenario = read_scenario(folder / "scenario.toml")
     play = Play(scenario, seed=1, plan=PlanFile(folder / "plan.toml").plan(setting_of(scenario, "")))
@@ -127,7 +135,7 @@ def lines_of(play: Play) -> list[str]:
 @pytest.mark.parametrize("kind", FAULT_KINDS)
 def test_a_fault_strikes_and_the_cluster_recovers(tmp_path: Path, kind: str) -> None:
     keys, expected = FAULTS[kind]
-    play = played(tmp_path, fault_text(kind, keys))
+    play = played(tmp_path, fault_text(kind, keys), zookeeper_servers=3 if "zookeeper_" in kind else 1)
     lines = lines_of(play)
     assert play.held, [play.crash, play.violations, play.verdicts]
     begin = next(at for at, line in enumerate(lines) if (line.startswith(("fault ", "operator ")) and " to ") or at > 5)

@@ -15,6 +15,7 @@ from simzk.errors import ScenarioError
 from simzk.scenarios.faults.fault import Setting
 from simzk.scenarios.faults.plan import FAULT_KINDS, FaultPlan, SwarmLimits, SwarmOptions
 from simzk.scenarios.faults.plan_file import PlanFile, SavedPlan, fault_fields, write_plan
+from simzk.scenarios.faults.zookeeper import ENSEMBLE_KINDS
 from simzk.scenarios.player import Play, setting_of
 from simzk.scenarios.reader import read_scenario
 from simzk.simulation import RandomStream
@@ -79,11 +80,17 @@ def test_plans_differ_from_seed_to_seed_and_print_every_option() -> None:
     assert len({plan.faults for plan in plans}) == 50
     assert len({str(plan.options) for plan in plans}) == 50
     for plan in plans:
-        assert all(f" {name}=" in str(plan.options) for name in FAULT_KINDS)
+        printed = {kind for kind in FAULT_KINDS.values() if f" {kind.name}=" in str(plan.options)}
+        assert printed == set(FAULT_KINDS.values()) - set(ENSEMBLE_KINDS)
 
 
 def test_a_hundred_seeds_draw_every_kind() -> None:
-    for path, limits in ((ANYTHING, {"rolling_upgrade"}), (ROOT / "scenarios" / "anything_breaks_upgrade.toml", set())):
+    upgrade, of_ensemble = {"rolling_upgrade"}, {kind.name for kind in ENSEMBLE_KINDS}
+    for path, limits in (
+        (ANYTHING, upgrade | of_ensemble),
+        (ROOT / "scenarios" / "anything_breaks_upgrade.toml", of_ensemble),
+        (ROOT / "scenarios" / "anything_breaks_ensemble.toml", upgrade),
+    ):
         scenario = read_scenario(path)
         assert scenario.faults is not None
         found: set[str] = set()

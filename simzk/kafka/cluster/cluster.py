@@ -33,6 +33,7 @@ from simzk.kafka.broker.environment import Environment, IdGeneration, Replicatio
 from simzk.kafka.broker.replica_manager import BrokerEpochs, ReplicaManager
 from simzk.kafka.broker.timing import BrokerTiming
 from simzk.kafka.client_requests.broker_faults import FAULTS, BrokerRequestFaults
+from simzk.kafka.cluster.ensemble_host import EnsembleHost
 from simzk.kafka.cluster.initial_state import InitialState, state_from_layout, state_from_tree
 from simzk.kafka.cluster.producer import Acks, Producer
 from simzk.kafka.cluster.reassignment_command import ReassignmentCommand, Targets
@@ -174,6 +175,8 @@ class KafkaCluster:
         zookeeper_set_acl: `zookeeper.set.acl`: brokers and tools log in by SASL, and only they may change the znodes
             that they create (0.9 and later).
         zookeeper_chroot: path of the cluster's root znode, such as `/kafka`.
+        zookeeper_servers: number of ZooKeeper servers: 1, or an ensemble, of which servers can be killed and the leader
+            lost. Brokers connect to any of them, and to another one when they lose it.
         generated_ids: brokers get their ids from ZooKeeper (`broker.id=-1`, 0.9 and later), from 1001 on or above
             `reserved.broker.max.id`; `brokers` is their number.
         boot: start all brokers and let time pass until they are registered and a controller is active; if False,
@@ -221,6 +224,7 @@ class KafkaCluster:
         log_dirs: int = 1,
         zookeeper_set_acl: bool = False,
         zookeeper_chroot: str = "",
+        zookeeper_servers: int = 1,
         generated_ids: bool = False,
         boot: bool = True,
         start_ms: int = START_MS,
@@ -247,6 +251,7 @@ class KafkaCluster:
             cost_model=cost_model,
             access=access,
             timing=timing,
+            zookeeper_servers=zookeeper_servers,
             ids=generation_of(ids, releases.oldest) if generated_ids else None,
         )
         for broker in self.brokers.values():
@@ -400,6 +405,7 @@ class KafkaCluster:
         layout: Layout | None = None,
         sends_batches: bool = True,
         timing: BrokerTiming | None = None,
+        zookeeper_servers: int = 1,
     ) -> None:
         """Create all parts of the cluster; no broker runs yet."""
         self._releases = releases
@@ -410,18 +416,13 @@ class KafkaCluster:
         self.scheduler: Scheduler = Scheduler(seed)
         self.network: Network = Network(self.scheduler, latency_us=LATENCY_US)
         self.history: History = History(self.scheduler)
-        self.server: Server = Server(
-            timeouts._replace(sasl_users={USER: PASSWORD} if access.secure else None),
-            now_ms=start_ms,
-            tree=initial.tree,
-            sessions=[(live.session_id, timeout_ms) for live in initial.live.values()],
-            zxid=initial.zxid,
+        settings = timeouts._replace(sasl_users={USER: PASSWORD} if access.secure else None)
+        self.zookeeper_host: ZooKeeperHost = self._new_zookeeper(
+            initial, settings, timeout_ms, zookeeper_servers, start_ms=start_ms, access=access, cost_model=cost_model
         )
+        self.server: Server = self.zookeeper_host.server
         topics = None if layout is None else load_layout(self.server, layout, oldest.version, start_ms)
         self._observable: ObservableTree = ChrootView(self.server, access) if access.chroot else self.server
-        self.zookeeper_host: ZooKeeperHost = ZooKeeperHost(
-            self.scheduler, self.network, self.server, start_ms=start_ms, access=access, cost_model=cost_model
-        )
         self.zookeeper_host.rules.lock = self.lock
         self.zookeeper_faults: BrokerFaults = BrokerFaults(
             self.zookeeper_host, self.history, lambda: list(self.brokers)
@@ -455,6 +456,35 @@ class KafkaCluster:
         observer.on_controller = self.record_ledger.on_controller_elected
         self._observable.on_transaction.add(observer.observe, observer.observe_batch)
         self.server.on_transaction.add(self._note_transaction, self._note_transaction)
+
+    def _new_zookeeper(
+        self,
+        initial: InitialState,
+        settings: ServerConfig,
+        timeout_ms: int,
+        servers: int,
+        *,
+        start_ms: int,
+        access: Access,
+        cost_model: CostModel | None,
+    ) -> ZooKeeperHost:
+        """Return ZooKeeper with the initial znodes and sessions; an ensemble begins without any."""
+        scheduler, network = self.scheduler, self.network
+        if servers != 1:
+            assert not initial.live, "an ensemble begins without sessions"
+            return EnsembleHost(
+                scheduler,
+                network,
+                servers,
+                settings,
+                self.history,
+                start_ms=start_ms,
+                access=access,
+                cost_model=cost_model,
+            )
+        sessions = [(live.session_id, timeout_ms) for live in initial.live.values()]
+        server = Server(settings, now_ms=start_ms, tree=initial.tree, sessions=sessions, zxid=initial.zxid)
+        return ZooKeeperHost(scheduler, network, server, start_ms=start_ms, access=access, cost_model=cost_model)
 
     def _new_ledger(self) -> RecordLedger:
         """Return the ledger of acknowledged records."""
@@ -684,9 +714,9 @@ class KafkaCluster:
     def run_until_quiet(self, limit_seconds: float = 120.0) -> bool:
         """Let virtual time pass until nothing is left to happen without a further request.
 
-        A cluster is quiet if, for three seconds, all running brokers and no others are registered, a controller is
-        active and its failover is complete, every replica that can be in sync is, no request of the operator is open,
-        and ZooKeeper got no write.
+        A cluster is quiet if, for three seconds, its ZooKeeper ensemble has a leader, all running brokers and no others
+        are registered, a controller is active and its failover is complete, every replica that can be in sync is, no
+        request of the operator is open, and ZooKeeper got no write.
 
         Args:
             limit_seconds: the longest time to pass, in virtual seconds.
@@ -708,6 +738,8 @@ class KafkaCluster:
         """Return whether the cluster would be quiet if nothing was written for a while."""
         running = {broker.id for broker in self.brokers.values() if broker.alive}
         serving = {b.id for b in self.brokers.values() if b.alive and b.registered and not b.stopping}
+        if isinstance(self.zookeeper_host, EnsembleHost) and self.zookeeper_host.leader is None:
+            return False
         if any(b.alive and not b.paused and b.has_unannounced_isr_changes for b in self.brokers.values()):
             return False
         if set(self.live_brokers) != running or serving != running or self._operator.is_busy:
@@ -1159,6 +1191,80 @@ class KafkaCluster:
             raise ConfigError("ZooKeeper runs", right="a stopped or paused ZooKeeper")
         self.history.record("zookeeper", "started" if self.zookeeper_host.is_stopped else "resumed")
         self.zookeeper_host.start()
+
+    @property
+    @synchronized
+    def zookeeper_leader(self) -> int | None:
+        """The number of the ZooKeeper server that leads the ensemble; None while there is none.
+
+        Raises:
+            ConfigError: the cluster has one ZooKeeper server.
+        """
+        return self._ensemble.leader
+
+    @property
+    @synchronized
+    def killed_zookeeper_servers(self) -> list[int]:
+        """The numbers of the ZooKeeper servers that were killed and not started again, ascending."""
+        return self.zookeeper_host.killed if isinstance(self.zookeeper_host, EnsembleHost) else []
+
+    @synchronized
+    def kill_zookeeper_server(self, server: int) -> None:
+        """Kill one server of the ensemble: its connections break, and its clients go to other servers.
+
+        Args:
+            server: its number, from 1.
+
+        Raises:
+            ConfigError: the cluster has one ZooKeeper server, or the server does not exist or does not run.
+        """
+        self._ensemble.kill_server(server)
+
+    @synchronized
+    def restart_zookeeper_server(self, server: int) -> None:
+        """Start a killed server of the ensemble, which takes over the history from the leader.
+
+        Raises:
+            ConfigError: the cluster has one ZooKeeper server, or the server does not exist or runs.
+        """
+        self._ensemble.start_server(server)
+
+    @synchronized
+    def lose_zookeeper_leader(self, outage_s: float | None = None) -> int:
+        """Kill the leading server of the ensemble; all connections break until the others have elected another one.
+
+        Session timeouts begin anew with the new leader.
+
+        Args:
+            outage_s: virtual seconds until then, if a majority runs [default: half a second].
+
+        Returns:
+            the number of the server, for `restart_zookeeper_server`.
+
+        Raises:
+            ConfigError: the cluster has one ZooKeeper server, there is no leader, or the time is negative.
+
+        >>> cluster = KafkaCluster(brokers=3, zookeeper_servers=3, seed=1)
+        >>> lost = cluster.lose_zookeeper_leader()
+        >>> cluster.run_until_quiet()
+        True
+        >>> lost, cluster.zookeeper_leader, cluster.live_brokers
+        (3, 2, [1, 2, 3])
+        """
+        leader = self._ensemble.leader
+        if leader is None:
+            raise ConfigError("the ensemble has no leader", right="an ensemble of which a majority runs")
+        if outage_s is not None and outage_s < 0:
+            raise ConfigError(f"the time is {outage_s} s", where="outage_s", right="0 or more")
+        self._ensemble.kill_server(leader, None if outage_s is None else round(outage_s * 1000))
+        return leader
+
+    @property
+    def _ensemble(self) -> EnsembleHost:
+        if not isinstance(self.zookeeper_host, EnsembleHost):
+            right = "a cluster with zookeeper_servers of 3 or more"
+            raise ConfigError("the cluster has one ZooKeeper server", where="zookeeper_servers", right=right)
+        return self.zookeeper_host
 
     def _require_zookeeper_up(self) -> None:
         if not self.is_zookeeper_up:

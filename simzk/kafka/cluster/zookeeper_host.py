@@ -42,6 +42,40 @@ FAULTS = "faults"
 """Component of the scheduler for the ends of delays."""
 
 
+class ServerList:
+    """Servers in the order in which one client tries them (StaticHostProvider).
+
+    Args:
+        hosts: the servers.
+
+    >>> servers = ServerList(["a", "b"])
+    >>> servers.next(), servers.next(), servers.next()
+    (('a', False), ('b', False), ('a', True))
+    >>> servers.note_connected(), servers.next(), servers.next()
+    (None, ('b', False), ('a', True))
+    """
+
+    def __init__(self, hosts: Sequence[ZooKeeperHost]) -> None:
+        assert hosts, "a client has a server"
+        self._hosts = hosts
+        self._at = self._last = -1
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    def next(self) -> tuple[ZooKeeperHost, bool]:
+        """Return the next server, and whether the client pauses first, because it has tried all others."""
+        self._at = (self._at + 1) % len(self._hosts)
+        pauses = self._at == self._last
+        if self._last < 0:
+            self._last = 0
+        return self._hosts[self._at], pauses
+
+    def note_connected(self) -> None:
+        """Note that the client is connected to the present server."""
+        self._last = self._at
+
+
 class NetworkLink(Link):
     """One connection between a client and the server, as both ends see it.
 
@@ -112,6 +146,7 @@ class ZooKeeperHost(Driver):
         start_ms: the server's clock when virtual time is 0.
         access: how the cluster's clients connect: chroot and login.
         cost_model: how long the server takes for requests; None if they cost nothing.
+        rules: the fault rules, if several servers share them.
 
     Attributes:
         is_stopped: whether the server is stopped.
@@ -132,8 +167,9 @@ class ZooKeeperHost(Driver):
         start_ms: int,
         access: Access = AT_THE_ROOT,
         cost_model: CostModel | None = None,
+        rules: FaultRules | None = None,
     ) -> None:
-        rules = FaultRules(VOCABULARY)
+        rules = FaultRules(VOCABULARY) if rules is None else rules
         super().__init__(
             server,
             now_ms=lambda: start_ms + scheduler.now_us // 1000,
@@ -168,6 +204,10 @@ class ZooKeeperHost(Driver):
         connection = self.server.connection_of(session_id)
         link = None if connection is None else connection.owner
         return link.address if isinstance(link, NetworkLink) else None
+
+    def server_list(self, _client: str) -> ServerList:
+        """Return the servers in the order in which a client tries them."""
+        return ServerList([self])
 
     # The client's end
 

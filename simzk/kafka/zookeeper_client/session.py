@@ -6,7 +6,8 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.15; the ZooKeeper clien
     `call_all` retry lost requests after a reconnection, and raise `SessionExpiredError` if the session expired;
   - a watch is set only if a handler is registered for the path; handlers are permanent, watches are one-shot;
   - an idle client pings; after two thirds of the timeout without a message it drops the connection, reconnects with the
-    same session after a pause of one to two seconds, and sets its watches again;
+    same session after a pause of one to two seconds, and sets its watches again. With several servers it tries the next
+    one after a pause of up to one second, and gives an attempt up after its share of the session timeout;
   - a batch is one message; if it cannot be sent as one (`ZooKeeperHost.takes_batches`) its requests are pipelined;
   - an expired session is replaced at once: `before_new_session` runs, the new session is opened, `after_new_session`
     runs.
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 PING_XID = -2
 SET_WATCHES_XID = -8
 SAME_SERVER_PAUSE_MS = 1000
-"""Pause before the server that was connected last is tried again: always, as there is one (StaticHostProvider.next)."""
+"""Pause before the server that was connected last is tried again: always if there is one (StaticHostProvider.next)."""
 RANDOM_PAUSE_MAX_MS = 1000
 """Limit of the random pause before any reconnection (ClientCnxn.SendThread)."""
 CONNECT_RETRY_MS = 1000
@@ -113,6 +114,7 @@ class ZooKeeperSession:
         self.after_new_session: Callable[[], None] | None = None
         self._password = bytes(_PASSWORD_LENGTH)
         self._max_in_flight = max_in_flight
+        self._servers = host.server_list(process.name)
         self._link: NetworkLink | None = None
         self._xid = 0
         self._waiting: deque[_Sent] = deque()
@@ -247,13 +249,13 @@ class ZooKeeperSession:
         self.closed = True
         self.connected = False
         if self._link is not None:
-            self.host.break_link(self._link)
+            self._link.driver.break_link(self._link)
             self._link = None
 
     def break_connection(self) -> None:
         """Lose the connection, as if the network had closed it; the client reconnects with its session."""
         if self._link is not None:
-            self.host.break_link(self._link)
+            self._link.driver.break_link(self._link)
             self._on_connection_lost()
 
     # -- connection
@@ -261,20 +263,30 @@ class ZooKeeperSession:
     def _connect(self) -> None:
         if self.closed or self._link is not None:
             return
+        self._open_link(self._servers.next()[0])
+
+    def _open_link(self, host: ZooKeeperHost) -> None:
+        """Open a connection to a server, and give it up after some time without an answer."""
+        if self.closed or self._link is not None:
+            return
         link = NetworkLink(
-            self.host, self.process.name, lambda messages: self.process.deliver(partial(self._receive, link, messages))
+            host, self.process.name, lambda messages: self.process.deliver(partial(self._receive, link, messages))
         )
         self._link = link
         password = self._password
         request = ConnectRequest(0, self._last_zxid, self.timeout_ms, self.session_id, password, False)
-        self.host.send(link, 0, request)
-        self.process.call_later(CONNECT_RETRY_MS * 1000, lambda: self._connect_again(link))
+        host.send(link, 0, request)
+        limit_ms = CONNECT_RETRY_MS if len(self._servers) == 1 else self.timeout_ms // len(self._servers)
+        self.process.call_later(limit_ms * 1000, lambda: self._connect_again(link))
 
     def _connect_again(self, link: NetworkLink) -> None:
         if self._link is link and not self.connected:
-            self.host.break_link(link)
-            self._link = None
-            self._connect()
+            link.driver.break_link(link)
+            if len(self._servers) > 1:
+                self._on_connection_lost()
+            else:
+                self._link = None
+                self._connect()
 
     def _receive(self, link: NetworkLink, messages: Sequence[Outgoing] | None) -> None:
         if link is not self._link:
@@ -328,6 +340,7 @@ class ZooKeeperSession:
 
     def _on_connected(self, reconnected: bool) -> None:
         self.connected = True
+        self._servers.note_connected()
         self._last_sent_us = self._last_heard_us
         if reconnected:
             self._set_watches_again()
@@ -345,13 +358,14 @@ class ZooKeeperSession:
             sent.reply.set_result(Reply(sent.xid, 0, Code.CONNECTION_LOSS, None))
         if not self.closed:
             chosen_us = self._reconnect_pause_us()
-            pause_ms = SAME_SERVER_PAUSE_MS + self._pauses.below(RANDOM_PAUSE_MAX_MS)
-            self.process.call_later(pause_ms * 1000 if chosen_us is None else chosen_us, self._connect)
+            host, waits = self._servers.next()
+            pause_ms = SAME_SERVER_PAUSE_MS * waits + self._pauses.below(RANDOM_PAUSE_MAX_MS)
+            self.process.call_later(pause_ms * 1000 if chosen_us is None else chosen_us, lambda: self._open_link(host))
 
     def _expire(self) -> None:
         """Fail all requests, and open a new session: the server has expired the old one."""
         if self._link is not None:
-            self.host.break_link(self._link)
+            self._link.driver.break_link(self._link)
         self._link = None
         self.connected = False
         self.last_session_id = self.session_id
@@ -394,7 +408,7 @@ class ZooKeeperSession:
     def _send(self, xid: int, request: Request | Batch) -> None:
         assert self._link is not None
         self._last_sent_us = self.process.scheduler.now_us
-        self.host.send(self._link, xid, request if isinstance(request, Batch) else self.access.send(request))
+        self._link.driver.send(self._link, xid, request if isinstance(request, Batch) else self.access.send(request))
 
     def _arm_timer(self) -> None:
         """Start the timer for the next ping and for the limit of silence."""
@@ -408,7 +422,7 @@ class ZooKeeperSession:
             assert link is not None
             now_us = self.process.scheduler.now_us
             if now_us - self._last_heard_us >= silence_us:
-                self.host.break_link(link)
+                link.driver.break_link(link)
                 self._on_connection_lost()
                 return
             if now_us - self._last_sent_us >= ping_us:

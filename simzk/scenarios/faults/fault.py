@@ -42,13 +42,22 @@ class Setting:
         version: the oldest release line among the brokers.
         topics: number of partitions by topic before the first fault.
         log_dirs: number of log directories of each broker.
+        zookeeper_servers: number of ZooKeeper servers.
     """
 
-    def __init__(self, brokers: Sequence[int], version: str, topics: dict[str, int], log_dirs: int) -> None:
+    def __init__(
+        self,
+        brokers: Sequence[int],
+        version: str,
+        topics: dict[str, int],
+        log_dirs: int,
+        zookeeper_servers: int = 1,
+    ) -> None:
         self.brokers: tuple[int, ...] = tuple(brokers)
         self.version: str = version
         self.topics: dict[str, int] = dict(topics)
         self.log_dirs: int = log_dirs
+        self.zookeeper_servers: int = zookeeper_servers
 
 
 class Draw:
@@ -227,6 +236,11 @@ class Target:
         if not self.is_zookeeper_up:
             self.cluster.start_zookeeper()
 
+    def start_zookeeper_server(self, server: int) -> None:
+        """Start a ZooKeeper server of the ensemble, unless it runs."""
+        if server in self.cluster.killed_zookeeper_servers:
+            self.cluster.restart_zookeeper_server(server)
+
     def stop_and_restart(self, broker: int) -> None:
         """Restart a broker, whether it runs, is about to stop or is down: its log directories are usable again."""
         self._replaced.discard(broker)
@@ -270,6 +284,8 @@ class Target:
         self._is_healed = True
         cluster.traffic.stop()
         self.start_zookeeper()
+        for server in cluster.killed_zookeeper_servers:
+            cluster.restart_zookeeper_server(server)
         cluster.network.heal_all()
         cluster.zookeeper_faults.clear()
         for number, broker in cluster.brokers.items():

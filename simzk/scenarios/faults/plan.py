@@ -7,6 +7,8 @@ Rules of this module:
     (swarm testing: Groce et al., ISSTA 2012);
   - a plan is a list of faults and depends on nothing else: it can be saved, edited and played again;
   - options draw a weight for each kind in the order of `FAULT_KINDS`, so a new kind changes the plans of all seeds;
+  - kinds that need a ZooKeeper ensemble draw their weights from another stream, and only if there is one: the plans of
+    clusters with one server do not depend on them;
   - traffic is drawn from other random streams, and its entries are in the same list (`traffic`).
 """
 
@@ -20,7 +22,7 @@ from simzk.scenarios.faults.fault import Draw, Fault, Setting
 from simzk.scenarios.faults.links import LINK_KINDS
 from simzk.scenarios.faults.operator import OPERATOR_KINDS, DeleteTopic
 from simzk.scenarios.faults.traffic import TRAFFIC_KINDS, TrafficOptions, draw_traffic
-from simzk.scenarios.faults.zookeeper import ZOOKEEPER_KINDS
+from simzk.scenarios.faults.zookeeper import ENSEMBLE_KINDS, ZOOKEEPER_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,9 +35,10 @@ WEIGHT_LIMIT: Final = 4
 FAULTS_MAX: Final = 10_000
 """Limit of the faults of a drawn plan, which bounds one whose mean gap is tiny."""
 
-FAULT_KINDS: Final[dict[str, type[Fault]]] = {
+_EVERYWHERE: Final[dict[str, type[Fault]]] = {
     kind.name: kind for kind in (*BROKER_KINDS, *LINK_KINDS, *ZOOKEEPER_KINDS, *OPERATOR_KINDS)
 }
+FAULT_KINDS: Final[dict[str, type[Fault]]] = _EVERYWHERE | {kind.name: kind for kind in ENSEMBLE_KINDS}
 """All kinds of fault by name, in the order in which a plan draws their weights."""
 PLAN_KINDS: Final[dict[str, type[Fault]]] = FAULT_KINDS | {kind.name: kind for kind in TRAFFIC_KINDS}
 """All kinds of entries of a plan by name: faults and traffic."""
@@ -86,7 +89,7 @@ class SwarmOptions:
     def draw(cls, stream: RandomStream, limits: SwarmLimits, setting: Setting) -> SwarmOptions:
         """Return options drawn from a stream, within the limits of a scenario."""
         wanted = {
-            name: limits.weights.get(name, 1) if kind.is_possible(setting) else 0 for name, kind in FAULT_KINDS.items()
+            name: limits.weights.get(name, 1) if kind.is_possible(setting) else 0 for name, kind in _EVERYWHERE.items()
         }
         weights = {name: weight * stream.below(WEIGHT_LIMIT) for name, weight in wanted.items()}
         if not any(weights.values()):
@@ -100,6 +103,11 @@ class SwarmOptions:
             broken_max=limits.broken_max or broken_max,
             weights=weights,
         )
+
+    def with_ensemble(self, stream: RandomStream, limits: SwarmLimits) -> SwarmOptions:
+        """Return the options with weights of the kinds that need a ZooKeeper ensemble."""
+        drawn = {kind.name: limits.weights.get(kind.name, 1) * stream.below(WEIGHT_LIMIT) for kind in ENSEMBLE_KINDS}
+        return replace(self, weights=self.weights | drawn)
 
     def __str__(self) -> str:
         """Return all options, as printed before a run.
@@ -138,6 +146,8 @@ class FaultPlan:
             setting: the cluster.
         """
         options = SwarmOptions.draw(stream_of("fault plan"), limits, setting)
+        if setting.zookeeper_servers > 1:
+            options = options.with_ensemble(stream_of("fault plan/ensemble"), limits)
         faults = draw_faults(stream_of("faults"), options, limits.safety_us, setting)
         if limits.traffic is not None:
             traffic = TrafficOptions.draw(stream_of("traffic plan"), limits.traffic)

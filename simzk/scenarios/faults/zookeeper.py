@@ -1,13 +1,22 @@
 """Faults of ZooKeeper: its server, and requests of brokers to it.
 
-To add a kind, write its class here and add it to `ZOOKEEPER_KINDS`.
+To add a kind, write its class here and add it to `ZOOKEEPER_KINDS`, or to `ENSEMBLE_KINDS` if it needs several servers.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from simzk.scenarios.faults.fault import ZOOKEEPER, Check, Draw, Fault, LastingBrokerFault, LastingFault, Target
+from simzk.scenarios.faults.fault import (
+    ZOOKEEPER,
+    Check,
+    Draw,
+    Fault,
+    LastingBrokerFault,
+    LastingFault,
+    Setting,
+    Target,
+)
 from simzk.scenarios.source import Count, did_you_mean, format_duration, parse_duration
 from simzk.simulation import request_faults
 from simzk.zookeeper.operations import VOCABULARY
@@ -58,6 +67,68 @@ class PauseZooKeeper(ServerFault, kw_only=True, frozen=True):
 
     def describe(self) -> str:
         return "pauses ZooKeeper"
+
+
+class EnsembleFault(ServerFault, kw_only=True, frozen=True):
+    """A fault of one server of an ensemble."""
+
+    @classmethod
+    def is_possible(cls, setting: Setting) -> bool:
+        return setting.zookeeper_servers > 1
+
+    def check(self, check: Check) -> None:
+        super().check(check)
+        if not self.is_possible(check.setting):
+            what = "the cluster has one ZooKeeper server"
+            check.source.fail((*check.at, "kind"), what, "zookeeper_servers = 3 in [cluster]")
+
+
+class LoseZooKeeperLeader(EnsembleFault, kw_only=True, frozen=True):
+    """Kill the leading ZooKeeper server, and start it again at the end; the others elect another leader."""
+
+    name: ClassVar[str] = "lose_zookeeper_leader"
+
+    def obstacle(self, target: Target) -> str:
+        return super().obstacle(target) or ("" if target.cluster.zookeeper_leader else "ZooKeeper has no leader")
+
+    def begin(self, target: Target) -> None:
+        lost = target.cluster.lose_zookeeper_leader()
+        target.call_later(self.duration_us, lambda: target.start_zookeeper_server(lost))
+
+    def describe(self) -> str:
+        return "kills the leader of the ZooKeeper ensemble"
+
+
+class KillZooKeeperServer(EnsembleFault, kw_only=True, frozen=True):
+    """Kill one ZooKeeper server, and start it again at the end: its clients go to other servers."""
+
+    name: ClassVar[str] = "kill_zookeeper_server"
+
+    server: Count
+
+    @classmethod
+    def draw(cls, draw: Draw) -> Fault | None:
+        if draw.is_broken(ZOOKEEPER):
+            return None
+        server = draw.stream.between(1, draw.setting.zookeeper_servers)
+        return cls(kind=cls.name, at=draw.at, server=server, duration=draw.duration(ZOOKEEPER))
+
+    def check(self, check: Check) -> None:
+        super().check(check)
+        if self.server > check.setting.zookeeper_servers:
+            what = f"ZooKeeper server {self.server} does not exist"
+            check.source.fail((*check.at, "server"), what, f"1 to {check.setting.zookeeper_servers}")
+
+    def obstacle(self, target: Target) -> str:
+        is_killed = self.server in target.cluster.killed_zookeeper_servers
+        return super().obstacle(target) or (f"ZooKeeper server {self.server} does not run" if is_killed else "")
+
+    def begin(self, target: Target) -> None:
+        target.cluster.kill_zookeeper_server(self.server)
+        target.call_later(self.duration_us, lambda: target.start_zookeeper_server(self.server))
+
+    def describe(self) -> str:
+        return f"kills ZooKeeper server {self.server}"
 
 
 class RequestFault(LastingBrokerFault, kw_only=True, frozen=True):
@@ -212,3 +283,6 @@ ZOOKEEPER_KINDS: Final = (
     ExpireAt,
     Fail,
 )
+
+ENSEMBLE_KINDS: Final = (LoseZooKeeperLeader, KillZooKeeperServer)
+"""Kinds of fault of a cluster on several ZooKeeper servers."""
