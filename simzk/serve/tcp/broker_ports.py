@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 MAX_REQUEST_BYTES = 100 * 1024 * 1024
 """Longest accepted request (socket.request.max.bytes)."""
-BACKLOG = 128
-"""Connections that wait to be accepted."""
+BACKLOG = 1024
+"""Connections that wait to be accepted. A client that finds no room tries again after a second, as TCP does."""
 UNANSWERED_MAX = 32
 """Requests of a client that may wait for earlier ones before it is not read from any more."""
 CONNECTIONS_MAX = 20_000
