@@ -548,6 +548,12 @@ MISTAKES: dict[str, Mistake] = {
         "        return self.is_live(broker)\n",
         "kafka/test_log_dirs.py::test_real_brokers_wrote_the_same[3.9.1]",
     ),
+    "a leader serves consumers beyond the high watermark": Mistake(
+        "kafka/client_requests/fetch.py",
+        "log.last_stable_offset if is_committed else log.high_watermark\n",
+        "log.last_stable_offset if is_committed else log.end\n",
+        _GROUPS + "test_noted_reads.py::test_a_consumer_is_promised_what_it_reads",
+    ),
     # Consumer groups
     "a member of a later generation is accepted": Mistake(
         "kafka/coordinator/group.py",

@@ -799,8 +799,12 @@ class ReplicaLogs:
         if offset >= log.high_watermark:
             return ReadResponse(Error.NONE, (), readable)
         batches = log.read(offset, max_bytes=request.max_bytes, limit=log.high_watermark)
-        self._ledger.on_read(self.broker_id, request.partition, replica.state.leader_epoch, batches)
+        self.note_read(replica, batches)
         return ReadResponse(Error.NONE, batches, readable)
+
+    def note_read(self, replica: Replica, batches: Iterable[RecordBatch]) -> None:
+        """Note batches that a consumer gets from a replica."""
+        self._ledger.on_read(self.broker_id, replica.partition, replica.state.leader_epoch, batches)
 
     def epoch_ends(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
         """Return where leader epochs end in the logs that this broker leads (Partition.lastOffsetForLeaderEpoch)."""

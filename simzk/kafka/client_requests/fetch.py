@@ -10,12 +10,15 @@ Rules of this module (KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages
     batch of which the beginning does not fit is left out;
   - records newer than what the version can carry are converted down: magic 0 up to version 1, magic 1 up to version 3.
     Their headers, control batches and producer ids are lost;
-  - records without content, which only the simulation's own producers send, have empty values.
+  - records without content, which only the simulation's own producers send, have empty values;
+  - what a consumer gets is noted as read: a later leader must have it (observation/records.py). A client with replica
+    id -2 knows that it reads what may be lost.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.client_requests.current_leader import endpoints, name_leader
@@ -36,7 +39,7 @@ from simzk.kafka.protocol.messages import FetchResponse
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
@@ -75,6 +78,7 @@ class _Read(NamedTuple):
         aborted: producer id and first offset of aborted transactions; None if the client reads uncommitted records.
         diverging: where the client's log differs.
         preferred: the replica that the client is to read from; -1 for none.
+        batches: the batches of which all records are in `data`.
     """
 
     code: ErrorCode
@@ -84,6 +88,7 @@ class _Read(NamedTuple):
     aborted: tuple[tuple[int, int], ...] | None = None
     diverging: EpochEnd | None = None
     preferred: int = -1
+    batches: tuple[RecordBatch, ...] = ()
 
 
 @dataclass(eq=False)
@@ -265,7 +270,8 @@ class FetchApi:
             converted = _converted(data, entries, magic, offset)
         except RecordDataError:
             return _Read(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        return _Read(ErrorCode.NONE, converted, len(data), replica, aborted)
+        sent = _sent_whole(batches, entries, len(data))
+        return _Read(ErrorCode.NONE, converted, len(data), replica, aborted, batches=sent)
 
     def _error(self, client: _Client, partition: TopicPartition, asked: AskedPartition) -> ErrorCode:
         """Return the error of a partition that cannot be read here."""
@@ -314,6 +320,8 @@ class FetchApi:
         topics: list[FetchResponse.FetchableTopicResponse] = []
         leaders: list[int] = []
         for partition, read in reads.items():
+            if read.replica is not None and client.replica_id == CONSUMER:
+                self.replicas.note_read(read.replica, read.batches)
             log = None if read.replica is None else read.replica.log
             now = Sent(-1, -1) if log is None else Sent(log.high_watermark, log.start)
             has_news = bool(read.code or read.data or read.diverging is not None or read.preferred >= 0)
@@ -366,6 +374,12 @@ def leader_epoch_error(named: int, own: int) -> ErrorCode:
     if named in (-1, own):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if named < own else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def _sent_whole(batches: Sequence[RecordBatch], entries: Sequence[bytes], size_bytes: int) -> tuple[RecordBatch, ...]:
+    """Return the batches of which the entries are in the first bytes of the record data that was read."""
+    ends = accumulate(map(len, entries))
+    return tuple(batch for batch, end in zip(batches, ends, strict=False) if end <= size_bytes)
 
 
 def _converted(data: bytes, entries: list[bytes], magic: int, offset: int) -> bytes:

@@ -57,7 +57,7 @@ from simzk.kafka.controller.channels import BatchChannelManager, ControllerChann
 from simzk.kafka.observation.beliefs import beliefs_of
 from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.observation.observer import Observer, Participant, SessionNames
-from simzk.kafka.observation.records import RecordLedger, record_invariants
+from simzk.kafka.observation.records import RecordInvariant, RecordLedger, record_invariants
 from simzk.kafka.releases.cluster_releases import Releases, broker_ids, ids_above, local_registration, racks_of
 from simzk.kafka.requests import (
     AdminResponse,
@@ -829,9 +829,11 @@ class KafkaCluster:
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
             )
             of_beliefs = beliefs_of(self._replica_manager, self._observable)
-            of_records = record_invariants(self.record_ledger, lacks_topic_ids=releases.lacks_topic_ids)
-            self._invariants = (*of_znodes, *of_beliefs, *of_records)
+            self._invariants = (*of_znodes, *of_beliefs, *self._record_invariants())
         return self._invariants
+
+    def _record_invariants(self) -> tuple[RecordInvariant, ...]:
+        return record_invariants(self.record_ledger, lacks_topic_ids=self._releases.lacks_topic_ids)
 
     @synchronized
     def state(self, topic: str, partition: int) -> LeaderAndIsr:
@@ -1871,7 +1873,13 @@ class KafkaCluster:
 
     @synchronized
     def check(self) -> None:
-        """Assert the internal invariants of all parts of the cluster."""
+        """Assert the internal invariants of all parts of the cluster, and those of records.
+
+        A violation that a monitor of the invariants has reported is not reported again.
+        """
+        for invariant in self._record_invariants():
+            found = None if invariant.issue else invariant.first
+            assert found is None, f"{invariant.name}: {found}"
         self.server.check()
         self.scheduler.check()
         for broker in self.brokers.values():

@@ -473,6 +473,11 @@ class RecordInvariant:
         for observer in self.on_violation:
             observer()
 
+    @property
+    def first(self) -> str | None:
+        """The next violation; None if there is none."""
+        return self._violations[0] if self._violations else None
+
     def check(self, _event: Event) -> str | None:
         """Return the next violation."""
         return self._violations.pop(0) if self._violations else None
