@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, field
 
 from simzk.errors import ConfigError
+from simzk.kafka.client_requests.broker_faults import API_VOCABULARY, BROKER_FAULTS, FAULTS, WhichRequests
 from simzk.kafka.schemas.acl import AclEntry
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.scenarios.cluster_model import ZOOKEEPER, Step
-from simzk.scenarios.source import FORM, BrokerId, Count, Index, parse_duration
+from simzk.scenarios.source import FORM, BrokerId, Count, Index, did_you_mean, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.scenarios.cluster_model import ClusterModel
     from simzk.scenarios.source import KeyPath
+    from simzk.simulation.request_faults import RequestFault
 
 AclResource = Literal["cluster", "topic", "group", "transactional_id", "delegation_token", "user"]
 Operation = Literal["create", "set", "delete", "get", "exists", "get_children", "transaction"]
@@ -525,6 +527,95 @@ class DropReply(ZnodeAction, kw_only=True):
         return f"lose the next reply to broker {self.broker}'s {self.operation} of {self.path}"
 
 
+class FailRequests(Action, kw_only=True):
+    """Let requests of Kafka clients fail, be lost or wait, for clients that connect while the scenario is served.
+
+    Args:
+        fault: a kind of fault, as the methods of `broker_faults` are called.
+        api: Kafka's name of the request; without it any that a client is asked to do.
+        client_id, topic, broker: further conditions on the request.
+        times: number of requests, or `"all"`.
+        error: the error of `fail`.
+        by: the delay of `delay`.
+        duration: time after which the rule ends, and requests that it holds back go on; without it there is no end.
+    """
+
+    fault: str = "fail"
+    api: str | None = None
+    client_id: str | None = None
+    topic: str | None = None
+    broker: BrokerId | None = None
+    times: Count | Literal["all"] = 1
+    error: str | None = None
+    by: str | None = None
+    duration: str | None = field(name="for", default=None)
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        if self.fault not in BROKER_FAULTS:
+            what = f"unknown fault {self.fault!r}"
+            model.note((*at, "fault"), what, f"one of {', '.join(BROKER_FAULTS)}")
+            return
+        if self.api is not None and self.api not in API_VOCABULARY.operations:
+            what, right = f"unknown request {self.api!r}", did_you_mean(self.api, API_VOCABULARY.operations)
+            model.note((*at, "api"), what, right)
+        if self.topic == "":
+            model.note((*at, "topic"), "the name of the topic is empty", "the name of a topic")
+        for key, value, needed_by in (("error", self.error, "fail"), ("by", self.by, "delay")):
+            if (value is not None) != (self.fault == needed_by):
+                is_missing = value is None
+                what = f"{self.fault} needs {key}" if is_missing else f"{self.fault} has no {key}"
+                model.note(at if is_missing else (*at, key), what, f"{key} with the fault {needed_by}, and only there")
+        for key, duration in (("by", self.by), ("for", self.duration)):
+            if duration is not None and not parse_duration(duration):
+                model.note((*at, key), f"{duration!r} is not a positive duration", FORM)
+                return
+        for key, value in (("error", self.error), ("by", self.by)):
+            try:
+                if value is not None:
+                    self._fault().resolve(API_VOCABULARY, ())
+            except ConfigError as error:
+                model.note((*at, key), error.what, error.right)
+        if self.fault == "hold" and self.duration is None:
+            model.note(at, "nobody releases the requests that are held back", "for, the time until they go on")
+
+    def run(self, cluster: KafkaCluster) -> None:
+        which = WhichRequests(times=None if self.times == "all" else self.times)
+        if self.client_id is not None:
+            which["client_id"] = self.client_id
+        if self.topic is not None:
+            which["topic"] = self.topic
+        if self.broker is not None:
+            which["broker"] = self.broker
+        rule = cluster.broker_faults.inject(self._fault(), self.api, **which)
+        if self.duration is not None:
+            end_us = cluster.scheduler.now_us + (parse_duration(self.duration) or 0)
+            cluster.scheduler.call_at(end_us, FAULTS, rule.clear)
+
+    def _fault(self) -> RequestFault:
+        value: str | float = self.error or ""
+        if self.by is not None:
+            value = (parse_duration(self.by) or 0) / 1_000_000
+        return BROKER_FAULTS[self.fault].from_parameter(value)
+
+    def describe(self) -> str:
+        """Return the step in a few words.
+
+        >>> FailRequests(action="fail_requests", api="Produce", error="NOT_ENOUGH_REPLICAS", topic="t").describe()
+        'fail Produce of topic t: NOT_ENOUGH_REPLICAS'
+        >>> FailRequests(action="fail_requests", fault="delay", by="2s", times="all", broker=1).describe()
+        'delay all requests at broker 1 by 2s'
+        """
+        number = "" if self.times == 1 else f" {self.times}"
+        of_client = "" if self.client_id is None else f" of client {self.client_id}"
+        of_topic = "" if self.topic is None else f" of topic {self.topic}"
+        at_broker = "" if self.broker is None else f" at broker {self.broker}"
+        api = self.api or ("request" if self.times == 1 else "requests")
+        by = "" if self.by is None else f" by {self.by}"
+        until = "" if self.duration is None else f" for {self.duration}"
+        error = "" if self.error is None else f": {self.error}"
+        return f"{self.fault.replace('_', ' ')}{number} {api}{of_client}{of_topic}{at_broker}{by}{until}{error}"
+
+
 class AclAction(Action, kw_only=True):
     """An action on the ACLs of one resource."""
 
@@ -600,6 +691,7 @@ ACTIONS: dict[str, type[Action]] = {
     "write_znode": WriteZnode,
     "delete_znode": DeleteZnode,
     "drop_reply": DropReply,
+    "fail_requests": FailRequests,
     "add_acl": AddAcl,
     "remove_acls": RemoveAcls,
     "wait": Wait,
