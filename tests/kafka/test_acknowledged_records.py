@@ -164,6 +164,34 @@ def test_a_leader_without_its_records_registers_while_there_is_no_controller() -
         assert not monitor.violations
 
 
+def test_a_leader_without_its_records_goes_on_in_its_epoch_and_followers_keep_the_old_ones() -> None:
+    """Its new records have epoch and offsets of those that were lost, so that followers do not truncate them."""
+    with ruled("2.5", min_insync_replicas=2, zookeeper_session_timeout_ms=18_000) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [1, 2]})
+        produce(c, 10)
+        c.kill(1)
+        c.wipe(1)
+        c.run_for(10)
+        c.kill(4)
+        c.network.cut("broker 1", "broker 2")
+        c.restart(1)
+        c.run_until(lambda: c.controller not in (None, 4))
+        c.run_until(lambda: c.brokers[1].registered)
+        leads(c, 1)
+        sent = c.produce("t", 0, records=3, acks="all")
+        c.run_for(1)
+        assert not sent.done
+        c.network.heal_all()
+        c.run_until(lambda: sent.done)
+        assert sent.result().error == Error.NONE
+        c.kill(1)
+        quiet(c)
+        assert state_fields(c, "t")[0] == 2
+        assert losses(c) == [(10, "crash without a controller"), (3, "crash without a controller")]
+        assert not monitor.violations
+
+
 def test_records_acknowledged_too_early_violate_the_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Producing, "_has_passed", lambda *_: True)
     with ruled("3.9", min_insync_replicas=2) as c:

@@ -13,7 +13,8 @@ Rules of this module (docs/reference/kafka.md §2.17; StrongIsr of Kafka's TLA+ 
     after an unclean election, after as many crashes as `min.insync.replicas` (or as members of the ISR that committed
     it, if it was smaller), or if the last member of an ISR that runs has had one (KIP-966). Nor does it keep a record
     if a leader has such a crash and registers again while there is no controller: the next controller takes the
-    registration for the old one, and the broker leads on (brokers report unclean shutdowns with KIP-966 only);
+    registration for the old one, and the broker leads on (brokers report unclean shutdowns with KIP-966 only). It then
+    appends other records in the same leader epoch, and replicas that have the old ones cannot tell the difference;
   - an ISR member that is no replica any more may lack records: a leader does not count it for the high watermark
     (Partition.remoteReplicas), and no controller elects it;
   - older releases lose records by known defects too: up to 0.10.2 by truncation to the high watermark (KIP-101), up to
@@ -81,6 +82,11 @@ class _Crash:
     was_last: bool
     is_noticed: bool
     has_failed_over: bool = False
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether the present controller takes the replica for one that never crashed."""
+        return self.has_failed_over and not self.is_noticed
 
 
 @dataclass(slots=True)
@@ -174,6 +180,7 @@ class RecordLedger:
         self._newest: dict[TopicPartition, tuple[int, int]] = {}
         self._unclean: dict[TopicPartition, int] = {}  # the epoch of the last leader that was elected uncleanly
         self._crashed: dict[TopicPartition, dict[int, _Crash]] = {}
+        self._led_again: dict[TopicPartition, int] = {}  # the epoch that a leader went on with after a crash
         self._isr: dict[TopicPartition, tuple[int, ...]] = {}
 
     @property
@@ -290,6 +297,9 @@ class RecordLedger:
 
     def on_leader(self, broker: int, partition: TopicPartition, leader_epoch: int, log: Log) -> None:
         """Check the log of a broker that begins to lead, or leads again in its epoch after a restart."""
+        crash = self._crashed.get(partition, {}).get(broker)
+        if crash is not None and crash.is_missed and self._newest.get(partition) == (leader_epoch, broker):
+            self._led_again[partition] = leader_epoch
         self._newest[partition] = max(self._newest.get(partition, (leader_epoch, broker)), (leader_epoch, broker))
         self._look_for_deleted(broker, partition, leader_epoch, log)
         noted = self._noted.get(partition)
@@ -401,6 +411,7 @@ class RecordLedger:
             self._newest,
             self._unclean,
             self._crashed,
+            self._led_again,
             self._isr,
         ):
             for partition in [one for one in noted if one.topic == topic]:
@@ -437,7 +448,9 @@ class RecordLedger:
         if any(crash.was_last for crash in lost.crashed.values()):
             return "KIP-966"
         own = lost.crashed.get(leader)
-        if own is not None and own.has_failed_over and not own.is_noticed:
+        if own is not None and own.is_missed:
+            return "crash without a controller"
+        if self._led_again.get(partition) == lost.leader_epoch:
             return "crash without a controller"
         return self._defects() or UNEXPLAINED
 
