@@ -43,6 +43,8 @@ _SHOWN = 200
 """Longest text of a client in the history."""
 ANONYMOUS = "User:ANONYMOUS"
 """Principal of a client without login and certificate."""
+NEED_KRAFT = frozenset({"ConsumerGroupHeartbeat", "ConsumerGroupDescribe"})
+"""APIs that brokers with ZooKeeper refuse themselves, without a message (KIP-848; recorded with 3.9)."""
 
 
 class Context(NamedTuple):
@@ -172,8 +174,8 @@ class BrokerApi:
     def refuse_unknown(self, context: Context, request: Message, answer: Answer) -> None:
         """Answer a request of an API that is not simulated with an error, and record it once."""
         api = api_names()[request.MESSAGE.api_key]
-        text = f"simzk does not simulate {api}"
-        if api not in self._refused:
+        text = None if api in NEED_KRAFT else f"simzk does not simulate {api}"
+        if text is not None and api not in self._refused:
             self._refused.add(api)
             self.history.record(self.name, "cannot answer", api, "", text)
         answer(error_response(request, context.version, ErrorCode.UNSUPPORTED_VERSION, text))

@@ -92,7 +92,7 @@ class LeadershipApi:
             return
         named = request.topic_partitions
         partitions = (
-            None
+            tuple(self.cache.partitions)  # not the controller's: those of topics being deleted are left out (recorded)
             if named is None
             else tuple(TopicPartition(one.topic, number) for one in named for number in one.partitions)
         )
@@ -100,16 +100,16 @@ class LeadershipApi:
         if kind is None:
             text = self.version.texts.unknown_election.format(kind=request.election_type) or None
             code = ErrorCode.UNKNOWN_SERVER_ERROR
-            failed = dict.fromkeys(partitions or (), (code, text))
+            failed = {} if named is None else dict.fromkeys(partitions, (code, text))
             answer(ElectLeadersResponse(error_code=code, replica_election_results=_by_topic(failed)))
             return
         if not self.controller.is_active:
-            refused = dict.fromkeys(partitions or (), (ErrorCode.NOT_CONTROLLER, None))
+            refused = {} if named is None else dict.fromkeys(partitions, (ErrorCode.NOT_CONTROLLER, None))
             answer(ElectLeadersResponse(replica_election_results=_by_topic(refused)))
             return
 
         def respond(response: AdminResponse) -> None:
-            self._await_leaders(response, kind, request.timeout_ms, answer, all_partitions=partitions is None)
+            self._await_leaders(response, kind, request.timeout_ms, answer, all_partitions=named is None)
 
         self.serve(LeadersToElect(kind, partitions), respond)
 

@@ -695,13 +695,15 @@ class GroupCoordinator:
         return [entry for shard in self._shards.values() for entry in shard.entries.values()]
 
     def on_topics_changed(self, topics: set[str]) -> None:
-        """Remove the offsets of those topics that were deleted."""
+        """Remove the offsets of those topics that were deleted, and groups without members and offsets.
+
+        The broker cleans all its groups, also those that never had offsets of a deleted topic (recorded;
+        GroupCoordinator.handleDeletedPartitions).
+        """
         gone = {topic for topic in topics if not self.topic_exists(topic)}
         for entry in self._entries() if gone else ():
             known = dict.fromkeys((*entry.offsets, *(one for of in entry.in_transactions.values() for one in of)))
-            named = [partition for partition in known if partition.topic in gone]
-            if named:
-                self._remove_offsets(entry, named)
+            self._remove_offsets(entry, [partition for partition in known if partition.topic in gone])
 
     def _start_cleaning(self) -> None:
         if not self._cleans:

@@ -10,12 +10,16 @@ import simzk
 from simzk.kafka.coordinator.group_coordinator import LOAD_US, OFFSETS_TOPIC, partition_of
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetDeleteRequest,
@@ -174,6 +178,29 @@ def test_a_deleted_topic_takes_its_offsets_along(cluster: simzk.KafkaCluster) ->
     cluster.delete_topic("orders")
     cluster.run_until_quiet()
     assert fetch(client) == (ErrorCode.NONE, [])
+
+
+def test_a_deleted_topic_takes_groups_without_offsets_along(cluster: simzk.KafkaCluster) -> None:
+    cluster.create_topic("other", partitions=1, replication_factor=1)
+    cluster.run_until_quiet()
+    client = coordinator(cluster)
+    protocols = [JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")]
+    join = JoinGroupRequest(group_id=GROUP, session_timeout_ms=60_000, protocol_type="consumer", protocols=protocols)
+    joined = client.call(join, 0, JoinGroupResponse)
+    leave = LeaveGroupRequest(group_id=GROUP, member_id=joined.member_id)
+    assert client.call(leave, 0, LeaveGroupResponse).error_code == ErrorCode.NONE
+
+    def state() -> str:
+        described = coordinator(cluster).call(DescribeGroupsRequest(groups=[GROUP]), 0, DescribeGroupsResponse)
+        return str(described.groups[0].group_state)
+
+    assert state() == "Empty"
+    cluster.delete_topic("other")
+    cluster.run_until_quiet()
+    assert state() == "Dead"
+    cluster.kill(find(cluster).node_id)
+    cluster.run_until_quiet()
+    assert state() == "Dead"  # the next coordinator has read its tombstone
 
 
 @pytest.mark.parametrize("release", ["1.1", "3.9"])

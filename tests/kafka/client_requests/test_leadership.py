@@ -69,6 +69,19 @@ def test_an_unclean_leader_is_elected() -> None:
         assert cluster.state("orders", 0).leader == 2
 
 
+def test_an_election_of_all_partitions_leaves_out_topics_that_are_being_deleted() -> None:
+    with simzk.KafkaCluster(brokers=3) as cluster:
+        cluster.create_topic("orders", assignment={0: [1, 2]})
+        cluster.create_topic("stuck", assignment={0: [1, 3]})
+        cluster.run_until_quiet()
+        cluster.kill(3)
+        cluster.run_until_quiet()
+        cluster.delete_topic("stuck")  # waits for broker 3
+        cluster.run_for(5)
+        assert cluster.tree.get("/brokers/topics/stuck") is not None
+        assert elect(controller_client(cluster), 0) == {}
+
+
 def test_a_reassignment_from_begin_to_end() -> None:
     with simzk.KafkaCluster(brokers=3) as cluster:
         cluster.create_topic("orders", assignment={0: [1, 2]})
