@@ -56,6 +56,10 @@ def _sockets_of_kafka_python() -> Iterator[None]:
 # Tests that README's command leaves out, by the beginning of their node ids; tests/README.md says what runs where.
 SLOW = (
     "tests/test_kafka_security.py",
+    "tests/kafka/client_requests/test_recorded_failures.py::test_answers_are_those_of_real_brokers[0.",
+    "tests/kafka/client_requests/test_recorded_failures.py::test_answers_are_those_of_real_brokers[1.",
+    "tests/kafka/client_requests/test_recorded_failures.py::test_answers_are_those_of_real_brokers[2.",
+    "tests/kafka/client_requests/test_recorded_failures.py::test_answers_are_those_of_real_brokers[3.4",
     "tests/kafka/client_requests/test_records.py::test_what_consumers_read",
     "tests/test_kafka_consumers.py::test_a_static",
     "tests/test_kafka_consumers.py::test_two_members",

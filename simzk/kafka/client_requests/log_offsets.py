@@ -201,7 +201,10 @@ class LogOffsetsApi:
         topics = []
         for topic in request.topics:
             found = []
-            for asked in topic.partitions:
+            named = topic.partitions
+            if not self.version.api.lists_each_duplicate:
+                named = list({asked.partition: asked for asked in named}.values())
+            for asked in named:
                 partition = TopicPartition(topic.topic, asked.partition)
                 code = self._error(partition, asked.current_leader_epoch)
                 end = UNDEFINED

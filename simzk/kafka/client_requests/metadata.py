@@ -19,6 +19,7 @@ import numpy as np
 from simzk.jvm.hash_map import hash_map_order
 from simzk.kafka.broker.admin_handlers import BY_DEFAULT, is_topic_name
 from simzk.kafka.broker.services import INTERNAL_TOPICS
+from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.protocol.columns import encode_rows
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import DescribeClusterRequest, DescribeClusterResponse, MetadataResponse
@@ -243,6 +244,10 @@ class MetadataApi:
             has_dead = any_of(are_live != (replicas != NONE)) | any_of(isr_is_live != (isr != NONE))
             error[has_dead] = ErrorCode.REPLICA_NOT_AVAILABLE
             replicas, isr = keep(replicas, are_live), keep(isr, isr_is_live)
+        if not self.version.api.shows_isr_without_leader:
+            isr = keep(isr, (isr != NONE) & is_led[:, None])
+        if not self.version.api.shows_epoch_without_leader:
+            epoch = np.where(is_led, epoch, np.int32(NO_EPOCH))
         is_confused = self.version.api.confuses_leader_with_itself and version >= 6
         error[~is_led] = ErrorCode.LISTENER_NOT_FOUND if is_confused else ErrorCode.LEADER_NOT_AVAILABLE
         return {

@@ -1,4 +1,4 @@
-"""DescribeProducers: the producers that a leader knows of in a partition's log (KIP-664; recorded 2.8 to 3.9)."""
+"""DescribeProducers: the producers in the log of a replica, a leader or a follower (KIP-664; recorded 2.8 to 3.9)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ProducersApi:
             result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if topic not in self.cache.topics and self.version.api.explains_unknown_topics:
                 result.error_message = UNKNOWN_TOPIC
-        elif replica is None or not self.replicas.leads(partition):
+        elif replica is None:
             result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif replica.log.producers is not None:
             result.active_producers = [

@@ -757,6 +757,8 @@ class Group:
         assert not self._members
         self.generation, self.leader = stored.generation, stored.leader
         self.protocol_type, self.protocol_name = stored.protocol_type or None, stored.protocol_name
+        if not stored.members and not self.rules.loads_protocol_type:
+            self.protocol_type = None
         self.state = GroupState.STABLE if stored.members else GroupState.EMPTY
         self.state_since_ms = stored.state_since_ms
         for one in stored.members:

@@ -646,7 +646,8 @@ class ApiRules:
     lists_no_transactions: bool = since((3, 0))
     """A fetch of an unknown partition is answered with an empty list of aborted transactions, before that with null."""
     lists_each_duplicate: bool = since((2, 8))
-    """ListOffsets answers a partition that a request names twice with two results, before that with one."""
+    """ListOffsets and OffsetForLeaderEpoch answer a partition that a request names twice with two results, before that
+    with one: the first of ListOffsets, the last of OffsetForLeaderEpoch."""
     requires_transactional_id: bool = since((2, 4))
     """A transactional batch without a transactional id in the request is rejected."""
     alter_writes_markers: bool = since((3, 8))
@@ -671,6 +672,10 @@ class ApiRules:
     """InitProducerId waits until the broker has producer ids, later the answer is COORDINATOR_LOAD_IN_PROGRESS."""
     confuses_leader_with_itself: bool = since((2, 0), before=(2, 7))
     """Metadata from version 6 on answers LISTENER_NOT_FOUND where no leader is available (KAFKA-10312)."""
+    shows_isr_without_leader: bool = since((2, 4))
+    """Metadata shows the ISR of a partition without an available leader."""
+    shows_epoch_without_leader: bool = since((2, 6))
+    """Metadata shows the leader epoch of a partition without an available leader."""
 
 
 @dataclass(frozen=True)
@@ -681,6 +686,8 @@ class GroupRules:
     """Brokers coordinate groups with members; before that they only keep offsets."""
     keeps_empty_groups: bool = since((0, 10, 1))
     """A group without members exists as long as it has offsets (KAFKA-2720)."""
+    loads_protocol_type: bool = since((1, 0))
+    """A group without members has a protocol type also after its log was read (GroupMetadata.loadGroup)."""
     offset_value_version: int = by_release({OLDEST: 1, (2, 1): 3})
     """Version of committed offsets in records: with leader epochs (KIP-320)."""
     group_value_version: int = by_release({OLDEST: 0, (0, 10, 1): 1, (2, 1): 2, (2, 3): 3})
