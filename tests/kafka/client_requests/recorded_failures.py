@@ -145,7 +145,7 @@ def _of_recording(folder: Path) -> Iterator[Exchange]:
 def _is_too_early(event: Exchange) -> bool:
     """Return whether a request to create a topic came while the old one was being deleted, which lasts by chance."""
     answer = event.get("response") or {}
-    return event["step"].startswith("topic deleted: created again") and answer["Topics"][0]["ErrorCode"] != 0
+    return event["step"].startswith("topic deleted: created again") and bool(answer["Topics"][0]["ErrorCode"])
 
 
 def _actions(step: str, previous: str, apis: Mapping[str, object]) -> Iterator[Exchange]:

@@ -70,6 +70,10 @@ def shown(cache: MetadataCache, partition: TopicPartition, rules: KafkaVersion, 
     if state.leader not in live:
         made.leader_id = -1
         made.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+        if rules.number < (2, 4):
+            made.isr_nodes = []
+        if rules.number < (2, 6):
+            made.leader_epoch = -1
         if rules.api.confuses_leader_with_itself and version >= 6:
             made.error_code = ErrorCode.LISTENER_NOT_FOUND
     return made
