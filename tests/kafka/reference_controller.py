@@ -400,6 +400,8 @@ class Reference:
         for partition in [p for p in self.assignment if p[0] == topic]:
             del self.assignment[partition], self.partitions[partition]
             self.cached.pop(partition, None)
+            self.targets.pop(partition, None)  # Kafka's controller keeps it (docs/fidelity.md)
+            self.origins.pop(partition, None)
             self.states.pop(partition, None)  # one that never had a leader has none
         self.replicas = {replica: state for replica, state in self.replicas.items() if replica[0] != topic}
 

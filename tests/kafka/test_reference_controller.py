@@ -79,6 +79,18 @@ LEADERLESS: list[Step] = [
     ("start", 0, [4, 2, 3, 1]),
 ]
 
+# A topic is deleted while a reassignment of it waits: the deletion goes on when the broker of a replica starts.
+DELETED: list[Step] = [
+    ("reassign", 0, [1, 2, 3, 4]),
+    ("kill", 0, [1, 2, 3, 4]),
+    ("reassign", 1, [1, 2, 3, 4]),
+    ("delete", 0, [1, 2, 3, 4]),
+    ("start", 0, [1, 2, 3, 4]),
+    ("create", 5, [1, 2, 3, 4]),
+    ("kill", 0, [2, 1, 3, 4]),
+    ("start", 0, [1, 2, 3, 4]),
+]
+
 
 class Both:
     """A simulated cluster and the reference controller, with the same events."""
@@ -397,6 +409,7 @@ EXAMPLES = max(5, settings().max_examples // 20)
 @example(steps=FOUND, unclean=False, seed=3)
 @example(steps=WAITED, unclean=True, seed=0)
 @example(steps=LEADERLESS, unclean=False, seed=0)
+@example(steps=DELETED, unclean=False, seed=0)
 @given(steps=steps, unclean=st.booleans(), seed=st.integers(0, 3))
 def test_the_reference_agrees(version: str, steps: list[Step], unclean: bool, seed: int) -> None:
     both = Both(version, unclean=unclean, seed=seed)
