@@ -53,6 +53,18 @@ MISTAKES: dict[str, Mistake] = {
         "if not self._nonce and message",
         _SECURITY + "test_mechanisms.py::test_a_replayed_nonce_is_accepted_by_old_releases_only",
     ),
+    "metadata of all topics has those that a client may not describe": Mistake(
+        "kafka/client_requests/authorization.py",
+        """[one for one in found.topics if self._allows(context, "Describe", TOPIC, one.name or "")]""",
+        """[one for one in found.topics if self._allows(context, "Describe", TOPIC, one.name or "") or True]""",
+        _SECURITY + "test_principals.py::test_metadata_has_what_the_user_may_describe",
+    ),
+    "a login has the permissions of anonymous clients": Mistake(
+        "kafka/client_requests/broker_api.py",
+        """            self.principal = f"User:{login.user}"\n""",
+        """            self.principal = ANONYMOUS\n""",
+        _SECURITY + "test_principals.py::test_acls_are_described_to_those_who_may",
+    ),
     "a session outlives its lifetime": Mistake(
         "kafka/security/login.py",
         "self._rules.now_ms() > self.ends_ms",

@@ -1,7 +1,8 @@
 """ACLs of a broker: AclAuthorizer, SimpleAclAuthorizer.
 
 Rules of this module (docs/reference/kafka.md §1.3):
-  - `authorizer.class.name` enables it, whatever its value; clients are `User:ANONYMOUS` at 127.0.0.1;
+  - `authorizer.class.name` enables it, whatever its value; clients are at 127.0.0.1, and `User:ANONYMOUS` without login
+    and certificate;
   - ACLs are cached. The broker reads all at its start, and one resource for each notification;
   - a Deny wins over every Allow. A resource without ACLs is open to all if `allow.everyone.if.no.acl.found` is true,
     and users in `super.users` may do everything;
@@ -34,6 +35,8 @@ CLASS, OPEN, SUPER_USERS = "authorizer.class.name", "allow.everyone.if.no.acl.fo
 CLUSTER: Final = AclResource("Cluster", "kafka-cluster")
 PRINCIPAL, HOST = "User:ANONYMOUS", "127.0.0.1"
 ALL, ANY_NAME, ANY_USER, ANY_HOST = "All", "*", "User:*", "*"
+_NOT_NAMED = "\0"
+"""A name that no resource has, for which ACLs of all names hold."""
 NOT_AUTHORIZED = "Request is not authorized."
 """Text of an error; Kafka's has the object of the request, with addresses and identities."""
 _IMPLIED: Final = {
@@ -110,16 +113,26 @@ class Authorizer:
             await self.read(resource)
         return response
 
-    def allows(self, operation: str, resource: AclResource) -> bool:
-        """Return whether a client may do something, such as `Alter`; true without an authorizer."""
-        if not self.is_enabled or PRINCIPAL in self._supers:
+    def allows_any(self, operation: str, kind: str, principal: str = PRINCIPAL) -> bool:
+        """Return whether a client may do something with any resource of a kind (KIP-679)."""
+        names = dict.fromkeys(known.name for known in self.acls if known.kind == kind and known.name != ANY_NAME)
+        return any(self.allows(operation, AclResource(kind, name), principal) for name in (*names, _NOT_NAMED))
+
+    def allows(self, operation: str, resource: AclResource, principal: str = PRINCIPAL) -> bool:
+        """Return whether a client may do something, such as `Alter`; true without an authorizer.
+
+        Args:
+            operation: the operation.
+            resource: what it is done to.
+            principal: the client's principal, such as `User:alice`.
+        """
+        if not self.is_enabled or principal in self._supers:
             return True
         entries = [entry for known, of_known in self.acls.items() if _covers(known, resource) for entry in of_known]
         if not entries:
             return self._is_open
-        mine = [
-            entry for entry in entries if entry.principal in (PRINCIPAL, ANY_USER) and entry.host in (HOST, ANY_HOST)
-        ]
+        users, hosts = (principal, ANY_USER), (HOST, ANY_HOST)
+        mine = [entry for entry in entries if entry.principal in users and entry.host in hosts]
         if any(entry.permission == "Deny" and entry.operation in (operation, ALL) for entry in mine):
             return False
         accepted = (*_IMPLIED.get(operation, (operation,)), ALL)

@@ -44,6 +44,7 @@ from simzk.kafka.broker.transaction_verification import (
     TransactionVerification,
 )
 from simzk.kafka.client_requests.acls import AclsApi
+from simzk.kafka.client_requests.authorization import Authorization
 from simzk.kafka.client_requests.broker_api import BrokerApi
 from simzk.kafka.client_requests.configs import ConfigsApi
 from simzk.kafka.client_requests.features import FeaturesApi
@@ -518,20 +519,25 @@ class Broker:
         leadership = LeadershipApi(
             version, self.process, self.metadata, self.controller, self._services.serve, self.authorizer.allows
         )
+        creates = self.config.boolean("auto.create.topics.enable")
+        authorization = Authorization(version, self.authorizer, self.metadata, creates, self._is_controller)
         return BrokerApi(
             self._name,
             self.process,
             version,
             environment.history,
             features_epoch=lambda: self.features_epoch,
-            handlers={
-                **metadata.handlers,
-                **topics.handlers,
-                **leadership.handlers,
-                **self._admin_api_handlers(),
-                **self._group_api_handlers(metadata),
-                **self._data_handlers(),
-            },
+            handlers=authorization.guard(
+                {
+                    **metadata.handlers,
+                    **topics.handlers,
+                    **leadership.handlers,
+                    **self._admin_api_handlers(),
+                    **self._group_api_handlers(metadata),
+                    **self._data_handlers(),
+                },
+                lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer),
+            ),
             faults=environment.broker_faults,
             number=self.id,
             topic_name=lambda topic_id: self.metadata.topic_names.get(topic_id, ""),

@@ -151,11 +151,11 @@ class AclsApi:
             DELETE_ACLS: self.serve_delete,
         }
 
-    def _refusal(self, operation: str, disabled: str) -> tuple[ErrorCode, str] | None:
-        """Return why no client may do something; None if it may."""
+    def _refusal(self, context: Context, operation: str, disabled: str) -> tuple[ErrorCode, str] | None:
+        """Return why the client may not do something; None if it may."""
         if not self.authorizer.is_enabled:
             return ErrorCode.SECURITY_DISABLED, disabled
-        if not self.authorizer.allows(operation, CLUSTER):
+        if not self.authorizer.allows(operation, CLUSTER, context.principal):
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NOT_AUTHORIZED
         return None
 
@@ -165,7 +165,7 @@ class AclsApi:
 
     # -- DescribeAcls
 
-    def serve_describe(self, _context: Context, request: DescribeAclsRequest, answer: Answer) -> None:
+    def serve_describe(self, context: Context, request: DescribeAclsRequest, answer: Answer) -> None:
         """Describe the ACLs that match a filter."""
         asked = Filter(
             request.resource_type_filter,
@@ -179,7 +179,7 @@ class AclsApi:
         if not asked.is_known and self.texts.closes_at_unknown_filters:
             answer(None)
             return
-        if (refused := self._refusal("Describe", "No Authorizer is configured on the broker")) is not None:
+        if (refused := self._refusal(context, "Describe", "No Authorizer is configured on the broker")) is not None:
             answer(DescribeAclsResponse(error_code=refused[0], error_message=refused[1]))
             return
         described: dict[AclResource, list[DescribeAclsResponse.AclDescription]] = {}
@@ -205,10 +205,10 @@ class AclsApi:
 
     # -- CreateAcls
 
-    def serve_create(self, _context: Context, request: CreateAclsRequest, answer: Answer) -> None:
+    def serve_create(self, context: Context, request: CreateAclsRequest, answer: Answer) -> None:
         """Create ACLs."""
         kind = CreateAclsResponse.AclCreationResult
-        if (refused := self._refusal("Alter", self.texts.disabled)) is not None:
+        if (refused := self._refusal(context, "Alter", self.texts.disabled)) is not None:
             results = [kind(error_code=refused[0], error_message=refused[1]) for _ in request.creations]
             answer(CreateAclsResponse(results=results))
             return
@@ -262,7 +262,7 @@ class AclsApi:
 
     # -- DeleteAcls
 
-    def serve_delete(self, _context: Context, request: DeleteAclsRequest, answer: Answer) -> None:
+    def serve_delete(self, context: Context, request: DeleteAclsRequest, answer: Answer) -> None:
         """Delete the ACLs that match filters."""
         filters = [
             Filter(
@@ -279,7 +279,7 @@ class AclsApi:
         if self.texts.closes_at_unknown_filters and not all(one.is_known for one in filters):
             answer(None)
             return
-        if (refused := self._refusal("Alter", self.texts.disabled)) is not None:
+        if (refused := self._refusal(context, "Alter", self.texts.disabled)) is not None:
             kind = DeleteAclsResponse.DeleteAclsFilterResult
             results = [kind(error_code=refused[0], error_message=refused[1]) for _ in filters]
             answer(DeleteAclsResponse(filter_results=results))

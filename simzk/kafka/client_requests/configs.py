@@ -101,7 +101,7 @@ class ConfigsApi:
         described: its configuration.
         client: its ZooKeeper client.
         written: writes configurations.
-        allows: returns whether clients may do something.
+        allows: returns whether a principal may do something.
         spawn: runs a handler that waits.
     """
 
@@ -111,7 +111,7 @@ class ConfigsApi:
     described: DescribedConfigs
     client: KafkaZooKeeperClient
     written: EntityConfigs
-    allows: Callable[[str, AclResource], bool]
+    allows: Callable[[str, AclResource, str], bool]
     spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
     _levels: dict[str, str] = field(default_factory=lambda: {ROOT_LOGGER: ROOT_LEVEL}, init=False)
 
@@ -140,7 +140,7 @@ class ConfigsApi:
         results = []
         for resource in resources:
             kind, name, names = resource.resource_type, resource.resource_name, resource.configuration_keys
-            found = await _attempted(self._entries(kind, name))
+            found = await _attempted(self._entries(context, kind, name))
             if isinstance(found, Refusal):
                 code, text = found
                 shown = self._shown_kind(kind)
@@ -158,10 +158,10 @@ class ConfigsApi:
         known = (TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE) if self.texts.has_loggers else _FIRST_KINDS
         return kind if kind in known or self.texts.keeps_unknown_type else 0
 
-    async def _entries(self, kind: int, name: str) -> list[ConfigEntry] | Refusal:
+    async def _entries(self, context: Context, kind: int, name: str) -> list[ConfigEntry] | Refusal:
         """Return the configuration of a resource."""
         texts = self.texts
-        if (refused := self._refusal("DescribeConfigs", kind, name)) is not None:
+        if (refused := self._refusal(context, "DescribeConfigs", kind, name)) is not None:
             return refused
         match kind:
             case _ if kind == TOPIC_RESOURCE:
@@ -188,10 +188,10 @@ class ConfigsApi:
             case _:
                 return Refusal(ErrorCode.INVALID_REQUEST, texts.unknown_described.format(name=name))
 
-    def _refusal(self, operation: str, kind: int, name: str) -> Refusal | None:
-        """Return why clients may not do something with a resource; None if they may."""
+    def _refusal(self, context: Context, operation: str, kind: int, name: str) -> Refusal | None:
+        """Return why the client may not do something with a resource; None if it may."""
         is_topic = kind == TOPIC_RESOURCE
-        if self.allows(operation, AclResource("Topic", name) if is_topic else CLUSTER):
+        if self.allows(operation, AclResource("Topic", name) if is_topic else CLUSTER, context.principal):
             return None
         text = "Topic authorization failed." if is_topic else "Cluster authorization failed."
         code = self.texts.topic_denied if is_topic else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -242,22 +242,29 @@ class ConfigsApi:
 
     # -- AlterConfigs
 
-    def serve_alter(self, _context: Context, request: AlterConfigsRequest, answer: Answer) -> None:
+    def serve_alter(self, context: Context, request: AlterConfigsRequest, answer: Answer) -> None:
         """Replace configurations."""
         resources = list(request.resources)
         named = {(one.resource_type, one.resource_name): one for one in resources}
         if any(entry.value is None for one in resources for entry in one.configs) and self.texts.closes_at_null_value:
             answer(None)
         elif len(named) == len(resources) or not self.texts.fails_on_duplicate_resources:
-            work = self._alter(list(named.values()), answer, validate_only=request.validate_only)
+            work = self._alter(context, list(named.values()), answer, validate_only=request.validate_only)
             self.spawn(work, "alter configurations")
 
     async def _alter(
-        self, resources: Sequence[AlterConfigsRequest.AlterConfigsResource], answer: Answer, *, validate_only: bool
+        self,
+        context: Context,
+        resources: Sequence[AlterConfigsRequest.AlterConfigsResource],
+        answer: Answer,
+        *,
+        validate_only: bool,
     ) -> None:
         results = []
         for one in resources:
-            work = self._replace(one.resource_type, one.resource_name, one.configs, validate_only=validate_only)
+            work = self._replace(
+                context, one.resource_type, one.resource_name, one.configs, validate_only=validate_only
+            )
             code, text = await _attempted(work)
             results.append(
                 AlterConfigsResponse.AlterConfigsResourceResponse(
@@ -270,9 +277,15 @@ class ConfigsApi:
         answer(AlterConfigsResponse(responses=results))
 
     async def _replace(
-        self, kind: int, name: str, configs: Sequence[AlterConfigsRequest.AlterableConfig], *, validate_only: bool
+        self,
+        context: Context,
+        kind: int,
+        name: str,
+        configs: Sequence[AlterConfigsRequest.AlterableConfig],
+        *,
+        validate_only: bool,
     ) -> Refusal:
-        if (refused := self._refusal("AlterConfigs", kind, name)) is not None:
+        if (refused := self._refusal(context, "AlterConfigs", kind, name)) is not None:
             return Refusal(refused.code, None)
         nulls = ",".join(entry.name for entry in configs if entry.value is None)
         if nulls:
@@ -293,16 +306,20 @@ class ConfigsApi:
     # -- IncrementalAlterConfigs
 
     def serve_incremental_alter(
-        self, _context: Context, request: IncrementalAlterConfigsRequest, answer: Answer
+        self, context: Context, request: IncrementalAlterConfigsRequest, answer: Answer
     ) -> None:
         """Change single keys."""
-        self.spawn(self._incremental_alter(request, answer), "alter configurations")
+        self.spawn(self._incremental_alter(context, request, answer), "alter configurations")
 
-    async def _incremental_alter(self, request: IncrementalAlterConfigsRequest, answer: Answer) -> None:
+    async def _incremental_alter(
+        self, context: Context, request: IncrementalAlterConfigsRequest, answer: Answer
+    ) -> None:
         results = []
         for one in request.resources:
             changes = [Change(entry.name, entry.config_operation, entry.value) for entry in one.configs]
-            work = self._change(one.resource_type, one.resource_name, changes, validate_only=request.validate_only)
+            work = self._change(
+                context, one.resource_type, one.resource_name, changes, validate_only=request.validate_only
+            )
             code, text = await _attempted(work)
             results.append(
                 IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
@@ -314,8 +331,10 @@ class ConfigsApi:
             )
         answer(IncrementalAlterConfigsResponse(responses=results))
 
-    async def _change(self, kind: int, name: str, changes: Sequence[Change], *, validate_only: bool) -> Refusal:
-        if (denied := self._refusal("AlterConfigs", kind, name)) is not None:
+    async def _change(
+        self, context: Context, kind: int, name: str, changes: Sequence[Change], *, validate_only: bool
+    ) -> Refusal:
+        if (denied := self._refusal(context, "AlterConfigs", kind, name)) is not None:
             return Refusal(denied.code, None)
         if (problem := self._change_problem(changes)) is not None:
             return problem

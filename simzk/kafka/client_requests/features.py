@@ -44,12 +44,12 @@ class FeaturesApi:
     Args:
         version: the broker's release.
         is_controller: returns whether the broker is the active controller.
-        allows: returns whether clients may do something.
+        allows: returns whether a principal may do something.
     """
 
     version: KafkaVersion
     is_controller: Callable[[], bool]
-    allows: Callable[[str, AclResource], bool]
+    allows: Callable[[str, AclResource, str], bool]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -58,7 +58,7 @@ class FeaturesApi:
 
     def serve_update(self, context: Context, request: UpdateFeaturesRequest, answer: Answer) -> None:
         """Refuse each update."""
-        if not self.allows("Alter", CLUSTER):
+        if not self.allows("Alter", CLUSTER, context.principal):
             text = "Cluster authorization failed."
             answer(UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=text))
             return

@@ -62,7 +62,7 @@ class LeadershipApi:
         cache: the broker's metadata cache.
         controller: the controller that the broker is or may become.
         serve: serves requests between brokers.
-        allows: returns whether clients may do something.
+        allows: returns whether a principal may do something.
     """
 
     version: KafkaVersion
@@ -70,7 +70,7 @@ class LeadershipApi:
     cache: MetadataCache
     controller: KafkaController
     serve: Callable[[object, Respond], None]
-    allows: Callable[[str, AclResource], bool]
+    allows: Callable[[str, AclResource, str], bool]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -85,7 +85,7 @@ class LeadershipApi:
 
     def serve_elect_leaders(self, context: Context, request: ElectLeadersRequest, answer: Answer) -> None:
         """Elect leaders."""
-        if not self.allows("Alter", CLUSTER):
+        if not self.allows("Alter", CLUSTER, context.principal):
             # version 0 has no field for the error, so its answer is empty (recorded)
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if context.version else ErrorCode.NONE
             answer(ElectLeadersResponse(error_code=code))
@@ -153,10 +153,10 @@ class LeadershipApi:
     # -- reassignments
 
     def serve_alter_reassignments(
-        self, _context: Context, request: AlterPartitionReassignmentsRequest, answer: Answer
+        self, context: Context, request: AlterPartitionReassignmentsRequest, answer: Answer
     ) -> None:
         """Start and cancel reassignments."""
-        if not self.allows("Alter", CLUSTER):
+        if not self.allows("Alter", CLUSTER, context.principal):
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             answer(AlterPartitionReassignmentsResponse(error_code=code, error_message=NOT_AUTHORIZED))
             return
@@ -214,10 +214,10 @@ class LeadershipApi:
                 return error.name
 
     def serve_list_reassignments(
-        self, _context: Context, request: ListPartitionReassignmentsRequest, answer: Answer
+        self, context: Context, request: ListPartitionReassignmentsRequest, answer: Answer
     ) -> None:
         """List reassignments in progress, of all partitions or of some."""
-        if not self.allows("Describe", CLUSTER):
+        if not self.allows("Describe", CLUSTER, context.principal):
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             answer(ListPartitionReassignmentsResponse(error_code=code, error_message=NOT_AUTHORIZED))
             return
@@ -225,8 +225,8 @@ class LeadershipApi:
             code = ErrorCode.NOT_CONTROLLER
             answer(ListPartitionReassignmentsResponse(error_code=code, error_message=WRONG_CONTROLLER))
             return
-        context = self.controller.context
-        moving = list(context.being_reassigned)
+        known = self.controller.context
+        moving = list(known.being_reassigned)
         if request.topics is not None:
             asked = {
                 TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes
@@ -236,7 +236,7 @@ class LeadershipApi:
         one = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
         topics = []
         for topic, partitions in _grouped(moving).items():
-            found = [(partition.partition, context.assignment(partition)) for partition in partitions]
+            found = [(partition.partition, known.assignment(partition)) for partition in partitions]
             listed = [
                 one(
                     partition_index=number,

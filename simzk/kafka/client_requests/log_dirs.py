@@ -48,14 +48,14 @@ class LogDirsApi:
         log_dirs: its log directories.
         replicas: its replicas.
         cache: its metadata cache.
-        allows: returns whether clients may do something.
+        allows: returns whether a principal may do something.
     """
 
     version: KafkaVersion
     log_dirs: LogDirs
     replicas: ReplicaLogs
     cache: MetadataCache
-    allows: Callable[[str, AclResource], bool]
+    allows: Callable[[str, AclResource, str], bool]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -67,9 +67,9 @@ class LogDirsApi:
         """Whether topics that were not asked for are listed, without partitions (recorded 2.8 and 3.4)."""
         return (2, 8) <= self.version.number < (3, 9)
 
-    def serve_describe(self, _context: Context, request: DescribeLogDirsRequest, answer: Answer) -> None:
+    def serve_describe(self, context: Context, request: DescribeLogDirsRequest, answer: Answer) -> None:
         """Describe the log directories, with some partitions or all."""
-        if not self.allows("Describe", CLUSTER):
+        if not self.allows("Describe", CLUSTER, context.principal):
             answer(DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
             return
         asked = None
@@ -106,9 +106,9 @@ class LogDirsApi:
             usable_bytes=DISK_BYTES - used,
         )
 
-    def serve_alter(self, _context: Context, request: AlterReplicaLogDirsRequest, answer: Answer) -> None:
+    def serve_alter(self, context: Context, request: AlterReplicaLogDirsRequest, answer: Answer) -> None:
         """Move replicas to other log directories."""
-        if not self.allows("Alter", CLUSTER):
+        if not self.allows("Alter", CLUSTER, context.principal):
             answer(AlterReplicaLogDirsResponse())
             return
         topics: dict[str, list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult]] = {}

@@ -83,13 +83,13 @@ class QuotasApi:
     Args:
         client: the broker's ZooKeeper client.
         written: writes configurations.
-        allows: returns whether clients may do something.
+        allows: returns whether a principal may do something.
         spawn: runs a handler that waits.
     """
 
     client: KafkaZooKeeperClient
     written: EntityConfigs
-    allows: Callable[[str, AclResource], bool]
+    allows: Callable[[str, AclResource, str], bool]
     spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
 
     @property
@@ -105,9 +105,9 @@ class QuotasApi:
 
     # -- DescribeClientQuotas
 
-    def serve_describe(self, _context: Context, request: DescribeClientQuotasRequest, answer: Answer) -> None:
+    def serve_describe(self, context: Context, request: DescribeClientQuotasRequest, answer: Answer) -> None:
         """Describe the quotas of the entities that match a filter."""
-        if not self.allows("DescribeConfigs", CLUSTER):
+        if not self.allows("DescribeConfigs", CLUSTER, context.principal):
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             answer(DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None))
             return
@@ -194,16 +194,18 @@ class QuotasApi:
 
     # -- AlterClientQuotas
 
-    def serve_alter(self, _context: Context, request: AlterClientQuotasRequest, answer: Answer) -> None:
+    def serve_alter(self, context: Context, request: AlterClientQuotasRequest, answer: Answer) -> None:
         """Set and remove quotas."""
-        self.spawn(self._alter(request, answer), "alter quotas")
+        self.spawn(self._alter(context, request, answer), "alter quotas")
 
-    async def _alter(self, request: AlterClientQuotasRequest, answer: Answer) -> None:
+    async def _alter(self, context: Context, request: AlterClientQuotasRequest, answer: Answer) -> None:
         entries = []
         for entry in request.entries:
             entity = {one.entity_type: one.entity_name for one in entry.entity}
             code, text = ErrorCode.NONE, None
             try:
+                if not self.allows("AlterConfigs", CLUSTER, context.principal):
+                    raise QuotaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
                 await self._alter_one(entity, entry.ops, validate_only=request.validate_only)
             except QuotaError as problem:
                 code, text = problem.code, problem.text
@@ -222,8 +224,6 @@ class QuotasApi:
         Raises:
             QuotaError: the entity, a key or a value is invalid.
         """
-        if not self.allows("AlterConfigs", CLUSTER):
-            raise QuotaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
         if (problem := self._entity_problem(entity)) is not None:
             raise QuotaError(ErrorCode.INVALID_REQUEST, problem)
         known = _OF_ADDRESSES if ADDRESS in entity else _OF_CLIENTS

@@ -58,14 +58,14 @@ class ScramUsersApi:
         client: the broker's ZooKeeper client.
         written: writes configurations.
         is_controller: returns whether the broker is the active controller.
-        allows: returns whether clients may do something.
+        allows: returns whether a principal may do something.
         spawn: runs a handler that waits.
     """
 
     client: KafkaZooKeeperClient
     written: EntityConfigs
     is_controller: Callable[[], bool]
-    allows: Callable[[str, AclResource], bool]
+    allows: Callable[[str, AclResource, str], bool]
     spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
 
     @property
@@ -75,9 +75,9 @@ class ScramUsersApi:
 
     # -- DescribeUserScramCredentials
 
-    def serve_describe(self, _context: Context, request: DescribeUserScramCredentialsRequest, answer: Answer) -> None:
+    def serve_describe(self, context: Context, request: DescribeUserScramCredentialsRequest, answer: Answer) -> None:
         """Describe the credentials of some users, or of all that have one."""
-        if not self.allows("Describe", CLUSTER):
+        if not self.allows("Describe", CLUSTER, context.principal):
             if self.client.version.number < SILENT_SINCE:
                 code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 answer(DescribeUserScramCredentialsResponse(error_code=code, error_message=None))
@@ -123,18 +123,18 @@ class ScramUsersApi:
 
     # -- AlterUserScramCredentials
 
-    def serve_alter(self, _context: Context, request: AlterUserScramCredentialsRequest, answer: Answer) -> None:
+    def serve_alter(self, context: Context, request: AlterUserScramCredentialsRequest, answer: Answer) -> None:
         """Set and delete credentials."""
-        self.spawn(self._alter(request, answer), "alter users")
+        self.spawn(self._alter(context, request, answer), "alter users")
 
-    async def _alter(self, request: AlterUserScramCredentialsRequest, answer: Answer) -> None:
+    async def _alter(self, context: Context, request: AlterUserScramCredentialsRequest, answer: Answer) -> None:
         by_user: dict[str, list[Alteration]] = {}
         alterations: list[Alteration] = [*request.deletions, *request.upsertions]
         for one in alterations:
             by_user.setdefault(one.name, []).append(one)
         results = []
         for name, of_user in by_user.items():
-            if not self.allows("Alter", CLUSTER):
+            if not self.allows("Alter", CLUSTER, context.principal):
                 code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 results.append(Altered(user=name, error_code=code, error_message=None))
                 continue

@@ -15,6 +15,7 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tests.kafka.client_requests.recorded import KEPT, RELEASES, Exchange
 from tests.kafka.recorded_lines import read_lines, write_lines
@@ -50,8 +51,19 @@ def select(folder: Path) -> list[Exchange]:
                         kept = {name: line[name] for name in KEPT if name in line} | {"step": step}
                         if "no_answer" in kept:
                             kept["no_answer"] = 1  # it is the time that the client waited
-                        found.append({"release": release, "story": story, **kept})
+                        found.append({"release": release, "story": story, **_with_plain_records(kept)})
     return found
+
+
+def _with_plain_records(value: Any) -> Any:
+    """Return a message with the bytes of records alone, without what is in them."""
+    if isinstance(value, list):
+        return [_with_plain_records(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "hex" in value:
+        return {"hex": value["hex"]}
+    return {name: _with_plain_records(item) for name, item in value.items()}
 
 
 if __name__ == "__main__":
