@@ -150,7 +150,7 @@ def test_an_idempotent_producer_begins_an_epoch_after_a_loss() -> None:
 
 def test_a_leader_that_recognizes_no_batch_violates_the_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mistake is planted: sequence numbers are ignored."""
-    monkeypatch.setattr(ReplicaLogs, "_duplicate", lambda *_: None)
+    monkeypatch.setattr(ReplicaLogs, "_check_producers", lambda *_, **_kwargs: None)
     with ruled("3.9") as c:
         monitor = watch(c)
         topic(c, "t", {0: [1]})
