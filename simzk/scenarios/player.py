@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from simzk.errors import ScenarioError, SimzkError
+from simzk.garbage_collection import with_rare_cyclic_gc
 from simzk.kafka.cluster.cluster import START_MS, KafkaCluster
 from simzk.kafka.cluster.cost_model import MEASURED
 from simzk.kafka.releases.versions import kafka_version
@@ -179,8 +180,9 @@ class Play:
         """
         self._on_progress = on_progress
         try:
-            while self._wait is not None:
-                self._pass_time(self._wait, self._wait.until_us)
+            with with_rare_cyclic_gc():
+                while self._wait is not None:
+                    self._pass_time(self._wait, self._wait.until_us)
         except SimzkError:
             raise
         except Exception as failure:
