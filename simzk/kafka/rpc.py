@@ -55,8 +55,8 @@ class Connections:
         assert timeout_ms > 0, f"a request of {source.name} to {target} has {timeout_ms} ms"
         call = _Call(source, target)
         self._calls.setdefault(target, {})[call] = None
-        call.timer = self.scheduler.call_later(timeout_ms * 1000, source.name, lambda: self._fail(call))
-        self.network.send(source.name, target, lambda: self._arrive(call, request))
+        call.timer = self.scheduler.call_later(timeout_ms * 1000, source.name, partial(self._fail, call))
+        self.network.send(source.name, target, partial(self._arrive, call, request))
         return call.answer
 
     def break_all(self, target: str) -> None:
@@ -67,22 +67,21 @@ class Connections:
     def _arrive(self, call: _Call, request: object) -> None:
         process, serve = self._ends.get(call.target, (None, None))
         if process is None or serve is None or not process.alive:
-            self.network.send(call.target, call.source.name, lambda: self._fail(call))
-            return
+            self.network.send(call.target, call.source.name, partial(self._fail, call))
+        else:
+            process.deliver(partial(serve, request, partial(self._respond, call)))
 
-        def respond(response: Any) -> None:
-            self.network.send(call.target, call.source.name, lambda: self._finish(call, response))
-
-        process.deliver(lambda: serve(request, respond))
+    def _respond(self, call: _Call, response: Any) -> None:
+        self.network.send(call.target, call.source.name, partial(self._finish, call, response))
 
     def _finish(self, call: _Call, response: Any) -> None:
         if self._close(call):
-            call.source.deliver(lambda: call.answer.set_result(response))
+            call.source.deliver(partial(call.answer.set_result, response))
 
     def _fail(self, call: _Call) -> None:
         if self._close(call):
             error = Disconnected(f"{call.source.name} to {call.target}")
-            call.source.deliver(lambda: call.answer.set_exception(error))
+            call.source.deliver(partial(call.answer.set_exception, error))
 
     def _close(self, call: _Call) -> bool:
         if call.timer is None:

@@ -112,7 +112,8 @@ class Network:
     def __init__(self, scheduler: Scheduler, *, latency_us: tuple[int, int]) -> None:
         assert 0 <= latency_us[0] <= latency_us[1], f"invalid latency {latency_us}"
         self._scheduler = scheduler
-        self._latency_us = latency_us
+        self._least_us = latency_us[0]
+        self._latencies = latency_us[1] - latency_us[0] + 1
         self._links: dict[tuple[str, str], _Link] = {}
         self._disturbed = False
 
@@ -219,7 +220,12 @@ class Network:
         scheduler = self._scheduler
         if link.chance is None:
             link.chance = scheduler.stream(link.component)
-        drawn_us = link.chance.between(*self._latency_us) if link.latency is None else link.latency.draw(link.chance)
+        if link.latency is None:
+            drawn_us = self._least_us + link.chance.below(self._latencies)
+        else:
+            drawn_us = link.latency.draw(link.chance)
         at_us = scheduler.now_us + drawn_us
-        link.last_arrival_us = at_us = max(link.last_arrival_us, at_us)
+        if at_us < link.last_arrival_us:
+            at_us = link.last_arrival_us
+        link.last_arrival_us = at_us
         link.in_flight.append((deliver, scheduler.call_at(at_us, link.component, link.arrive)))

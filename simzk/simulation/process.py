@@ -299,7 +299,7 @@ class Process:
     async def sleep(self, delay_us: int) -> None:
         """Wait for a duration in microseconds."""
         over: Future[None] = Future()
-        timer = self.call_later(delay_us, lambda: over.set_result(None))
+        timer = self.call_later(delay_us, partial(over.set_result, None))
         try:
             await over
         finally:
@@ -309,8 +309,9 @@ class Process:
         """Call `callback` in this process after earlier deliveries; never if the process is dead."""
         if self.alive:
             self._mailbox.append(callback)
-            if not self._armed:
-                self._arm()
+            if not self._armed and not self.paused:
+                self._armed = True
+                self.scheduler.call_later(0, self.name, self._run_one)
 
     def kill(self) -> None:
         """End the process at once, as `kill -9` does."""

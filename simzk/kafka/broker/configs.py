@@ -70,7 +70,8 @@ class TopicConfigs:
         """Return `min.insync.replicas` of a topic; 1 in releases without it."""
         if not self._client.version.broker.has_min_insync_replicas:
             return 1
-        own = parse_int(self._values.get(topic, {}).get(MIN_ISR_KEY, ""))
+        text = self._values.get(topic, {}).get(MIN_ISR_KEY)
+        own = None if text is None else parse_int(text)
         return self._config.integer(MIN_ISR_KEY) if own is None else own
 
     def text(self, topic: str, key: str) -> str:

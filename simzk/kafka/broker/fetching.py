@@ -41,7 +41,7 @@ ReplicaFetcherThread, FetchRequest; equal to recordings of each release):
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from simzk.jvm.hash_codes import long_hash, product_hash, string_hash
@@ -65,11 +65,12 @@ from simzk.simulation import Future, Process, Task, Timer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from simzk.jvm.scala_collections import Scala
     from simzk.kafka.broker.disk import Disk
     from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
     from simzk.kafka.log.batches import RecordBatch
     from simzk.kafka.log.leader_epochs import EpochEnd
-    from simzk.kafka.releases.profile import KafkaVersion, OrderRules
+    from simzk.kafka.releases.profile import FetchOrder, KafkaVersion, OrderRules
     from simzk.kafka.requests import ReadRequest, ReadResponse
 
 BACKOFF_US = 1_000_000
@@ -303,11 +304,6 @@ class _Found:
     diverging: dict[TopicPartition, EpochEnd] = field(default_factory=dict)
     ranges: dict[TopicPartition, LogRange] = field(default_factory=dict)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the fetch has to wait."""
-        return not (self.records or self.errors or self.diverging or self.ranges)
-
 
 @dataclass(eq=False)
 class FetchSessions:
@@ -409,7 +405,8 @@ class FetchSessions:
 
     def _serve_changed(self, session: _Session, partitions: Iterable[TopicPartition], *, is_new: bool) -> bool:
         """Complete a new or waiting fetch if there are records or errors for it; return whether there are."""
-        found, left_bytes = _Found(), self._response_max_bytes
+        found: _Found | None = None
+        left_bytes = self._response_max_bytes
         for partition in dict.fromkeys(partitions):
             if (fetched := session.partitions.get(partition)) is None:
                 continue
@@ -417,6 +414,9 @@ class FetchSessions:
             serve = self._replicas.fetch if is_new else self._replicas.read
             max_bytes = self._max_bytes if left_bytes is None else min(self._max_bytes, left_bytes)
             result = serve(partition, session.follower, leader_epoch, fetched.log_end, fetched.last_epoch, max_bytes)
+            if not isinstance(result, Error) and not result.batches and result.diverging is None:  # nearly always
+                continue
+            found = found or _Found()
             if result == Error.OFFSET_OUT_OF_RANGE:
                 log = self._replicas.replicas[partition].log
                 found.ranges[partition] = LogRange(log.start, log.end)
@@ -424,7 +424,7 @@ class FetchSessions:
                 found.errors[partition] = result
             elif result.diverging is not None:
                 found.diverging[partition] = result.diverging
-            elif result.batches:
+            else:
                 size_bytes = sum(batch.size_bytes for batch in result.batches)
                 if left_bytes is not None and found.records and size_bytes > left_bytes:
                     session.due[partition] = None
@@ -432,9 +432,10 @@ class FetchSessions:
                 found.records[partition] = result.batches
                 if left_bytes is not None:
                     left_bytes = max(0, left_bytes - size_bytes)
-        if not found.is_empty:
-            self._complete(session, found)
-        return not found.is_empty
+        if found is None:
+            return False
+        self._complete(session, found)
+        return True
 
     def _complete(self, session: _Session, found: _Found) -> None:
         """Respond to the waiting fetch."""
@@ -449,13 +450,17 @@ class FetchSessions:
         risen, session.risen = session.risen, {}
         named = dict.fromkeys((*found.records, *risen))
         watermarks = {p: self._replicas.replicas[p].high_watermark for p in named if self._replicas.leads(p)}
-        starts = {
+        starts = self._new_starts(session) if self._replicas.raised_starts else {}
+        session.starts.update(starts)
+        respond(FetchResponse(False, found.records, found.errors, watermarks, found.diverging, found.ranges, starts))
+
+    def _new_starts(self, session: _Session) -> dict[TopicPartition, int]:
+        """Return the log start offsets that the follower was not told."""
+        return {
             p: start
             for p in self._replicas.raised_starts
             if p in session.partitions and session.starts.get(p) != (start := self._replicas.start_of(p))
         }
-        session.starts.update(starts)
-        respond(FetchResponse(False, found.records, found.errors, watermarks, found.diverging, found.ranges, starts))
 
 
 @dataclass(eq=False)
@@ -550,7 +555,12 @@ def order_fetched(followed: Sequence[TopicPartition], orders: OrderRules) -> lis
     >>> [str(partition) for partition in order_fetched(followed, kafka_version("2.4").orders)]
     ['b-1', 'b-0', 'a-0']
     """
-    keys, fetches, scala = _keys(orders), orders.fetches, orders.scala
+    return list(_order_fetched(tuple(followed), orders.fetches, orders.scala))
+
+
+@lru_cache(maxsize=256)  # a follower's partitions change rarely, its fetches come a few times a second
+def _order_fetched(followed: Sequence[TopicPartition], fetches: FetchOrder, scala: Scala) -> Sequence[TopicPartition]:
+    keys = Collections(scala, fetches in _CASE_CLASSES)
     if fetches == "by topic":
         return _by_topic(immutable_order(followed, scala, keys.partition_hash))
     fetched = mutable_order(followed, scala, keys.partition_hash)
@@ -571,8 +581,11 @@ def order_fetched(followed: Sequence[TopicPartition], orders: OrderRules) -> lis
     return immutable_order(on_wire, scala, keys.partition_hash)
 
 
+_CASE_CLASSES = ("scala's maps", "java's maps")
+
+
 def _keys(orders: OrderRules) -> Collections:
-    return Collections(orders.scala, orders.fetches in ("scala's maps", "java's maps"))
+    return Collections(orders.scala, orders.fetches in _CASE_CLASSES)
 
 
 def _grouped(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:

@@ -713,7 +713,8 @@ class ReplicaLogs:
         self._last_fetch_us[follower] = now_us
         if not self._version.broker.keeps_idle_followers_in_sync and silent_us > self._lag_max_us and not is_full:
             self._expand_all(follower)
-        self._consider([key for key in self._ineligible if key[1] == follower])
+        if self._ineligible:
+            self._consider([key for key in self._ineligible if key[1] == follower])
 
     def consider_followers(self) -> None:
         """Try again to add followers to ISRs that `BrokerTiming.may_join_isr` did not let join before."""

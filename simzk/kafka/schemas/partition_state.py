@@ -5,6 +5,8 @@ The form is the same from 0.8.1 to 3.9, except `leader_recovery_state`: 3.2 and 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from simzk.kafka.schemas.json_text import LENIENT, Reading, read_object, write_spaced
 from simzk.kafka.topic_partition import LeaderAndIsr
 
@@ -42,6 +44,12 @@ def decode(path: str, data: bytes | None, version: int = 0, reading: Reading = L
         NoJsonError: the data are not JSON; Kafka treats the state as missing.
         ZnodeError: the data are invalid; names path, field and reason.
     """
+    state = _decode(path, data, reading)
+    return state._replace(version=version) if version else state
+
+
+@lru_cache(maxsize=256)  # the controller, the history and each invariant decode the state that was just written
+def _decode(path: str, data: bytes | None, reading: Reading) -> LeaderAndIsr:
     fields = read_object(path, data, reading)
     recovery = fields.integer("leader_recovery_state", RECOVERED) if reading.has_recovery_state else RECOVERED
     state = LeaderAndIsr(
@@ -49,7 +57,7 @@ def decode(path: str, data: bytes | None, version: int = 0, reading: Reading = L
         leader_epoch=fields.integer("leader_epoch"),
         isr=fields.integers("isr"),
         controller_epoch=fields.integer("controller_epoch"),
-        version=version,
+        version=0,
         recovering=recovery == RECOVERING,
     )
     if recovery not in (RECOVERED, RECOVERING):
