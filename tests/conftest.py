@@ -169,6 +169,7 @@ SLOW_BUT_FOR_SOME_RELEASES = (
     "tests/kafka/client_requests/test_admin_requests",
     "tests/kafka/client_requests/test_recorded_answers",
     "tests/kafka/client_requests/test_recorded_groups",
+    "tests/kafka/client_requests/test_recorded_transactions",
     "tests/kafka/test_acknowledged_records.py::test_no_acknowledged",
     "tests/kafka/test_imported_cluster",
     "tests/kafka/test_readers",

@@ -566,6 +566,27 @@ MISTAKES: dict[str, Mistake] = {
         "log.last_stable_offset if is_committed else log.end\n",
         _GROUPS + "test_noted_reads.py::test_a_consumer_is_promised_what_it_reads",
     ),
+    # Transactions
+    "a producer may name the epoch before the last one": Mistake(
+        "kafka/coordinator/transaction.py",
+        "        elif expected_epoch == stored.last_epoch:",
+        "        elif expected_epoch <= stored.epoch:",
+        "kafka/coordinator/test_transaction_coordinator.py::"
+        "test_a_producer_goes_on_with_the_next_epoch_and_may_repeat_its_request",
+    ),
+    "a fenced producer may commit": Mistake(
+        "kafka/coordinator/transaction_coordinator.py",
+        "producer.epoch >= epoch if self.rules.accepts_later_epochs else producer.epoch == epoch",
+        "producer.epoch >= epoch if self.rules.accepts_later_epochs else producer.epoch <= epoch",
+        "kafka/coordinator/test_transaction_coordinator.py::"
+        "test_a_new_producer_fences_the_older_one_and_aborts_its_transaction",
+    ),
+    "the next coordinator leaves a decided transaction as it is": Mistake(
+        "kafka/coordinator/transaction_coordinator.py",
+        "            if transaction.state in PREPARED:\n                self._send_markers(shard, transaction)\n",
+        "            if transaction.state not in PREPARED:\n                continue\n",
+        "kafka/coordinator/test_transaction_coordinator.py::test_the_next_coordinator_completes_a_decided_transaction",
+    ),
     # Consumer groups
     "a member of a later generation is accepted": Mistake(
         "kafka/coordinator/group.py",

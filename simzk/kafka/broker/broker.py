@@ -38,14 +38,10 @@ from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.scram_credentials import ScramCredentials
 from simzk.kafka.broker.services import Services
 from simzk.kafka.broker.transaction_markers import TransactionMarkers
-from simzk.kafka.broker.transaction_verification import (
-    TRANSACTIONS_TOPIC,
-    VERIFICATION_KEY,
-    TransactionVerification,
-)
+from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY, TransactionVerification
 from simzk.kafka.client_requests.acls import AclsApi
 from simzk.kafka.client_requests.authorization import Authorization
-from simzk.kafka.client_requests.broker_api import BrokerApi
+from simzk.kafka.client_requests.broker_api import BrokerApi, Context
 from simzk.kafka.client_requests.configs import ConfigsApi
 from simzk.kafka.client_requests.features import FeaturesApi
 from simzk.kafka.client_requests.fetch import FetchApi
@@ -64,8 +60,12 @@ from simzk.kafka.client_requests.scram_users import ScramUsersApi
 from simzk.kafka.client_requests.tokens import TokensApi
 from simzk.kafka.client_requests.topics import TopicsApi
 from simzk.kafka.client_requests.transaction_markers import TransactionMarkersApi
+from simzk.kafka.client_requests.transactions import ADD_PARTITIONS, TransactionsApi
 from simzk.kafka.controller.controller import KafkaController
-from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, GroupCoordinator, uuid_text
+from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, GroupCoordinator, partition_of, uuid_text
+from simzk.kafka.coordinator.marker_channels import NO_LEADER, MarkerChannels
+from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC, TransactionCoordinator
+from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.releases.cluster_releases import BrokerRelease, local_registration
 from simzk.kafka.requests import (
     AllocateProducerIdsRequest,
@@ -73,7 +73,7 @@ from simzk.kafka.requests import (
     ControlledShutdownResponse,
     Error,
 )
-from simzk.kafka.rpc import Disconnected
+from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Disconnected
 from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
 from simzk.kafka.schemas.scram import SALT_BITS, salt_of
@@ -95,7 +95,9 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.client_requests.broker_api import Handler
     from simzk.kafka.log.log import Log
+    from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest
     from simzk.kafka.requests import AdminResponse
+    from simzk.kafka.rpc import Respond
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Future, Process
@@ -405,6 +407,7 @@ class Broker:
         self._admin = self._admin_handlers()
         self._services = self._new_services()
         self.groups = self._group_coordinator()
+        self.transactions = self._transaction_coordinator()
         self._client_api: BrokerApi | None = None
 
     def _new_services(self) -> Services:
@@ -425,6 +428,7 @@ class Broker:
             has_log=lambda partition: partition in self.replicas.replicas,
             epoch_ends=self.replicas.epoch_ends,
             answer_pause_us=self._answer_pause_us,
+            add_partitions=self._add_partitions_of_brokers,
         )
 
     def _observe_replicas(self) -> None:
@@ -440,13 +444,57 @@ class Broker:
             self.process,
             self.version.groups,
             self.config,
-            BrokerLog(self.producing, self.replicas, self.version.groups, self.config, self._environment.now_ms),
+            self._broker_log("offsets.commit.timeout.ms"),
             partitions=lambda: self._partitions_of_internal(OFFSETS_TOPIC),
             topic_exists=lambda topic: topic in self.metadata.topics,
             watch_topics=self.metadata.observers.append,
             now_ms=self._environment.now_ms,
             new_id=lambda: uuid_text(ids.bits(128)),
         )
+
+    def _broker_log(self, timeout_key: str) -> BrokerLog:
+        """Return the logs of the broker for a coordinator; the setting is the timeout of its appends."""
+        timeout_ms = self.config.integer(timeout_key) if timeout_key in self.config.keys else REQUEST_TIMEOUT_MS
+        return BrokerLog(self.producing, self.replicas, self.version.groups, timeout_ms, self._environment.now_ms)
+
+    def _transaction_coordinator(self) -> TransactionCoordinator:
+        """Return the coordinator of transactions of the process that starts."""
+        connections = self._environment.connections
+        return TransactionCoordinator(
+            self.process,
+            self.version.transactions,
+            self.config,
+            self._broker_log("request.timeout.ms"),
+            lambda answer: self.producer_ids.take(answer, waits=self.version.api.waits_for_producer_ids),
+            markers=MarkerChannels(
+                self.process,
+                self._leader_of,
+                lambda broker, request: connections.call(self.process, f"broker {broker}", request),
+            ),
+            partitions=lambda: self._partitions_of_internal(TRANSACTIONS_TOPIC),
+            now_ms=self._environment.now_ms,
+        )
+
+    def _leader_of(self, partition: TopicPartition) -> int | None:
+        """Return the leader of a partition in the metadata cache, `NO_LEADER` without a live one, None if unknown."""
+        state = self.metadata.partitions.get(partition)
+        if state is None:
+            return None
+        return state.leader if state.leader in self.metadata.live_brokers else NO_LEADER
+
+    @property
+    def _transactions_api(self) -> TransactionsApi:
+        return TransactionsApi(
+            self.metadata,
+            self.transactions,
+            lambda group_id: partition_of(group_id, self._partitions_of_internal(OFFSETS_TOPIC)),
+            self._environment.now_ms,
+        )
+
+    def _add_partitions_of_brokers(self, request: AddPartitionsToTxnRequest, respond: Respond) -> None:
+        """Serve AddPartitionsToTxn of another broker, in the newest version of the release."""
+        version = accepted_versions(self.version.number)[ADD_PARTITIONS].high
+        self._transactions_api.serve_add_partitions(Context(version, None), request, respond)
 
     def _partitions_of_internal(self, topic: str) -> int:
         """Return how many partitions an internal topic has, or will have."""
@@ -457,6 +505,8 @@ class Broker:
         self.producing.complete_waiting(partition)
         if partition.topic == OFFSETS_TOPIC:
             self.groups.on_leadership(partition)
+        elif partition.topic == TRANSACTIONS_TOPIC:
+            self.transactions.on_leadership(partition)
 
     def _begin_transactions(self) -> None:
         """Prepare the process that starts for markers, and for the verification of transactions."""
@@ -634,11 +684,8 @@ class Broker:
         offsets = LogOffsetsApi(
             self.version, self.metadata, self.replicas, self.topic_configs, self.process, self._environment.now_ms
         )
-        ids = ProducerIdsApi(
-            self.version,
-            self.producer_ids,
-            lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer),
-        )
+        transactions = self._transactions_api
+        ids = ProducerIdsApi(self.version, self.producer_ids, transactions.serve_init)
         producers = ProducersApi(self.version, self.metadata, self.replicas)
         markers = TransactionMarkersApi(self.version, self.markers, self.authorizer.allows)
         return {
@@ -646,6 +693,7 @@ class Broker:
             **fetch.handlers,
             **offsets.handlers,
             **ids.handlers,
+            **transactions.handlers,
             **producers.handlers,
             **markers.handlers,
         }

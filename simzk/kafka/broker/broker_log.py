@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.coordinator.group_coordinator import TransactionalProducer
     from simzk.kafka.releases.profile import GroupRules
-    from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.requests import Error
     from simzk.kafka.topic_partition import TopicPartition
 
@@ -28,19 +27,23 @@ class BrokerLog(CoordinatorLog):
         producing: appends.
         replicas: reads.
         rules: the format of the records.
-        config: the timeout of an append.
+        timeout_ms: of an append.
         now_ms: returns the present time, in ms since 1970.
     """
 
     producing: Producing
     replicas: ReplicaLogs
     rules: GroupRules
-    config: BrokerConfig
+    timeout_ms: int
     now_ms: Callable[[], int]
 
     def leads(self, partition: TopicPartition) -> bool:
         """Return whether the broker leads a partition."""
         return self.replicas.leads(partition)
+
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """Return the leader epoch of a partition that the broker leads."""
+        return self.replicas.replicas[partition].state.leader_epoch
 
     def append(
         self,
@@ -58,9 +61,8 @@ class BrokerLog(CoordinatorLog):
             data = encode_batch(
                 content, producer=Producer(producer.producer_id, producer.epoch, 0), is_transactional=True
             )
-        timeout_ms = self.config.integer("offsets.commit.timeout.ms")
         self.producing.append_as_broker(
-            partition, data, timeout_ms, lambda response: None if done is None else done(response.error)
+            partition, data, self.timeout_ms, lambda response: None if done is None else done(response.error)
         )
 
     def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:

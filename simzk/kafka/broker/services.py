@@ -15,7 +15,7 @@ import numpy as np
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.state_machines import Strategy
-from simzk.kafka.protocol.messages import WriteTxnMarkersRequest
+from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest, WriteTxnMarkersRequest
 from simzk.kafka.requests import (
     AdminResponse,
     AllocateProducerIdsRequest,
@@ -95,6 +95,7 @@ class Services:
         has_log: whether the log of a replica is open.
         epoch_ends: answers where leader epochs end.
         answer_pause_us: returns the pause before the response to a request that created a replica after a pause.
+        add_partitions: serves AddPartitionsToTxn of a leader that verifies a transaction.
     """
 
     broker_id: int
@@ -112,6 +113,7 @@ class Services:
     has_log: Callable[[TopicPartition], bool]
     epoch_ends: Callable[[OffsetForLeaderEpochRequest], OffsetForLeaderEpochResponse]
     answer_pause_us: Callable[[], int]
+    add_partitions: Callable[[AddPartitionsToTxnRequest, Respond], None]
 
     def serve(self, request: Any, respond: Respond) -> None:
         """Serve a request; `respond` is called with the response, now or later."""
@@ -166,6 +168,8 @@ class Services:
                 self._spawn(respond, lambda: self.tokens.renew(request))
             case ExpireTokenRequest():
                 self._spawn(respond, lambda: self.tokens.expire(request))
+            case AddPartitionsToTxnRequest():
+                self.add_partitions(request, respond)
             case AlterConfigRequest():
                 self._spawn(respond, lambda: self.admin.alter_config(request))
             case _:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simzk.kafka.coordinator.group_coordinator import partition_of
+from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest
 from simzk.kafka.rpc import Disconnected
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from simzk.kafka.protocol.messages import AddPartitionsToTxnResponse
     from simzk.simulation import Future, Process
 
-TRANSACTIONS_TOPIC = "__transaction_state"
 VERIFICATION_KEY = "transaction.partition.verification.enable"
 
 Errors: TypeAlias = "Mapping[TopicPartition, ErrorCode]"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from simzk.kafka.coordinator.group import GroupState, JoinRequest, SyncRequest
 from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, partition_of
+from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     DeleteGroupsRequest,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 10, 11, 12, 13, 14
 DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = 15, 16, 42
-TRANSACTIONS_TOPIC = "__transaction_state"
 GROUPS, TRANSACTIONS = 0, 1
 """Kinds of coordinators."""
 CLIENT_HOST = "/127.0.0.1"

@@ -19,6 +19,7 @@ import numpy as np
 from simzk.jvm.hash_map import hash_map_order
 from simzk.kafka.broker.admin_handlers import BY_DEFAULT, is_topic_name
 from simzk.kafka.broker.services import INTERNAL_TOPICS
+from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
 from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.protocol.columns import encode_rows
 from simzk.kafka.protocol.errors import ErrorCode
@@ -53,7 +54,7 @@ CLUSTER_OPERATIONS = 8096
 """Operations on the cluster without an authorizer: CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS,
 ALTER_CONFIGS, IDEMPOTENT_WRITE."""
 BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
-SETTINGS_OF_INTERNAL = {"__consumer_offsets": "offsets.topic", "__transaction_state": "transaction.state.log"}
+SETTINGS_OF_INTERNAL = {"__consumer_offsets": "offsets.topic", TRANSACTIONS_TOPIC: "transaction.state.log"}
 """First part of the names of a broker's settings for an internal topic."""
 _WITH_OPERATIONS = range(8, 11)
 """Versions of Metadata with the authorized operations on the cluster."""
@@ -164,6 +165,8 @@ class MetadataApi:
             partitions = self.config.integer(f"{prefix}.num.partitions")
             factor = self.config.integer(f"{prefix}.replication.factor")
             config = {"cleanup.policy": "compact"}
+            if name == TRANSACTIONS_TOPIC:
+                config["min.insync.replicas"] = str(self.config.integer(f"{prefix}.min.isr"))
             if self.version.number < (0, 11, 0):
                 factor = min(factor, len(self.cache.live_brokers))
         made = await self.create_topic(CreateTopicRequest(name, partitions, factor, None, config, None))

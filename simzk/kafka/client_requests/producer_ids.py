@@ -2,7 +2,8 @@
 
 Rules of this module (TransactionCoordinator.handleInitProducerId; recorded 0.11 to 3.9):
   - without a transactional id every request gets a new producer id, with epoch 0, whatever ids it names;
-  - an empty transactional id is INVALID_REQUEST; requests with another one are for the transaction coordinator.
+  - an empty transactional id is INVALID_REQUEST; requests with another one are for the transaction coordinator;
+  - a request with a producer id but no epoch, or the other way round, is INVALID_REQUEST (KIP-360).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simzk.kafka.coordinator.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import InitProducerIdResponse
 
@@ -43,10 +45,11 @@ class ProducerIdsApi:
 
     def serve(self, context: Context, request: InitProducerIdRequest, answer: Answer) -> None:
         """Answer InitProducerId."""
-        if request.transactional_id:
+        is_whole = (request.producer_id == NO_PRODUCER_ID) == (request.producer_epoch == NO_PRODUCER_EPOCH)
+        if request.transactional_id and is_whole:
             self.transactional(context, request, answer)
             return
-        if request.transactional_id is not None:
+        if request.transactional_id is not None or not is_whole:
             answer(InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1))
             return
 

@@ -1,1 +1,1 @@
-"""Coordinators of consumer groups: a group's state machine, its records, and the groups of one broker, without I/O."""
+"""Coordinators of consumer groups and of transactions, without I/O: their states and the records of these."""

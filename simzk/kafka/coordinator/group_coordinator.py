@@ -34,7 +34,6 @@ from simzk.kafka.coordinator.group_records import (
     CommittedOffset,
     GroupKey,
     OffsetKey,
-    RecordError,
     decode_group,
     decode_key,
     decode_offset,
@@ -42,8 +41,8 @@ from simzk.kafka.coordinator.group_records import (
     encode_group_key,
     encode_offset,
     encode_offset_key,
-    fits,
 )
+from simzk.kafka.coordinator.record_fields import RecordError, fits
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import TopicPartition

@@ -11,27 +11,20 @@ Rules of this module (GroupMetadataManager; OffsetCommitKey, OffsetCommitValue, 
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
-from simzk.errors import SimzkError
 from simzk.kafka.coordinator.group import GroupSnapshot, MemberSnapshot
+from simzk.kafka.coordinator.record_fields import FieldReader, FieldWriter, RecordError
 from simzk.kafka.topic_partition import TopicPartition
 
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
-TEXT_MAX_BYTES = (1 << 15) - 1
-"""Longest text in a record."""
 OFFSET_KEY_VERSION, GROUP_KEY_VERSION = 1, 2
 OFFSET_VALUE_VERSIONS = range(4)
 GROUP_VALUE_VERSIONS = range(4)
 _OFFSET_KEYS = (0, 1)
 _FIRST_WITH_EXPIRY, _LEADER_EPOCHS = 1, 3
 _REBALANCE_TIMEOUT, _STATE_TIMESTAMP, _INSTANCE_ID = 1, 2, 3
-
-
-class RecordError(SimzkError):
-    """Invalid record in the log of a coordinator."""
 
 
 class OffsetKey(NamedTuple):
@@ -65,78 +58,6 @@ class CommittedOffset(NamedTuple):
     expire_ms: int = NO_TIMESTAMP
 
 
-def fits(*texts: str | None) -> bool:
-    """Return whether texts fit into a record.
-
-    >>> fits("g", None), fits("x" * 32768)
-    (True, False)
-    """
-    return all(text is None or len(text.encode()) <= TEXT_MAX_BYTES for text in texts)
-
-
-class _Writer:
-    """Fields of a record, written one after the other."""
-
-    def __init__(self, version: int) -> None:
-        self._parts = [struct.pack(">h", version)]
-
-    def int32(self, value: int) -> None:
-        self._parts.append(struct.pack(">i", value))
-
-    def int64(self, value: int) -> None:
-        self._parts.append(struct.pack(">q", value))
-
-    def string(self, value: str | None) -> None:
-        data = None if value is None else value.encode()
-        self._parts.append(struct.pack(">h", -1 if data is None else len(data)) + (data or b""))
-
-    def data(self, value: bytes) -> None:
-        self._parts.append(struct.pack(">i", len(value)) + value)
-
-    def done(self) -> bytes:
-        return b"".join(self._parts)
-
-
-class _Reader:
-    """Fields of a record, read one after the other."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def _take(self, count: int) -> bytes:
-        if count < 0 or self._at + count > len(self._data):
-            raise RecordError(
-                f"a record ends at byte {len(self._data)}, in a field of {count} bytes", where=f"byte {self._at}"
-            )
-        self._at += count
-        return self._data[self._at - count : self._at]
-
-    def int16(self) -> int:
-        return int.from_bytes(self._take(2), "big", signed=True)
-
-    def int32(self) -> int:
-        return int.from_bytes(self._take(4), "big", signed=True)
-
-    def int64(self) -> int:
-        return int.from_bytes(self._take(8), "big", signed=True)
-
-    def nullable_string(self) -> str | None:
-        length = self.int16()
-        if length == -1:
-            return None
-        try:
-            return self._take(length).decode()
-        except UnicodeDecodeError as error:
-            raise RecordError(f"a text is no UTF-8: {error}", where=f"byte {self._at}") from None
-
-    def string(self) -> str:
-        return self.nullable_string() or ""
-
-    def data(self) -> bytes:
-        return self._take(self.int32())
-
-
 # -- keys
 
 
@@ -146,7 +67,7 @@ def encode_offset_key(key: OffsetKey) -> bytes:
     >>> decode_key(encode_offset_key(OffsetKey("g", TopicPartition("orders", 2))))
     OffsetKey(group_id='g', partition=TopicPartition(topic='orders', partition=2))
     """
-    writer = _Writer(OFFSET_KEY_VERSION)
+    writer = FieldWriter(OFFSET_KEY_VERSION)
     writer.string(key.group_id)
     writer.string(key.partition.topic)
     writer.int32(key.partition.partition)
@@ -159,7 +80,7 @@ def encode_group_key(group_id: str) -> bytes:
     >>> encode_group_key("g").hex()
     '0002000167'
     """
-    writer = _Writer(GROUP_KEY_VERSION)
+    writer = FieldWriter(GROUP_KEY_VERSION)
     writer.string(group_id)
     return writer.done()
 
@@ -170,7 +91,7 @@ def decode_key(data: bytes) -> OffsetKey | GroupKey | None:
     Raises:
         RecordError: the bytes are no key.
     """
-    reader = _Reader(data)
+    reader = FieldReader(data)
     version = reader.int16()
     if version in _OFFSET_KEYS:
         return OffsetKey(reader.string(), TopicPartition(reader.string(), reader.int32()))
@@ -190,7 +111,7 @@ def encode_offset(committed: CommittedOffset, version: int) -> bytes:
     assert version in OFFSET_VALUE_VERSIONS, f"version {version}"
     if committed.expire_ms != NO_TIMESTAMP:  # later versions have no field for it
         version = min(version, _FIRST_WITH_EXPIRY)
-    writer = _Writer(version)
+    writer = FieldWriter(version)
     writer.int64(committed.offset)
     if version >= _LEADER_EPOCHS:
         writer.int32(committed.leader_epoch)
@@ -210,7 +131,7 @@ def decode_offset(data: bytes) -> CommittedOffset:
     >>> decode_offset(encode_offset(CommittedOffset(7, 2, "note", 1000), 3))
     CommittedOffset(offset=7, leader_epoch=2, metadata='note', commit_ms=1000, expire_ms=-1)
     """
-    reader = _Reader(data)
+    reader = FieldReader(data)
     version = reader.int16()
     if version not in OFFSET_VALUE_VERSIONS:
         raise RecordError(f"an offset of version {version}", where="byte 0", right="a version of 0 to 3")
@@ -229,7 +150,7 @@ def encode_group(group: GroupSnapshot, version: int) -> bytes:
         version: 0 (0.9), 1 (0.10.1), 2 (2.1) or 3 (2.3).
     """
     assert version in GROUP_VALUE_VERSIONS, f"version {version}"
-    writer = _Writer(version)
+    writer = FieldWriter(version)
     writer.string(group.protocol_type)
     writer.int32(group.generation)
     writer.string(group.protocol_name)
@@ -257,7 +178,7 @@ def decode_group(group_id: str, data: bytes) -> GroupSnapshot:
     Raises:
         RecordError: the bytes are no such value, or of an unknown version.
     """
-    reader = _Reader(data)
+    reader = FieldReader(data)
     version = reader.int16()
     if version not in GROUP_VALUE_VERSIONS:
         raise RecordError(f"a group of version {version}", where="byte 0", right="a version of 0 to 3")

@@ -732,6 +732,18 @@ class GroupRules:
     """Offsets expire after a time since their commit, even those that an active group reads (KIP-211)."""
 
 
+@dataclass(frozen=True)
+class TransactionRules:
+    """Coordinators of transactions (docs/reference/kafka.md §2.20)."""
+
+    accepts_later_epochs: bool = before((2, 5))
+    """EndTxn with a later epoch than the producer's is appended before it is rejected, and the markers are never sent
+    (recorded up to 2.4; KIP-360)."""
+    defers_completion: bool = since((2, 7))
+    """Followers learn of the completion of a transaction when its broker handles the next request, or when their long
+    poll ends: appends outside of a request thread wake nobody (KAFKA-8334; recorded 2.8 to 3.9)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class KafkaVersion:
     """Profile of one release line of Kafka in ZooKeeper mode.
@@ -748,6 +760,7 @@ class KafkaVersion:
         broker: the broker.
         api: answers to clients.
         groups: coordinators of consumer groups.
+        transactions: coordinators of transactions.
         configs: entity configurations.
         tools: command line tools.
         orders: collections that fix the order of writes.
@@ -765,6 +778,7 @@ class KafkaVersion:
     broker: BrokerRules
     api: ApiRules
     groups: GroupRules
+    transactions: TransactionRules
     configs: EntityConfigRules
     tools: ToolRules
     orders: OrderRules

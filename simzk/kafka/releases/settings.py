@@ -58,6 +58,15 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "transaction.state.log.replication.factor": {(0, 8, 0): "3"},
     "request.timeout.ms": {(0, 8, 0): None, (0, 9): "30000"},
     "transaction.partition.verification.enable": {(0, 8, 0): None, (3, 6): "true"},  # KIP-890
+    "transaction.state.log.min.isr": {(0, 8, 0): "2"},
+    "transaction.max.timeout.ms": {(0, 8, 0): None, (0, 11): "900000"},
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": {
+        (0, 8, 0): None,
+        (0, 11): "60000",
+        (2, 5): "10000",
+    },
+    "transactional.id.expiration.ms": {(0, 8, 0): None, (0, 11): "604800000"},
+    "transaction.remove.expired.transaction.cleanup.interval.ms": {(0, 8, 0): None, (0, 11): "3600000"},
     "reserved.broker.max.id": {(0, 8, 0): "1000"},
     "delegation.token.master.key": {(0, 8, 0): ""},
     "delegation.token.max.lifetime.ms": {(0, 8, 0): "604800000"},

@@ -17,6 +17,7 @@ from simzk.kafka.releases.profile import (
     KafkaVersion,
     OrderRules,
     ToolRules,
+    TransactionRules,
     ZnodeRules,
 )
 from simzk.kafka.releases.settings import broker_defaults
@@ -76,6 +77,7 @@ def _profile_of(line: str, release: Release) -> KafkaVersion:
         broker=at_release(BrokerRules, release),
         api=at_release(ApiRules, release),
         groups=at_release(GroupRules, release),
+        transactions=at_release(TransactionRules, release),
         configs=at_release(EntityConfigRules, release),
         tools=at_release(ToolRules, release),
         orders=at_release(OrderRules, release),

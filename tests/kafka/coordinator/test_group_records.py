@@ -13,7 +13,6 @@ from simzk.kafka.coordinator.group_records import (
     CommittedOffset,
     GroupKey,
     OffsetKey,
-    RecordError,
     decode_group,
     decode_key,
     decode_offset,
@@ -22,6 +21,7 @@ from simzk.kafka.coordinator.group_records import (
     encode_offset,
     encode_offset_key,
 )
+from simzk.kafka.coordinator.record_fields import RecordError
 from simzk.kafka.releases.cluster_releases import at_protocol
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.topic_partition import TopicPartition

@@ -1,0 +1,278 @@
+"""Requests to the coordinator of transactions: begin a producer, add partitions and offsets, end, describe, list.
+
+Rules of this module (KafkaApis; recorded 0.11 to 3.9):
+  - a fenced producer gets PRODUCER_FENCED in the versions that know it, INVALID_PRODUCER_EPOCH in earlier ones;
+  - if one partition of AddPartitionsToTxn cannot be added, the others are OPERATION_NOT_ATTEMPTED. Internal topics
+    are closed to clients;
+  - from version 4 on AddPartitionsToTxn is a request of brokers for many transactions, which may only verify (KIP-890);
+  - AddOffsetsToTxn adds the partition of `__consumer_offsets` of a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC
+from simzk.kafka.coordinator.transaction import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerIdentity,
+    TransactionState,
+)
+from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.messages import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from simzk.kafka.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator, TransactionOverview
+
+ADD_PARTITIONS, ADD_OFFSETS, END, DESCRIBE, LIST = 24, 25, 26, 65, 66
+_INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+_FENCED_SINCE = {"InitProducerId": 4, "AddPartitionsToTxn": 2, "AddOffsetsToTxn": 2, "EndTxn": 2}
+"""First version of each API that knows PRODUCER_FENCED."""
+_OF_BROKERS, _ABORTABLE = 4, 5
+"""First versions of AddPartitionsToTxn for brokers, and with TRANSACTION_ABORTABLE."""
+_STATES = {state.value: state for state in TransactionState}
+
+TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+
+
+class _Asked(NamedTuple):
+    """One transaction of AddPartitionsToTxn, in any version."""
+
+    transactional_id: str
+    producer: ProducerIdentity
+    only_verifies: bool
+    partitions: list[TopicPartition]
+
+
+def _partitions(topics: Sequence[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for topic in topics for number in topic.partitions]
+
+
+def _code(error: ErrorCode, api: str, version: int) -> ErrorCode:
+    """Return an error as a version of an API knows it."""
+    if error == ErrorCode.PRODUCER_FENCED and version < _FENCED_SINCE[api]:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
+
+
+def _topic_results(errors: Mapping[TopicPartition, ErrorCode], version: int) -> list[TopicResult]:
+    one = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
+    found: dict[str, TopicResult] = {}
+    for (topic, number), error in errors.items():
+        result = found.setdefault(topic, TopicResult(name=topic, results_by_partition=[]))
+        code = _code(error, "AddPartitionsToTxn", version)
+        result.results_by_partition = [
+            *result.results_by_partition,
+            one(partition_index=number, partition_error_code=code),
+        ]
+    return list(found.values())
+
+
+@dataclass(eq=False)
+class TransactionsApi:
+    """Requests about transactions to one broker.
+
+    Args:
+        cache: its metadata cache.
+        coordinator: its transactions.
+        offsets_partition_of: returns the partition of `__consumer_offsets` of a group.
+        now_ms: returns the present time, in ms since 1970.
+    """
+
+    cache: MetadataCache
+    coordinator: TransactionCoordinator
+    offsets_partition_of: Callable[[str], int]
+    now_ms: Callable[[], int]
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""
+        return {
+            ADD_PARTITIONS: self.serve_add_partitions,
+            ADD_OFFSETS: self.serve_add_offsets,
+            END: self.serve_end,
+            DESCRIBE: self.serve_describe,
+            LIST: self.serve_list,
+        }
+
+    def serve_init(self, context: Context, request: InitProducerIdRequest, answer: Answer) -> None:
+        """Answer InitProducerId with a transactional id."""
+        expected = ProducerIdentity(request.producer_id, request.producer_epoch)
+
+        def respond(result: ProducerIdentity | ErrorCode) -> None:
+            if isinstance(result, ErrorCode):
+                code = _code(result, "InitProducerId", context.version)
+                answer(InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH))
+            else:
+                answer(InitProducerIdResponse(producer_id=result.producer_id, producer_epoch=result.epoch))
+
+        is_new = expected == (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        self.coordinator.init_producer_id(
+            request.transactional_id or "", request.transaction_timeout_ms, None if is_new else expected, respond
+        )
+
+    # -- AddPartitionsToTxn
+
+    def serve_add_partitions(self, context: Context, request: AddPartitionsToTxnRequest, answer: Answer) -> None:
+        """Add partitions to transactions, or verify that they belong to them."""
+        if context.version < _OF_BROKERS:
+            producer = ProducerIdentity(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+            partitions = _partitions(request.v3_and_below_topics)
+            asked = [_Asked(request.v3_and_below_transactional_id, producer, False, partitions)]
+        else:
+            asked = [
+                _Asked(
+                    one.transactional_id,
+                    ProducerIdentity(one.producer_id, one.producer_epoch),
+                    one.verify_only,
+                    _partitions(one.topics),
+                )
+                for one in request.transactions
+            ]
+        results: dict[int, list[TopicResult]] = {}
+
+        def note(number: int, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+            results[number] = _topic_results(errors, context.version)
+            if len(results) == len(asked):
+                answer(self._added(context, asked, results))
+
+        for number, one in enumerate(asked):
+            self._add(context, one, partial(note, number))
+        if not asked:
+            answer(AddPartitionsToTxnResponse())
+
+    def _added(
+        self, context: Context, asked: Sequence[_Asked], results: Mapping[int, list[TopicResult]]
+    ) -> AddPartitionsToTxnResponse:
+        if context.version < _OF_BROKERS:
+            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
+        one = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=[
+                one(transactional_id=transaction.transactional_id, topic_results=results[number])
+                for number, transaction in enumerate(asked)
+            ]
+        )
+
+    def _add(
+        self, context: Context, asked: _Asked, respond: Callable[[Mapping[TopicPartition, ErrorCode]], None]
+    ) -> None:
+        transactional_id, producer, only_verifies, partitions = asked
+        refused: dict[TopicPartition, ErrorCode] = {}
+        for partition in partitions:
+            if partition.topic in _INTERNAL and context.version < _OF_BROKERS:
+                refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif partition not in self.cache.partitions:
+                refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if refused:
+            respond({one: refused.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions})
+        elif only_verifies:
+            errors = self.coordinator.verify_partitions(transactional_id, producer, partitions)
+            if context.version >= _ABORTABLE:
+                missing, abortable = ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE
+                errors = [abortable if error == missing else error for error in errors]
+            respond(dict(zip(partitions, errors, strict=True)))
+        else:
+            self.coordinator.add_partitions(
+                transactional_id, producer, partitions, lambda error: respond(dict.fromkeys(partitions, error))
+            )
+
+    # -- AddOffsetsToTxn, EndTxn
+
+    def serve_add_offsets(self, context: Context, request: AddOffsetsToTxnRequest, answer: Answer) -> None:
+        """Add the partition with the offsets of a group to a transaction."""
+        partition = TopicPartition(OFFSETS_TOPIC, self.offsets_partition_of(request.group_id))
+
+        def respond(error: ErrorCode) -> None:
+            answer(AddOffsetsToTxnResponse(error_code=_code(error, "AddOffsetsToTxn", context.version)))
+
+        producer = ProducerIdentity(request.producer_id, request.producer_epoch)
+        self.coordinator.add_partitions(request.transactional_id, producer, [partition], respond)
+
+    def serve_end(self, context: Context, request: EndTxnRequest, answer: Answer) -> None:
+        """Commit or abort a transaction."""
+
+        def respond(error: ErrorCode) -> None:
+            answer(EndTxnResponse(error_code=_code(error, "EndTxn", context.version)))
+
+        producer = ProducerIdentity(request.producer_id, request.producer_epoch)
+        self.coordinator.end(request.transactional_id, producer, is_commit=request.committed, respond=respond)
+
+    # -- descriptions
+
+    def serve_describe(self, _context: Context, request: DescribeTransactionsRequest, answer: Answer) -> None:
+        """Describe transactions by their transactional ids."""
+        described = [self._described(name) for name in request.transactional_ids]
+        answer(DescribeTransactionsResponse(transaction_states=described))
+
+    def _described(self, transactional_id: str) -> DescribeTransactionsResponse.TransactionState:
+        one, of_topic = DescribeTransactionsResponse.TransactionState, DescribeTransactionsResponse.TopicData
+        found = self.coordinator.describe(transactional_id)
+        if isinstance(found, ErrorCode):
+            return one(error_code=found, transactional_id=transactional_id)
+        topics: dict[str, list[int]] = {}
+        for topic, number in found.partitions:
+            topics.setdefault(topic, []).append(number)
+        return one(
+            transactional_id=transactional_id,
+            transaction_state=found.state.value,
+            transaction_timeout_ms=found.timeout_ms,
+            transaction_start_time_ms=found.start_ms,
+            producer_id=found.producer_id,
+            producer_epoch=found.epoch,
+            topics=[of_topic(topic=topic, partitions=numbers) for topic, numbers in topics.items()],
+        )
+
+    def serve_list(self, _context: Context, request: ListTransactionsRequest, answer: Answer) -> None:
+        """List the transactional ids of this broker in some states, of some producers, open for some time."""
+        found = self.coordinator.transactions()
+        if isinstance(found, ErrorCode):
+            answer(ListTransactionsResponse(error_code=found))
+            return
+        states = {_STATES[name] for name in request.state_filters if name in _STATES}
+        oldest_ms = self.now_ms() - request.duration_filter
+
+        def is_listed(one: TransactionOverview) -> bool:
+            return (
+                (not request.producer_id_filters or one.stored.producer_id in request.producer_id_filters)
+                and (not request.state_filters or one.stored.state in states)
+                and (request.duration_filter < 0 or one.stored.start_ms < oldest_ms)
+            )
+
+        listed = ListTransactionsResponse.TransactionState
+        answer(
+            ListTransactionsResponse(
+                unknown_state_filters=[name for name in request.state_filters if name not in _STATES],
+                transaction_states=[
+                    listed(
+                        transactional_id=one.transactional_id,
+                        producer_id=one.stored.producer_id,
+                        transaction_state=one.stored.state.value,
+                    )
+                    for one in found
+                    if is_listed(one)
+                ],
+            )
+        )

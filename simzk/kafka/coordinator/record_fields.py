@@ -1,0 +1,123 @@
+"""Fields of the records of coordinators: numbers, texts and bytes, written and read one after the other."""
+
+from __future__ import annotations
+
+import struct
+
+from simzk.errors import SimzkError
+
+TEXT_MAX_BYTES = (1 << 15) - 1
+"""Longest text in a record."""
+
+
+class RecordError(SimzkError):
+    """Invalid record in the log of a coordinator."""
+
+
+def fits(*texts: str | None) -> bool:
+    """Return whether texts fit into a record.
+
+    >>> fits("g", None), fits("x" * 32768)
+    (True, False)
+    """
+    return all(text is None or len(text.encode()) <= TEXT_MAX_BYTES for text in texts)
+
+
+class FieldWriter:
+    """Fields of a record, written one after the other.
+
+    Args:
+        version: of the record, its first field.
+
+    >>> writer = FieldWriter(2)
+    >>> writer.string("g")
+    >>> writer.done().hex()
+    '0002000167'
+    """
+
+    def __init__(self, version: int) -> None:
+        self._parts = [struct.pack(">h", version)]
+
+    def int8(self, value: int) -> None:
+        """Write an int8."""
+        self._parts.append(struct.pack(">b", value))
+
+    def int16(self, value: int) -> None:
+        """Write an int16."""
+        self._parts.append(struct.pack(">h", value))
+
+    def int32(self, value: int) -> None:
+        """Write an int32."""
+        self._parts.append(struct.pack(">i", value))
+
+    def int64(self, value: int) -> None:
+        """Write an int64."""
+        self._parts.append(struct.pack(">q", value))
+
+    def string(self, value: str | None) -> None:
+        """Write a text, or null."""
+        data = None if value is None else value.encode()
+        self._parts.append(struct.pack(">h", -1 if data is None else len(data)) + (data or b""))
+
+    def data(self, value: bytes) -> None:
+        """Write bytes."""
+        self._parts.append(struct.pack(">i", len(value)) + value)
+
+    def done(self) -> bytes:
+        """Return the record."""
+        return b"".join(self._parts)
+
+
+class FieldReader:
+    """Fields of a record, read one after the other; each method raises `RecordError` where the bytes end too early.
+
+    >>> reader = FieldReader(bytes.fromhex("0002000167"))
+    >>> reader.int16(), reader.string()
+    (2, 'g')
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def _take(self, count: int) -> bytes:
+        if count < 0 or self._at + count > len(self._data):
+            raise RecordError(
+                f"a record ends at byte {len(self._data)}, in a field of {count} bytes", where=f"byte {self._at}"
+            )
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+    def int8(self) -> int:
+        """Read an int8."""
+        return int.from_bytes(self._take(1), "big", signed=True)
+
+    def int16(self) -> int:
+        """Read an int16."""
+        return int.from_bytes(self._take(2), "big", signed=True)
+
+    def int32(self) -> int:
+        """Read an int32."""
+        return int.from_bytes(self._take(4), "big", signed=True)
+
+    def int64(self) -> int:
+        """Read an int64."""
+        return int.from_bytes(self._take(8), "big", signed=True)
+
+    def nullable_string(self) -> str | None:
+        """Read a text, or null."""
+        length = self.int16()
+        if length == -1:
+            return None
+        try:
+            return self._take(length).decode()
+        except UnicodeDecodeError as error:
+            raise RecordError(f"a text is no UTF-8: {error}", where=f"byte {self._at}") from None
+
+    def string(self) -> str:
+        """Read a text; null is an empty one."""
+        return self.nullable_string() or ""
+
+    def data(self) -> bytes:
+        """Read bytes."""
+        return self._take(self.int32())

@@ -1,0 +1,102 @@
+"""Records of `__transaction_state`: transactional ids with their transactions, as bytes.
+
+Rules of this module (TransactionLog; TransactionLogKey, TransactionLogValue):
+  - a key and a value begin with their version, an int16; every release of ZooKeeper mode writes version 0 of both;
+  - an empty transaction has null instead of partitions;
+  - the last producer id and the last epoch (KIP-360) are not stored: a producer that repeats its request at the next
+    leader is fenced;
+  - a key without a value, a tombstone, removes the transactional id;
+  - a key of another version is ignored: a later release may have written it;
+  - bytes that are no such record raise `RecordError`.
+"""
+
+from __future__ import annotations
+
+from simzk.kafka.coordinator.record_fields import FieldReader, FieldWriter, RecordError
+from simzk.kafka.coordinator.transaction import TransactionSnapshot, TransactionState
+from simzk.kafka.topic_partition import TopicPartition
+
+VERSION = 0
+_NULL = -1
+_CODES = {
+    TransactionState.EMPTY: 0,
+    TransactionState.ONGOING: 1,
+    TransactionState.PREPARE_COMMIT: 2,
+    TransactionState.PREPARE_ABORT: 3,
+    TransactionState.COMPLETE_COMMIT: 4,
+    TransactionState.COMPLETE_ABORT: 5,
+    TransactionState.DEAD: 6,
+    TransactionState.PREPARE_EPOCH_FENCE: 7,
+}
+_STATES = {code: state for state, code in _CODES.items()}
+
+
+def encode_transaction_key(transactional_id: str) -> bytes:
+    """Return the key of a transactional id.
+
+    >>> encode_transaction_key("t").hex()
+    '0000000174'
+    """
+    writer = FieldWriter(VERSION)
+    writer.string(transactional_id)
+    return writer.done()
+
+
+def decode_transaction_key(data: bytes) -> str | None:
+    """Return the transactional id of a key; None for a key of another version.
+
+    Raises:
+        RecordError: the bytes are no key.
+    """
+    reader = FieldReader(data)
+    return reader.string() if reader.int16() == VERSION else None
+
+
+def encode_transaction(stored: TransactionSnapshot) -> bytes:
+    """Return the value of a transactional id.
+
+    >>> decode_transaction(encode_transaction(TransactionSnapshot(7, 3, 60_000, updated_ms=5)))[:4]
+    (7, 3, 60000, <TransactionState.EMPTY: 'Empty'>)
+    """
+    writer = FieldWriter(VERSION)
+    writer.int64(stored.producer_id)
+    writer.int16(stored.epoch)
+    writer.int32(stored.timeout_ms)
+    writer.int8(_CODES[stored.state])
+    if stored.state == TransactionState.EMPTY:
+        assert not stored.partitions, "an empty transaction has no partitions"
+        writer.int32(_NULL)
+    else:
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in stored.partitions:
+            by_topic.setdefault(topic, []).append(partition)
+        writer.int32(len(by_topic))
+        for topic, numbers in by_topic.items():
+            writer.string(topic)
+            writer.int32(len(numbers))
+            for number in numbers:
+                writer.int32(number)
+    writer.int64(stored.updated_ms)
+    writer.int64(stored.start_ms)
+    return writer.done()
+
+
+def decode_transaction(data: bytes) -> TransactionSnapshot:
+    """Return the state of a value.
+
+    Raises:
+        RecordError: the bytes are no such value, or of an unknown version.
+    """
+    reader = FieldReader(data)
+    version = reader.int16()
+    if version != VERSION:
+        raise RecordError(f"a transaction of version {version}", where="byte 0", right=f"version {VERSION}")
+    producer_id, epoch, timeout_ms, code = reader.int64(), reader.int16(), reader.int32(), reader.int8()
+    if code not in _STATES:
+        raise RecordError(f"a transaction in state {code}", where="byte 16", right=f"a state of 0 to {max(_STATES)}")
+    partitions = []
+    for _ in range(reader.int32()):
+        topic = reader.string()
+        partitions += [TopicPartition(topic, reader.int32()) for _ in range(reader.int32())]
+    updated_ms, start_ms = reader.int64(), reader.int64()
+    return TransactionSnapshot(producer_id, epoch, timeout_ms, _STATES[code], tuple(partitions), start_ms, updated_ms)

@@ -1,0 +1,196 @@
+"""Exchanges of transactional producers with real coordinators, 0.11 to 3.9, and the same requests to simulated ones.
+
+`data/transactions.jsonl.gz` has the exchanges, one a line: release, when it was sent (in s), step, broker, API,
+version, request and response with every field. It is made by
+
+    python -m tests.kafka.client_requests.recorded_transactions FOLDER
+
+from a folder that has one folder of recordings per release. Chance is masked in both: addresses, times, and producer
+ids. Orders of collections that Kafka keeps in hash maps are not compared.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simzk.kafka.coordinator.group_coordinator import partition_of
+from simzk.kafka.protocol.classes import message_class
+from simzk.kafka.protocol.codec import decode_response, encode_request
+from tests.kafka.client_requests.memory_client import MemoryClient
+from tests.kafka.client_requests.recorded import RELEASES
+from tests.kafka.protocol.plain import from_plain, to_plain
+from tests.kafka.recorded_lines import read_lines, write_lines
+
+if TYPE_CHECKING:
+    import simzk
+
+FILE = Path(__file__).with_name("data") / "transactions.jsonl.gz"
+STEPS = (
+    "find-coordinator: first transaction|transaction, version .*|transactions: .*|init-producer-id: (timeout|with).*"
+    "|add-partitions-to-txn: .*|list-transactions: .*"
+)
+"""Steps that are compared; of the first FindCoordinator, which creates the topic, only the answer with a broker."""
+APIS = (
+    "FindCoordinator",
+    "InitProducerId",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "DescribeTransactions",
+    "ListTransactions",
+)
+KEPT = ("t", "step", "broker", "api", "version", "request", "response")
+MASKED = ("Host", "Port", "ThrottleTimeMs", "TransactionStartTimeMs")
+UNORDERED = ("Topics", "Partitions", "TransactionStates", "ResultsByTopicV3AndBelow")
+TRANSACTION_RELEASES = tuple(release for release in RELEASES if release not in ("0.8.2.2", "0.9.0.1", "0.10.2.2"))
+CONCURRENT, UNAVAILABLE = 51, 15
+SHORTEST_PAUSE_S = 0.1
+"""Shorter ones are no pauses, but the time that real brokers took to answer."""
+STEP_US = 10_000
+
+Exchange = dict[str, Any]
+
+
+@cache
+def exchanges() -> tuple[Exchange, ...]:
+    """Return all exchanges."""
+    return tuple(read_lines(FILE))
+
+
+def of_release(release: str) -> list[Exchange]:
+    """Return the exchanges of a release, in the order in which they were sent."""
+    return [one for one in exchanges() if one["release"] == release]
+
+
+def leaders_of(compared: list[Exchange], kind: int, partitions: int) -> dict[int, int]:
+    """Return the leader of each partition of an internal topic, as FindCoordinator showed them.
+
+    Of a partition that nobody asked for, it is a broker that leads no other one.
+
+    Args:
+        compared: the exchanges.
+        kind: 0 for groups, 1 for transactions.
+        partitions: how many the topic has.
+    """
+    found: dict[int, int] = {}
+    for one in compared:
+        if one["api"] == "FindCoordinator" and one["request"]["KeyType"] == kind:
+            keys = one["request"].get("CoordinatorKeys", [one["request"].get("Key")])
+            answers = one["response"].get("Coordinators", [one["response"]])
+            for key, answer in zip(keys, answers, strict=True):
+                found[partition_of(key, partitions)] = answer["NodeId"]
+    left = [broker for broker in (1, 2, 3) if broker not in found.values()]
+    return {number: found[number] if number in found else left.pop() for number in range(partitions)}
+
+
+class Replay:
+    """Sends recorded requests to simulated brokers.
+
+    Args:
+        cluster: the cluster.
+    """
+
+    def __init__(self, cluster: simzk.KafkaCluster) -> None:
+        self._cluster = cluster
+        self._simulated: dict[int, int] = {}
+        self._recorded: dict[int, int] = {}
+        self._sent_s: float | None = None
+        self._is_ending = False
+
+    def play(self, compared: list[Exchange]) -> list[str]:
+        """Send the requests with at least the recorded pauses; return the exchanges that differ."""
+        return [text for exchange in compared for text in self._differences(exchange, self._answer(exchange))]
+
+    def _answer(self, exchange: Exchange) -> Any:
+        self._wait_for_turn(exchange)
+        request = _numbers(exchange["request"], self._simulated)
+        kind = message_class(exchange["api"] + "Request")
+        client = MemoryClient(self._cluster, exchange["broker"])
+        frame = client.exchange(
+            encode_request(from_plain(kind, request), exchange["version"], correlation_id=7, client_id="wire-story")
+        )
+        client.connection.hang_up()
+        assert frame is not None, f"no answer to {exchange}"
+        _, answered, response = decode_response(message_class(exchange["api"] + "Response"), exchange["version"], frame)
+        return to_plain(response, answered)
+
+    def _wait_for_turn(self, exchange: Exchange) -> None:
+        """Wait as long as the recorded client, and until a transaction is complete if the recorded one was.
+
+        How long the real one took is chance: the followers' long polls end at any time within 200 ms.
+        """
+        now_us, sent_s = self._cluster.scheduler.now_us, exchange["t"]
+        pause_s = 0.0 if self._sent_s is None else sent_s - self._sent_s
+        if pause_s < SHORTEST_PAUSE_S:
+            pause_s = 0.0
+        self._sent_s = sent_s
+        self._cluster.scheduler.run_until(now_us + round(pause_s * 1_000_000))
+        if exchange["api"] in ("InitProducerId", "ListTransactions", "EndTxn"):
+            error = exchange["response"]["ErrorCode"]
+            if self._is_ending and error != CONCURRENT:
+                self._is_ending = False
+                while self._has_pending():
+                    self._cluster.scheduler.run_until(self._cluster.scheduler.now_us + STEP_US)
+            elif exchange["api"] == "EndTxn" and error == 0:
+                self._is_ending = True
+
+    def _has_pending(self) -> bool:
+        """Return whether a transaction is not complete, or another transition is not stored yet."""
+        coordinators = [broker.transactions for broker in self._cluster.brokers.values()]
+        return any(coordinator.has_pending for coordinator in coordinators)
+
+    def _differences(self, exchange: Exchange, got: Any) -> list[str]:
+        wanted = exchange["response"]
+        if exchange["api"] == "InitProducerId" and min(wanted["ProducerId"], got["ProducerId"]) >= 0:
+            self._simulated.setdefault(wanted["ProducerId"], got["ProducerId"])
+            self._recorded.setdefault(got["ProducerId"], wanted["ProducerId"])
+        wanted, got = masked(wanted), masked(_numbers(got, self._recorded))
+        if wanted == got:
+            return []
+        asked = f"{exchange['step']} | {exchange['api']} v{exchange['version']} {json.dumps(exchange['request'])}"
+        return [f"{asked}: expected\n  {json.dumps(wanted)}\n, got\n  {json.dumps(got)}"]
+
+
+def _numbers(value: Any, known: dict[int, int]) -> Any:
+    """Return a message with other producer ids."""
+    if isinstance(value, dict):
+        ids = ("ProducerId", "V3AndBelowProducerId")
+        return {name: known.get(item, item) if name in ids else _numbers(item, known) for name, item in value.items()}
+    return [_numbers(item, known) for item in value] if isinstance(value, list) else value
+
+
+def masked(value: Any, field: str = "") -> Any:
+    """Return a response without chance and without the order of collections that are unordered in Kafka."""
+    if field in MASKED:
+        return "*"
+    if isinstance(value, dict):
+        return {name: masked(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        items = [masked(item) for item in value]
+        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True)) if field in UNORDERED else items
+    return value
+
+
+def select(folder: Path) -> list[Exchange]:
+    """Return the exchanges of the compared steps from a folder of recordings."""
+    found = []
+    for release in TRANSACTION_RELEASES:
+        (file,) = (folder / release).glob("story.jsonl*")
+        chosen = [
+            line
+            for line in read_lines(file)
+            if line.get("api") in APIS
+            and re.fullmatch(STEPS, line["step"])
+            and f'"ErrorCode": {UNAVAILABLE},' not in json.dumps(line["response"])
+        ]
+        found += [{"release": release, **{name: line[name] for name in KEPT}} for line in chosen]
+    return found
+
+
+if __name__ == "__main__":
+    write_lines(FILE, select(Path(sys.argv[1])))

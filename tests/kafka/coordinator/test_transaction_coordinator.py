@@ -1,0 +1,250 @@
+"""Transactions at their coordinator: fencing, markers, moves of the coordinator, timeouts, expiration."""
+
+from __future__ import annotations
+
+import pytest
+
+from simzk.kafka.coordinator.group_coordinator import CoordinatorRecord
+from simzk.kafka.coordinator.marker_channels import NO_LEADER
+from simzk.kafka.coordinator.transaction import MAX_EPOCH, ProducerIdentity, TransactionSnapshot, TransactionState
+from simzk.kafka.coordinator.transaction_records import decode_transaction, encode_transaction, encode_transaction_key
+from simzk.kafka.protocol.errors import ErrorCode
+from tests.kafka.coordinator.transaction_clients import ID, LEADER, ORDERS, TIMEOUT_MS, Brokers, Producer
+
+NONE, CONCURRENT, FENCED = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.PRODUCER_FENCED
+LONG_S = 5.0
+"""Longer than a transaction takes to complete."""
+
+
+def state_of(brokers: Brokers, transactional_id: str = ID) -> TransactionState:
+    """Return the state of an id."""
+    found = brokers.coordinator.describe(transactional_id)
+    assert isinstance(found, TransactionSnapshot), found
+    return found.state
+
+
+def states_in_log(brokers: Brokers) -> list[TransactionState]:
+    """Return the states in the log, ascending."""
+    return [decode_transaction(record.value).state for record in brokers.records if record.value is not None]
+
+
+def decisions(brokers: Brokers) -> list[list[bool]]:
+    """Return for each partition the decisions of its markers."""
+    return [[marker.is_commit for marker in brokers.markers[partition]] for partition in ORDERS]
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_a_transaction_ends_with_one_marker_in_each_partition(is_commit: bool) -> None:
+    brokers = Brokers()
+    producer = Producer(brokers).begin()
+    assert producer.add(ORDERS[0], ORDERS[2]) == NONE
+    assert producer.end(is_commit=is_commit) == NONE
+    assert producer.end(is_commit=is_commit) == CONCURRENT, "the markers are being written"
+    brokers.run_for(LONG_S)
+    assert decisions(brokers) == [[is_commit], [], [is_commit]]
+    assert producer.end(is_commit=is_commit) == NONE, "a repeated request"
+    assert producer.end(is_commit=not is_commit) == ErrorCode.INVALID_TXN_STATE
+    kind = "COMMIT" if is_commit else "ABORT"
+    ended = [TransactionState[f"PREPARE_{kind}"], TransactionState[f"COMPLETE_{kind}"]]
+    assert states_in_log(brokers) == [TransactionState.EMPTY, TransactionState.ONGOING, *ended]
+    brokers.check()
+
+
+def test_a_new_producer_fences_the_older_one_and_aborts_its_transaction() -> None:
+    brokers = Brokers()
+    older, newer = Producer(brokers).begin(), Producer(brokers)
+    older.add(ORDERS[1])
+    assert newer.init() == CONCURRENT, "the open transaction is aborted first"
+    newer.begin()
+    assert older.identity is not None
+    assert newer.identity == older.identity._replace(epoch=2), "epoch 1 fenced, and is given to nobody"
+    assert older.add(ORDERS[0]) == FENCED
+    assert older.end(is_commit=True) == FENCED
+    assert older.init(names_itself=True) == FENCED
+    assert decisions(brokers) == [[], [False], []]
+    assert newer.add(ORDERS[0]) == newer.end(is_commit=True) == NONE
+    brokers.run_for(LONG_S)
+    assert decisions(brokers) == [[True], [False], []]
+
+
+def test_a_producer_goes_on_with_the_next_epoch_and_may_repeat_its_request() -> None:
+    brokers = Brokers()
+    producer = Producer(brokers).begin()
+    before = producer.identity
+    assert before is not None
+    assert producer.init(names_itself=True) == NONE
+    bumped = producer.identity
+    assert bumped == before._replace(epoch=1)
+    producer.identity = before  # the answer was lost
+    assert producer.init(names_itself=True) == NONE
+    assert producer.identity == bumped
+    Producer(brokers).begin()
+    assert producer.init(names_itself=True) == FENCED
+    producer.identity = ProducerIdentity(before.producer_id + 50, 0)
+    assert producer.init(names_itself=True) == FENCED
+
+
+def test_the_last_epoch_but_one_is_followed_by_a_new_producer_id() -> None:
+    brokers = Brokers()
+    stored = TransactionSnapshot(7, MAX_EPOCH - 2, TIMEOUT_MS)
+    brokers.records.append(CoordinatorRecord(encode_transaction_key(ID), encode_transaction(stored)))
+    brokers.move(1)
+    brokers.run_for(0.1)
+    producer = Producer(brokers).begin()
+    assert producer.identity == (7, MAX_EPOCH - 1)
+    producer.add(ORDERS[0])
+    newer = Producer(brokers).begin()
+    assert newer.identity == (101, 0), "the last epoch aborted the transaction"
+    assert brokers.markers[ORDERS[0]][0].producer == (7, MAX_EPOCH)
+    assert producer.end(is_commit=True) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+@pytest.mark.parametrize("moment_s", [0.0, 0.0005, 0.0035, 0.0045, 0.0055, 0.2])
+def test_the_next_coordinator_completes_a_decided_transaction(moment_s: float) -> None:
+    brokers = Brokers()
+    producer = Producer(brokers).begin()
+    producer.add(*ORDERS)
+    answers: list[ErrorCode] = []
+    assert producer.identity is not None
+    brokers.coordinator.end(ID, producer.identity, is_commit=True, respond=answers.append)
+    brokers.run_for(moment_s)
+    brokers.move(1)
+    assert brokers.coordinator.describe(ID) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert brokers.coordinators[0].describe(ID) == ErrorCode.NOT_COORDINATOR
+    brokers.run_for(LONG_S)
+    assert state_of(brokers) == TransactionState.COMPLETE_COMMIT
+    assert answers in ([NONE], [ErrorCode.NOT_COORDINATOR])
+    assert all(set(found) == {True} for found in decisions(brokers))
+
+
+def test_a_leader_with_a_new_epoch_sends_markers_of_that_epoch() -> None:
+    brokers = Brokers()
+    producer = Producer(brokers).begin()
+    producer.add(ORDERS[0])
+    brokers.is_reachable = False
+    producer.end(is_commit=True)
+    brokers.run_for(0.01)
+    brokers.move(0)
+    brokers.is_reachable = True
+    brokers.run_for(LONG_S)
+    assert [marker.coordinator_epoch for marker in brokers.markers[ORDERS[0]]] == [2]
+
+
+def test_markers_are_sent_until_the_leader_is_known_and_reachable() -> None:
+    brokers = Brokers()
+    producer = Producer(brokers).begin()
+    producer.add(ORDERS[0], ORDERS[1])
+    brokers.leaders.update(dict.fromkeys(ORDERS, NO_LEADER))
+    assert producer.end(is_commit=True) == NONE
+    brokers.run_for(LONG_S)
+    assert producer.end(is_commit=True) == CONCURRENT
+    brokers.is_reachable = False
+    brokers.leaders.update(dict.fromkeys(ORDERS, LEADER))
+    brokers.run_for(LONG_S)
+    assert decisions(brokers) == [[], [], []]
+    del brokers.leaders[ORDERS[1]]  # the topic was deleted
+    brokers.is_reachable = True
+    brokers.run_for(LONG_S)
+    assert decisions(brokers) == [[True], [], []]
+    assert state_of(brokers) == TransactionState.COMPLETE_COMMIT
+
+
+def test_a_transition_that_cannot_be_appended_changes_nothing() -> None:
+    brokers = Brokers()
+    producer = Producer(brokers).begin()
+    brokers.rejects = True
+    assert producer.add(ORDERS[0]) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert state_of(brokers) == TransactionState.EMPTY
+    brokers.rejects = False
+    assert producer.add(ORDERS[0]) == NONE
+    brokers.rejects = True
+    newer = Producer(brokers)
+    assert [newer.init() for _ in range(3)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
+    brokers.rejects = False
+    assert producer.end(is_commit=True) == FENCED, "the epoch is bumped in memory, once"
+    assert producer.identity is not None
+    assert newer.begin().identity == producer.identity._replace(epoch=2)
+
+
+def test_a_completion_is_appended_when_enough_replicas_are_back() -> None:
+    brokers = Brokers()
+    producer = Producer(brokers).begin()
+    producer.add(ORDERS[0])
+    producer.end(is_commit=True)
+    brokers.rejects = True
+    brokers.run_for(LONG_S)
+    assert state_of(brokers) == TransactionState.PREPARE_COMMIT
+    brokers.rejects = False
+    brokers.run_for(LONG_S)
+    assert state_of(brokers) == TransactionState.COMPLETE_COMMIT
+
+
+def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fenced() -> None:
+    brokers = Brokers()
+    producer = Producer(brokers)
+    producer.init(timeout_ms=15_000)
+    producer.add(ORDERS[0])
+    brokers.run_for(14.9)
+    assert state_of(brokers) == TransactionState.ONGOING
+    brokers.run_for(10.1)
+    assert state_of(brokers) == TransactionState.COMPLETE_ABORT
+    assert decisions(brokers) == [[False], [], []]
+    assert producer.end(is_commit=True) == FENCED
+
+
+@pytest.mark.parametrize(("timeout_ms", "error"), [(0, True), (1, False), (900_000, False), (900_001, True)])
+def test_the_timeout_of_transactions_is_limited(timeout_ms: int, error: bool) -> None:
+    expected = ErrorCode.INVALID_TRANSACTION_TIMEOUT if error else NONE
+    assert Producer(Brokers()).init(timeout_ms=timeout_ms) == expected
+
+
+def test_an_unused_id_expires_unless_a_transaction_is_open() -> None:
+    hour_s = 3600
+    brokers = Brokers(transactional_id_expiration_ms=2 * hour_s * 1000)
+    open_one, used, unused = (Producer(brokers, name).begin() for name in ("open", "used", "unused"))
+    open_one.init(timeout_ms=900_000)
+    brokers.run_for(1.9 * hour_s)
+    used.init()
+    open_one.add(ORDERS[0])
+    brokers.run_for(0.11 * hour_s)
+    brokers.run_for(1.0 * hour_s)
+    assert brokers.coordinator.describe("unused") == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert unused.add(ORDERS[0]) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert state_of(brokers, "used") == TransactionState.EMPTY
+    assert brokers.records[-1].value is None or encode_transaction_key("unused") in {
+        record.key for record in brokers.records if record.value is None
+    }
+    brokers.move(1)
+    brokers.run_for(1.0)
+    assert brokers.coordinator.describe("unused") == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+def test_a_later_epoch_blocks_the_id_up_to_2_4() -> None:
+    """The recorded brokers decide for an epoch that nobody has, reject it, and never write the markers (KIP-360)."""
+    for version, blocks in (("2.4", True), ("2.5", False)):
+        brokers = Brokers(version)
+        producer = Producer(brokers).begin()
+        producer.add(ORDERS[0])
+        assert producer.identity is not None
+        producer.identity = producer.identity._replace(epoch=5)
+        assert producer.end(is_commit=True) == FENCED
+        brokers.run_for(LONG_S)
+        expected = TransactionState.PREPARE_COMMIT if blocks else TransactionState.ONGOING
+        assert state_of(brokers) == expected
+        assert decisions(brokers) == [[], [], []]
+
+
+def test_verification_names_the_partitions_that_were_not_added() -> None:
+    brokers = Brokers()
+    producer = Producer(brokers).begin()
+    producer.add(ORDERS[0])
+    identity = producer.identity
+    assert identity is not None
+    verify = brokers.coordinator.verify_partitions
+    assert verify(ID, identity, ORDERS[:2]) == [NONE, ErrorCode.INVALID_TXN_STATE]
+    assert verify(ID, identity._replace(epoch=1), ORDERS[:1]) == [FENCED]
+    assert verify("other", identity, ORDERS[:1]) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    assert verify("", identity, ORDERS[:1]) == [ErrorCode.INVALID_REQUEST]
+    brokers.is_reachable = False
+    producer.end(is_commit=True)
+    assert verify(ID, identity, ORDERS[:1]) == [CONCURRENT]
