@@ -71,6 +71,43 @@ MISTAKES: dict[str, Mistake] = {
         "self._rules.now_ms() > 2 * self.ends_ms",
         _SECURITY + "test_login.py::test_a_session_lasts_as_long_as_the_setting_says",
     ),
+    # Transactions
+    "the last stable offset ignores an open transaction": Mistake(
+        "kafka/log/producer_state.py",
+        "        first = next(iter(self.open.values()), None)\n",
+        "        first = None\n",
+        "kafka/log/test_producer_state.py::test_the_last_stable_offset_waits_for_the_marker[commit]",
+    ),
+    "a marker counts before it is committed": Mistake(
+        "kafka/log/producer_state.py",
+        "            if ended.last_offset < high_watermark:\n",
+        "            if ended.last_offset <= high_watermark:\n",
+        "kafka/log/test_producer_state.py::test_the_last_stable_offset_waits_for_the_marker[abort]",
+    ),
+    "a former coordinator ends a transaction": Mistake(
+        "kafka/log/producer_state.py",
+        "stamp.coordinator_epoch < entry.coordinator_epoch",
+        "stamp.coordinator_epoch < 0",
+        "kafka/log/test_producer_state.py::test_a_marker_is_fenced_by_the_epochs_of_producer_and_coordinator",
+    ),
+    "an aborted transaction is unknown beyond its records": Mistake(
+        "kafka/log/log.py",
+        "self.producers.aborted_between(offset, self._upper_bound(offset, end))",
+        "self.producers.aborted_between(offset, end)",
+        "kafka/log/test_transactions.py::test_a_consumer_learns_of_an_aborted_transaction_up_to_the_next_entry_of_the_index",
+    ),
+    "aborted offsets are committed": Mistake(
+        "kafka/coordinator/group_coordinator.py",
+        "            if is_commit:\n                _commit_pending(entry.offsets, pending)\n",
+        "            _commit_pending(entry.offsets, pending)\n",
+        "kafka/coordinator/test_transactional_offsets.py::test_an_abort_drops_the_offsets",
+    ),
+    "offsets of a transaction are stable before its marker": Mistake(
+        "kafka/coordinator/group_coordinator.py",
+        "            if stable and entry.is_unstable(partition):\n",
+        "            if stable and partition in entry.pending:\n",
+        "kafka/coordinator/test_transactional_offsets.py::test_offsets_are_unstable_until_the_marker",
+    ),
     # Risk
     "a rack's failure takes down what was down already": Mistake(
         "partitions/risk/cut_sets.py",

@@ -517,6 +517,7 @@ class Broker:
         self.verification = TransactionVerification(
             process,
             self.metadata,
+            self.replicas,
             lambda: self._partitions_of_internal(TRANSACTIONS_TOPIC),
             lambda broker, request: environment.connections.call(process, f"broker {broker}", request),
         )
@@ -655,6 +656,8 @@ class Broker:
             self.groups,
             self.client,
             now_ms=environment.now_ms,
+            verification=self.verification,
+            verifies=version.groups.verifies_transactions and self.config.boolean(VERIFICATION_KEY),
             spawn=self._spawn_for_client,
         )
         return {**groups.handlers, **offsets.handlers}
@@ -670,7 +673,7 @@ class Broker:
             self._environment.endpoint_of,
             self._environment.now_ms,
             self.verification,
-            self.version.api.verifies_transactions and self.config.boolean(VERIFICATION_KEY),
+            verifies=self.version.api.verifies_transactions and self.config.boolean(VERIFICATION_KEY),
         )
         fetch = FetchApi(
             self.version,

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.broker.timing import BrokerTiming
     from simzk.kafka.log.batches import RecordBatch
-    from simzk.kafka.log.producer_state import KeptBatch
+    from simzk.kafka.log.producer_state import KeptBatch, ProducerEntry
     from simzk.kafka.log.record_batches import Record
     from simzk.kafka.observation.records import RecordLedger
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
@@ -609,8 +609,7 @@ class ReplicaLogs:
             stamp = batch.producer
             if stamp is None:
                 continue
-            known = replica.log.producers
-            entry = None if known is None else known.entries.get(stamp.producer_id)
+            entry = self.producer_entry(replica.partition, stamp.producer_id)
             result: KeptBatch | Error | None = (
                 check_coordinator_batch(entry, stamp)
                 if is_of_coordinator
@@ -619,6 +618,12 @@ class ReplicaLogs:
             if result is not None:
                 return result
         return None
+
+    def producer_entry(self, partition: TopicPartition, producer_id: int) -> ProducerEntry | None:
+        """Return the state of a producer in the log of a partition; None if the broker knows none."""
+        replica = self.replicas.get(partition)
+        known = None if replica is None else replica.log.producers
+        return None if known is None else known.entries.get(producer_id)
 
     def delete_records(self, partition: TopicPartition, offset: int) -> None:
         """Delete the records of a log before an offset, at most its high watermark; followers do so when they fetch."""

@@ -25,10 +25,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.protocol.messages import AddPartitionsToTxnResponse
     from simzk.simulation import Future, Process
 
 VERIFICATION_KEY = "transaction.partition.verification.enable"
+
+_OF_OFFSETS = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+"""Errors of TxnOffsetCommit, by those of the coordinator (GroupMetadataManager.maybeConvertOffsetCommitError)."""
 
 Errors: TypeAlias = "Mapping[TopicPartition, ErrorCode]"
 
@@ -48,12 +55,14 @@ class TransactionVerification:
     Args:
         process: the broker's process.
         cache: its metadata cache.
+        replicas: its replicas.
         partitions: returns how many partitions `__transaction_state` has, or will have.
         send: sends a request to a broker; the future has the response, or fails with `Disconnected`.
     """
 
     process: Process
     cache: MetadataCache
+    replicas: ReplicaLogs
     partitions: Callable[[], int]
     send: Callable[[int, AddPartitionsToTxnRequest], Future[AddPartitionsToTxnResponse]]
 
@@ -90,6 +99,37 @@ class TransactionVerification:
             respond({one: errors.get(one, ErrorCode.NONE) for one in partitions})
 
         self.process.spawn(ask(), "transaction verification")
+
+    def verify_offsets(
+        self,
+        batch: TransactionBatch,
+        partition: TopicPartition,
+        respond: Callable[[ErrorCode], None],
+        *,
+        knows_abortable: bool,
+    ) -> None:
+        """Ask whether the partition with a group's offsets was added to a transaction, unless it is open in the log.
+
+        Args:
+            batch: the transaction.
+            partition: the partition of `__consumer_offsets`.
+            respond: called, now or later, with the error for the client.
+            knows_abortable: whether the client understands TRANSACTION_ABORTABLE.
+        """
+        before = self.replicas.producer_entry(partition, batch.producer_id)
+        if before is not None and before.is_in_transaction:
+            respond(ErrorCode.NONE)
+            return
+
+        def go_on(errors: Errors) -> None:
+            code = _OF_OFFSETS.get(errors[partition], errors[partition])
+            entry = self.replicas.producer_entry(partition, batch.producer_id)
+            is_open = entry is not None and entry.is_in_transaction
+            if code == ErrorCode.NONE and entry is not before and not is_open:  # a marker came between
+                code = ErrorCode.INVALID_TXN_STATE
+            respond(code)
+
+        self.verify(batch, [partition], go_on, knows_abortable=knows_abortable)
 
 
 def _request(batch: TransactionBatch, partitions: Sequence[TopicPartition]) -> AddPartitionsToTxnRequest:

@@ -251,7 +251,9 @@ class FetchApi:
         if client.replica_id != CONSUMER:  # a broker that has no replica gets nothing
             limit = log.end if client.replica_id < 0 or client.replica_id in replica.followers else offset
         max_bytes = max(0, min(asked.max_bytes, left))
-        batches = log.read(offset, max_bytes=max_bytes + 1, limit=limit) if offset < limit else ()
+        batches: tuple[RecordBatch, ...] = ()
+        if offset < limit:
+            batches = log.read(offset, max_bytes=max_bytes + 1, limit=min(limit, log.segment_end(offset)))
         entries = [self._entry(batch) for batch in batches]
         data = b"".join(entries)
         if entries and len(data) > max_bytes:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_long, wrapped_long
 from simzk.kafka import paths
+from simzk.kafka.broker.transaction_verification import TransactionBatch
 from simzk.kafka.coordinator.group_coordinator import FetchedOffset, TransactionalProducer
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, NO_TIMESTAMP, CommittedOffset
 from simzk.kafka.protocol.errors import ErrorCode
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.broker.transaction_verification import TransactionVerification
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.coordinator.group_coordinator import GroupCoordinator, GroupDescription
     from simzk.kafka.releases.profile import KafkaVersion
@@ -51,8 +53,8 @@ NO_OFFSET = -1
 IN_ZOOKEEPER = 0
 """Version of OffsetCommit and OffsetFetch for offsets in ZooKeeper."""
 _TIMESTAMPS, _MANY_GROUPS, _ERROR_OF_ALL = 1, 8, 2
-_KNOWS_LOADING = 2
-"""Version of TxnOffsetCommit from which on its clients understand COORDINATOR_LOAD_IN_PROGRESS."""
+_KNOWS_LOADING, _KNOWS_ABORTABLE = 2, 4
+"""Versions of TxnOffsetCommit from which on clients understand COORDINATOR_LOAD_IN_PROGRESS, TRANSACTION_ABORTABLE."""
 _MS_OF_MINUTE = 60_000
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -89,6 +91,8 @@ class OffsetsApi:
         coordinator: its groups.
         client: its ZooKeeper client.
         now_ms: returns the present time, in ms since 1970.
+        verification: asks the coordinators of transactions.
+        verifies: whether they are asked: a setting of the broker.
         spawn: runs a handler that waits.
     """
 
@@ -98,6 +102,8 @@ class OffsetsApi:
     coordinator: GroupCoordinator
     client: KafkaZooKeeperClient
     now_ms: Callable[[], int]
+    verification: TransactionVerification
+    verifies: bool
     spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
 
     @property
@@ -175,7 +181,20 @@ class OffsetsApi:
         offsets = {partition: self._committed_in_transaction(one) for partition, one in known.items()}
         member = request.member_id, request.generation_id, request.group_instance_id
         producer = TransactionalProducer(request.producer_id, request.producer_epoch)
-        self.coordinator.commit(request.group_id, member, offsets, finish, producer)
+        place = self.coordinator.place_of(request.group_id)
+
+        def go_on(error: ErrorCode) -> None:
+            if error == ErrorCode.NONE:
+                self.coordinator.commit(request.group_id, member, offsets, finish, producer)
+            else:
+                finish(dict.fromkeys(offsets, error))
+
+        if isinstance(place, ErrorCode) or not self.verifies:
+            go_on(place if isinstance(place, ErrorCode) else ErrorCode.NONE)
+            return
+        batch = TransactionBatch(request.transactional_id, *producer)
+        knows_abortable = context.version >= _KNOWS_ABORTABLE
+        self.verification.verify_offsets(batch, place, go_on, knows_abortable=knows_abortable)
 
     def _committed_in_transaction(self, one: TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition) -> CommittedOffset:
         now_ms, expire_ms = self.now_ms(), NO_TIMESTAMP

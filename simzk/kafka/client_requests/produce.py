@@ -278,12 +278,6 @@ class ProduceApi:
                 code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
                 raise _RejectedError(_Rejection(code, names_start=False))
 
-    def _producer(self, partition: TopicPartition, producer_id: int) -> ProducerEntry | None:
-        """Return the state of a producer in the log of a partition; None if there is none."""
-        replica = self.replicas.replicas.get(partition)
-        known = None if replica is None else replica.log.producers
-        return None if known is None else known.entries.get(producer_id)
-
     # -- verification
 
     def _unverified(self, partition: TopicPartition, entries: Sequence[memoryview]) -> _Unverified | None:
@@ -291,8 +285,8 @@ class ProduceApi:
         first = entry_header(entries[0])
         if not self.verifies or first.magic < NEWEST or not first.is_transactional:
             return None
-        entry = self._producer(partition, first.producer_id)
-        if entry is not None and entry.transaction_from is not None:
+        entry = self.replicas.producer_entry(partition, first.producer_id)
+        if entry is not None and entry.is_in_transaction:
             return None
         key, lowest = (partition, first.producer_id), (first.producer_epoch, first.base_sequence)
         epoch, sequence = self._verifying.get(key, lowest)
@@ -330,11 +324,11 @@ class ProduceApi:
         if code != ErrorCode.NONE:
             return _not_in_transaction(code)
         first = unverified.batch
-        key, entry = (partition, first.producer_id), self._producer(partition, first.producer_id)
+        key, entry = (partition, first.producer_id), self.replicas.producer_entry(partition, first.producer_id)
         error = self.replicas.refuses_append(partition, to_all=False)
         if error is not None:
             return _rejection(ErrorCode[error.name])
-        if entry is not unverified.entry and (entry is None or entry.transaction_from is None):
+        if entry is not unverified.entry and not (entry is not None and entry.is_in_transaction):
             return _rejection(ErrorCode.INVALID_TXN_STATE)  # a marker came between
         if first.base_sequence > self._verifying.get(key, (0, first.base_sequence))[1]:
             return _rejection(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)

@@ -582,6 +582,11 @@ class GroupCoordinator:
             if is_commit:
                 _commit_pending(entry.offsets, pending)
 
+    def place_of(self, group_id: str) -> TopicPartition | ErrorCode:
+        """Return the partition of `__consumer_offsets` of a group, or the error of requests with offsets for it."""
+        found = self._find(group_id)
+        return found if isinstance(found, ErrorCode) else self._partition(group_id)
+
     def _partition(self, group_id: str) -> TopicPartition:
         return TopicPartition(OFFSETS_TOPIC, self.partition_of(group_id))
 

@@ -37,6 +37,10 @@ _TAIL = 4
 """Number of batches at the end of a log that are searched one by one."""
 _INDEX_INTERVAL_BYTES = 4096
 """`index.interval.bytes`: about so many bytes of a log have one entry in its offset index."""
+_SEGMENT_MS = 7 * 24 * 3_600_000
+"""`log.roll.hours`: seven days."""
+_EMPTY = -2
+"""Time of the first batch of a segment without batches."""
 
 
 class Log:
@@ -65,6 +69,8 @@ class Log:
 
     __slots__ = (
         "_batches",
+        "_segment_ms",
+        "_segments",
         "_unflushed",
         "end",
         "epochs",
@@ -86,6 +92,9 @@ class Log:
         self.topic_id: str | None = None
         self.lists_empty_transactions: bool = False
         self._batches: list[RecordBatch] = []
+        # Base offsets of the segments after the first one, and the time of the first batch of the last one.
+        self._segments: list[int] | None = None
+        self._segment_ms: int = _EMPTY
         # Log end offsets after appends that are not flushed, each with the time of the append.
         self._unflushed: deque[tuple[int, int]] | None = None
 
@@ -146,6 +155,8 @@ class Log:
                 if self.producers is None:
                     self.producers = ProducerStates(lists_empty=self.lists_empty_transactions)
                 self.producers.append(batch)
+            if batch.payload is not None:
+                self._roll_if_due(batch)
             self._batches.append(batch)
             self.end = batch.next_offset
         if self.end > end_before:
@@ -185,18 +196,48 @@ class Log:
         """
         if self.producers is None or not self.producers.ended:
             return []
-        return self.producers.aborted_between(offset, self._upper_bound(end))
+        return self.producers.aborted_between(offset, self._upper_bound(offset, end))
 
-    def _upper_bound(self, end: int) -> int:
-        """Return the offset of the first entry of the offset index from an offset on (LogSegment.append)."""
-        bytes_since_entry = 0
+    def _upper_bound(self, offset: int, end: int) -> int:
+        """Return the first entry of the offset index from `end` on, or the end of the segment (LogSegment.append)."""
+        bytes_since_entry, begins, until = 0, self._segments or (), self.segment_end(offset)
         for batch in self._batches:
+            if batch.base_offset >= until:
+                break
+            if batch.base_offset in begins:
+                bytes_since_entry = 0
             if bytes_since_entry > _INDEX_INTERVAL_BYTES:
                 if batch.base_offset >= end:
                     return batch.next_offset - 1
                 bytes_since_entry = 0
             bytes_since_entry += batch.size_bytes
+        return until
+
+    # -- segments
+
+    def _roll_if_due(self, batch: RecordBatch) -> None:
+        """Begin a new segment with a batch if the present one is too old for it (LogSegment.shouldRoll)."""
+        newest_ms = batch.max_timestamp_ms
+        if self._segment_ms >= 0 and newest_ms - self._segment_ms > _SEGMENT_MS:
+            self._segments = [*(self._segments or ()), batch.base_offset]
+            self._segment_ms = _EMPTY
+        if self._segment_ms == _EMPTY:
+            self._segment_ms = newest_ms
+
+    def segment_end(self, offset: int) -> int:
+        """Return where the segment ends from which a client reads an offset; at the end of one it is the next."""
+        for base in self._segments or ():
+            place = _first_beyond(self._batches, offset)
+            if base > offset and place < len(self._batches) and self._batches[place].base_offset < base:
+                return base
         return self.end
+
+    def _restore_segments(self) -> None:
+        """Forget the segments that were truncated, and read the first batch of the last one again."""
+        if self._segments is not None:
+            self._segments = [base for base in self._segments if self.start < base < self.end] or None
+        first = _first_beyond(self._batches, self._segments[-1] if self._segments else self.start)
+        self._segment_ms = self._batches[first].max_timestamp_ms if first < len(self._batches) else _EMPTY
 
     def is_readable(self, offset: int) -> bool:
         """Return whether an offset is in the log, or is its end."""
@@ -234,6 +275,7 @@ class Log:
         self.high_watermark = min(self.high_watermark, offset)
         self.flushed = min(self.flushed, offset)
         self.epochs.truncate_from_end(offset)
+        self._restore_segments()
         if self.producers is not None:
             self.producers = ProducerStates(self._batches, lists_empty=self.lists_empty_transactions)
         while self._unflushed and self._unflushed[-1][0] > offset:
@@ -245,7 +287,8 @@ class Log:
     def restart_at(self, offset: int) -> None:
         """Remove all records and start with another offset (Log.truncateFullyAndStartAt)."""
         self._batches.clear()
-        self._unflushed = None
+        self._unflushed = self._segments = None
+        self._segment_ms = _EMPTY
         self.producers = None
         self.epochs.clear()
         self.start = self.end = self.high_watermark = self.flushed = offset
@@ -294,6 +337,7 @@ class Log:
         assert offset <= self.end
         self.epochs.check()
         assert all(entry.start_offset <= self.end for entry in self.epochs.entries)
+        assert self._segments is None or self._segments == sorted(set(self._segments)), f"segments {self._segments}"
         if self.producers is not None:
             self.producers.check()
         marks = [mark for mark, _ in self._unflushed or ()]

@@ -66,6 +66,11 @@ class ProducerEntry(NamedTuple):
     timestamp_ms: int = -1
 
     @property
+    def is_in_transaction(self) -> bool:
+        """Whether the producer has an open transaction."""
+        return self.transaction_from is not None
+
+    @property
     def last_sequence(self) -> int:
         """The last sequence number of this epoch; -1 if there is none."""
         return self.batches[-1].last_sequence if self.batches else -1
@@ -142,7 +147,7 @@ def check_sequence(
         expected = 0 if entry.last_sequence in (-1, MAX_SEQUENCE) else entry.last_sequence + 1
     if first != expected:
         return Error.OUT_OF_ORDER_SEQUENCE_NUMBER
-    return Error.INVALID_TXN_STATE if entry.transaction_from is not None and not stamp.is_transactional else None
+    return Error.INVALID_TXN_STATE if entry.is_in_transaction and not stamp.is_transactional else None
 
 
 def check_coordinator_batch(entry: ProducerEntry | None, stamp: ProducerStamp) -> Error | None:

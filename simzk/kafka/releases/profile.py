@@ -722,6 +722,8 @@ class GroupRules:
     """OffsetCommit accepts a partition that does not exist, if its topic does."""
     hides_loading_from_old_producers: bool = since((2, 6))
     """TxnOffsetCommit answers old clients COORDINATOR_NOT_AVAILABLE while a group is being loaded (KAFKA-9656)."""
+    verifies_transactions: bool = since((3, 7))
+    """TxnOffsetCommit asks the coordinator of the transaction whether the group's offsets belong to it (KIP-890)."""
     fetches_fail_by_partition: bool = before((3, 9))
     """OffsetFetch version 1 answers the error of the coordinator for each partition; later it names no partitions."""
     fetches_all_if_none_named: bool = since((0, 9), before=(0, 10, 0))

@@ -161,10 +161,10 @@ class Replay:
         recorded = exchange.get("response") or {}
         if recorded.get("SessionId") and plain.get("SessionId"):
             self._sessions[recorded["SessionId"]] = plain["SessionId"]
-        return {"response": _replaced(plain, {self._topic_id(name): f"@{name}" for name in TOPICS} | {NO_ID: NO_ID})}
+        return {"response": replaced(plain, {self._topic_id(name): f"@{name}" for name in TOPICS} | {NO_ID: NO_ID})}
 
     def _request(self, recorded: Any) -> Any:
-        request = _replaced(recorded, {f"@{name}": self._topic_id(name) for name in TOPICS})
+        request = replaced(recorded, {f"@{name}": self._topic_id(name) for name in TOPICS})
         request["SessionId"] = self._sessions.get(request.get("SessionId", 0), request.get("SessionId", 0))
         return _with_bytes(request)
 
@@ -177,13 +177,13 @@ def _with_bytes(value: Any, field: str = "") -> Any:
     return [_with_bytes(item) for item in value] if isinstance(value, list) else value
 
 
-def _replaced(value: Any, names: Mapping[str, str], field: str = "") -> Any:
+def replaced(value: Any, names: Mapping[str, str], field: str = "") -> Any:
     """Return a message with other ids of topics."""
     if field == "TopicId":
         return names.get(value, value)
     if isinstance(value, dict):
-        return {name: _replaced(item, names, name) for name, item in value.items()}
-    return [_replaced(item, names) for item in value] if isinstance(value, list) else value
+        return {name: replaced(item, names, name) for name, item in value.items()}
+    return [replaced(item, names) for item in value] if isinstance(value, list) else value
 
 
 # -- selection
@@ -194,13 +194,13 @@ def _lines(folder: Path) -> Iterator[Exchange]:
         yield from read_lines(file)
 
 
-def _shortened(value: Any) -> Any:
+def shortened(value: Any) -> Any:
     """Return a message with records as hexadecimal text."""
     if isinstance(value, dict) and "hex" in value:
         return value["hex"]
     if isinstance(value, dict):
-        return {name: _shortened(item) for name, item in value.items()}
-    return [_shortened(item) for item in value] if isinstance(value, list) else value
+        return {name: shortened(item) for name, item in value.items()}
+    return [shortened(item) for item in value] if isinstance(value, list) else value
 
 
 def select(folder: Path) -> list[Exchange]:
@@ -215,8 +215,8 @@ def select(folder: Path) -> list[Exchange]:
             if (line["step"], line.get("api")) == WAITING:
                 continue
             if line.get("api") in APIS and re.fullmatch(STEPS, line["step"]):
-                kept = _shortened({name: line[name] for name in KEPT if name in line})
-                named = _replaced(kept, {topic: f"@{name}" for topic, name in names.items()})
+                kept = shortened({name: line[name] for name in KEPT if name in line})
+                named = replaced(kept, {topic: f"@{name}" for topic, name in names.items()})
                 found.append({"release": release, **named})
     return found
 

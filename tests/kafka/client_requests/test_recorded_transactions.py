@@ -5,9 +5,20 @@ from __future__ import annotations
 import pytest
 
 import simzk
-from simzk.kafka.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
+from simzk.kafka.log.record_batches import Record, encode_batch
+from simzk.kafka.protocol.messages import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.client_requests.recorded_transactions import (
+    APIS,
+    DATA_APIS,
+    RECORDED_MS,
+    RECORDS_BEFORE,
+    TOPIC,
     TRANSACTION_RELEASES,
     Replay,
     exchanges,
@@ -25,19 +36,33 @@ CONFIG = {
     "transaction.state.log.min.isr": 1,
 }
 """Settings of the recorded brokers."""
+LATE_MARKERS = {"3.4.1": ("transaction, version 0 | Fetch v13", "transaction, version 0 | OffsetFetch v8")}
+"""Answers after the end of a transaction: the first markers of the recorded cluster took more than 150 ms."""
 IDS_BEFORE = 300
 """Producer ids that are used before, so that no transactional id gets one that a recorded request names by mistake."""
+
+
+def produce(cluster: simzk.KafkaCluster) -> None:
+    """Produce a record to the partition of the transactions."""
+    data = encode_batch([Record(b"k", b"before", timestamp_ms=RECORDED_MS)])
+    part = ProduceRequest.PartitionProduceData(index=2, records=data)
+    topic = ProduceRequest.TopicProduceData(name=TOPIC, partition_data=[part])
+    client = MemoryClient(cluster, 3)
+    response = client.call(ProduceRequest(acks=-1, timeout_ms=3000, topic_data=[topic]), 3, ProduceResponse)
+    assert response.responses[0].partition_responses[0].error_code == 0
 
 
 def cluster_of(release: str) -> simzk.KafkaCluster:
     """Return three brokers with the topic of the transactions, and with their coordinators where they were."""
     cluster = simzk.KafkaCluster(release, 3, config=CONFIG)
-    cluster.create_topic("m0", assignment={0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+    cluster.create_topic(TOPIC, assignment={0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
     for kind, topic in enumerate(("__consumer_offsets", "__transaction_state")):
         leaders = leaders_of(of_release(release), kind, 3)
         assignment = {number: [leader, leader % 3 + 1] for number, leader in leaders.items()}
         cluster.create_topic(topic, assignment=assignment)
     cluster.run_until_quiet()
+    for _ in range(RECORDS_BEFORE):
+        produce(cluster)
     for broker in BROKERS:
         client = MemoryClient(cluster, broker)
         for _ in range(IDS_BEFORE):
@@ -54,6 +79,23 @@ def test_answers_are_those_of_real_brokers(release: str) -> None:
         assert Replay(cluster).play(compared) == []
         for broker in BROKERS:
             cluster.brokers[broker].transactions.check()
+
+
+@pytest.mark.parametrize("release", TRANSACTION_RELEASES)
+def test_leaders_and_groups_answer_as_real_brokers(release: str) -> None:
+    """The answers of the coordinators decide what is sent; they are compared above, without requests in between."""
+    sent = of_release(release, (*APIS, *DATA_APIS))
+    assert len(of_release(release, DATA_APIS)) >= 9
+    with cluster_of(release) as cluster:
+        differing = Replay(cluster).play(sent)
+        for broker in BROKERS:
+            cluster.brokers[broker].groups.check()
+            for replica in cluster.brokers[broker].replicas.replicas.values():
+                replica.log.check()
+    found = [text for text in differing if text.split(" | ")[1].startswith(DATA_APIS)]
+    late = LATE_MARKERS.get(release, ())
+    assert [text for text in found if not text.startswith(late)] == []
+    assert all(sum(text.startswith(one) for text in found) == 1 for one in late), "an allowance that is not needed"
 
 
 def test_every_release_is_compared() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from simzk.kafka.log.batches import BATCH_BYTES, RECORD_BYTES, ProducerStamp, RecordBatch
 from simzk.kafka.log.log import Log
+from simzk.kafka.log.record_batches import Record, encode_batch
 
 INDEX_BYTES = 4096
 """`index.interval.bytes`."""
@@ -148,3 +149,40 @@ def test_a_marker_without_records_is_listed_up_to_2_7() -> None:
         log.set_high_watermark(1)
         assert [one[:3] for one in log.aborted_transactions(0, 1)] == ([(7, 0, 0)] if lists_empty else [])
         assert log.last_stable_offset == 1
+
+
+DAY_MS = 24 * 3_600_000
+DATED = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 3)), min_size=1, max_size=12)
+
+
+def segment_starts(batches: list[tuple[RecordBatch, int]]) -> list[int]:
+    """Return the base offsets of the segments of dated batches; one begins with a batch seven days younger."""
+    starts: list[int] = []
+    first_day = 0
+    for batch, day in batches:
+        if not starts or day - first_day > 7:
+            starts.append(batch.base_offset)
+            first_day = day
+    return starts
+
+
+@given(DATED, st.data())
+def test_a_client_reads_one_segment(dated: list[tuple[int, int]], data: st.DataObject) -> None:
+    log = Log()
+    appended: list[tuple[RecordBatch, int]] = []
+
+    def fill(batches: list[tuple[int, int]]) -> None:
+        for day, records in batches:
+            payload = encode_batch([Record(None, b"", timestamp_ms=day * DAY_MS)] * records, base_offset=log.end)
+            log.append(records, leader_epoch=0, identity=log.end, payload=payload)
+            appended.append((log.batches[-1], day))
+
+    fill(dated)
+    if data.draw(st.booleans()):
+        log.truncate(data.draw(st.sampled_from([batch.base_offset for batch, _ in appended])))
+        del appended[len(log.batches) :]
+        fill(data.draw(DATED))
+    log.check()
+    starts = segment_starts(appended)
+    for offset in range(log.end):
+        assert log.segment_end(offset) == min((one for one in starts if one > offset), default=log.end)
