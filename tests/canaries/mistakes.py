@@ -65,6 +65,12 @@ MISTAKES: dict[str, Mistake] = {
         """            self.principal = ANONYMOUS\n""",
         _SECURITY + "test_principals.py::test_acls_are_described_to_those_who_may",
     ),
+    "who has logged in by a token asks for another": Mistake(
+        "kafka/client_requests/tokens.py",
+        "context.principal != ANONYMOUS and not context.by_token",
+        "context.principal != ANONYMOUS",
+        _SECURITY + "test_tokens.py::test_a_token_logs_in_its_owner_at_every_broker",
+    ),
     "a session outlives its lifetime": Mistake(
         "kafka/security/login.py",
         "self._rules.now_ms() > self.ends_ms",

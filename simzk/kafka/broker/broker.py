@@ -78,6 +78,7 @@ from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
 from simzk.kafka.schemas.scram import SALT_BITS, salt_of
 from simzk.kafka.security.login import LoginRules, login_rules
+from simzk.kafka.security.mechanisms import LoginToken
 from simzk.kafka.security.settings import PLAINTEXT, SaslSettings, check_protocol, sasl_settings, uses_sasl
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zookeeper_client.zk_client import (
@@ -600,6 +601,13 @@ class Broker:
         """The settings of SASL at the listener; None without SASL."""
         return self.check_security(BrokerRelease(self.version, self.config))
 
+    def _token_for_login(self, token_id: str) -> LoginToken | None:
+        """Return the token of a login; None if there is none."""
+        token = self.tokens.get(token_id) if self.tokens.enabled else None
+        if token is None:
+            return None
+        return LoginToken(token.owner.partition(":")[2], self.tokens.secret(token_id), token.expires_ms)
+
     def _login_rules(self, settings: SaslSettings, api: BrokerApi) -> LoginRules:
         """Return the rules of logins at the listener."""
         nonces = self.process.scheduler.stream(f"sasl/{self._name}")
@@ -609,6 +617,7 @@ class Broker:
             decode=api.decode,
             api_versions=api.api_versions,
             credential_of=self.scram_credentials.get,
+            token_of=self._token_for_login,
             new_nonce=lambda: salt_of(nonces.bits(SALT_BITS)).decode(),
             now_ms=self._environment.now_ms,
         )
@@ -631,7 +640,7 @@ class Broker:
             **AclsApi(version, self.authorizer, spawn).handlers,
             **QuotasApi(client, written, allows, spawn).handlers,
             **ScramUsersApi(client, written, is_controller, allows, spawn).handlers,
-            **TokensApi().handlers,
+            **TokensApi(self.tokens, allows, self._environment.now_ms, spawn).handlers,
             **FeaturesApi(version, is_controller, allows).handlers,
             **SaslApi(version, BY_DEFAULT if self._sasl is None else self._sasl.mechanisms).handlers,
             **LogDirsApi(version, self.log_dirs, self.replicas, self.metadata, allows).handlers,

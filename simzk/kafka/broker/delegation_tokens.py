@@ -11,6 +11,7 @@ Rules of this module (docs/reference/kafka.md §1.3):
 
 from __future__ import annotations
 
+import hmac
 from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
@@ -64,6 +65,22 @@ class DelegationTokens(Notifications):
     def enabled(self) -> bool:
         """Whether the broker has a key for tokens, and its release supports them."""
         return self._client.version.znodes.encode_token is not None and bool(self._config.text(MASTER_KEY))
+
+    def get(self, token_id: str) -> DelegationToken | None:
+        """Return a token; None if there is none."""
+        return self._tokens.get(token_id)
+
+    def all(self) -> list[DelegationToken]:
+        """Return all tokens."""
+        return list(self._tokens.values())
+
+    def secret(self, token_id: str) -> bytes:
+        """Return the secret of a token."""
+        return hmac.digest(self._config.text(MASTER_KEY).encode(), token_id.encode(), "sha512")
+
+    def id_of(self, secret: bytes) -> str:
+        """Return the id of the token with a secret; empty if there is none."""
+        return next((one for one in self._tokens if hmac.compare_digest(self.secret(one), secret)), "")
 
     async def load(self) -> None:
         """Create the paths, and read the tokens."""

@@ -48,11 +48,19 @@ NEED_KRAFT = frozenset({"ConsumerGroupHeartbeat", "ConsumerGroupDescribe"})
 
 
 class Context(NamedTuple):
-    """Version of a request, the id of the client that sent it, and the client's principal, such as `User:alice`."""
+    """Version of a request, and the client that sent it.
+
+    Attributes:
+        version: version of the request.
+        client_id: the id that the client gives itself.
+        principal: principal of the connection, such as `User:alice`.
+        by_token: whether the client has logged in by a delegation token.
+    """
 
     version: int
     client_id: str | None
     principal: str = ANONYMOUS
+    by_token: bool = False
 
 
 Answer = Callable[["Message | Silence | None"], None]
@@ -322,7 +330,9 @@ class ClientConnection:
         """Handle a request; its response is sent when the handler has it."""
         header = exchange.header
         handler = self._api.handlers.get(header.request_api_key, self._api.refuse_unknown)
-        context = Context(exchange.version, header.client_id, self.principal)
+        context = Context(
+            exchange.version, header.client_id, self.principal, self._login is not None and self._login.by_token
+        )
         handler(context, exchange.request, lambda response: self.finish(exchange._replace(response=response)))
 
     def answer_nothing(self) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from simzk.kafka.protocol.structs import Message
     from simzk.kafka.releases.since import Release
     from simzk.kafka.schemas.scram import ScramCredential
-    from simzk.kafka.security.mechanisms import SaslExchange
+    from simzk.kafka.security.mechanisms import LoginToken, SaslExchange
     from simzk.kafka.security.settings import SaslSettings
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
@@ -57,6 +57,7 @@ class LoginTexts:
     Attributes:
         invalid: text for a client that must not read the reason.
         checks_scram_nonce: whether the last message of SCRAM must repeat the nonce (CVE-2024-56128).
+        ends_with_token: whether a session ends when the delegation token of its login expires.
     """
 
     invalid: str = by_release(
@@ -66,6 +67,7 @@ class LoginTexts:
         }
     )
     checks_scram_nonce: bool = since((3, 7, 2))
+    ends_with_token: bool = since((2, 2))
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ def login_rules(
     decode: Callable[[bytes], tuple[RequestHeader, Message | None, int]],
     api_versions: Callable[[int, ApiVersionsRequest | None], Message],
     credential_of: Callable[[str, str], ScramCredential | None],
+    token_of: Callable[[str], LoginToken | None],
     new_nonce: Callable[[], str],
     now_ms: Callable[[], int],
 ) -> LoginRules:
@@ -105,6 +108,7 @@ def login_rules(
         settings, decode, api_versions, now_ms: as of `LoginRules`.
         release: the broker's release.
         credential_of: returns the credential of a SCRAM mechanism and a user; None for none.
+        token_of: returns the delegation token of an id; None for none.
         new_nonce: returns the server's part of a nonce.
     """
     texts = at_release(LoginTexts, release)
@@ -113,7 +117,8 @@ def login_rules(
         if mechanism == PLAIN:
             return PlainExchange(settings.passwords)
         checks = texts.checks_scram_nonce
-        return ScramExchange(mechanism, partial(credential_of, mechanism), new_nonce, checks_nonce=checks)
+        known = partial(credential_of, mechanism)
+        return ScramExchange(mechanism, known, new_nonce, token_of=token_of, checks_nonce=checks)
 
     return LoginRules(settings, texts, decode, api_versions, new_exchange, now_ms)
 
@@ -174,6 +179,11 @@ class SaslLogin:
     def user(self) -> str:
         """The user; before the login is complete, the one that the client claims to be."""
         return "" if self._exchange is None else self._exchange.user
+
+    @property
+    def by_token(self) -> bool:
+        """Whether the client has logged in by a delegation token."""
+        return self._exchange is not None and self._exchange.token is not None
 
     @property
     def has_expired(self) -> bool:
@@ -256,7 +266,7 @@ class SaslLogin:
             response.error_message = failure.reason if failure.told else self._invalid
             return self._failed(encode_response(response, version, correlation_id=number), failure.reason)
         if self.ends_ms is not None:
-            response.session_lifetime_ms = self._rules.settings.lifetimes_ms[self.mechanism]
+            response.session_lifetime_ms = self.ends_ms - self._rules.now_ms()
         return Reply(encode_response(response, version, correlation_id=number))
 
     def _evaluate(self, exchange: SaslExchange, token: bytes) -> bytes:
@@ -271,9 +281,16 @@ class SaslLogin:
                 change = f"User.{self._before.user}: User.{self.user}"
                 raise SaslError(f"Cannot change principals during re-authentication from {change}", told=True)
             self._state = _State.COMPLETE
-            lifetime_ms = self._rules.settings.lifetimes_ms[self.mechanism]
-            self.ends_ms = self._rules.now_ms() + lifetime_ms if lifetime_ms else None
+            self.ends_ms = self._end_ms(exchange)
         return answer
+
+    def _end_ms(self, exchange: SaslExchange) -> int | None:
+        """Return when the session of a complete exchange ends; None for never."""
+        now_ms, lifetime_ms = self._rules.now_ms(), self._rules.settings.lifetimes_ms[self.mechanism]
+        ends = [now_ms + lifetime_ms] if lifetime_ms else []
+        if exchange.token is not None and self._rules.texts.ends_with_token:
+            ends.append(max(now_ms, exchange.token.expires_ms))
+        return min(ends, default=None)
 
     @property
     def _invalid(self) -> str:

@@ -14,10 +14,11 @@ import base64
 import hashlib
 import hmac
 import re
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from simzk.kafka.schemas.scram import MECHANISMS as SCRAM_DIGESTS
 from simzk.kafka.schemas.scram import MIN_ITERATIONS
+from simzk.kafka.schemas.scram import credential as new_credential
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,6 +41,8 @@ _CLIENT_FIRST = re.compile(
 _CLIENT_FINAL = re.compile(
     rf"(?P<bare>c=(?P<channel>{_BASE64}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})", re.DOTALL
 )
+_BY_TOKEN = "tokenauth=true"
+"""Extension of a client that logs in by a delegation token."""
 _OTHER_IDENTITY = "Authentication failed: Client requested an authorization id that is different from username"
 
 
@@ -57,16 +60,26 @@ class SaslError(Exception):
         self.told: bool = told
 
 
+class LoginToken(NamedTuple):
+    """Delegation token by which its owner can log in (KIP-48): owner, secret, and the time of its expiry."""
+
+    owner: str
+    secret: bytes
+    expires_ms: int
+
+
 class SaslExchange(Protocol):
     """The broker's side of one login.
 
     Attributes:
         user: name of the user; the one that the client claims to be until the exchange is complete.
         is_complete: whether the user is authenticated.
+        token: the delegation token by which the client logs in; None without one.
     """
 
     user: str
     is_complete: bool
+    token: LoginToken | None
 
     def evaluate(self, token: bytes) -> bytes:
         """Return the answer to a client's token.
@@ -89,6 +102,7 @@ class PlainExchange:
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
+        self.token: LoginToken | None = None
         self.user: str = ""
         self.is_complete: bool = False
 
@@ -116,6 +130,7 @@ class ScramExchange:
     Args:
         mechanism: `SCRAM-SHA-256` or `SCRAM-SHA-512`.
         credential_of: returns the credential of a user; None if the user has none.
+        token_of: returns the delegation token of an id; None if there is none.
         new_nonce: returns the server's part of the nonce.
         checks_nonce: whether the client's last message must repeat the whole nonce, as RFC 5802 says.
     """
@@ -126,10 +141,14 @@ class ScramExchange:
         credential_of: Callable[[str], ScramCredential | None],
         new_nonce: Callable[[], str],
         *,
+        token_of: Callable[[str], LoginToken | None] = lambda _: None,
         checks_nonce: bool = True,
     ) -> None:
         self._digest = SCRAM_DIGESTS[mechanism]
+        self._mechanism = mechanism
         self._credential_of = credential_of
+        self._token_of = token_of
+        self.token: LoginToken | None = None
         self._new_nonce = new_nonce
         self._checks_nonce = checks_nonce
         self._credential: ScramCredential | None = None
@@ -147,11 +166,19 @@ class ScramExchange:
         message = _CLIENT_FIRST.fullmatch(text)
         if message is None:
             raise SaslError("Invalid SCRAM client first message")
-        self.user = _unescaped(message["name"])
-        credential = self._credential_of(self.user)
+        name = self.user = _unescaped(message["name"])
+        if _BY_TOKEN in message["extensions"].split(","):
+            self.token = self._token_of(name)
+            if self.token is None:
+                raise SaslError(f"Token Authentication failed: Invalid tokenId : {name}")
+            self.user = self.token.owner
+            password = base64.b64encode(self.token.secret).decode()
+            credential: ScramCredential | None = new_credential(self._mechanism, password, self._new_nonce().encode())
+        else:
+            credential = self._credential_of(name)
         if credential is None:
             raise SaslError("Authentication failed: Invalid user credentials")
-        if message["authzid"] is not None and _unescaped(message["authzid"]) != self.user:
+        if message["authzid"] is not None and _unescaped(message["authzid"]) != name:
             raise SaslError(_OTHER_IDENTITY, told=True)
         if credential.iterations < MIN_ITERATIONS:
             raise SaslError(f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}")

@@ -41,10 +41,10 @@ class ScramClient:
         is_server_genuine: whether the server has proved that it knows the credential.
     """
 
-    def __init__(self, digest: str, user: str, password: str, nonce: str) -> None:
+    def __init__(self, digest: str, user: str, password: str, nonce: str, extension: str = "") -> None:
         self._digest, self._password, self._nonce = digest, password, nonce
         escaped = user.replace("=", "=3D").replace(",", "=2C")
-        self._bare = f"n={escaped},r={nonce}"
+        self._bare = f"n={escaped},r={nonce}{extension}"
         self._expected = ""
         self.is_server_genuine = False
 
@@ -97,12 +97,14 @@ class LoginClient(MemoryClient):
         response = decode_response(SaslAuthenticateResponse, 0, frame)[2]
         return None if response.error_code else bytes(response.auth_bytes)
 
-    def log_in(self, user: str, password: str, mechanism: str = "PLAIN", version: int = 1) -> bool:
+    def log_in(self, user: str, password: str, mechanism: str = "PLAIN", version: int = 1, extension: str = "") -> bool:
         """Log in; return whether the broker accepts it."""
         assert self.handshake(mechanism, version).error_code == 0
         if mechanism == "PLAIN":
             return self.send_token(plain_token(user, password)) == b""
-        client = ScramClient(mechanism.removeprefix("SCRAM-").replace("-", "").lower(), user, password, "fyko+d2lbbF")
+        client = ScramClient(
+            mechanism.removeprefix("SCRAM-").replace("-", "").lower(), user, password, "fyko+d2lbbF", extension
+        )
         server_first = self.send_token(client.first())
         if server_first is None:
             return False

@@ -46,10 +46,10 @@ def test_the_examples_of_the_standards(
     assert exchange.is_complete
 
 
-def begun(**options: bool) -> ScramExchange:
+def begun(*, checks_nonce: bool = True) -> ScramExchange:
     """Return an exchange with the user `a,b=c`, whose password is pencil."""
     stored = scram.credential("SCRAM-SHA-512", "pencil", b"salt")
-    return ScramExchange("SCRAM-SHA-512", {"a,b=c": stored}.get, lambda: "server", **options)
+    return ScramExchange("SCRAM-SHA-512", {"a,b=c": stored}.get, lambda: "server", checks_nonce=checks_nonce)
 
 
 def test_a_name_with_separators() -> None:
