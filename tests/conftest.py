@@ -61,6 +61,7 @@ SLOW = (
     "tests/kafka/client_requests/test_recorded_failures.py::test_answers_are_those_of_real_brokers[2.",
     "tests/kafka/client_requests/test_recorded_failures.py::test_answers_are_those_of_real_brokers[3.4",
     "tests/kafka/client_requests/test_records.py::test_what_consumers_read",
+    "tests/kafka/client_requests/test_transactions_under_faults.py",
     "tests/test_kafka_consumers.py::test_a_static",
     "tests/test_kafka_transactions_read.py::test_librdkafka",
     "tests/test_kafka_consumers.py::test_two_members",
