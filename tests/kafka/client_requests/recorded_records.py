@@ -14,7 +14,7 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from simzk.kafka.log.record_batches import NEWEST, RecordDataError, decode_entry, entry_header, entry_size
 from simzk.kafka.protocol.classes import message_class
@@ -26,7 +26,6 @@ from tests.kafka.recorded_lines import read_lines, write_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tests.kafka.client_requests.memory_client import MemoryClient
     from tests.kafka.client_requests.recorded import Exchange
 
 FILE = Path(__file__).with_name("data") / "records.jsonl.gz"
@@ -133,6 +132,28 @@ def _without_followers(broker: int, response: Exchange) -> Exchange:
     return response | {"Responses": topics}
 
 
+class Connection(Protocol):
+    """A connection to a broker."""
+
+    def hang_up(self) -> None:
+        """Close it."""
+
+
+class Client(Protocol):
+    """A client of one broker, in memory or over TCP."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the broker has closed the connection."""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection."""
+
+    def exchange(self, frame: bytes, limit_s: float) -> bytes | None:
+        """Send the frame of a request; return that of the response, or None if there is none."""
+
+
 class Replay:
     """Recorded requests to one simulated cluster, in order.
 
@@ -141,7 +162,7 @@ class Replay:
         topic_id: returns the id of a topic.
     """
 
-    def __init__(self, connect: Callable[[int], MemoryClient], topic_id: Callable[[str], str]) -> None:
+    def __init__(self, connect: Callable[[int], Client], topic_id: Callable[[str], str]) -> None:
         self._connect = connect
         self._topic_id = topic_id
         self._sessions: dict[int, int] = {}
