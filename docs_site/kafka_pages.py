@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from docs_site.markdown import attribute_docs, code, description, page, table
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.observation.agreement import AGREEMENTS
 from simzk.kafka.observation.beliefs import BeliefInvariant
 from simzk.kafka.observation.invariants import INVARIANTS
 from simzk.kafka.releases.profile import (
@@ -211,4 +212,6 @@ def invariants_page() -> str:
         table(["invariant", "meaning", "releases"], rows),
         "## Of what brokers believe",
         table(["invariant", "meaning"], beliefs),
+        "## Of what brokers believe after faults",
+        table(["invariant", "meaning"], [(one.name, description(one)) for one in AGREEMENTS]),
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from simzk.errors import ConfigError
 from simzk.kafka.log.log import first_difference
 from simzk.kafka.observation import recording
+from simzk.kafka.observation.agreement import disagreements, read_written
 from simzk.kafka.observation.beliefs import is_unaware_by_known_bug
 from simzk.kafka.observation.invariants import leaderless_by_known_bug
 from simzk.kafka.requests import Error
@@ -277,6 +278,20 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
         return is_unaware_by_known_bug(invariants, seen.partition, seen.state.leader) or all(
             is_unaware_by_known_bug(invariants, seen.partition, broker) for broker in missing
         )
+
+
+class ExpectAgreed(Expectation, kw_only=True):
+    """Every registered broker that runs believes what the znodes say: controller, live brokers, leaders and ISRs."""
+
+    reads_brokers: ClassVar[bool] = True
+
+    def failures(self, observed: Observed) -> list[str]:
+        cluster = observed.cluster
+        serving = [one for one in cluster.brokers.values() if one.alive and one.registered and not one.paused]
+        return disagreements(serving, read_written(cluster.tree, cluster.controller, cluster.live_brokers))
+
+    def _summary(self) -> str:
+        return "every broker believes what the znodes say"
 
 
 class ExpectLeaders(Expectation, kw_only=True):
@@ -550,6 +565,7 @@ EXPECTATIONS: dict[str, type[Expectation]] = {
     "znode": ExpectZnode,
     "offline": ExpectOffline,
     "whole": ExpectWhole,
+    "agreed": ExpectAgreed,
     "leaders": ExpectLeaders,
     "event": ExpectEvent,
     "metadata": ExpectMetadata,

@@ -27,7 +27,7 @@ from simzk.scenarios import actions
 from simzk.scenarios.actions import Restart
 from simzk.scenarios.broker_control import BrokerControl
 from simzk.scenarios.cluster_model import by_broker
-from simzk.scenarios.expectations import Expectation, ExpectRecovered, Observed
+from simzk.scenarios.expectations import ExpectAgreed, Expectation, ExpectRecovered, Observed
 from simzk.scenarios.faults.fault import FAULT, OPERATOR, Setting, Target
 from simzk.scenarios.faults.plan import FaultPlan
 from simzk.scenarios.probes import Probes
@@ -51,6 +51,10 @@ HOLDS, BROKEN = "holds", "BROKEN"
 AFTERWARDS = "after the last step: what is under way comes to its end"
 QUIESCENCE_TIMEOUT_SECONDS = 60.0
 """Time limit for the cluster to become quiet after the last step."""
+
+SETTLING_US, AGREEMENT_US = 10_000_000, 60_000_000
+"""How long the caches of brokers may take after the recovery: leaders of up to 2.6 announce ISRs after five seconds,
+and within a minute (IsrChangePropagationInterval); the first comparison waits for most of them."""
 
 HEAD_START_US = 100_000
 """Head start of the broker that wins the first election."""
@@ -312,6 +316,11 @@ class Play:
         )
         kept = {name: count for name, count in self.scenario.topics.items() if name not in plan.deleted_topics}
         yield from self._judge(whole, self.scenario.faults_line, plan.liveness_us, kept)
+        releases = [broker.version for broker in self.cluster.brokers.values()]
+        if self.verdicts[-1].held and all(release.client.has_broker_epochs for release in releases):
+            yield Wait(self._scheduler.now_us + SETTLING_US)
+            agreed = ExpectAgreed(expect="agreed", name="after all faults, every broker believes what the znodes say")
+            yield from self._judge(agreed, self.scenario.faults_line, AGREEMENT_US, kept)
 
 
 def setting_of(scenario: Scenario, version: str) -> Setting:

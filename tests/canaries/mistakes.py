@@ -810,6 +810,13 @@ MISTAKES: dict[str, Mistake] = {
         "        self._at = max(self._at, 0)\n",
         "kafka/test_zookeeper_ensemble.py::test_sessions_outlive_the_loss_of_every_leader_in_turn[3.9]",
     ),
+    # What brokers believe after faults
+    "a metadata cache keeps the first state of a partition": Mistake(
+        "kafka/broker/environment.py",
+        "                self.partitions[partition] = state\n",
+        "                self.partitions.setdefault(partition, state)\n",
+        "kafka/test_agreement.py::test_brokers_agree_after_faults",
+    ),
     # Deleted topics
     "a broker does not compare the ids of topics": Mistake(
         "kafka/broker/replica_logs.py",

@@ -16,7 +16,7 @@ from simzk.scenarios.reader import read_scenario
 from simzk.scenarios.results import Result, play_scenario
 from simzk.scenarios.search import Search, mutate, shrink_run
 from simzk.scenarios.swarm import Run, probe_lines, probes_of
-from simzk.simulation import RandomStream
+from simzk.simulation import Monitor, RandomStream
 from tests.scenarios.test_fault_kinds import SCENARIO, fault_text, lines_of, played
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def with_planted(play: Play, *arguments: object, **options: object) -> None:
         init(play, *arguments, **options)  # type: ignore[arg-type]
-        invariant = NothingExpires()
-        play._monitor.invariants += (invariant,)
+        play._monitor = Monitor(play.history, (*play.cluster.invariants, NothingExpires()), seed=play.seed)
 
     monkeypatch.setattr(Play, "__init__", with_planted)
 

@@ -1,0 +1,168 @@
+"""Agreement of brokers with ZooKeeper: what each live broker believes, once a cluster has recovered from its faults.
+
+Rules of this module:
+  - during faults a belief may be as old as the last request that arrived. After them, and within a bound, each live
+    broker believes what the znodes say;
+  - topics that are being deleted do not count: their deletion may wait for a broker;
+  - an agreement is one class in `AGREEMENTS`. None is false of a real cluster of 2.2 and later. Up to 2.1 a controller
+    misses restarts (KAFKA-7235), up to 0.8.2 it is not notified of ISRs that leaders write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from simzk.errors import ZnodeError
+from simzk.kafka import paths
+from simzk.kafka.schemas import partition_state, topic
+from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.broker.replica_logs import ReplicaLogs
+    from simzk.kafka.cluster.zookeeper_access import KafkaTree
+
+
+class Believer(Protocol):
+    """A broker, as far as its beliefs are read."""
+
+    id: int
+    metadata: MetadataCache
+    replicas: ReplicaLogs
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenState:
+    """What the znodes say.
+
+    Args:
+        controller: the broker in `/controller`; None without one.
+        brokers: ids of the registered brokers, ascending.
+        partitions: assignment and state of each partition, without topics that are being deleted.
+        deleted: topics that are being deleted.
+    """
+
+    controller: int | None
+    brokers: Sequence[int]
+    partitions: Mapping[TopicPartition, tuple[ReplicaAssignment, LeaderAndIsr]]
+    deleted: frozenset[str]
+
+
+def read_written(tree: KafkaTree, controller: int | None, brokers: Sequence[int]) -> WrittenState:
+    """Read the state of all partitions from the znodes; invalid znodes count as missing.
+
+    Args:
+        tree: the znodes.
+        controller, brokers: the controller and the registered brokers.
+    """
+    requests, topics = tree.get(paths.DELETE_TOPICS), tree.get(paths.TOPICS)
+    deleted = frozenset(() if requests is None else requests.child_names())
+    found: dict[TopicPartition, tuple[ReplicaAssignment, LeaderAndIsr]] = {}
+    for name in sorted(() if topics is None else topics.child_names()):
+        node = tree.get(paths.topic(name))
+        try:
+            assignments = {} if node is None else topic.decode(paths.topic(name), node.data).partitions
+            for number, assignment in () if name in deleted else assignments.items():
+                key = TopicPartition(name, number)
+                state = tree.get(paths.state(key))
+                if state is not None:
+                    found[key] = assignment, partition_state.decode(paths.state(key), state.data, state.version)
+        except ZnodeError:
+            continue
+    return WrittenState(controller, brokers, found, deleted)
+
+
+class Agreement:
+    """A belief that equals the znodes.
+
+    Attributes:
+        name: the condition that holds, in a few words.
+    """
+
+    name: ClassVar[str]
+
+    @staticmethod
+    def differences(broker: Believer, written: WrittenState) -> Iterator[str]:
+        """Yield a sentence for each difference between a broker's belief and the znodes."""
+        raise NotImplementedError
+
+
+class SameController(Agreement):
+    """The metadata cache names the broker in `/controller`."""
+
+    name = "brokers agree on the controller"
+
+    @staticmethod
+    def differences(broker: Believer, written: WrittenState) -> Iterator[str]:
+        if broker.metadata.controller_id != written.controller:
+            yield f"broker {broker.id} takes {broker.metadata.controller_id} for the controller"
+
+
+class SameBrokers(Agreement):
+    """The metadata cache has the registered brokers and no others."""
+
+    name = "brokers agree on the live brokers"
+
+    @staticmethod
+    def differences(broker: Believer, written: WrittenState) -> Iterator[str]:
+        if sorted(broker.metadata.live_brokers) != list(written.brokers):
+            yield f"broker {broker.id} takes {sorted(broker.metadata.live_brokers)} for the live brokers"
+
+
+class SameCachedStates(Agreement):
+    """The metadata cache has leader, leader epoch and ISR of every partition, and no partition that does not exist."""
+
+    name = "metadata caches have the leaders and ISRs that are written"
+
+    @staticmethod
+    def differences(broker: Believer, written: WrittenState) -> Iterator[str]:
+        cached = broker.metadata.partitions
+        for partition, (_, state) in written.partitions.items():
+            yield from _state_differences(f"the cache of broker {broker.id}", partition, cached.get(partition), state)
+        for partition in cached:
+            if partition not in written.partitions and partition.topic not in written.deleted:
+                yield f"the cache of broker {broker.id} has {partition}, which does not exist"
+
+
+class SameReplicas(Agreement):
+    """Each replica has the leader and leader epoch that are written, and a leader its ISR."""
+
+    name = "replicas have the leaders and ISRs that are written"
+
+    @staticmethod
+    def differences(broker: Believer, written: WrittenState) -> Iterator[str]:
+        for partition, (assignment, state) in written.partitions.items():
+            if broker.id in assignment.replicas:
+                replica = broker.replicas.replicas.get(partition)
+                known = None if replica is None else replica.state
+                if known is not None and broker.id != state.leader:
+                    known = known._replace(isr=state.isr)  # a follower is not told of later ISRs
+                yield from _state_differences(f"broker {broker.id}", partition, known, state)
+
+
+AGREEMENTS: tuple[type[Agreement], ...] = (SameController, SameBrokers, SameCachedStates, SameReplicas)
+"""All agreements of brokers with the znodes."""
+
+
+def _state_differences(
+    who: str, partition: TopicPartition, known: LeaderAndIsr | None, written: LeaderAndIsr
+) -> Iterator[str]:
+    if known is None:
+        yield f"{who} does not know {partition}"
+    elif (known.leader, known.leader_epoch, set(known.isr)) != (written.leader, written.leader_epoch, set(written.isr)):
+        is_known = f"leader {known.leader} of epoch {known.leader_epoch} with ISR {sorted(known.isr)}"
+        is_written = f"leader {written.leader} of epoch {written.leader_epoch} with ISR {sorted(written.isr)}"
+        yield f"{who} has for {partition} {is_known}, written is {is_written}"
+
+
+def disagreements(brokers: Sequence[Believer], written: WrittenState) -> list[str]:
+    """Return a sentence for each difference between what brokers believe and the znodes."""
+    return [
+        f"{agreement.name}: {difference}"
+        for agreement in AGREEMENTS
+        for broker in brokers
+        for difference in agreement.differences(broker, written)
+    ]
