@@ -67,6 +67,7 @@ SLOW = (
     "tests/test_kafka_server_recorded.py::test_answers_over_tcp_are_those_of_real_brokers[3.",
     "tests/kafka/client_requests/test_records.py::test_what_consumers_read",
     "tests/kafka/client_requests/test_transactions_under_faults.py",
+    "tests/kafka/coordinator/test_assignments",
     "tests/test_kafka_consumers.py::test_a_static",
     "tests/test_kafka_transactions_read.py::test_librdkafka",
     "tests/test_kafka_consumers.py::test_two_members",
