@@ -7,8 +7,8 @@ Rules of this module (KafkaApis, AuthHelper; recorded 0.11 to 3.9 with an author
   - up to 0.11 a topic that a client may not describe is unknown to it;
   - who asks for all topics, groups or offsets gets those that it may describe;
   - authorized operations, if asked for, are those of the client;
-  - without an authorizer nothing is checked. Configurations, quotas, users, log directories, features, ACLs, elections
-    and reassignments are checked by their handlers.
+  - without an authorizer nothing is checked. Configurations, quotas, users, tokens, log directories, features, ACLs,
+    elections, reassignments and markers of transactions are checked by their handlers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.client_requests.groups import GROUP_OPERATIONS
 from simzk.kafka.client_requests.metadata import CLUSTER_OPERATIONS, NO_ID, TOPIC_OPERATIONS
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.protocol.messages import FetchResponse, MetadataResponse, WriteTxnMarkersResponse
+from simzk.kafka.protocol.messages import FetchResponse, MetadataResponse
 from simzk.kafka.schemas.acl import AclResource
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ Check = Callable[["Handler", "Context", Any, "Answer"], None]
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 0, 1, 2, 3, 8, 9, 10
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS = 11, 12, 13, 14, 15, 16
 CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 19, 20, 21, 22, 23
-ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, WRITE_TXN_MARKERS, TXN_OFFSET_COMMIT = 24, 25, 26, 27, 28
+ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
 CREATE_PARTITIONS, DELETE_GROUPS, OFFSET_DELETE, DESCRIBE_CLUSTER, DESCRIBE_PRODUCERS = 37, 42, 47, 60, 61
 DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 65, 66
 TOPIC, GROUP, TRANSACTION = "Topic", "Group", "TransactionalId"
@@ -202,7 +202,6 @@ class Authorization:
             INIT_PRODUCER_ID: self._init_producer_id,
             OFFSET_FOR_LEADER_EPOCH: self._leader_epochs,
             ADD_PARTITIONS_TO_TXN: self._add_partitions,
-            WRITE_TXN_MARKERS: self._write_markers,
             OFFSET_DELETE: self._delete_offsets,
             DESCRIBE_CLUSTER: self._describe_cluster,
             LIST_TRANSACTIONS: self._list_transactions,
@@ -629,37 +628,6 @@ class Authorization:
             for partition in topic.results_by_partition if topic.name in refused else ():
                 partition.partition_error_code = self._code(context, TOPIC, topic.name)
         answer(response)
-
-    def _write_markers(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
-        """Refuse clients that may not act for the cluster, from 3.9 on unless they may alter it (KIP-664)."""
-        may = self._allows_cluster(context, "ClusterAction")
-        if may or (self.version.number >= (3, 7) and self._allows_cluster(context, "Alter")):
-            handler(context, request, answer)
-            return
-        code, result = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, WriteTxnMarkersResponse.WritableTxnMarkerResult
-        topic, partition = (
-            WriteTxnMarkersResponse.WritableTxnMarkerTopicResult,
-            WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult,
-        )
-        answer(
-            WriteTxnMarkersResponse(
-                markers=[
-                    result(
-                        producer_id=marker.producer_id,
-                        topics=[
-                            topic(
-                                name=one.name,
-                                partitions=[
-                                    partition(partition_index=index, error_code=code) for index in one.partition_indexes
-                                ],
-                            )
-                            for one in marker.topics
-                        ],
-                    )
-                    for marker in request.markers
-                ]
-            )
-        )
 
     def _list_transactions(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
         def finish(found: Any) -> None:

@@ -34,22 +34,22 @@ class TransactionMarkersApi:
     Args:
         version: the broker's release.
         markers: appends the markers.
-        allows: returns whether clients may do something.
+        allows: returns whether a principal may do something.
     """
 
     version: KafkaVersion
     markers: TransactionMarkers
-    allows: Callable[[str, AclResource], bool]
+    allows: Callable[[str, AclResource, str], bool]
 
     @property
     def handlers(self) -> dict[int, Handler]:
         """The handlers by API key."""
         return {WRITE_TXN_MARKERS: self.serve}
 
-    def serve(self, _context: Context, request: WriteTxnMarkersRequest, answer: Answer) -> None:
+    def serve(self, context: Context, request: WriteTxnMarkersRequest, answer: Answer) -> None:
         """Append markers."""
         operations = ("Alter", "ClusterAction") if self.version.api.alter_writes_markers else ("ClusterAction",)
-        if any(self.allows(operation, CLUSTER) for operation in operations):
+        if any(self.allows(operation, CLUSTER, context.principal) for operation in operations):
             self.markers.serve(request, answer)
             return
         refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

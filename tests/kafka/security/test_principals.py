@@ -23,6 +23,8 @@ from simzk.kafka.protocol.messages import (
     MetadataResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from simzk.kafka.schemas.acl import AclEntry
 from tests.kafka.security.sasl_client import PLAIN_USERS, LoginClient
@@ -123,4 +125,15 @@ def test_topics_are_created_and_deleted_by_those_who_may(cluster: simzk.KafkaClu
 def test_acls_are_described_to_those_who_may(cluster: simzk.KafkaCluster) -> None:
     request = DescribeAclsRequest(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1)
     codes = {user: client(cluster, user).call(request, 1, DescribeAclsResponse).error_code for user in ("alice", "bob")}
+    assert codes == {"alice": ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "bob": 0}
+
+
+def test_markers_of_transactions_are_written_by_those_who_may(cluster: simzk.KafkaCluster) -> None:
+    marker = WriteTxnMarkersRequest.WritableTxnMarker
+    topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name="open", partition_indexes=[0])
+    request = WriteTxnMarkersRequest(markers=[marker(producer_id=1, topics=[topic])])
+    codes = {}
+    for user in ("alice", "bob"):
+        (result,) = client(cluster, user).call(request, 1, WriteTxnMarkersResponse).markers
+        codes[user] = result.topics[0].partitions[0].error_code
     assert codes == {"alice": ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "bob": 0}
