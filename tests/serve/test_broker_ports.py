@@ -106,7 +106,7 @@ class Ports:
     def tick(self) -> None:
         self.broker.run()
 
-    def connect(self, _number: int, connection: BrokerConnection) -> Broker:
+    def connect(self, _number: int, connection: BrokerConnection, _subject: str | None) -> Broker:
         self.broker.connection = connection
         return self.broker
 
