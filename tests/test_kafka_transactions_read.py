@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 POLL_S = 0.1
 ROUNDS = round(PATIENCE_S / POLL_S)
 GROUP = "orders-service"
+LONGEST_TRANSACTION_MS = 900_000
+"""A machine that stands still for a while aborts no transaction, and the jump of time neither."""
 CONFIG = {
     "group.initial.rebalance.delay.ms": 0,
     "offsets.topic.num.partitions": 2,
@@ -42,7 +44,8 @@ def server() -> Iterator[simzk.KafkaServer]:
 
 def transactional_producer(server: simzk.KafkaServer, name: str = "tx") -> Producer:
     """Return a producer of librdkafka that may begin a transaction."""
-    producer = Producer({"bootstrap.servers": server.bootstrap_servers, "transactional.id": name, "log_level": 0})
+    options = {"bootstrap.servers": server.bootstrap_servers, "transactional.id": name, "log_level": 0}
+    producer = Producer({**options, "transaction.timeout.ms": LONGEST_TRANSACTION_MS})
     producer.init_transactions(PATIENCE_S)
     return producer
 
