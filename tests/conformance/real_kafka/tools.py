@@ -56,6 +56,11 @@ class Tools:
         done = self._done([*self._java(), main, *map(str, arguments)], "")
         return ToolCommand(" ".join((main, *map(str, arguments))), done.returncode, done.stdout + done.stderr)
 
+    def output(self, main: str, arguments: tuple[object, ...], given: str = "") -> str:
+        """Run a class to its end, whatever it returns; return what it said."""
+        done = self._done([*self._java(), main, *map(str, arguments)], given)
+        return done.stdout + done.stderr
+
     def source(self, file: Path, *arguments: object) -> None:
         """Run a Java program of one file with the release's jars."""
         self._run([*self._java(), str(file)], arguments, "")
