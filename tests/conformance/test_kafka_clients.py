@@ -35,7 +35,6 @@ WITHOUT = {
     "Share": "share groups need Kafka 4",
     "848": "the new group protocol needs a cluster without ZooKeeper",
     "SCRAM": "it needs a listener with SASL",
-    "TxnEtl": "transactions are not simulated yet",
 }
 """Tests of franz-go that are left out, by a part of their names, with the reason."""
 PASSED_MIN = 60
