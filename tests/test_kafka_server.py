@@ -34,7 +34,7 @@ from confluent_kafka import cimpl as librdkafka_topics
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NOT_SERVED = {"close", "pump"}
+NOT_SERVED = {"client", "close", "pump", "run_in_background"}  # clients of a server connect over TCP
 """Methods of a cluster that a server has itself, or that its threads call."""
 
 

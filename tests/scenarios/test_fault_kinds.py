@@ -160,7 +160,7 @@ def test_everything_heals_at_the_end_of_safety(tmp_path: Path) -> None:
         fault_text("fail_log_dir", 'broker = 3\ndirectory = 0\nfor = "1h"', "100s"),
         fault_text("clog", 'broker = 3\nfor = "1h"', "101s"),
         fault_text("hold", 'broker = 3\nfor = "1h"', "102s"),
-        fault_text("slow_link", 'broker = 1\nlatency = "1m"\nfor = "1h"', "102s"),
+        fault_text("slow_link", 'broker = 1\nlatency = "10s"\nfor = "1h"', "102s"),
         fault_text("pause_zookeeper", 'for = "1h"', "103s"),
         fault_text("slow_disk", 'broker = 3\naccess = "1m"\nfor = "1h"', "104s"),
         fault_text("rolling_restart", 'brokers = [3, 2, 1]\ngap = "1m"', "119s"),
