@@ -174,9 +174,11 @@ class RemoteZooKeeper:
     def _close_session(self, session: tuple[int, bytes]) -> bool:
         """Take a session over and close it; return whether the server still knew it."""
         other = KazooClient(hosts=self._servers, client_id=session)
-        other.start(timeout=_START_S)
         try:
-            return bool(other.client_id[0] == session[0])
+            if not other.start_async().wait(_START_S):
+                raise KazooTimeoutError("Connection time-out")
+            now = other.client_id  # None if the client has taken the session back: the server closes this connection
+            return now is None or bool(now[0] == session[0])
         finally:
             other.stop()
             other.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
+from kazoo.client import KazooClient
 
 import simzk
 from simzk.errors import SimzkError
@@ -13,8 +15,6 @@ from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from kazoo.client import KazooClient
 
 
 @pytest.fixture
@@ -47,6 +47,24 @@ def test_a_session_ends_although_the_client_takes_it_back(
         server.faults.drop_request("close", times=lost)
     remote.expire(client)
     assert other.exists("/lock") is None
+
+
+def test_a_session_ends_although_it_is_taken_back_at_once(
+    remote: RemoteZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server may close the connection of the second client as soon as it is made; kazoo then has no `client_id`."""
+    client, other = with_lock(remote), remote.client()
+    other.start(timeout=PATIENCE_S)
+    client_id, seen = KazooClient.client_id, count()
+
+    def lost_twice(closing: KazooClient) -> tuple[int, bytes] | None:
+        found: tuple[int, bytes] | None = client_id.fget(closing)
+        return None if closing not in (client, other) and next(seen) < 2 else found
+
+    monkeypatch.setattr(KazooClient, "client_id", property(lost_twice))
+    remote.expire(client)
+    assert other.exists("/lock") is None
+    assert next(seen) > 2
 
 
 def test_a_client_without_a_session_cannot_expire(remote: RemoteZooKeeper) -> None:
