@@ -18,7 +18,7 @@ from simzk.kafka.log.log import first_difference
 from simzk.kafka.observation import recording
 from simzk.kafka.observation.agreement import disagreements, read_written
 from simzk.kafka.observation.beliefs import is_unaware_by_known_bug
-from simzk.kafka.observation.invariants import leaderless_by_known_bug
+from simzk.kafka.observation.invariants import leaderless_by_known_bug, renamed_by_known_bug
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
 from simzk.scenarios import view
@@ -263,7 +263,7 @@ class ExpectWhole(Expectation, kw_only=True):
 class ExpectRecovered(ExpectWhole, kw_only=True):
     """Every partition is whole after faults, except those that a known bug of Kafka left without leader or follower.
 
-    Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-7235).
+    Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-14190, KAFKA-7235).
     """
 
     def _is_excused(self, observed: Observed, seen: PartitionView) -> bool:
@@ -271,6 +271,8 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
             return False
         invariants = observed.cluster.invariants
         if seen.partition in leaderless_by_known_bug(invariants):
+            return True
+        if seen.partition.topic in renamed_by_known_bug(invariants):
             return True
         if seen.state is None:
             return False
@@ -281,14 +283,18 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
 
 
 class ExpectAgreed(Expectation, kw_only=True):
-    """Every registered broker that runs believes what the znodes say: controller, live brokers, leaders and ISRs."""
+    """Every registered broker that runs believes what the znodes say: controller, live brokers, leaders and ISRs.
+
+    Topics that have lost their id do not count (KAFKA-14190).
+    """
 
     reads_brokers: ClassVar[bool] = True
 
     def failures(self, observed: Observed) -> list[str]:
         cluster = observed.cluster
         serving = [one for one in cluster.brokers.values() if one.alive and one.registered and not one.paused]
-        return disagreements(serving, read_written(cluster.tree, cluster.controller, cluster.live_brokers))
+        written = read_written(cluster.tree, cluster.controller, cluster.live_brokers)
+        return disagreements(serving, written.without(renamed_by_known_bug(cluster.invariants)))
 
     def _summary(self) -> str:
         return "every broker believes what the znodes say"

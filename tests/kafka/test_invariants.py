@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.observation.invariants import invariants_of, leaderless_by_known_bug
+from simzk.kafka.observation.invariants import invariants_of, leaderless_by_known_bug, renamed_by_known_bug
 from simzk.kafka.paths import CONTROLLER, CONTROLLER_EPOCH
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.simulation import History, Monitor, Scheduler
@@ -215,6 +215,16 @@ def test_a_reassignment_that_removes_the_leader_is_a_known_bug(
     assert bool(leaderless_by_known_bug(rig.monitor.invariants)) == is_stranded, "the new controller elects broker 1"
     rig.set(STATE, state(1, [1], epoch=5, controller_epoch=2))
     assert not leaderless_by_known_bug(rig.monitor.invariants)
+
+
+def test_a_write_without_the_topics_id_is_a_known_bug(rig: Rig) -> None:
+    rig.set(TOPIC, '{"partitions":{"0":[1,2,3]},"topic_id":"dZ0pcNhEQqyC2gWzmaVoZA","version":3}')
+    assert rig.monitor.known == []
+    rig.set(TOPIC, '{"partitions":{"0":[1,2,3],"1":[3]},"version":2}')
+    (known,) = rig.monitor.known
+    assert (known.issue, known.detail) == ("KAFKA-14190", "t went from id dZ0pcNhEQqyC2gWzmaVoZA to none")
+    assert renamed_by_known_bug(rig.monitor.invariants) == {"t"}
+    assert rig.broken == []
 
 
 def test_before_2_4_no_reassignment_is_superseded() -> None:

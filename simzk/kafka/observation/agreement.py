@@ -10,7 +10,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from simzk.errors import ZnodeError
@@ -49,6 +49,11 @@ class WrittenState:
     brokers: Sequence[int]
     partitions: Mapping[TopicPartition, tuple[ReplicaAssignment, LeaderAndIsr]]
     deleted: frozenset[str]
+
+    def without(self, topics: frozenset[str]) -> WrittenState:
+        """Return the same without topics that do not count, as if they were being deleted."""
+        kept = {partition: said for partition, said in self.partitions.items() if partition.topic not in topics}
+        return replace(self, partitions=kept, deleted=self.deleted | topics)
 
 
 def read_written(tree: KafkaTree, controller: int | None, brokers: Sequence[int]) -> WrittenState:

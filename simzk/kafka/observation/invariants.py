@@ -51,6 +51,7 @@ class ObservedZnodes:
         topics: the data of each topic's znode.
         undone: former replicas of partitions whose assignment was undone by a write that added partitions.
         leaderless: partitions that have had no leader since a reassignment removed the leader (a known bug of Kafka).
+        renamed: topics whose id was lost or replaced by a write (a known bug of Kafka).
     """
 
     server: ObservableTree
@@ -64,6 +65,7 @@ class ObservedZnodes:
     topics: dict[str, bytes | None] = field(default_factory=dict)
     undone: dict[TopicPartition, frozenset[int]] = field(default_factory=dict)
     leaderless: dict[TopicPartition, None] = field(default_factory=dict)
+    renamed: dict[str, None] = field(default_factory=dict)
     _decoded: dict[str, tuple[bytes | None, Assignments]] = field(default_factory=dict)
 
     def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
@@ -93,6 +95,7 @@ class ObservedZnodes:
         """Forget a topic whose znode is deleted."""
         if self.topics.pop(path, None) is not None:
             self._decoded.pop(path, None)
+            self.renamed.pop(path[len(_TOPICS) :], None)
             for partition in [*self.undone, *self.leaderless]:
                 if paths.topic(partition.topic) == path:
                     self.undone.pop(partition, None)
@@ -164,6 +167,9 @@ class ZnodeInvariant(FirstViolation):
 
     def on_topic(self, name: str, topic_id: str | None) -> None:
         """Check a topic whose znode is created or written."""
+
+    def on_topic_id(self, name: str, before: str | None, after: str | None) -> None:
+        """Check the id of a topic that exists, in a write of its znode."""
 
     def on_topic_deleted(self, name: str, topic_id: str | None) -> None:
         """Note a topic whose znode is deleted."""
@@ -342,6 +348,23 @@ class CancellationKeepsLeader(ReassignmentKeepsLeader):
     cancels = True
 
 
+class TopicKeepsId(ZnodeInvariant):
+    """A write of a topic's znode keeps the topic's id.
+
+    Tools and controllers before 2.8 write the znode without it. The next controller of 2.8 or later gives the topic a
+    new id, and brokers refuse it for the logs that they have: INCONSISTENT_TOPIC_ID, until these are deleted
+    (KAFKA-14190).
+    """
+
+    name = "a write of a topic keeps its id"
+    issue = "KAFKA-14190"
+
+    def on_topic_id(self, name: str, before: str | None, after: str | None) -> None:
+        if before is not None and after != before:
+            self.znodes.renamed[name] = None
+            self.violate(f"{name} went from id {before} to {'none' if after is None else after}")
+
+
 class EpochsRise(ZnodeInvariant):
     """Leader epochs never fall, and rise with every change of the leader."""
 
@@ -404,6 +427,7 @@ INVARIANTS: tuple[type[ZnodeInvariant], ...] = (
     AdditionsKeepAssignments,
     ReassignmentKeepsLeader,
     CancellationKeepsLeader,
+    TopicKeepsId,
     EpochsRise,
     DeletedStaysDeleted,
     VersionsRise,
@@ -520,7 +544,9 @@ class _TransactionReader:
         except ZnodeError:
             before, after = {}, {}
         if before:
+            former_id = _topic_id(path, znodes.topics[path])
             for invariant in self._invariants:
+                invariant.on_topic_id(name, former_id, topic_id)
                 invariant.on_assignments(name, before, after)
             undone = undone_by_addition(before, after)
             for number in before:
@@ -554,6 +580,12 @@ def leaderless_by_known_bug(invariants: Iterable[object]) -> frozenset[TopicPart
     """Return the partitions that have had no leader since a reassignment removed it; see `ReassignmentKeepsLeader`."""
     observed = [one.znodes for one in invariants if isinstance(one, ReassignmentKeepsLeader)]
     return frozenset(partition for znodes in observed for partition in znodes.leaderless)
+
+
+def renamed_by_known_bug(invariants: Iterable[object]) -> frozenset[str]:
+    """Return the topics whose id was lost or replaced; see `TopicKeepsId`."""
+    observed = [one.znodes for one in invariants if isinstance(one, TopicKeepsId)]
+    return frozenset(name for znodes in observed for name in znodes.renamed)
 
 
 def invariants_of(
