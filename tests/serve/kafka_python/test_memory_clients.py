@@ -21,6 +21,7 @@ with warnings.catch_warnings():
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
 
 AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
 LONG_S = 60
@@ -44,6 +45,22 @@ def values(polled: dict[TopicPartition, list[object]]) -> list[bytes]:
 
 def consumer_of(cluster: simzk.KafkaCluster, **options: object) -> KafkaConsumer:
     return cluster.client(KafkaConsumer, "orders", auto_offset_reset="earliest", **options)
+
+
+def refuse_in_this_thread(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> None:
+    """Let a function of a module fail in this thread; other threads, as those of py4j after a test with Spark, may call it."""
+    call, of_test = getattr(module, name), threading.current_thread()
+
+    def refuse(*args: object, **kwargs: object) -> object:
+        assert threading.current_thread() is not of_test, f"{module.__name__}.{name} is called"
+        return call(*args, **kwargs)
+
+    monkeypatch.setattr(module, name, refuse)
+
+
+def client_threads() -> set[threading.Thread]:
+    """Return the threads that are alive without those of py4j, which come and go after a test with Spark."""
+    return {thread for thread in threading.enumerate() if not type(thread).__module__.startswith("py4j")}
 
 
 def story(seed: int) -> tuple[list[str], list[object]]:
@@ -92,16 +109,13 @@ def test_clients_produce_consume_and_administer_in_memory(cluster: simzk.KafkaCl
 
 
 def test_no_socket_is_opened_and_no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a socket is opened")
-
-    monkeypatch.setattr(socket, "socket", refuse)
-    monkeypatch.setattr(socket, "socketpair", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    before = set(threading.enumerate())
+    refuse_in_this_thread(monkeypatch, socket, "socket")
+    refuse_in_this_thread(monkeypatch, socket, "socketpair")
+    refuse_in_this_thread(monkeypatch, socket, "getaddrinfo")
+    before = client_threads()
     history, _ = story(seed=3)
     assert history
-    assert set(threading.enumerate()) == before
+    assert client_threads() == before
 
 
 def test_the_same_seed_gives_the_same_history_and_the_same_answers() -> None:
@@ -112,10 +126,7 @@ def test_the_same_seed_gives_the_same_history_and_the_same_answers() -> None:
 
 
 def test_a_poll_takes_virtual_time_only(cluster: simzk.KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: float) -> None:
-        raise AssertionError("the wall clock is waited for")
-
-    monkeypatch.setattr(time, "sleep", refuse)
+    refuse_in_this_thread(monkeypatch, time, "sleep")
     consumer = consumer_of(cluster)
     before_s = now_s(cluster)
     assert consumer.poll(timeout_ms=LONG_S * 1000) == {}
@@ -256,7 +267,7 @@ def test_an_error_in_the_background_is_raised_in_the_test(cluster: simzk.KafkaCl
 
 
 def test_the_end_of_a_cluster_ends_its_clients() -> None:
-    before = set(threading.enumerate())
+    before = client_threads()
     with simzk.KafkaCluster(brokers=3, config=AT_ONCE) as cluster:
         cluster.create_topic("orders", partitions=1, replication_factor=1)
         clients = [
@@ -266,7 +277,7 @@ def test_the_end_of_a_cluster_ends_its_clients() -> None:
         ]
         call = cluster.run_in_background(clients[1].poll, timeout_ms=1_000_000)
         cluster.run_for(5)
-    assert set(threading.enumerate()) == before
+    assert client_threads() == before
     for client in clients:
         client.close()
     with pytest.raises(RuntimeError, match="was closed"):
