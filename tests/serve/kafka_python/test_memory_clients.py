@@ -48,7 +48,7 @@ def consumer_of(cluster: simzk.KafkaCluster, **options: object) -> KafkaConsumer
 
 
 def refuse_in_this_thread(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> None:
-    """Let a function of a module fail in this thread; other threads, as those of py4j after a test with Spark, may call it."""
+    """Let a function fail in this thread; other threads, as those of py4j after a test with Spark, may call it."""
     call, of_test = getattr(module, name), threading.current_thread()
 
     def refuse(*args: object, **kwargs: object) -> object:
