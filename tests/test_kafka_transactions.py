@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk
-from simzk.kafka.coordinator.group_coordinator import partition_of
+from simzk.kafka.coordinator.coordinator_log import partition_of
 from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
 from tests.waiting import PATIENCE_S
 

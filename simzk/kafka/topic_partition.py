@@ -46,6 +46,27 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+def grouped_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """Return partitions by topic; topics and partitions keep their order.
+
+    >>> grouped_by_topic([TopicPartition("orders", 1), TopicPartition("orders", 0)])["orders"][0].partition
+    1
+    """
+    groups: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        groups.setdefault(partition.topic, []).append(partition)
+    return groups
+
+
+def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of partitions by topic; topics and numbers keep their order.
+
+    >>> numbers_by_topic([TopicPartition("b", 0), TopicPartition("a", 1), TopicPartition("b", 2)])
+    {'b': [0, 2], 'a': [1]}
+    """
+    return {topic: [one.partition for one in found] for topic, found in grouped_by_topic(partitions).items()}
+
+
 class PartitionAndReplica(NamedTuple):
     """Replica of a partition on one broker."""
 

@@ -62,7 +62,8 @@ from simzk.kafka.client_requests.topics import TopicsApi
 from simzk.kafka.client_requests.transaction_markers import TransactionMarkersApi
 from simzk.kafka.client_requests.transactions import ADD_PARTITIONS, TransactionsApi
 from simzk.kafka.controller.controller import KafkaController
-from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, GroupCoordinator, partition_of, uuid_text
+from simzk.kafka.coordinator.coordinator_log import partition_of
+from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, GroupCoordinator, uuid_text
 from simzk.kafka.coordinator.marker_channels import NO_LEADER, MarkerChannels
 from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC, TransactionCoordinator
 from simzk.kafka.releases.api_versions import accepted_versions
@@ -571,6 +572,7 @@ class Broker:
         leadership = LeadershipApi(
             version, self.process, self.metadata, self.controller, self._services.serve, self.authorizer.allows
         )
+        sasl = self.check_security(BrokerRelease(version, self.config))
         creates = self.config.boolean("auto.create.topics.enable")
         authorization = Authorization(version, self.authorizer, self.metadata, creates, self._is_controller)
         return BrokerApi(
@@ -584,7 +586,7 @@ class Broker:
                     **metadata.handlers,
                     **topics.handlers,
                     **leadership.handlers,
-                    **self._admin_api_handlers(),
+                    **self._admin_api_handlers(sasl),
                     **self._group_api_handlers(metadata),
                     **self._data_handlers(),
                 },
@@ -593,13 +595,8 @@ class Broker:
             faults=environment.broker_faults,
             number=self.id,
             topic_name=lambda topic_id: self.metadata.topic_names.get(topic_id, ""),
-            new_login_rules=None if self._sasl is None else partial(self._login_rules, self._sasl),
+            new_login_rules=None if sasl is None else partial(self._login_rules, sasl),
         )
-
-    @property
-    def _sasl(self) -> SaslSettings | None:
-        """The settings of SASL at the listener; None without SASL."""
-        return self.check_security(BrokerRelease(self.version, self.config))
 
     def _token_for_login(self, token_id: str) -> LoginToken | None:
         """Return the token of a login; None if there is none."""
@@ -628,7 +625,7 @@ class Broker:
     def _is_controller(self) -> bool:
         return self.controller.is_active
 
-    def _admin_api_handlers(self) -> dict[int, Handler]:
+    def _admin_api_handlers(self, sasl: SaslSettings | None) -> dict[int, Handler]:
         """Return the handlers of configurations, quotas, users, tokens, features and log directories."""
         version, client, written = self.version, self.client, EntityConfigs(self.client)
         allows, spawn, is_controller = self.authorizer.allows, self._spawn_for_client, self._is_controller
@@ -642,7 +639,7 @@ class Broker:
             **ScramUsersApi(client, written, is_controller, allows, spawn).handlers,
             **TokensApi(self.tokens, allows, self._environment.now_ms, spawn).handlers,
             **FeaturesApi(version, is_controller, allows).handlers,
-            **SaslApi(version, BY_DEFAULT if self._sasl is None else self._sasl.mechanisms).handlers,
+            **SaslApi(version, BY_DEFAULT if sasl is None else sasl.mechanisms).handlers,
             **LogDirsApi(version, self.log_dirs, self.replicas, self.metadata, allows).handlers,
         }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.coordinator.group_coordinator import CoordinatorBatch, CoordinatorLog, CoordinatorRecord
+from simzk.kafka.coordinator.coordinator_log import CoordinatorBatch, CoordinatorLog, CoordinatorRecord
 from simzk.kafka.log.record_batches import Producer, Record, decode_entry, encode_batch, encode_records
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.producing import Producing
     from simzk.kafka.broker.replica_logs import ReplicaLogs
-    from simzk.kafka.coordinator.group_coordinator import TransactionalProducer
+    from simzk.kafka.coordinator.coordinator_log import TransactionalProducer
     from simzk.kafka.releases.profile import GroupRules
     from simzk.kafka.requests import Error
     from simzk.kafka.topic_partition import TopicPartition

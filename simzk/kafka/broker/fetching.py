@@ -59,7 +59,13 @@ from simzk.kafka.requests import (
     OffsetForLeaderEpochResponse,
 )
 from simzk.kafka.rpc import Connections, Disconnected, Respond
-from simzk.kafka.topic_partition import Collections, TopicPartition, cluster_partition_hash, topic_partition_hash
+from simzk.kafka.topic_partition import (
+    Collections,
+    TopicPartition,
+    cluster_partition_hash,
+    grouped_by_topic,
+    topic_partition_hash,
+)
 from simzk.simulation import Future, Process, Task, Timer
 
 if TYPE_CHECKING:
@@ -567,7 +573,7 @@ def _order_fetched(followed: Sequence[TopicPartition], fetches: FetchOrder, scal
     if fetches == "by topic, hashed":
         return _by_topic(fetched)
     if fetches == "java's maps":
-        grouped = _grouped(mutable_order(fetched, scala, Collections(scala).partition_hash))
+        grouped = grouped_by_topic(mutable_order(fetched, scala, Collections(scala).partition_hash))
         on_wire = [
             TopicPartition(topic, partition)
             for topic in hash_map_order(list(grouped))
@@ -575,7 +581,7 @@ def _order_fetched(followed: Sequence[TopicPartition], fetches: FetchOrder, scal
         ]
     else:
         named = immutable_order(mutable_order(fetched, scala, keys.partition_hash), scala, keys.partition_hash)
-        grouped = _grouped(named)
+        grouped = grouped_by_topic(named)
         topics = immutable_order(mutable_order(grouped, scala), scala)
         on_wire = [of for topic in topics for of in immutable_order(grouped[topic], scala, keys.partition_hash)]
     return immutable_order(on_wire, scala, keys.partition_hash)
@@ -588,12 +594,5 @@ def _keys(orders: OrderRules) -> Collections:
     return Collections(orders.scala, orders.fetches in _CASE_CLASSES)
 
 
-def _grouped(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    groups: dict[str, list[TopicPartition]] = {}
-    for partition in partitions:
-        groups.setdefault(partition.topic, []).append(partition)
-    return groups
-
-
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return [partition for group in _grouped(partitions).values() for partition in group]
+    return [partition for group in grouped_by_topic(partitions).values() for partition in group]

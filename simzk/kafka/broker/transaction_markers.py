@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from simzk.kafka.log.record_batches import Producer, encode_marker
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import WriteTxnMarkersResponse
-from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -108,9 +108,12 @@ def marker_partitions(marker: WriteTxnMarkersRequest.WritableTxnMarker) -> list[
 def marker_result(producer_id: int, errors: Mapping[TopicPartition, ErrorCode]) -> MarkerResult:
     """Return the results of a marker, by topic."""
     response = WriteTxnMarkersResponse
-    topics: dict[str, list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult]] = {}
-    for partition, code in errors.items():
-        one = response.WritableTxnMarkerPartitionResult(partition_index=partition.partition, error_code=code)
-        topics.setdefault(partition.topic, []).append(one)
-    found = [response.WritableTxnMarkerTopicResult(name=name, partitions=of_topic) for name, of_topic in topics.items()]
-    return MarkerResult(producer_id=producer_id, topics=found)
+    one = response.WritableTxnMarkerPartitionResult
+    topics = [
+        response.WritableTxnMarkerTopicResult(
+            name=name,
+            partitions=[one(partition_index=of.partition, error_code=errors[of]) for of in found],
+        )
+        for name, found in grouped_by_topic(errors).items()
+    ]
+    return MarkerResult(producer_id=producer_id, topics=topics)

@@ -14,12 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from simzk.kafka.coordinator.group_coordinator import partition_of
+from simzk.kafka.coordinator.coordinator_log import partition_of
 from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest
 from simzk.kafka.rpc import Disconnected
-from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.topic_partition import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -133,9 +133,7 @@ class TransactionVerification:
 
 
 def _request(batch: TransactionBatch, partitions: Sequence[TopicPartition]) -> AddPartitionsToTxnRequest:
-    topics: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        topics.setdefault(topic, []).append(number)
+    topics = numbers_by_topic(partitions)
     kind = AddPartitionsToTxnRequest
     transaction = kind.AddPartitionsToTxnTransaction(
         transactional_id=batch.transactional_id,

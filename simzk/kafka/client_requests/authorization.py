@@ -1,4 +1,4 @@
-"""What clients may do with topics, records, groups and transactions: checks before the handlers of one broker.
+"""Check what clients may do with topics, records, groups and transactions, before the handlers of one broker.
 
 Rules of this module (KafkaApis, AuthHelper; recorded 0.11 to 3.9 with an authorizer):
   - `WHOLE` names what a request needs as a whole, and `PARTS` what each topic, group or transaction in it needs. A
@@ -56,7 +56,7 @@ ERRORS: Final[Mapping[str, ErrorCode]] = {
 
 
 class Whole(NamedTuple):
-    """What a request needs as a whole: an operation on the resource that one of its fields names, if it does."""
+    """Permission for a whole request: an operation on the resource that one of its fields names, if it does."""
 
     operation: str
     kind: str
@@ -64,7 +64,7 @@ class Whole(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What each item in a list of a request needs.
+    """Permission for each item in a list of a request.
 
     Attributes:
         operation: the operation.

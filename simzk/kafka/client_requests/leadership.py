@@ -25,7 +25,7 @@ from simzk.kafka.protocol.messages import (
 )
 from simzk.kafka.requests import AdminResponse, AlterReassignmentsRequest, Error
 from simzk.kafka.requests import ElectLeadersRequest as LeadersToElect
-from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -192,7 +192,7 @@ class LeadershipApi:
                                 if partition in errors
                             ],
                         )
-                        for topic, partitions in _grouped(targets).items()
+                        for topic, partitions in grouped_by_topic(targets).items()
                     ],
                 )
             )
@@ -235,7 +235,7 @@ class LeadershipApi:
         kind = ListPartitionReassignmentsResponse.OngoingTopicReassignment
         one = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
         topics = []
-        for topic, partitions in _grouped(moving).items():
+        for topic, partitions in grouped_by_topic(moving).items():
             found = [(partition.partition, known.assignment(partition)) for partition in partitions]
             listed = [
                 one(
@@ -248,14 +248,6 @@ class LeadershipApi:
             ]
             topics.append(kind(name=topic, partitions=listed))
         answer(ListPartitionReassignmentsResponse(error_message="", topics=topics))
-
-
-def _grouped(partitions: Sequence[TopicPartition] | Mapping[TopicPartition, object]) -> dict[str, list[TopicPartition]]:
-    """Return partitions by topic."""
-    grouped: dict[str, list[TopicPartition]] = {}
-    for partition in partitions:
-        grouped.setdefault(partition.topic, []).append(partition)
-    return grouped
 
 
 def _by_topic(
@@ -275,5 +267,5 @@ def _by_topic(
                 for partition in partitions
             ],
         )
-        for topic, partitions in _grouped(results).items()
+        for topic, partitions in grouped_by_topic(results).items()
     ]

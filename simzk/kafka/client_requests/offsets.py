@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_long, wrapped_long
 from simzk.kafka import paths
 from simzk.kafka.broker.transaction_verification import TransactionBatch
-from simzk.kafka.coordinator.group_coordinator import FetchedOffset, TransactionalProducer
+from simzk.kafka.coordinator.coordinator_log import TransactionalProducer
+from simzk.kafka.coordinator.group_coordinator import FetchedOffset
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, NO_TIMESTAMP, CommittedOffset
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
@@ -33,7 +34,7 @@ from simzk.kafka.protocol.messages import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
-from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ _KNOWS_LOADING, _KNOWS_ABORTABLE = 2, 4
 _MS_OF_MINUTE = 60_000
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
+_Topic = TypeVar("_Topic")
 Fetched = dict[TopicPartition, FetchedOffset]
 
 
@@ -134,7 +136,9 @@ class OffsetsApi:
         known = {partition: one for partition, one in asked.items() if self._may_commit(partition, context)}
 
         def finish(results: Mapping[TopicPartition, ErrorCode]) -> None:
-            answer(OffsetCommitResponse(topics=_by_topic(asked, results)))
+            response = OffsetCommitResponse
+            topic, one = response.OffsetCommitResponseTopic, response.OffsetCommitResponsePartition
+            answer(response(topics=_by_topic(asked, results, topic, one)))
 
         if not known:
             finish({})
@@ -173,7 +177,9 @@ class OffsetsApi:
             if context.version < _KNOWS_LOADING and self.version.groups.hides_loading_from_old_producers:
                 hidden = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE}
                 shown = {partition: hidden.get(code, code) for partition, code in shown.items()}
-            answer(TxnOffsetCommitResponse(topics=_txn_by_topic(asked, shown)))
+            response = TxnOffsetCommitResponse
+            topic, one = response.TxnOffsetCommitResponseTopic, response.TxnOffsetCommitResponsePartition
+            answer(response(topics=_by_topic(asked, shown, topic, one)))
 
         if not known:
             finish({})
@@ -318,36 +324,29 @@ class OffsetsApi:
             answer(OffsetDeleteResponse(error_code=deleted))
             return
         topic, one = OffsetDeleteResponse.OffsetDeleteResponseTopic, OffsetDeleteResponse.OffsetDeleteResponsePartition
-        results: dict[str, list[Any]] = {}
-        for partition in asked:
-            error = deleted.get(partition, _UNKNOWN)
-            results.setdefault(partition.topic, []).append(one(partition_index=partition.partition, error_code=error))
-        answer(
-            OffsetDeleteResponse(topics=[topic(name=name, partitions=of_topic) for name, of_topic in results.items()])
-        )
+        answer(OffsetDeleteResponse(topics=_by_topic(asked, deleted, topic, one)))
 
 
 def _by_topic(
-    partitions: Iterable[TopicPartition], results: Mapping[TopicPartition, ErrorCode]
-) -> list[OffsetCommitResponse.OffsetCommitResponseTopic]:
-    """Return the results of partitions, grouped by topic; a partition without one is unknown."""
-    response = OffsetCommitResponse
-    topics: dict[str, list[OffsetCommitResponse.OffsetCommitResponsePartition]] = {}
-    for partition in partitions:
-        code = results.get(partition, _UNKNOWN)
-        one = response.OffsetCommitResponsePartition(partition_index=partition.partition, error_code=code)
-        topics.setdefault(partition.topic, []).append(one)
-    return [response.OffsetCommitResponseTopic(name=name, partitions=found) for name, found in topics.items()]
+    partitions: Iterable[TopicPartition],
+    results: Mapping[TopicPartition, ErrorCode],
+    topic: Callable[..., _Topic],
+    one: Callable[..., object],
+) -> list[_Topic]:
+    """Return the results of partitions, grouped by topic; a partition without one is unknown.
 
-
-def _txn_by_topic(
-    partitions: Iterable[TopicPartition], results: Mapping[TopicPartition, ErrorCode]
-) -> list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic]:
-    """Return the results of partitions in a transaction, grouped by topic; a partition without one is unknown."""
-    response = TxnOffsetCommitResponse
-    topics: dict[str, list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition]] = {}
-    for partition in partitions:
-        code = results.get(partition, _UNKNOWN)
-        one = response.TxnOffsetCommitResponsePartition(partition_index=partition.partition, error_code=code)
-        topics.setdefault(partition.topic, []).append(one)
-    return [response.TxnOffsetCommitResponseTopic(name=name, partitions=found) for name, found in topics.items()]
+    Args:
+        partitions: the partitions of the request.
+        results: by partition.
+        topic, one: the structs of a topic and of a partition in the response.
+    """
+    return [
+        topic(
+            name=name,
+            partitions=[
+                one(partition_index=partition.partition, error_code=results.get(partition, _UNKNOWN))
+                for partition in found
+            ],
+        )
+        for name, found in grouped_by_topic(partitions).items()
+    ]

@@ -37,7 +37,7 @@ from simzk.kafka.protocol.messages import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.topic_partition import TopicPartition, numbers_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -232,9 +232,7 @@ class TransactionsApi:
         found = self.coordinator.describe(transactional_id)
         if isinstance(found, ErrorCode):
             return one(error_code=found, transactional_id=transactional_id)
-        topics: dict[str, list[int]] = {}
-        for topic, number in found.partitions:
-            topics.setdefault(topic, []).append(number)
+        topics = numbers_by_topic(found.partitions)
         return one(
             transactional_id=transactional_id,
             transaction_state=found.state.value,

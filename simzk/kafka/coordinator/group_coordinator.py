@@ -16,9 +16,16 @@ Rules of this module (GroupCoordinator, GroupMetadataManager; recorded 0.8.2 to 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.jvm.hash_codes import string_hash
+from simzk.kafka.coordinator.coordinator_log import (
+    LOAD_US,
+    CoordinatorBatch,
+    CoordinatorLog,
+    CoordinatorRecord,
+    TransactionalProducer,
+    partition_of,
+)
 from simzk.kafka.coordinator.group import (
     Group,
     GroupHost,
@@ -51,15 +58,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from simzk.kafka.coordinator.group import GroupSnapshot
-    from simzk.kafka.log.batches import ProducerStamp
     from simzk.kafka.releases.profile import GroupRules
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.simulation import Process, Timer
 
 OFFSETS_TOPIC = "__consumer_offsets"
-LOAD_US = 20_000
-"""How long a broker reads the log of a partition with records (of real brokers 10 to 100 ms)."""
-_INT_MIN = -(1 << 31)
 _UNLIMITED = (1 << 31) - 1
 _MS_OF_MINUTE = 60_000
 
@@ -81,16 +84,6 @@ _OF_COMMIT = {
 """Errors of a commit, by the error of its append."""
 
 
-def partition_of(key: str, partitions: int) -> int:
-    """Return the partition of an internal topic that a group's or transaction's id belongs to (Utils.abs).
-
-    >>> partition_of("orders-service", 50)
-    17
-    """
-    number = string_hash(key)
-    return (0 if number == _INT_MIN else abs(number)) % partitions
-
-
 def uuid_text(number: int) -> str:
     """Return 128 bits in the form of Java's UUID, as random of version 4, for the ids of members.
 
@@ -99,64 +92,6 @@ def uuid_text(number: int) -> str:
     """
     digits = f"{number & ~(0xF << 76) & ~(0x3 << 62) | 0x4 << 76 | 0x2 << 62:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-class CoordinatorRecord(NamedTuple):
-    """A record of a coordinator; without a value it removes what the key names."""
-
-    key: bytes
-    value: bytes | None
-
-
-class CoordinatorBatch(NamedTuple):
-    """Records of one batch in a coordinator's log.
-
-    Args:
-        records: the records with a key; none in a batch of a marker.
-        producer: the producer of the batch, if it belongs to a transaction; else None.
-    """
-
-    records: Sequence[CoordinatorRecord]
-    producer: ProducerStamp | None = None
-
-
-class TransactionalProducer(NamedTuple):
-    """Producer of a transaction: its id and epoch."""
-
-    producer_id: int
-    epoch: int
-
-
-class CoordinatorLog(Protocol):
-    """Logs of the partitions that the broker leads."""
-
-    def leads(self, partition: TopicPartition) -> bool:
-        """Return whether the broker leads a partition."""
-
-    def append(
-        self,
-        partition: TopicPartition,
-        records: Sequence[CoordinatorRecord],
-        done: Callable[[Error], None] | None,
-        producer: TransactionalProducer | None = None,
-    ) -> None:
-        """Append records as the broker itself.
-
-        Args:
-            partition: the partition.
-            records: the records.
-            done: called when all in the ISR have them, or with the error; None if nobody waits.
-            producer: the producer of the transaction that the records belong to.
-        """
-
-    def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:
-        """Return all records of a partition, ascending."""
-
-    def read_batches(self, partition: TopicPartition) -> Iterable[CoordinatorBatch]:
-        """Return all batches of a partition with markers of transactions, ascending."""
-
-    def is_empty(self, partition: TopicPartition) -> bool:
-        """Return whether a partition has no records with content."""
 
 
 Offsets = dict[TopicPartition, tuple[int, CommittedOffset]]

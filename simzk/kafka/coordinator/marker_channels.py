@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from simzk.kafka.rpc import Disconnected
+from simzk.kafka.topic_partition import numbers_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,15 +155,15 @@ def _request(markers: list[_Marker]) -> WriteTxnMarkersRequest:
     one, of_topic = WriteTxnMarkersRequest.WritableTxnMarker, WriteTxnMarkersRequest.WritableTxnMarkerTopic
     found = []
     for transaction, partitions in markers:
-        topics: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            topics.setdefault(topic, []).append(partition)
         found.append(
             one(
                 producer_id=transaction.producer_id,
                 producer_epoch=transaction.epoch,
                 transaction_result=transaction.is_commit,
-                topics=[of_topic(name=name, partition_indexes=numbers) for name, numbers in topics.items()],
+                topics=[
+                    of_topic(name=name, partition_indexes=numbers)
+                    for name, numbers in numbers_by_topic(partitions).items()
+                ],
                 coordinator_epoch=transaction.coordinator_epoch,
             )
         )

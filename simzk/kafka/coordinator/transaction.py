@@ -72,7 +72,7 @@ class ProducerIdentity(NamedTuple):
 
 
 class TransactionSnapshot(NamedTuple):
-    """What the log says about a transactional id.
+    """State of a transactional id in the log.
 
     Args:
         producer_id: its producer id.

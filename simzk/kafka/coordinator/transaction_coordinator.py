@@ -15,9 +15,9 @@ Rules of this module (TransactionCoordinator, TransactionStateManager; recorded 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.kafka.coordinator.group_coordinator import LOAD_US, CoordinatorRecord, partition_of
+from simzk.kafka.coordinator.coordinator_log import LOAD_US, CoordinatorLog, CoordinatorRecord, partition_of
 from simzk.kafka.coordinator.marker_channels import EndedTransaction, MarkerChannels
 from simzk.kafka.coordinator.record_fields import RecordError, fits
 from simzk.kafka.coordinator.transaction import (
@@ -60,27 +60,6 @@ _OF_APPEND = {
     Error.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
 """Errors of requests, by the error of the append of their transition."""
-
-
-class TransactionLog(Protocol):
-    """Logs of the partitions that the broker leads."""
-
-    def leads(self, partition: TopicPartition) -> bool:
-        """Return whether the broker leads a partition."""
-
-    def leader_epoch(self, partition: TopicPartition) -> int:
-        """Return the leader epoch of a partition that the broker leads."""
-
-    def append(
-        self, partition: TopicPartition, records: Sequence[CoordinatorRecord], done: Callable[[Error], None] | None
-    ) -> None:
-        """Append records as the broker itself; call back when all in the ISR have them, or with the error."""
-
-    def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:
-        """Return all records of a partition, ascending."""
-
-    def is_empty(self, partition: TopicPartition) -> bool:
-        """Return whether a partition has no records with content."""
 
 
 class TransactionOverview(NamedTuple):
@@ -134,7 +113,7 @@ class TransactionCoordinator:
     process: Process
     rules: TransactionRules
     config: BrokerConfig
-    log: TransactionLog
+    log: CoordinatorLog
     take_id: Callable[[Callable[[int | None], None]], None]
     markers: MarkerChannels
     partitions: Callable[[], int]

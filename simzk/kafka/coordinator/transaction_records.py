@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from simzk.kafka.coordinator.record_fields import FieldReader, FieldWriter, RecordError
 from simzk.kafka.coordinator.transaction import TransactionSnapshot, TransactionState
-from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.topic_partition import TopicPartition, numbers_by_topic
 
 VERSION = 0
 _NULL = -1
@@ -67,9 +67,7 @@ def encode_transaction(stored: TransactionSnapshot) -> bytes:
         assert not stored.partitions, "an empty transaction has no partitions"
         writer.int32(_NULL)
     else:
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in stored.partitions:
-            by_topic.setdefault(topic, []).append(partition)
+        by_topic = numbers_by_topic(stored.partitions)
         writer.int32(len(by_topic))
         for topic, numbers in by_topic.items():
             writer.string(topic)

@@ -36,7 +36,7 @@ class Believer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WrittenState:
-    """What the znodes say.
+    """State of the cluster in the znodes.
 
     Args:
         controller: the broker in `/controller`; None without one.

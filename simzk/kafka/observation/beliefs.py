@@ -193,7 +193,7 @@ class RestartsNoticed(BeliefInvariant):
         return super().check(event)
 
     def is_unaware(self, broker: int, partition: TopicPartition) -> bool:
-        """Return whether a broker was never told of its replica because a controller missed its restart."""
+        """Return whether a controller missed a broker's restart, and so never sent it its replica."""
         row = self.manager.table.find(partition.topic, partition.partition) if broker in self._missed else None
         if row is None:
             return broker in self._missed
@@ -204,7 +204,7 @@ class RestartsNoticed(BeliefInvariant):
 
 
 def is_unaware_by_known_bug(invariants: Iterable[object], partition: TopicPartition, broker: int) -> bool:
-    """Return whether a broker was never told of its replica of a partition; see `RestartsNoticed`."""
+    """Return whether a controller never sent a broker its replica of a partition; see `RestartsNoticed`."""
     return any(one.is_unaware(broker, partition) for one in invariants if isinstance(one, RestartsNoticed))
 
 

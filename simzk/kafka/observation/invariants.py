@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from simzk.kafka.cluster.zookeeper_access import ObservableTree
+    from simzk.kafka.schemas.topic import TopicZnode
     from simzk.simulation import Event
 
     Assignments = Mapping[int, ReplicaAssignment]
@@ -66,7 +67,7 @@ class ObservedZnodes:
     undone: dict[TopicPartition, frozenset[int]] = field(default_factory=dict)
     leaderless: dict[TopicPartition, None] = field(default_factory=dict)
     renamed: dict[str, None] = field(default_factory=dict)
-    _decoded: dict[str, tuple[bytes | None, Assignments]] = field(default_factory=dict)
+    _decoded: dict[str, tuple[bytes | None, TopicZnode | None]] = field(default_factory=dict)
 
     def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
         """Return the replicas that the topic's znode assigns to a partition."""
@@ -74,16 +75,19 @@ class ObservedZnodes:
         node = self.server.tree.get(path)
         if node is None:
             return ()
-        assignment = self.assignments(path, node.data).get(partition.partition)
+        content = self.topic(path, node.data)
+        assignment = None if content is None else content.partitions.get(partition.partition)
         return () if assignment is None else assignment.replicas
 
-    def assignments(self, path: str, data: bytes | None) -> Assignments:
-        """Return the assignments in the data of a topic's znode, which are decoded once."""
-        decoded_data, assignments = self._decoded.get(path, (None, {}))
-        if decoded_data != data:
-            assignments = topic.decode(path, data).partitions
-            self._decoded[path] = data, assignments
-        return assignments
+    def topic(self, path: str, data: bytes | None) -> TopicZnode | None:
+        """Return the content of a topic's znode, decoded once; None for invalid data, which an operator wrote."""
+        if path not in self._decoded or self._decoded[path][0] != data:
+            try:
+                content = topic.decode(path, data)
+            except ZnodeError:
+                content = None
+            self._decoded[path] = data, content
+        return self._decoded[path][1]
 
     def excuse_only_stranded(self) -> None:
         """Forget leaderless partitions with a replica in the ISR: a new controller elects it when it is alive."""
@@ -510,9 +514,9 @@ class _TransactionReader:
         if path == paths.CONTROLLER:
             self._znodes.controller_session = 0
         if path in self._znodes.topics:
-            topic_id = _topic_id(path, self._znodes.topics[path])
+            content = self._znodes.topic(path, self._znodes.topics[path])
             for invariant in self._invariants:
-                invariant.on_topic_deleted(path[len(_TOPICS) :], topic_id)
+                invariant.on_topic_deleted(path[len(_TOPICS) :], None if content is None else content.topic_id)
         self._znodes.forget_topic(path)
         partition = paths.state_partition(path)
         if partition is not None:
@@ -533,20 +537,17 @@ class _TransactionReader:
         self._note_unclean(path, data)
 
     def _read_topic(self, path: str, data: bytes | None) -> None:
-        """Compare the assignments of a topic with those before; invalid data, which an operator wrote, have none."""
+        """Compare the content of a topic's znode with that before; invalid data have no id and no assignments."""
         znodes, name = self._znodes, path[len(_TOPICS) :]
-        topic_id = _topic_id(path, data)
+        former = znodes.topic(path, znodes.topics[path]) if path in znodes.topics else None
+        content = znodes.topic(path, data)
+        topic_id = None if content is None else content.topic_id
         for invariant in self._invariants:
             invariant.on_topic(name, topic_id)
-        try:
-            before = znodes.assignments(path, znodes.topics[path]) if path in znodes.topics else {}
-            after = znodes.assignments(path, data)
-        except ZnodeError:
-            before, after = {}, {}
-        if before:
-            former_id = _topic_id(path, znodes.topics[path])
+        if former is not None and content is not None and former.partitions:
+            before, after = former.partitions, content.partitions
             for invariant in self._invariants:
-                invariant.on_topic_id(name, former_id, topic_id)
+                invariant.on_topic_id(name, former.topic_id, topic_id)
                 invariant.on_assignments(name, before, after)
             undone = undone_by_addition(before, after)
             for number in before:
@@ -644,14 +645,6 @@ def _decoded(decode: Callable[[str, bytes | None], int], path: str, data: bytes 
         return decode(path, data)
     except ZnodeError:
         return -1
-
-
-def _topic_id(path: str, data: bytes | None) -> str | None:
-    """Return the id in the data of a topic's znode; None if it has none, or is invalid."""
-    try:
-        return topic.decode(path, data).topic_id
-    except ZnodeError:
-        return None
 
 
 _number = partial(_decoded, controller.decode_epoch, paths.CONTROLLER_EPOCH)

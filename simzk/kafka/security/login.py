@@ -72,7 +72,7 @@ class LoginTexts:
 
 @dataclass(frozen=True)
 class LoginRules:
-    """What all logins at one broker have in common.
+    """Rules of all logins at one broker.
 
     Attributes:
         settings: mechanisms, lifetimes and the delay of failures.
@@ -124,7 +124,7 @@ def login_rules(
 
 
 class Reply(NamedTuple):
-    """What a broker does about a frame of a client that logs in.
+    """Answer of a broker to a frame of a client that logs in.
 
     Attributes:
         frame: the response, to be sent; None for none.

@@ -39,7 +39,7 @@ from simzk.kafka.rpc import Disconnected
 from simzk.kafka.schemas import scram
 from simzk.kafka.tools import reassign_partitions as reassign_tool
 from simzk.kafka.tools.acls import run as run_acls
-from simzk.kafka.topic_partition import TopicPartition, mutable_partitions, partition_set
+from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic, mutable_partitions, partition_set
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, KafkaZooKeeperClient, create_request
 from simzk.simulation import Process, Scheduler, Task
@@ -384,9 +384,7 @@ async def _reassign(request: AlterReassignmentsRequest, client: KafkaZooKeeperCl
 
 def _grouped_by_topic(partitions: list[TopicPartition], collections: Collections) -> list[TopicPartition]:
     """Return partitions in the order of a map that is grouped by topic and merged again."""
-    groups: dict[str, list[TopicPartition]] = {}
-    for partition in partitions:
-        groups.setdefault(partition.topic, []).append(partition)
+    groups = grouped_by_topic(partitions)
     topics = immutable_order(mutable_order(groups, collections.scala), collections.scala)
     return list(
         partition_set([of for topic in topics for of in partition_set(groups[topic], collections)], collections)

@@ -26,7 +26,7 @@ from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka.requests import AlterConfigRequest, AlterReassignmentsRequest
 from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.json_text import write
-from simzk.kafka.topic_partition import TopicPartition, mutable_partitions, partition_set
+from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic, mutable_partitions, partition_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -190,12 +190,9 @@ def propose(
         assign: places a number of partitions with a number of replicas.
         version: release of the tool.
     """
-    by_topic: dict[str, list[TopicPartition]] = {}
-    for partition in current:
-        by_topic.setdefault(partition.topic, []).append(partition)
     proposed = {
         TopicPartition(topic, number): tuple(replicas)
-        for topic, partitions in by_topic.items()
+        for topic, partitions in grouped_by_topic(current).items()
         for number, replicas in sorted(assign(len(partitions), len(current[partitions[0]])).items())
     }
     found, wanted = document(current, version, proposed=False), document(proposed, version, proposed=True)

@@ -168,7 +168,7 @@ class MemoryTransport:
         self._net.call_soon(lambda: self._open(None))
 
     def refuse(self) -> None:
-        """Note that there is no broker that accepts it."""
+        """End the connection: no broker accepts it."""
         error = errors.KafkaConnectionError("111 ECONNREFUSED")
         self._net.call_soon(lambda: self._open(error))
 

@@ -1,4 +1,4 @@
-"""What real brokers of 0.8.2 to 3.9 answered while brokers died, stopped and came back, and the same requests here.
+"""Answers of real brokers of 0.8.2 to 3.9 while brokers died, stopped and came back, and the same requests here.
 
 `data/failures.jsonl.gz` has the second half of each recorded story, one line for each request, action of the operator
 and wait. It is made by

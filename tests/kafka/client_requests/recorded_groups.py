@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simzk.kafka.coordinator.group_coordinator import partition_of
+from simzk.kafka.coordinator.coordinator_log import partition_of
 from simzk.kafka.protocol.classes import message_class
 from simzk.kafka.protocol.codec import decode_response, encode_request
 from tests.kafka.client_requests.memory_client import MemoryClient

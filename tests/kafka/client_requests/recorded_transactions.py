@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from crc32c import crc32c
 
-from simzk.kafka.coordinator.group_coordinator import partition_of
+from simzk.kafka.coordinator.coordinator_log import partition_of
 from simzk.kafka.log.record_batches import decode_entry, entry_header, split_entries
 from simzk.kafka.protocol.classes import message_class
 from simzk.kafka.protocol.codec import decode_response, encode_request

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk
-from simzk.kafka.coordinator.group_coordinator import partition_of
+from simzk.kafka.coordinator.coordinator_log import partition_of
 from simzk.kafka.log.record_batches import Producer, Record, encode_batch
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (

@@ -3,72 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from simzk.kafka.coordinator.group import JoinRequest, JoinResult, SyncRequest, SyncResult
-from simzk.kafka.coordinator.group_coordinator import (
-    OFFSETS_TOPIC,
+from simzk.kafka.coordinator.coordinator_log import (
     CoordinatorBatch,
-    CoordinatorLog,
-    CoordinatorRecord,
-    GroupCoordinator,
-    TransactionalProducer,
 )
+from simzk.kafka.coordinator.group import JoinRequest, JoinResult, SyncRequest, SyncResult
+from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, CommittedOffset
 from simzk.kafka.log.batches import ProducerStamp
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.settings import BrokerConfig
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.simulation import Process, Scheduler
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+from tests.kafka.coordinator.replicated_log import LogOfBroker, ReplicatedLog
 
 GROUP = "g"
 TOPIC = "orders"
 PARTITIONS = 5
 SESSION_MS, REBALANCE_MS, HEARTBEAT_US = 6_000, 10_000, 1_000_000
-REPLICATED_US = 3_000
-"""Until all in the ISR have a record."""
-
-
-@dataclass(eq=False, repr=False)
-class ReplicatedLog(CoordinatorLog):
-    """The log of the only partition, as one broker sees it."""
-
-    brokers: Brokers
-    broker: int
-
-    def leads(self, partition: TopicPartition) -> bool:
-        return self.brokers.leader == self.broker
-
-    def append(
-        self,
-        partition: TopicPartition,
-        records: Sequence[CoordinatorRecord],
-        done: Callable[[Error], None] | None,
-        producer: TransactionalProducer | None = None,
-    ) -> None:
-        if not self.leads(partition):
-            if done is not None:
-                done(Error.NOT_LEADER_OR_FOLLOWER)
-            return
-        stamp = None if producer is None else ProducerStamp(*producer, 0, is_transactional=True)
-        self.brokers.batches.append(CoordinatorBatch(tuple(records), stamp))
-        if done is not None:
-            self.brokers.unacknowledged.append(done)
-            self.brokers.process.call_later(REPLICATED_US, lambda: self.brokers.acknowledge(done, Error.NONE))
-
-    def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:
-        return self.brokers.records
-
-    def read_batches(self, partition: TopicPartition) -> Iterable[CoordinatorBatch]:
-        return list(self.brokers.batches)
-
-    def is_empty(self, partition: TopicPartition) -> bool:
-        return not self.brokers.batches
 
 
 class Brokers:
@@ -79,17 +32,14 @@ class Brokers:
         count: how many.
 
     Attributes:
-        leader: the broker that leads the partition.
-        batches: its log.
+        log: the log of the partition.
     """
 
     def __init__(self, version: str = "3.9", count: int = 2, **config: int) -> None:
         profile = kafka_version(version)
         self.scheduler = Scheduler(1)
         self.process = Process(self.scheduler, "brokers")
-        self.leader = 0
-        self.batches: list[CoordinatorBatch] = []
-        self.unacknowledged: list[Callable[[Error], None]] = []
+        self.log = ReplicatedLog(self.process)
         self.topics = {TOPIC}
         self._ids = 0
         settings = {key.replace("_", "."): value for key, value in config.items()}
@@ -98,7 +48,7 @@ class Brokers:
                 self.process,
                 profile.groups,
                 BrokerConfig(profile, settings),
-                ReplicatedLog(self, broker),
+                LogOfBroker(self.log, broker),
                 partitions=lambda: 1,
                 topic_exists=lambda topic: topic in self.topics,
                 watch_topics=lambda _observer: None,
@@ -114,33 +64,20 @@ class Brokers:
         return f"id{self._ids}"
 
     @property
-    def records(self) -> list[CoordinatorRecord]:
-        """The records of the log."""
-        return [record for batch in self.batches for record in batch.records]
-
-    @property
     def coordinator(self) -> GroupCoordinator:
         """The coordinator of the group."""
-        return self.coordinators[self.leader]
-
-    def acknowledge(self, done: Callable[[Error], None], error: Error) -> None:
-        """End the wait for acks."""
-        if done in self.unacknowledged:
-            self.unacknowledged.remove(done)
-            done(error)
+        return self.coordinators[self.log.leader]
 
     def move(self, leader: int) -> None:
         """Let another broker lead."""
-        self.leader = leader
-        for done in list(self.unacknowledged):
-            self.acknowledge(done, Error.NOT_LEADER_OR_FOLLOWER)
+        self.log.move(leader)
         for coordinator in self.coordinators:
             coordinator.on_leadership(TopicPartition(OFFSETS_TOPIC, 0))
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """Write the marker of a transaction, as the leader of the log does."""
         marker = ProducerStamp(producer_id, 0, -1, True, "commit" if is_commit else "abort", 0)
-        self.batches.append(CoordinatorBatch((), marker))
+        self.log.batches.append(CoordinatorBatch((), marker))
         self.coordinator.end_transaction(TopicPartition(OFFSETS_TOPIC, 0), producer_id, is_commit=is_commit)
 
     def run_for(self, seconds: float) -> None:

@@ -120,7 +120,7 @@ class RivalProducers(RuleBasedStateMachine):
     @rule(rejects=st.booleans())
     def shrink(self, rejects: bool) -> None:
         """Enough replicas of the transaction log are in sync or not."""
-        self.brokers.rejects = rejects
+        self.brokers.log.rejects = rejects
 
     @rule(seconds=st.sampled_from([0.001, 0.004, 0.01, 0.05, 0.6, 20.0, 70.0]))
     def wait(self, seconds: float) -> None:
@@ -135,7 +135,7 @@ class RivalProducers(RuleBasedStateMachine):
     def teardown(self) -> None:
         """When nothing fails any more, decisions stand in all partitions, and a new producer can commit."""
         brokers = self.brokers
-        brokers.is_reachable, brokers.rejects = True, False
+        brokers.is_reachable, brokers.log.rejects = True, False
         brokers.run_for(HEALS_S)
         for partition, at, is_commit in self.decided:
             found: list[Any] = brokers.markers[partition][at : at + 1]

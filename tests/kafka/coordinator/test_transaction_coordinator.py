@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simzk.kafka.coordinator.group_coordinator import CoordinatorRecord
+from simzk.kafka.coordinator.coordinator_log import CoordinatorBatch, CoordinatorRecord
 from simzk.kafka.coordinator.marker_channels import NO_LEADER
 from simzk.kafka.coordinator.transaction import MAX_EPOCH, ProducerIdentity, TransactionSnapshot, TransactionState
 from simzk.kafka.coordinator.transaction_records import decode_transaction, encode_transaction, encode_transaction_key
@@ -25,7 +25,7 @@ def state_of(brokers: Brokers, transactional_id: str = ID) -> TransactionState:
 
 def states_in_log(brokers: Brokers) -> list[TransactionState]:
     """Return the states in the log, ascending."""
-    return [decode_transaction(record.value).state for record in brokers.records if record.value is not None]
+    return [decode_transaction(record.value).state for record in brokers.log.records if record.value is not None]
 
 
 def decisions(brokers: Brokers) -> list[list[bool]]:
@@ -87,7 +87,9 @@ def test_a_producer_goes_on_with_the_next_epoch_and_may_repeat_its_request() -> 
 def test_the_last_epoch_but_one_is_followed_by_a_new_producer_id() -> None:
     brokers = Brokers()
     stored = TransactionSnapshot(7, MAX_EPOCH - 2, TIMEOUT_MS)
-    brokers.records.append(CoordinatorRecord(encode_transaction_key(ID), encode_transaction(stored)))
+    brokers.log.batches.append(
+        CoordinatorBatch((CoordinatorRecord(encode_transaction_key(ID), encode_transaction(stored)),))
+    )
     brokers.move(1)
     brokers.run_for(0.1)
     producer = Producer(brokers).begin()
@@ -152,15 +154,15 @@ def test_markers_are_sent_until_the_leader_is_known_and_reachable() -> None:
 def test_a_transition_that_cannot_be_appended_changes_nothing() -> None:
     brokers = Brokers()
     producer = Producer(brokers).begin()
-    brokers.rejects = True
+    brokers.log.rejects = True
     assert producer.add(ORDERS[0]) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert state_of(brokers) == TransactionState.EMPTY
-    brokers.rejects = False
+    brokers.log.rejects = False
     assert producer.add(ORDERS[0]) == NONE
-    brokers.rejects = True
+    brokers.log.rejects = True
     newer = Producer(brokers)
     assert [newer.init() for _ in range(3)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
-    brokers.rejects = False
+    brokers.log.rejects = False
     assert producer.end(is_commit=True) == FENCED, "the epoch is bumped in memory, once"
     assert producer.identity is not None
     assert newer.begin().identity == producer.identity._replace(epoch=2)
@@ -171,10 +173,10 @@ def test_a_completion_is_appended_when_enough_replicas_are_back() -> None:
     producer = Producer(brokers).begin()
     producer.add(ORDERS[0])
     producer.end(is_commit=True)
-    brokers.rejects = True
+    brokers.log.rejects = True
     brokers.run_for(LONG_S)
     assert state_of(brokers) == TransactionState.PREPARE_COMMIT
-    brokers.rejects = False
+    brokers.log.rejects = False
     brokers.run_for(LONG_S)
     assert state_of(brokers) == TransactionState.COMPLETE_COMMIT
 
@@ -211,8 +213,8 @@ def test_an_unused_id_expires_unless_a_transaction_is_open() -> None:
     assert brokers.coordinator.describe("unused") == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     assert unused.add(ORDERS[0]) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert state_of(brokers, "used") == TransactionState.EMPTY
-    assert brokers.records[-1].value is None or encode_transaction_key("unused") in {
-        record.key for record in brokers.records if record.value is None
+    assert brokers.log.records[-1].value is None or encode_transaction_key("unused") in {
+        record.key for record in brokers.log.records if record.value is None
     }
     brokers.move(1)
     brokers.run_for(1.0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simzk.kafka.coordinator.group_coordinator import TransactionalProducer
+from simzk.kafka.coordinator.coordinator_log import TransactionalProducer
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, CommittedOffset
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import Error
@@ -89,7 +89,7 @@ def test_a_later_commit_outside_of_the_transaction_wins() -> None:
 def test_a_commit_that_is_not_stored_is_not_pending() -> None:
     brokers = Brokers()
     results = commit(brokers, 0, 4, 7)
-    brokers.acknowledge(brokers.unacknowledged[0], Error.INVALID_PRODUCER_EPOCH)
+    brokers.log.acknowledge(brokers.log.unacknowledged[0], Error.INVALID_PRODUCER_EPOCH)
     assert results == [ErrorCode.INVALID_PRODUCER_EPOCH]
     assert fetched(brokers, 0) is None
     brokers.check()
@@ -161,7 +161,7 @@ def test_the_next_coordinator_reads_the_same_from_the_log(steps: list[tuple[str,
     done: list[tuple[str, int, int | None, int]] = []
     for offset, (kind, partition, producer) in enumerate(steps, start=1):
         if kind == "move":
-            brokers.move(1 - brokers.leader)
+            brokers.move(1 - brokers.log.leader)
         elif kind == "commit":
             commit(brokers, partition, offset, producer)
         elif kind in ("end", "abort"):

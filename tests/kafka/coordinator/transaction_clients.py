@@ -10,21 +10,19 @@ from simzk.kafka.coordinator.transaction import ProducerIdentity
 from simzk.kafka.coordinator.transaction_coordinator import (
     TRANSACTIONS_TOPIC,
     TransactionCoordinator,
-    TransactionLog,
 )
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import WriteTxnMarkersResponse
 from simzk.kafka.releases.settings import BrokerConfig
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.requests import Error
 from simzk.kafka.rpc import Disconnected
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.simulation import Future, Process, Scheduler
+from tests.kafka.coordinator.replicated_log import LogOfBroker, ReplicatedLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
-    from simzk.kafka.coordinator.group_coordinator import CoordinatorRecord
     from simzk.kafka.protocol.messages import WriteTxnMarkersRequest
 
 ID = "payments"
@@ -32,40 +30,7 @@ TIMEOUT_MS = 60_000
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
 LEADER = 9
 """The broker that leads all data partitions."""
-REPLICATED_US, NETWORK_US = 3_000, 1_000
-
-
-@dataclass(eq=False, repr=False)
-class ReplicatedLog(TransactionLog):
-    """The log of the only partition, as one broker sees it."""
-
-    brokers: Brokers
-    broker: int
-
-    def leads(self, partition: TopicPartition) -> bool:
-        return self.brokers.leader == self.broker
-
-    def leader_epoch(self, partition: TopicPartition) -> int:
-        return self.brokers.epoch
-
-    def append(
-        self, partition: TopicPartition, records: Sequence[CoordinatorRecord], done: Callable[[Error], None] | None
-    ) -> None:
-        assert done is not None
-        if not self.leads(partition):
-            done(Error.NOT_LEADER_OR_FOLLOWER)
-        elif self.brokers.rejects:
-            done(Error.NOT_ENOUGH_REPLICAS)
-        else:
-            self.brokers.records += records
-            self.brokers.unacknowledged.append(done)
-            self.brokers.process.call_later(REPLICATED_US, lambda: self.brokers.acknowledge(done, Error.NONE))
-
-    def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:
-        return list(self.brokers.records)
-
-    def is_empty(self, partition: TopicPartition) -> bool:
-        return not self.brokers.records
+NETWORK_US = 1_000
 
 
 @dataclass
@@ -86,10 +51,7 @@ class Brokers:
         config: settings, with `_` for each dot.
 
     Attributes:
-        leader: the broker that leads the partition; -1 for none.
-        epoch: its leader epoch.
-        records: its log.
-        rejects: whether appends fail because too few replicas are in sync.
+        log: the log of the partition.
         markers: by data partition.
         leaders: leaders of the data partitions, as far as the brokers know.
         is_reachable: whether requests to the leader of the data partitions arrive.
@@ -99,10 +61,7 @@ class Brokers:
         profile = kafka_version(version)
         self.scheduler = Scheduler(1)
         self.process = Process(self.scheduler, "brokers")
-        self.leader = self.epoch = 0
-        self.records: list[CoordinatorRecord] = []
-        self.rejects = False
-        self.unacknowledged: list[Callable[[Error], None]] = []
+        self.log = ReplicatedLog(self.process)
         self.markers: dict[TopicPartition, list[Marker]] = {partition: [] for partition in ORDERS}
         self.is_reachable = True
         self.next_id = 100
@@ -113,7 +72,7 @@ class Brokers:
                 self.process,
                 profile.transactions,
                 BrokerConfig(profile, settings),
-                ReplicatedLog(self, broker),
+                LogOfBroker(self.log, broker),
                 self._take_id,
                 markers=MarkerChannels(self.process, self.leaders.get, self._send),
                 partitions=lambda: 1,
@@ -126,7 +85,7 @@ class Brokers:
     @property
     def coordinator(self) -> TransactionCoordinator:
         """The coordinator of the id."""
-        return self.coordinators[self.leader]
+        return self.coordinators[self.log.leader]
 
     def _take_id(self, answer: Callable[[int | None], None]) -> None:
         """Call back with the next producer id, later."""
@@ -134,17 +93,9 @@ class Brokers:
         producer_id = self.next_id
         self.process.call_later(NETWORK_US, lambda: answer(producer_id))
 
-    def acknowledge(self, done: Callable[[Error], None], error: Error) -> None:
-        """End the wait for acks."""
-        if done in self.unacknowledged:
-            self.unacknowledged.remove(done)
-            done(error)
-
     def move(self, leader: int) -> None:
         """Let another broker lead, or the same one again."""
-        self.leader, self.epoch = leader, self.epoch + 1
-        for done in list(self.unacknowledged):
-            self.acknowledge(done, Error.NOT_LEADER_OR_FOLLOWER)
+        self.log.move(leader)
         for coordinator in self.coordinators:
             coordinator.on_leadership(TopicPartition(TRANSACTIONS_TOPIC, 0))
 

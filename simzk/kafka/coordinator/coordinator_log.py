@@ -1,0 +1,94 @@
+"""Logs of the internal topics that coordinators write: `__consumer_offsets` and `__transaction_state`.
+
+Rules of this module:
+  - the hash of a group's or transaction's id decides its partition, and the leader of that is its coordinator;
+  - a broker that becomes leader of a partition reads its log, which takes `LOAD_US`; one without records takes no time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from simzk.jvm.hash_codes import string_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from simzk.kafka.log.batches import ProducerStamp
+    from simzk.kafka.requests import Error
+    from simzk.kafka.topic_partition import TopicPartition
+
+LOAD_US = 20_000
+"""How long a broker reads the log of a partition with records (of real brokers 10 to 100 ms)."""
+_INT_MIN = -(1 << 31)
+
+
+def partition_of(key: str, partitions: int) -> int:
+    """Return the partition of an internal topic that a group's or transaction's id belongs to (Utils.abs).
+
+    >>> partition_of("orders-service", 50)
+    17
+    """
+    number = string_hash(key)
+    return (0 if number == _INT_MIN else abs(number)) % partitions
+
+
+class CoordinatorRecord(NamedTuple):
+    """A record of a coordinator; without a value it removes what the key names."""
+
+    key: bytes
+    value: bytes | None
+
+
+class CoordinatorBatch(NamedTuple):
+    """Records of one batch in a coordinator's log.
+
+    Args:
+        records: the records with a key; none in a batch of a marker.
+        producer: the producer of the batch, if it belongs to a transaction; else None.
+    """
+
+    records: Sequence[CoordinatorRecord]
+    producer: ProducerStamp | None = None
+
+
+class TransactionalProducer(NamedTuple):
+    """Producer of a transaction: its id and epoch."""
+
+    producer_id: int
+    epoch: int
+
+
+class CoordinatorLog(Protocol):
+    """Logs of the partitions that the broker leads."""
+
+    def leads(self, partition: TopicPartition) -> bool:
+        """Return whether the broker leads a partition."""
+
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """Return the leader epoch of a partition that the broker leads."""
+
+    def append(
+        self,
+        partition: TopicPartition,
+        records: Sequence[CoordinatorRecord],
+        done: Callable[[Error], None] | None,
+        producer: TransactionalProducer | None = None,
+    ) -> None:
+        """Append records as the broker itself.
+
+        Args:
+            partition: the partition.
+            records: the records.
+            done: called when all in the ISR have them, or with the error; None if nobody waits.
+            producer: the producer of the transaction that the records belong to.
+        """
+
+    def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:
+        """Return all records of a partition, ascending."""
+
+    def read_batches(self, partition: TopicPartition) -> Iterable[CoordinatorBatch]:
+        """Return all batches of a partition with markers of transactions, ascending."""
+
+    def is_empty(self, partition: TopicPartition) -> bool:
+        """Return whether a partition has no records with content."""
