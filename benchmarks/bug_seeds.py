@@ -510,6 +510,16 @@ def _left_to_dead_replicas(now: Moment) -> bool:
     return any(broker in live and broker not in found.assignment.replicas for broker in after.isr)
 
 
+def _id_dropped_by_tool(now: Moment) -> bool:
+    """A topic whose id is dropped by a tool or broker, not by the controller."""
+    return any(violation.issue == "KAFKA-14190" for violation in now.play.known)
+
+
+def _id_dropped_by_controller(now: Moment) -> bool:
+    """A topic whose id is dropped by a controller of a release that has topic ids."""
+    return any(violation.issue == "KAFKA-12835" for violation in now.play.known)
+
+
 class Symptom(NamedTuple):
     """A bug, a release that has it, and the test for its symptom.
 
@@ -518,12 +528,14 @@ class Symptom(NamedTuple):
         is_seen: the test.
         at_events: whether it is a test of each event; otherwise of the cluster, every `INTERVAL_US`.
         swarm: the scenario that is played.
+        upgraded_from: the release that the swarm begins with instead, for a bug of upgrades to `release`.
     """
 
     release: str
     is_seen: Callable[[Moment], bool]
     at_events: bool = True
     swarm: str = SWARM
+    upgraded_from: str = ""
 
 
 SYMPTOMS: dict[str, Symptom] = {
@@ -554,10 +566,12 @@ SYMPTOMS: dict[str, Symptom] = {
     "KAFKA-12686": Symptom("2.8.0", _proposal_lost, at_events=False, swarm=RECORDS),
     "KAFKA-13091": Symptom("2.8.0", _watermark_waits, at_events=False, swarm=RECORDS),
     "KAFKA-13141": Symptom("2.8.0", _joins_without_records, swarm=RECORDS),
+    "KAFKA-12835": Symptom("2.8.0", _id_dropped_by_controller),
     "KAFKA-13972": Symptom("2.8.0", _stray_replica, at_events=False),
     "KAFKA-14140": Symptom("2.8.0", _unregistered_joins),
     "KAFKA-15583": Symptom("3.6", _committed_below_min_isr, swarm=RECORDS),
     "KAFKA-8733": Symptom("3.9", _lost_by_slow_leader, swarm=RECORDS),
+    "KAFKA-14190": Symptom("3.9", _id_dropped_by_tool, upgraded_from="1.1"),
     "KAFKA-14139": Symptom("3.9", _joins_without_records, swarm=RECORDS),
     "KAFKA-14424": Symptom("3.9", _left_to_dead_replicas),
     "KAFKA-15332": Symptom("3.9", _last_replica_lost_records, swarm=RECORDS),
@@ -646,7 +660,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown or options.seeds < 1:
         right = f"one of {', '.join(SYMPTOMS)}" if unknown else "1 or more"
         parser.error(f"{unknown[0] if unknown else '--seeds'}: expected {right}")
-    known = releases_without() if options.control else {bug: symptom.release for bug, symptom in SYMPTOMS.items()}
+    affected = {bug: symptom.upgraded_from or symptom.release for bug, symptom in SYMPTOMS.items()}
+    known = releases_without() if options.control else affected
     release_of = {bug: known[bug] for bug in options.bugs or SYMPTOMS if bug in known}
     found: dict[str, int | None] = {}
     for bug, seed in first_seeds(release_of, options.seeds):

@@ -262,7 +262,8 @@ class Play:
             yield from self._judge(step, planned.line, planned.within_us, planned.topics)
             return
         if isinstance(step, Restart) and self._one_release:
-            step = structs.replace(step, version="", inter_broker_protocol="")
+            kept = step.inter_broker_protocol if self.scenario.bug is not None else ""
+            step = structs.replace(step, version="", inter_broker_protocol=kept)
         self.history.record(OPERATOR, step.describe())
         try:
             step.run(self.cluster)
@@ -343,6 +344,7 @@ def _make_cluster(
     table = scenario.cluster
     costs = MEASURED if table.costs == "measured" else None
     config = actions.config_text(table.config)
+    has_protocols = not version or scenario.bug is not None  # a bug may need brokers of one release at two protocols
     if scenario.recording is not None:
         return cluster_type.from_tree(
             scenario.recording.tree(table.step),
@@ -359,7 +361,7 @@ def _make_cluster(
         scenario.racks or None,
         seed,
         config=config,
-        inter_broker_protocol=None if version else by_broker(table.inter_broker_protocol) or None,
+        inter_broker_protocol=by_broker(table.inter_broker_protocol) or None if has_protocols else None,
         boot=False,
         start_ms=start_ms,
         log_dirs=table.log_dirs,

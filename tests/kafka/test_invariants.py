@@ -32,6 +32,7 @@ class Rig:
     ) -> None:
         self.server = Server()
         self.unclean_allowed = empties_isr
+        self.topic_id_issue = ""
         self.history = History(Scheduler(seed=1))
         self.server.on_transaction.append(self._tell)
         invariants = invariants_of(
@@ -40,12 +41,17 @@ class Rig:
             elects_in_steps=elects_in_steps,
             supersedes_reassignments=supersedes_reassignments,
             unclean_allowed=lambda: self.unclean_allowed,
+            topic_id_issue=lambda: self.topic_id_issue,
         )
         self.monitor = Monitor(self.history, invariants, seed=1)
         self._connection = self.new_session()
 
     def new_session(self) -> Connection:
         return self.server.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False), now_ms=0)
+
+    def act_as(self, connection: Connection) -> None:
+        """Send the next requests in another session."""
+        self._connection = connection
 
     def _tell(self, transaction: txns.Transaction) -> None:
         self.history.record("somebody", "writes", str(transaction.zxid))
@@ -217,14 +223,25 @@ def test_a_reassignment_that_removes_the_leader_is_a_known_bug(
     assert not leaderless_by_known_bug(rig.monitor.invariants)
 
 
-def test_a_write_without_the_topics_id_is_a_known_bug(rig: Rig) -> None:
+def test_a_tools_write_without_the_topics_id_is_a_known_bug(rig: Rig) -> None:
     rig.set(TOPIC, '{"partitions":{"0":[1,2,3]},"topic_id":"dZ0pcNhEQqyC2gWzmaVoZA","version":3}')
+    rig.act_as(rig.new_session())
     assert rig.monitor.known == []
     rig.set(TOPIC, '{"partitions":{"0":[1,2,3],"1":[3]},"version":2}')
     (known,) = rig.monitor.known
     assert (known.issue, known.detail) == ("KAFKA-14190", "t went from id dZ0pcNhEQqyC2gWzmaVoZA to none")
     assert renamed_by_known_bug(rig.monitor.invariants) == {"t"}
     assert rig.broken == []
+
+
+@pytest.mark.parametrize("issue", ["", "KAFKA-12835"])
+def test_a_controllers_write_without_the_topics_id_is_known_only_in_some_releases(rig: Rig, issue: str) -> None:
+    rig.topic_id_issue = issue
+    rig.set(TOPIC, '{"partitions":{"0":[1,2,3]},"topic_id":"dZ0pcNhEQqyC2gWzmaVoZA","version":3}')
+    rig.set(TOPIC, '{"partitions":{"0":[3,2,1]},"version":3}')
+    dropped = "a controller's write of a topic keeps its id: t went from id dZ0pcNhEQqyC2gWzmaVoZA to none"
+    assert rig.broken == ([] if issue else [dropped])
+    assert [known.issue for known in rig.monitor.known] == ([issue] if issue else [])
 
 
 def test_before_2_4_no_reassignment_is_superseded() -> None:

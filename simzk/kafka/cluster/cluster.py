@@ -827,6 +827,7 @@ class KafkaCluster:
                 elects_in_steps=releases.elects_in_steps,
                 supersedes_reassignments=releases.supersedes_reassignments,
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
+                topic_id_issue=releases.topic_id_issue,
             )
             of_beliefs = beliefs_of(self._replica_manager, self._observable)
             self._invariants = (*of_znodes, *of_beliefs, *self._record_invariants())

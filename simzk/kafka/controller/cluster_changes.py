@@ -281,8 +281,10 @@ class TopicChanges(ControllerPart):
         """Store new topics; one without a topic id (created by an older tool) gets one (KIP-516)."""
         context = self._context
         for name, topic in topics.items():
-            topic_id = topic.topic_id
-            if topic_id is None and self._client.version.znodes.has_topic_ids:
+            topic_id, version = topic.topic_id, self._client.version
+            if not version.znodes.has_topic_ids and version.controller.forgets_unused_topic_ids:
+                topic_id = None
+            elif topic_id is None and version.znodes.has_topic_ids:
                 topic_id = self._new_topic_id(name)
                 await self._client.write_topic(name, topic._replace(topic_id=topic_id), context.epoch_version)
             context.topic_ids[name] = topic_id

@@ -355,18 +355,41 @@ class CancellationKeepsLeader(ReassignmentKeepsLeader):
 class TopicKeepsId(ZnodeInvariant):
     """A write of a topic's znode keeps the topic's id.
 
-    Tools and controllers before 2.8 write the znode without it. The next controller of 2.8 or later gives the topic a
-    new id, and brokers refuse it for the logs that they have: INCONSISTENT_TOPIC_ID, until these are deleted
-    (KAFKA-14190).
+    Tools and brokers before 2.8 write the znode without it. The next controller of 2.8 or later gives the topic a new
+    id, and brokers refuse it for the logs that they have: INCONSISTENT_TOPIC_ID, until these are deleted (KAFKA-14190).
     """
 
     name = "a write of a topic keeps its id"
     issue = "KAFKA-14190"
+    of_controllers: ClassVar[bool] = False
 
     def on_topic_id(self, name: str, before: str | None, after: str | None) -> None:
-        if before is not None and after != before:
+        is_of_controller = self.znodes.session == self.znodes.controller_session
+        if before is not None and after != before and is_of_controller == self.of_controllers:
             self.znodes.renamed[name] = None
             self.violate(f"{name} went from id {before} to {'none' if after is None else after}")
+
+
+class ControllerKeepsTopicId(TopicKeepsId):
+    """A controller's write of a topic's znode keeps the topic's id.
+
+    Controllers before 2.8 do not know the id, and those of 2.8.0 drop it at a protocol before 2.8.
+
+    Args:
+        znodes: the znodes before the change.
+        issue_of: returns the bug by which a release of the cluster drops ids; empty for none.
+    """
+
+    name = "a controller's write of a topic keeps its id"
+    of_controllers = True
+
+    def __init__(self, znodes: ObservedZnodes, issue_of: Callable[[], str] = lambda: "") -> None:
+        super().__init__(znodes)
+        self._issue_of = issue_of
+
+    def on_topic_id(self, name: str, before: str | None, after: str | None) -> None:
+        self.issue = self._issue_of()  # a broker may have been restarted with another release
+        super().on_topic_id(name, before, after)
 
 
 class EpochsRise(ZnodeInvariant):
@@ -432,6 +455,7 @@ INVARIANTS: tuple[type[ZnodeInvariant], ...] = (
     ReassignmentKeepsLeader,
     CancellationKeepsLeader,
     TopicKeepsId,
+    ControllerKeepsTopicId,
     EpochsRise,
     DeletedStaysDeleted,
     VersionsRise,
@@ -597,6 +621,7 @@ def invariants_of(
     elects_in_steps: bool = False,
     supersedes_reassignments: bool = False,
     unclean_allowed: Callable[[], bool] = lambda: False,
+    topic_id_issue: Callable[[], str] = lambda: "",
 ) -> tuple[ZnodeInvariant, ...]:
     """Return the invariants of a Kafka cluster's znodes, which read the server's transactions from now on.
 
@@ -608,10 +633,12 @@ def invariants_of(
         elects_in_steps: whether a controller creates `/controller` before it raises the epoch (2.0 and older, §2.2).
         supersedes_reassignments: whether a request can replace or cancel a reassignment (2.4 and newer, KIP-455).
         unclean_allowed: whether something other than a znode has allowed unclean elections.
+        topic_id_issue: returns the bug by which controllers drop the ids of topics; empty for none.
     """
     znodes = ObservedZnodes(server)
     kinds: dict[type[ZnodeInvariant], Callable[[ObservedZnodes], ZnodeInvariant]] = {kind: kind for kind in INVARIANTS}
     kinds[ElectedFromIsr] = partial(ElectedFromIsr, unclean_allowed=unclean_allowed)
+    kinds[ControllerKeepsTopicId] = partial(ControllerKeepsTopicId, issue_of=topic_id_issue)
     if not supersedes_reassignments:
         del kinds[ReassignmentKeepsLeader], kinds[CancellationKeepsLeader]
     if empties_isr:

@@ -290,6 +290,13 @@ class Releases:
         """Whether a broker cannot tell a log from that of a deleted topic of the same name (KIP-516)."""
         return any(not release.version.znodes.has_topic_ids for release in self._releases.values())
 
+    def topic_id_issue(self) -> str:
+        """Return the bug of Kafka by which a controller on any broker drops the ids of topics; empty for none."""
+        versions = [release.version for release in self._releases.values()]
+        if any(version.controller.forgets_unused_topic_ids for version in versions):
+            return "KAFKA-12835"
+        return "" if all(version.reading.has_topic_ids for version in versions) else "KAFKA-14190"
+
     @property
     def unclean_allowed(self) -> bool:
         """Whether the configuration of any broker allows unclean elections; up to 0.8.1 nothing forbids them."""

@@ -290,6 +290,8 @@ class ControllerRules:
     """Topics that wait for deletion are processed in one batch, not one by one."""
     reverts_partitions_of_deleted: bool = since((2, 0))
     """Partitions added to a topic that is being deleted are removed again (KAFKA-6612)."""
+    forgets_unused_topic_ids: bool = since((2, 8, 0), before=(2, 8, 1))
+    """At a protocol before 2.8 the controller caches no topic ids, and writes topics without them (KAFKA-12835)."""
     allocates_producer_ids: bool = since((3, 0))
     """The controller allocates producer id blocks on first use (KIP-730); needs a protocol of 3.0-IV0 too.
 
