@@ -69,7 +69,7 @@ def test_an_invariant_that_raises_is_a_violation_with_its_seed() -> None:
 
 
 class Suspicious:
-    """An invariant that is told its violations, and counts how often it is checked."""
+    """An invariant with violations set by a test, which counts how often it is checked."""
 
     name = "nobody complains"
     reads = frozenset({"nine"})

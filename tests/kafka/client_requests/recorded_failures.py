@@ -227,7 +227,7 @@ def states(response: Exchange) -> dict[str, list[Any]]:
 
 
 class Compared:
-    """What is compared of each exchange, in order."""
+    """Fields of each exchange that are compared, in order."""
 
     def __init__(self) -> None:
         self._leads: dict[tuple[int, int], bool] = {}

@@ -1,4 +1,4 @@
-"""What clients may do with an authorizer, by the principal of their login."""
+"""An authorizer decides by the principal of the login."""
 
 from __future__ import annotations
 
