@@ -483,6 +483,49 @@ class RestartZooKeeperServer(ZooKeeperServerAction, kw_only=True):
         return f"restart ZooKeeper server {self.server}"
 
 
+class PauseZooKeeperServer(ZooKeeperServerAction, kw_only=True):
+    """Pause one ZooKeeper server for some time, as a long garbage collection does."""
+
+    duration: str = field(name="for")
+
+    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+        super()._check(model, at)
+        if not parse_duration(self.duration):
+            model.note((*at, "for"), f"{self.duration!r} is not a positive duration", FORM)
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.pause_zookeeper_server(self.server, (parse_duration(self.duration) or 0) / 1_000_000)
+
+    def describe(self) -> str:
+        return f"pause ZooKeeper server {self.server} for {self.duration}"
+
+
+class CutZooKeeperServer(ZooKeeperServerAction, kw_only=True):
+    """Cut one ZooKeeper server off from the other servers, or from one broker."""
+
+    broker: BrokerId | None = None
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.cut_zookeeper_server(self.server, self.broker)
+
+    def describe(self) -> str:
+        whom = "the other servers" if self.broker is None else f"broker {self.broker}"
+        return f"cut ZooKeeper server {self.server} off from {whom}"
+
+
+class HealZooKeeperServer(ZooKeeperServerAction, kw_only=True):
+    """Heal all cuts of one ZooKeeper server, or the one between it and a broker."""
+
+    broker: BrokerId | None = None
+
+    def run(self, cluster: KafkaCluster) -> None:
+        cluster.heal_zookeeper_server(self.server, self.broker)
+
+    def describe(self) -> str:
+        whom = "all" if self.broker is None else f"broker {self.broker}"
+        return f"heal the links of ZooKeeper server {self.server} to {whom}"
+
+
 class ZnodeAction(Action, kw_only=True):
     """An action on one znode."""
 
@@ -688,6 +731,9 @@ ACTIONS: dict[str, type[Action]] = {
     "lose_zookeeper_leader": LoseZooKeeperLeader,
     "kill_zookeeper_server": KillZooKeeperServer,
     "restart_zookeeper_server": RestartZooKeeperServer,
+    "pause_zookeeper_server": PauseZooKeeperServer,
+    "cut_zookeeper_server": CutZooKeeperServer,
+    "heal_zookeeper_server": HealZooKeeperServer,
     "write_znode": WriteZnode,
     "delete_znode": DeleteZnode,
     "drop_reply": DropReply,

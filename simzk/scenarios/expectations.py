@@ -11,12 +11,13 @@ To add one, write its class here and add it to `EXPECTATIONS`.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from simzk.errors import ConfigError
 from simzk.kafka.log.log import first_difference
 from simzk.kafka.observation import recording
-from simzk.kafka.observation.agreement import disagreements, read_written
+from simzk.kafka.observation.agreement import disagreements, missed_deletions, read_written
 from simzk.kafka.observation.beliefs import is_unaware_by_known_bug
 from simzk.kafka.observation.invariants import leaderless_by_known_bug, renamed_by_known_bug
 from simzk.kafka.requests import Error
@@ -285,7 +286,8 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
 class ExpectAgreed(Expectation, kw_only=True):
     """Every registered broker that runs believes what the znodes say: controller, live brokers, leaders and ISRs.
 
-    Topics that have lost their id do not count (KAFKA-14190).
+    Topics that have lost their id do not count (KAFKA-14190), and a broker that was not registered when a topic was
+    deleted keeps it in its cache until it restarts.
     """
 
     reads_brokers: ClassVar[bool] = True
@@ -294,6 +296,7 @@ class ExpectAgreed(Expectation, kw_only=True):
         cluster = observed.cluster
         serving = [one for one in cluster.brokers.values() if one.alive and one.registered and not one.paused]
         written = read_written(cluster.tree, cluster.controller, cluster.live_brokers)
+        written = replace(written, missed=missed_deletions(cluster.history))
         return disagreements(serving, written.without(renamed_by_known_bug(cluster.invariants)))
 
     def _summary(self) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka.observation.agreement import AGREEMENTS, disagreements, read_written
+from simzk.kafka.observation.agreement import AGREEMENTS, disagreements, missed_deletions, read_written
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import cluster, quiet, topic
 
@@ -105,3 +106,29 @@ def test_every_agreement_is_tested() -> None:
         "metadata caches have the leaders and ISRs that are written",
         "replicas have the leaders and ISRs that are written",
     ]
+
+
+def test_a_broker_keeps_a_topic_whose_deletion_it_missed_until_it_restarts() -> None:
+    """The controller names deleted topics to registered brokers only, and a broker adds to the cache that it has."""
+    with cluster(3, controller=1) as c:
+        topic(c, "gone", {0: [1, 2]})
+        quiet(c)
+        c.network.cut("broker 3", "zookeeper")
+        c.run_for(30)
+        assert c.live_brokers == [1, 2]
+        c.delete_topic("gone")
+        c.run_for(10)
+        c.network.heal_all()
+        quiet(c)
+        written = read_written(c.tree, c.controller, c.live_brokers)
+        brokers = list(c.brokers.values())
+        (difference,) = disagreements(brokers, written)
+        assert "the cache of broker 3 has gone-0, which does not exist" in difference
+        assert missed_deletions(c.history)[3] == {"gone"}
+        assert disagreements(brokers, replace(written, missed=missed_deletions(c.history))) == []
+        c.kill(3)
+        c.run_for(20)
+        c.restart(3)
+        quiet(c)
+        assert missed_deletions(c.history)[3] == frozenset()
+        assert found(c) == []

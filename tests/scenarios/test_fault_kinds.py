@@ -75,6 +75,14 @@ FAULTS = {
         ["zookeeper 3 killed it led", "zookeeper leader elected server 2", "zookeeper 3 started"],
     ),
     "kill_zookeeper_server": ('server = 1\nfor = "30s"', ["zookeeper 1 killed", "zookeeper 1 started"]),
+    "pause_zookeeper_server": (
+        'server = 3\nfor = "30s"',
+        ["zookeeper 3 paused it led", "zookeeper leader elected server 2", "zookeeper 3 resumed"],
+    ),
+    "cut_zookeeper_server": (
+        'server = 3\nfor = "30s"',
+        ["zookeeper 3 cut off it led", "zookeeper leader elected server 2", "zookeeper 3 healed"],
+    ),
     "drop_request": ('broker = 2\noperation = "ping"\nfor = "60s"', ["broker 2 fault: drop_request"]),
     "drop_reply": ('broker = 1\ntimes = 2\noperation = "ping"\nfor = "60s"', ["broker 1 fault: drop_reply"]),
     "delay": ('broker = 2\noperation = "ping"\nby = "30s"\nfor = "60s"', ["broker 2 fault: delay"]),

@@ -15,7 +15,7 @@ from simzk.errors import ScenarioError
 from simzk.scenarios.faults.fault import Setting
 from simzk.scenarios.faults.plan import FAULT_KINDS, FaultPlan, SwarmLimits, SwarmOptions
 from simzk.scenarios.faults.plan_file import PlanFile, SavedPlan, fault_fields, write_plan
-from simzk.scenarios.faults.zookeeper import ENSEMBLE_KINDS
+from simzk.scenarios.faults.zookeeper import ENSEMBLE_KINDS, SERVER_KINDS
 from simzk.scenarios.player import Play, setting_of
 from simzk.scenarios.reader import read_scenario
 from simzk.simulation import RandomStream
@@ -81,11 +81,11 @@ def test_plans_differ_from_seed_to_seed_and_print_every_option() -> None:
     assert len({str(plan.options) for plan in plans}) == 50
     for plan in plans:
         printed = {kind for kind in FAULT_KINDS.values() if f" {kind.name}=" in str(plan.options)}
-        assert printed == set(FAULT_KINDS.values()) - set(ENSEMBLE_KINDS)
+        assert printed == set(FAULT_KINDS.values()) - {*ENSEMBLE_KINDS, *SERVER_KINDS}
 
 
 def test_a_hundred_seeds_draw_every_kind() -> None:
-    upgrade, of_ensemble = {"rolling_upgrade"}, {kind.name for kind in ENSEMBLE_KINDS}
+    upgrade, of_ensemble = {"rolling_upgrade"}, {kind.name for kind in (*ENSEMBLE_KINDS, *SERVER_KINDS)}
     for path, limits in (
         (ANYTHING, upgrade | of_ensemble),
         (ROOT / "scenarios" / "anything_breaks_upgrade.toml", of_ensemble),

@@ -1,4 +1,4 @@
-"""Whatever happens to the servers of an ensemble, its promises hold (§7): a machine over stops, cuts, lags, elections.
+"""Whatever happens to the servers of an ensemble, its promises hold (§7): stops, pauses, cuts, elections.
 
 What is held, at every step: a session's zxids never go back; replies keep their order; a session reads what it wrote;
 a read behind a sync sees what was acknowledged before the sync; servers that are equally far are equal. At the end,
@@ -26,14 +26,18 @@ class EnsembleMachine(RuleBasedStateMachine):
     @initialize(
         servers=st.sampled_from([1, 3, 5]),
         election_ms=st.sampled_from([0, 400]),
+        sync_limit_ms=st.sampled_from([0, 2_000]),
         read_only=st.booleans(),
         local=st.sampled_from([(False, False), (True, False), (True, True)]),
     )
-    def begin(self, servers: int, election_ms: int, read_only: bool, local: tuple[bool, bool]) -> None:
+    def begin(
+        self, servers: int, election_ms: int, sync_limit_ms: int, read_only: bool, local: tuple[bool, bool]
+    ) -> None:
         self.now_ms = 0
         config = EnsembleConfig(
             servers,
             election_ms=election_ms,
+            sync_limit_ms=sync_limit_ms,
             read_only=read_only,
             read_only_after_ms=2000,
             local_sessions=local[0],
@@ -55,10 +59,19 @@ class EnsembleMachine(RuleBasedStateMachine):
     def client(self, choice: int) -> Client:
         return self.clients[choice % CLIENTS]
 
+    def is_paused(self, server: int) -> bool:
+        """Return whether a server is paused: its driver passes no request to it."""
+        return server in self.ensemble.paused
+
+    def can_ask(self, client: Client) -> bool:
+        return client.is_connected and client.member is not None and not self.is_paused(client.member.server_id)
+
     # Clients
 
     @rule(who=CHOICE, where=CHOICE, read_only=st.booleans())
     def attach(self, who: int, where: int, read_only: bool) -> None:
+        if self.is_paused(self.server(where)):
+            return
         self.client(who).connect(self.server(where), self.now_ms, read_only=read_only)
 
     @rule(who=CHOICE)
@@ -69,17 +82,17 @@ class EnsembleMachine(RuleBasedStateMachine):
     def talk(self, who: int, where: int, moves: bool, what: list[str]) -> None:
         """One client asks several things at once, on the server where it is or on another."""
         client = self.client(who)
-        if moves or not client.is_connected:
+        if (moves or not client.is_connected) and not self.is_paused(self.server(where)):
             client.connect(self.server(where), self.now_ms)
         for asked in what:
-            if client.is_connected:
+            if self.can_ask(client):
                 getattr(self, f"ask_{asked}")(client)
 
     @rule(who=st.lists(CHOICE, min_size=4, max_size=12), what=st.lists(st.sampled_from(ASKED), min_size=12))
     def chat(self, who: list[int], what: list[str]) -> None:
         """All clients that are there ask, in turns."""
         for index, asked in zip(who, what, strict=False):
-            if self.client(index).is_connected:
+            if self.can_ask(self.client(index)):
                 getattr(self, f"ask_{asked}")(self.client(index))
 
     def ask_write(self, client: Client) -> None:
@@ -106,7 +119,7 @@ class EnsembleMachine(RuleBasedStateMachine):
     @rule(who=CHOICE)
     def end_session(self, who: int) -> None:
         client = self.client(who)
-        if client.is_connected:
+        if self.can_ask(client):
             client.ask(req.CloseSession(), self.now_ms)
 
     # Servers
@@ -119,6 +132,14 @@ class EnsembleMachine(RuleBasedStateMachine):
         else:
             self.ensemble.stop(server, self.now_ms)
 
+    @rule(which=CHOICE)
+    def pause_or_resume(self, which: int) -> None:
+        server = self.server(which)
+        if self.is_paused(server):
+            self.ensemble.resume(server, self.now_ms)
+        elif self.ensemble.members[server].role is not Role.DOWN:
+            self.ensemble.pause(server, self.now_ms)
+
     @rule(which=st.lists(CHOICE, min_size=1, max_size=2))
     def cut(self, which: list[int]) -> None:
         self.ensemble.cut(*{self.server(one): None for one in which}, now_ms=self.now_ms)
@@ -127,6 +148,10 @@ class EnsembleMachine(RuleBasedStateMachine):
     def heal(self) -> None:
         self.ensemble.heal(self.now_ms)
 
+    @rule(which=CHOICE)
+    def heal_one(self, which: int) -> None:
+        self.ensemble.heal(self.now_ms, self.server(which))
+
     @rule(which=CHOICE, lag_ms=st.sampled_from([0, 0, 300]), transactions=st.sampled_from([0, 0, 1, 4]))
     def lag(self, which: int, lag_ms: int, transactions: int) -> None:
         self.ensemble.lag(self.server(which), self.now_ms, lag_ms=lag_ms, transactions=transactions)
@@ -134,7 +159,7 @@ class EnsembleMachine(RuleBasedStateMachine):
     @rule(which=CHOICE)
     def elect(self, which: int) -> None:
         leader = self.ensemble.leading
-        if leader is not None:
+        if leader is not None and not self.ensemble.awaits_servers:
             able = [
                 member.server_id
                 for member in self.ensemble.members.values()
@@ -184,6 +209,8 @@ class EnsembleMachine(RuleBasedStateMachine):
             self.ensemble.lag(server, self.now_ms)
             if member.role is Role.DOWN:
                 self.ensemble.start(server, self.now_ms)
+            if self.is_paused(server):
+                self.ensemble.resume(server, self.now_ms)
         self.ensemble.heal(self.now_ms)
         self.advance(5_000)
         self.ensemble.check()

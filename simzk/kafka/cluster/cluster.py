@@ -714,9 +714,9 @@ class KafkaCluster:
     def run_until_quiet(self, limit_seconds: float = 120.0) -> bool:
         """Let virtual time pass until nothing is left to happen without a further request.
 
-        A cluster is quiet if, for three seconds, its ZooKeeper ensemble has a leader, all running brokers and no others
-        are registered, a controller is active and its failover is complete, every replica that can be in sync is, no
-        request of the operator is open, and ZooKeeper got no write.
+        A cluster is quiet if, for three seconds, its ZooKeeper ensemble has a leader and waits for no server, all
+        running brokers and no others are registered, a controller is active and its failover is complete, every replica
+        that can be in sync is, no request of the operator is open, and ZooKeeper got no write.
 
         Args:
             limit_seconds: the longest time to pass, in virtual seconds.
@@ -738,7 +738,8 @@ class KafkaCluster:
         """Return whether the cluster would be quiet if nothing was written for a while."""
         running = {broker.id for broker in self.brokers.values() if broker.alive}
         serving = {b.id for b in self.brokers.values() if b.alive and b.registered and not b.stopping}
-        if isinstance(self.zookeeper_host, EnsembleHost) and self.zookeeper_host.leader is None:
+        host = self.zookeeper_host
+        if isinstance(host, EnsembleHost) and (host.leader is None or host.ensemble.awaits_servers):
             return False
         if any(b.alive and not b.paused and b.has_unannounced_isr_changes for b in self.brokers.values()):
             return False
@@ -1261,6 +1262,106 @@ class KafkaCluster:
             raise ConfigError(f"the time is {outage_s} s", where="outage_s", right="0 or more")
         self._ensemble.kill_server(leader, None if outage_s is None else round(outage_s * 1000))
         return leader
+
+    @synchronized
+    def pause_zookeeper_server(self, server: int, seconds: float | None = None) -> PauseHandle:
+        """Suspend one server of the ensemble, as SIGSTOP or a long garbage collection does.
+
+        The other servers wait 5 ticks for it. Then they go on without it, and elect another leader if it led. After a
+        shorter pause it goes on as if nothing had happened. Its clients hear nothing and go to other servers.
+
+        Args:
+            server: its number, from 1.
+            seconds: virtual seconds until it resumes by itself; if None, until `resume_zookeeper_server`.
+
+        Returns:
+            a context manager that resumes the server at the end of its block.
+
+        Raises:
+            ConfigError: the cluster has one ZooKeeper server, ZooKeeper is stopped or paused as a whole, or the server
+                does not exist, does not run or is paused.
+
+        >>> cluster = KafkaCluster(brokers=3, zookeeper_servers=3, seed=1)
+        >>> with cluster.pause_zookeeper_server(3):
+        ...     cluster.advance(20)
+        ...     cluster.zookeeper_leader, cluster.live_brokers
+        (2, [1, 2, 3])
+        """
+        ensemble = self._ensemble
+        self._require_zookeeper_up()
+        if seconds is not None and seconds < 0:
+            raise ConfigError(f"the time is {seconds:g} s", where="seconds", right="0 or more")
+        ensemble.pause_server(server, None if seconds is None else round(seconds * 1_000_000))
+        return PauseHandle(lambda: self._end_pause_of_server(server))
+
+    @synchronized
+    def resume_zookeeper_server(self, server: int) -> None:
+        """Resume a paused server of the ensemble.
+
+        Raises:
+            ConfigError: the cluster has one ZooKeeper server, or the server is not paused.
+        """
+        self._ensemble.resume_server(server)
+
+    @synchronized
+    def _end_pause_of_server(self, server: int) -> None:
+        """Resume a server at the end of a `with` block, unless it was killed or resumed in the block."""
+        if server in self._ensemble.paused:
+            self._ensemble.resume_server(server)
+
+    @synchronized
+    def cut_zookeeper_server(self, server: int, broker: int | None = None) -> None:
+        """Cut one server of the ensemble off from all other servers, or from one broker; messages are lost.
+
+        For 5 ticks neither side notices a cut between servers: brokers on the server read its tree, which falls behind,
+        and their writes wait. Then it closes their connections, and they go to other servers. A server that leads has
+        lost its majority, so the others elect another leader.
+
+        Args:
+            server: its number, from 1.
+            broker: id of the broker, which reaches the other servers [default: from the other servers; clients still
+                reach it].
+
+        Raises:
+            ConfigError: the cluster has one ZooKeeper server, or the server or broker does not exist.
+
+        >>> cluster = KafkaCluster(brokers=3, zookeeper_servers=3, seed=1)
+        >>> cluster.cut_zookeeper_server(3)
+        >>> cluster.advance(20)
+        >>> cluster.zookeeper_leader, cluster.live_brokers
+        (2, [1, 2, 3])
+        >>> cluster.heal_zookeeper_server(3)
+        >>> cluster.run_until_quiet()
+        True
+        """
+        self._ensemble.cut_server(server, None if broker is None else self._broker(broker).process.name)
+
+    @synchronized
+    def heal_zookeeper_server(self, server: int, broker: int | None = None) -> None:
+        """End all cuts of one server of the ensemble, or the one between it and a broker.
+
+        Raises:
+            ConfigError: the cluster has one ZooKeeper server, or the server or broker does not exist.
+        """
+        self._ensemble.heal_server(server, None if broker is None else self._broker(broker).process.name)
+
+    @synchronized
+    def heal_zookeeper_servers(self) -> None:
+        """Start all killed servers of the ensemble, resume paused ones and end all cuts; without one, do nothing."""
+        if isinstance(self.zookeeper_host, EnsembleHost):
+            self.zookeeper_host.heal_all()
+
+    @property
+    @synchronized
+    def paused_zookeeper_servers(self) -> list[int]:
+        """The numbers of the ZooKeeper servers that are paused one by one, ascending."""
+        return self.zookeeper_host.paused if isinstance(self.zookeeper_host, EnsembleHost) else []
+
+    @property
+    @synchronized
+    def cut_zookeeper_servers(self) -> list[int]:
+        """The numbers of the ZooKeeper servers that are cut off from the other servers, ascending."""
+        return self.zookeeper_host.cut_off if isinstance(self.zookeeper_host, EnsembleHost) else []
 
     @property
     def _ensemble(self) -> EnsembleHost:

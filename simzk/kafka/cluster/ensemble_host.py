@@ -9,11 +9,15 @@ Rules of this module:
     tree, its observers and kazoo clients in the test use it;
   - a killed server resets its connections and those that are opened. Without a majority of running servers there is no
     leader: no server accepts a session, and none expires;
-  - the history has the servers that are killed and started, and the leaders that are elected.
+  - a paused server keeps its connections, reads nothing and sends nothing. After a pause of less than
+    `SYNC_LIMIT_TICKS` it goes on, and after a longer one it joins the ensemble anew, which breaks its connections;
+  - a server can be cut off from the other servers, and from single clients. All that they send each other is then lost;
+  - the history has the servers that are killed, started, paused, resumed, cut off and healed, and the elected leaders.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
@@ -24,13 +28,15 @@ from simzk.zookeeper.ensemble import Ensemble, EnsembleConfig
 
 if TYPE_CHECKING:
     from simzk.kafka.cluster.cost_model import CostModel
-    from simzk.simulation import History, Network, Scheduler
+    from simzk.simulation import History, Network, Scheduler, Timer
     from simzk.zookeeper.config import ServerConfig
     from simzk.zookeeper.ensemble import Member
 
 ELECTION_MS = 500
 """Time from the loss of a leader to the next one, if it is not given: FastLeaderElection waits 200 ms for better votes,
 and the new leader brings a majority to its history before it serves."""
+SYNC_LIMIT_TICKS = 5
+"""Ticks after which a silent server no longer counts as connected: syncLimit of zoo_sample.cfg."""
 SERVERS_MAX = 15
 """Limit of the number of servers."""
 
@@ -38,9 +44,12 @@ SERVERS_MAX = 15
 class MemberHost(ZooKeeperHost):
     """Connections of one server; its ensemble's host ticks for all of them."""
 
+    unreachable: set[str]
+
     def deliver_output(self) -> None:
-        """Send the output of this server."""
-        Driver.deliver_output(self)
+        """Send the output of this server; a paused one sends it later."""
+        if not self.is_frozen:
+            Driver.deliver_output(self)
 
     def halt(self) -> None:
         """Close all connections and reset those that are opened; what arrived during a pause is lost."""
@@ -90,11 +99,19 @@ class EnsembleHost(ZooKeeperHost):
             what = f"an ensemble has {servers} servers"
             raise ConfigError(what, where="zookeeper_servers", right=f"1, or 2 to {SERVERS_MAX} for an ensemble")
         self.ensemble = Ensemble(
-            EnsembleConfig(servers=servers, observers=1, server=config, election_ms=ELECTION_MS), now_ms=start_ms
+            EnsembleConfig(
+                servers=servers,
+                observers=1,
+                server=config,
+                election_ms=ELECTION_MS,
+                sync_limit_ms=SYNC_LIMIT_TICKS * config.tick_time_ms,
+            ),
+            now_ms=start_ms,
         )
         self._members: dict[int, MemberHost] = {}
         self._history = history
         self._known_leader = self.leader
+        self._pause_ends: dict[int, Timer] = {}
         super().__init__(
             scheduler,
             network,
@@ -114,6 +131,7 @@ class EnsembleHost(ZooKeeperHost):
                 rules=self.rules,
             )
             member.send_output = self.send_output
+            member.unreachable = set()
             self._members[number] = member
 
     @property
@@ -126,6 +144,16 @@ class EnsembleHost(ZooKeeperHost):
     def killed(self) -> list[int]:
         """The numbers of the servers that do not run."""
         return sorted(self.ensemble.stopped)
+
+    @property
+    def paused(self) -> list[int]:
+        """The numbers of the servers that are paused one by one."""
+        return [] if self.is_stopped else sorted(self.ensemble.paused)
+
+    @property
+    def cut_off(self) -> list[int]:
+        """The numbers of the servers that are cut off from the other servers."""
+        return sorted(self.ensemble.cut_off)
 
     @property
     def takes_batches(self) -> bool:
@@ -162,8 +190,11 @@ class EnsembleHost(ZooKeeperHost):
             ConfigError: the server does not exist or does not run.
         """
         self._member(number, runs=True)
-        self._history.record(f"{ADDRESS} {number}", "killed", "", "", "it led" if number == self.leader else "")
+        self._record(number, "killed")
         self._known_leader = None if number == self.leader else self._known_leader
+        if number in self.paused:
+            self._forget_pause(number)
+            self._members[number].halt()  # what it has not sent is lost
         self.ensemble.stop(number, self.now_ms(), outage_ms=outage_ms)
         self.send_output()
         self._members[number].halt()
@@ -182,6 +213,98 @@ class EnsembleHost(ZooKeeperHost):
         self.ensemble.start(number, self.now_ms())
         self.send_output()
 
+    def pause_server(self, number: int, duration_us: int | None = None) -> None:
+        """Suspend a running server for some time, or until `resume_server`; a kill ends the pause.
+
+        Raises:
+            ConfigError: the server does not exist, does not run or is paused already.
+        """
+        member = self._member(number, runs=True)
+        if number in self.paused:
+            raise ConfigError(f"server {number} is paused already", where="server", right="a server that is not")
+        self._record(number, "paused")
+        member.is_frozen = True
+        self.ensemble.pause(number, self.now_ms())
+        self.send_output()
+        if duration_us is not None:
+            resume = partial(self.resume_server, number)
+            self._pause_ends[number] = self.scheduler.call_later(duration_us, ADDRESS, resume)
+
+    def _forget_pause(self, number: int) -> None:
+        """Cancel the end of a pause."""
+        end = self._pause_ends.pop(number, None)
+        if end is not None:
+            end.cancel()
+
+    def resume_server(self, number: int) -> None:
+        """Resume a paused server: it processes what arrived in the meantime, or joins the ensemble anew.
+
+        Raises:
+            ConfigError: the server is not paused.
+        """
+        if number not in self.paused:
+            right = f"one of {', '.join(map(str, self.paused))}" if self.paused else "no server is paused"
+            raise ConfigError(f"server {number} is not paused", where="server", right=right)
+        self._forget_pause(number)
+        self._history.record(f"{ADDRESS} {number}", "resumed")
+        member = self._members[number]
+        member.is_frozen = self.is_frozen
+        self.ensemble.resume(number, self.now_ms())
+        self.send_output()
+        if not member.is_frozen:
+            member.read_on()
+
+    def cut_server(self, number: int, client: str | None = None) -> None:
+        """Cut a server off from all other servers, or from one client.
+
+        Raises:
+            ConfigError: the server does not exist.
+        """
+        member = self._known(number)
+        if client is not None:
+            self._history.record(f"{ADDRESS} {number}", "cut off", "", "", f"from {client}")
+            member.unreachable.add(client)
+            return
+        self._record(number, "cut off")
+        self.ensemble.cut(number, now_ms=self.now_ms())
+        self.send_output()
+
+    def heal_server(self, number: int, client: str | None = None) -> None:
+        """End the cuts between a server and the other servers and all clients, or one client.
+
+        Raises:
+            ConfigError: the server does not exist.
+        """
+        member = self._known(number)
+        whom = "" if client is None else f"to {client}"
+        self._history.record(f"{ADDRESS} {number}", "healed", "", "", whom)
+        if client is not None:
+            member.unreachable.discard(client)
+            return
+        member.unreachable.clear()
+        self.ensemble.heal(self.now_ms(), number)
+        self.send_output()
+
+    def heal_all(self) -> None:
+        """Start killed servers, resume paused ones, and end all cuts."""
+        for number, member in self._members.items():
+            if number in self.ensemble.stopped:
+                self.start_server(number)
+            if number in self.paused:
+                self.resume_server(number)
+            if number in self.ensemble.cut_off or member.unreachable:
+                self.heal_server(number)
+
+    def _record(self, number: int, what: str) -> None:
+        """Record what happens to a server, and whether it led."""
+        self._history.record(f"{ADDRESS} {number}", what, "", "", "it led" if number == self.leader else "")
+
+    def _known(self, number: int) -> MemberHost:
+        if number not in self._members:
+            right = f"one of {', '.join(map(str, self._members))}"
+            raise ConfigError(f"server {number} does not exist", where="server", right=right)
+        return self._members[number]
+
     def _member(self, number: int, *, runs: bool) -> MemberHost:
         fitting = [known for known in self._members if (known not in self.ensemble.stopped) == runs]
         if number not in fitting:
@@ -197,7 +320,8 @@ class EnsembleHost(ZooKeeperHost):
         assert not self.is_stopped
         self.is_frozen = False
         self.is_stopped = True
-        for member in self._members.values():
+        for number, member in self._members.items():
+            self._forget_pause(number)
             member.halt()
         self.send_output()
 
@@ -212,9 +336,12 @@ class EnsembleHost(ZooKeeperHost):
             self.send_output()
         elif self.is_frozen:
             self.is_frozen = False
+            going_on = [member for number, member in self._members.items() if number not in self.paused]
             self.server.tick(self.now_ms())
+            for member in going_on:
+                member.is_frozen = False
             self.send_output()
-            for member in running:
+            for member in going_on:
                 member.read_on()
 
     def freeze(self) -> None:

@@ -30,6 +30,7 @@ from simzk.zookeeper.server import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.simulation import History, Network, Scheduler, Timer
@@ -112,16 +113,16 @@ class NetworkLink(Link):
         """Send messages to the client over the network."""
         self._transmitted += 1
         arrive = partial(self._arrive, self._transmitted, outgoing)
-        self.driver.network.send(ADDRESS, self.address, arrive)
+        self.driver.send_to_client(self, arrive)
         self._client_knows_end = outgoing[-1].__class__ is Closed
 
     def end(self) -> None:
         """Reset the connection at the client's end, unless that closed it or learns of it by `Closed`."""
         if not (self.hung_up or self._client_knows_end):
-            self.driver.network.send(ADDRESS, self.address, self._reset)
+            self.driver.send_to_client(self, self._reset)
 
     def _arrive(self, number: int, outgoing: list[Outgoing]) -> None:
-        if not self.open:
+        if not self.open or self.address in self.driver.unreachable:
             return
         if number != self._received + 1:
             self.driver.break_link(self)
@@ -131,7 +132,7 @@ class NetworkLink(Link):
         self.receive(outgoing)
 
     def _reset(self) -> None:
-        if self.open:
+        if self.open and self.address not in self.driver.unreachable:
             self.open = False
             self.receive(None)
 
@@ -151,11 +152,13 @@ class ZooKeeperHost(Driver):
     Attributes:
         is_stopped: whether the server is stopped.
         is_frozen: whether the server is paused.
+        unreachable: names of the clients whose messages to and from this server are lost.
         on_request: called with the connection, the xid and each request that arrives, if not None; a cluster that
             sends batches does not call it.
     """
 
     rules: FaultRules
+    unreachable: AbstractSet[str] = frozenset()
     on_request: Callable[[NetworkLink, int, Request], None] | None = None
 
     def __init__(
@@ -217,17 +220,28 @@ class ZooKeeperHost(Driver):
         if not link.open:
             return
         link.sent += 1
-        self.network.send(link.address, ADDRESS, partial(self._arrive, link, link.sent, xid, request))
+        self._send_to_server(link, partial(self._arrive, link, link.sent, xid, request))
 
     def break_link(self, link: NetworkLink) -> None:
         """Close the client's end: messages in flight to it are lost, and the server is notified."""
         if link.open:
             link.open = False
-            self.network.send(link.address, ADDRESS, partial(self._receive_hang_up, link))
+            self._send_to_server(link, partial(self._receive_hang_up, link))
+
+    def _send_to_server(self, link: NetworkLink, deliver: Callable[[], None]) -> None:
+        if link.address not in self.unreachable:
+            self.network.send(link.address, ADDRESS, deliver)
 
     # The server's end
 
+    def send_to_client(self, link: NetworkLink, deliver: Callable[[], None]) -> None:
+        """Send a message from the server's end; it arrives later, or never."""
+        if link.address not in self.unreachable:
+            self.network.send(ADDRESS, link.address, deliver)
+
     def _receive_hang_up(self, link: NetworkLink) -> None:
+        if link.address in self.unreachable:
+            return
         if self.is_frozen:
             self._unread.append(partial(self._receive_hang_up, link))
         elif self._cost_model is None:
@@ -237,7 +251,7 @@ class ZooKeeperHost(Driver):
 
     def _arrive(self, link: NetworkLink, number: int, xid: int, request: ConnectRequest | Request | Batch) -> None:
         assert number <= link.sent, "a message arrives after it was sent"
-        if link.closed:
+        if link.closed or link.address in self.unreachable:
             return
         if self.is_frozen:
             self._unread.append(partial(self._arrive, link, number, xid, request))

@@ -4,13 +4,16 @@ Rules of this module:
   - during faults a belief may be as old as the last request that arrived. After them, and within a bound, each live
     broker believes what the znodes say;
   - topics that are being deleted do not count: their deletion may wait for a broker;
+  - a broker that registers again without a restart keeps the topics in its cache that were deleted while it was not
+    registered: only the request that deletes them names them (KafkaController.onBrokerStartup sends the partitions that
+    exist, ZkMetadataCache.updateMetadata adds them to those that it has);
   - an agreement is one class in `AGREEMENTS`. None is false of a real cluster of 2.2 and later. Up to 2.1 a controller
     misses restarts (KAFKA-7235), up to 0.8.2 it is not notified of ISRs that leaders write.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from simzk.errors import ZnodeError
@@ -19,11 +22,12 @@ from simzk.kafka.schemas import partition_state, topic
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.cluster.zookeeper_access import KafkaTree
+    from simzk.simulation import Event
 
 
 class Believer(Protocol):
@@ -43,12 +47,14 @@ class WrittenState:
         brokers: ids of the registered brokers, ascending.
         partitions: assignment and state of each partition, without topics that are being deleted.
         deleted: topics that are being deleted.
+        missed: topics that were deleted between the last start and the last registration of each broker, by broker.
     """
 
     controller: int | None
     brokers: Sequence[int]
     partitions: Mapping[TopicPartition, tuple[ReplicaAssignment, LeaderAndIsr]]
     deleted: frozenset[str]
+    missed: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
     def without(self, topics: frozenset[str]) -> WrittenState:
         """Return the same without topics that do not count, as if they were being deleted."""
@@ -78,6 +84,25 @@ def read_written(tree: KafkaTree, controller: int | None, brokers: Sequence[int]
         except ZnodeError:
             continue
     return WrittenState(controller, brokers, found, deleted)
+
+
+def missed_deletions(history: Iterable[Event]) -> dict[int, frozenset[str]]:
+    """Return the topics that were deleted between the last start and the last registration of each broker, by broker.
+
+    Args:
+        history: the events of a run, in order.
+    """
+    deleted: list[str] = []
+    starts: dict[str, int] = {}
+    missed: dict[int, frozenset[str]] = {}
+    for event in history:
+        if event.what == "topic deleted":
+            deleted.append(event.subject)
+        elif event.what == "started":
+            starts[event.who] = len(deleted)
+        elif event.what == "registered" and event.who.startswith("broker "):
+            missed[int(event.who.removeprefix("broker "))] = frozenset(deleted[starts.get(event.who, 0) :])
+    return missed
 
 
 class Agreement:
@@ -118,17 +143,20 @@ class SameBrokers(Agreement):
 
 
 class SameCachedStates(Agreement):
-    """The metadata cache has leader, leader epoch and ISR of every partition, and no partition that does not exist."""
+    """The metadata cache has leader, leader epoch and ISR of every partition, and no partition that does not exist.
+
+    A partition that was deleted while the broker was not registered does not count.
+    """
 
     name = "metadata caches have the leaders and ISRs that are written"
 
     @staticmethod
     def differences(broker: Believer, written: WrittenState) -> Iterator[str]:
-        cached = broker.metadata.partitions
+        cached, gone = broker.metadata.partitions, written.deleted | written.missed.get(broker.id, frozenset())
         for partition, (_, state) in written.partitions.items():
             yield from _state_differences(f"the cache of broker {broker.id}", partition, cached.get(partition), state)
         for partition in cached:
-            if partition not in written.partitions and partition.topic not in written.deleted:
+            if partition not in written.partitions and partition.topic not in gone:
                 yield f"the cache of broker {broker.id} has {partition}, which does not exist"
 
 

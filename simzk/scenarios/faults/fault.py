@@ -241,6 +241,10 @@ class Target:
         if server in self.cluster.killed_zookeeper_servers:
             self.cluster.restart_zookeeper_server(server)
 
+    def heal_zookeeper_server(self, server: int, broker: int | None) -> None:
+        """End the cut between a ZooKeeper server of the ensemble and the other servers, or a broker."""
+        self.cluster.heal_zookeeper_server(server, broker)
+
     def stop_and_restart(self, broker: int) -> None:
         """Restart a broker, whether it runs, is about to stop or is down: its log directories are usable again."""
         self._replaced.discard(broker)
@@ -284,8 +288,7 @@ class Target:
         self._is_healed = True
         cluster.traffic.stop()
         self.start_zookeeper()
-        for server in cluster.killed_zookeeper_servers:
-            cluster.restart_zookeeper_server(server)
+        cluster.heal_zookeeper_servers()
         cluster.network.heal_all()
         cluster.zookeeper_faults.clear()
         for number, broker in cluster.brokers.items():

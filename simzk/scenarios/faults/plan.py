@@ -9,6 +9,8 @@ Rules of this module:
   - options draw a weight for each kind in the order of `FAULT_KINDS`, so a new kind changes the plans of all seeds;
   - kinds that need a ZooKeeper ensemble draw their weights from another stream, and only if there is one: the plans of
     clusters with one server do not depend on them;
+  - pauses and cuts of single servers (`SERVER_KINDS`) are drawn from streams of their own, beside the other faults: a
+    plan without them does not depend on them either;
   - traffic is drawn from other random streams, and its entries are in the same list (`traffic`).
 """
 
@@ -22,7 +24,7 @@ from simzk.scenarios.faults.fault import Draw, Fault, Setting
 from simzk.scenarios.faults.links import LINK_KINDS
 from simzk.scenarios.faults.operator import OPERATOR_KINDS, DeleteTopic
 from simzk.scenarios.faults.traffic import TRAFFIC_KINDS, TrafficOptions, draw_traffic
-from simzk.scenarios.faults.zookeeper import ENSEMBLE_KINDS, ZOOKEEPER_KINDS
+from simzk.scenarios.faults.zookeeper import ENSEMBLE_KINDS, SERVER_KINDS, ZOOKEEPER_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +40,9 @@ FAULTS_MAX: Final = 10_000
 _EVERYWHERE: Final[dict[str, type[Fault]]] = {
     kind.name: kind for kind in (*BROKER_KINDS, *LINK_KINDS, *ZOOKEEPER_KINDS, *OPERATOR_KINDS)
 }
-FAULT_KINDS: Final[dict[str, type[Fault]]] = _EVERYWHERE | {kind.name: kind for kind in ENSEMBLE_KINDS}
+FAULT_KINDS: Final[dict[str, type[Fault]]] = _EVERYWHERE | {
+    kind.name: kind for kind in (*ENSEMBLE_KINDS, *SERVER_KINDS)
+}
 """All kinds of fault by name, in the order in which a plan draws their weights."""
 PLAN_KINDS: Final[dict[str, type[Fault]]] = FAULT_KINDS | {kind.name: kind for kind in TRAFFIC_KINDS}
 """All kinds of entries of a plan by name: faults and traffic."""
@@ -104,9 +108,9 @@ class SwarmOptions:
             weights=weights,
         )
 
-    def with_ensemble(self, stream: RandomStream, limits: SwarmLimits) -> SwarmOptions:
-        """Return the options with weights of the kinds that need a ZooKeeper ensemble."""
-        drawn = {kind.name: limits.weights.get(kind.name, 1) * stream.below(WEIGHT_LIMIT) for kind in ENSEMBLE_KINDS}
+    def with_weights(self, stream: RandomStream, limits: SwarmLimits, kinds: tuple[type[Fault], ...]) -> SwarmOptions:
+        """Return the options with drawn weights of further kinds."""
+        drawn = {kind.name: limits.weights.get(kind.name, 1) * stream.below(WEIGHT_LIMIT) for kind in kinds}
         return replace(self, weights=self.weights | drawn)
 
     def __str__(self) -> str:
@@ -147,13 +151,19 @@ class FaultPlan:
         """
         options = SwarmOptions.draw(stream_of("fault plan"), limits, setting)
         if setting.zookeeper_servers > 1:
-            options = options.with_ensemble(stream_of("fault plan/ensemble"), limits)
+            options = options.with_weights(stream_of("fault plan/ensemble"), limits, ENSEMBLE_KINDS)
         faults = draw_faults(stream_of("faults"), options, limits.safety_us, setting)
         if limits.traffic is not None:
             traffic = TrafficOptions.draw(stream_of("traffic plan"), limits.traffic)
             options = replace(options, traffic=traffic)
             faults += draw_traffic(stream_of("traffic"), traffic, limits.safety_us, setting, faults)
-            faults.sort(key=lambda fault: fault.at_us)
+        if setting.zookeeper_servers > 1:
+            of_servers = replace(options, weights={}).with_weights(
+                stream_of("fault plan/servers"), limits, SERVER_KINDS
+            )
+            faults += draw_faults(stream_of("faults/servers"), of_servers, limits.safety_us, setting)
+            options = replace(options, weights=options.weights | of_servers.weights)
+        faults.sort(key=lambda fault: fault.at_us)
         return cls(limits.safety_us, limits.liveness_us, tuple(faults), options)
 
     def with_faults(self, faults: tuple[Fault, ...]) -> FaultPlan:

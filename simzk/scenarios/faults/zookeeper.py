@@ -1,11 +1,14 @@
 """Faults of ZooKeeper: its server, and requests of brokers to it.
 
-To add a kind, write its class here and add it to `ZOOKEEPER_KINDS`, or to `ENSEMBLE_KINDS` if it needs several servers.
+To add a kind, write its class here and add it to `ZOOKEEPER_KINDS`, or to `SERVER_KINDS` if it needs several servers.
+`ENSEMBLE_KINDS` are older: their faults are drawn among all others.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Final
+
+from msgspec import structs
 
 from simzk.scenarios.faults.fault import (
     ZOOKEEPER,
@@ -17,7 +20,7 @@ from simzk.scenarios.faults.fault import (
     Setting,
     Target,
 )
-from simzk.scenarios.source import Count, did_you_mean, format_duration, parse_duration
+from simzk.scenarios.source import BrokerId, Count, did_you_mean, format_duration, parse_duration
 from simzk.simulation import request_faults
 from simzk.zookeeper.operations import VOCABULARY
 
@@ -99,10 +102,8 @@ class LoseZooKeeperLeader(EnsembleFault, kw_only=True, frozen=True):
         return "kills the leader of the ZooKeeper ensemble"
 
 
-class KillZooKeeperServer(EnsembleFault, kw_only=True, frozen=True):
-    """Kill one ZooKeeper server, and start it again at the end: its clients go to other servers."""
-
-    name: ClassVar[str] = "kill_zookeeper_server"
+class OneServerFault(EnsembleFault, kw_only=True, frozen=True):
+    """A fault of a ZooKeeper server that the fault names."""
 
     server: Count
 
@@ -123,12 +124,66 @@ class KillZooKeeperServer(EnsembleFault, kw_only=True, frozen=True):
         is_killed = self.server in target.cluster.killed_zookeeper_servers
         return super().obstacle(target) or (f"ZooKeeper server {self.server} does not run" if is_killed else "")
 
+
+class KillZooKeeperServer(OneServerFault, kw_only=True, frozen=True):
+    """Kill one ZooKeeper server, and start it again at the end: its clients go to other servers."""
+
+    name: ClassVar[str] = "kill_zookeeper_server"
+
     def begin(self, target: Target) -> None:
         target.cluster.kill_zookeeper_server(self.server)
         target.call_later(self.duration_us, lambda: target.start_zookeeper_server(self.server))
 
     def describe(self) -> str:
         return f"kills ZooKeeper server {self.server}"
+
+
+class PauseZooKeeperServer(OneServerFault, kw_only=True, frozen=True):
+    """Pause one ZooKeeper server until the end: the others go on without it after some seconds."""
+
+    name: ClassVar[str] = "pause_zookeeper_server"
+
+    def obstacle(self, target: Target) -> str:
+        is_paused = self.server in target.cluster.paused_zookeeper_servers
+        return super().obstacle(target) or (f"ZooKeeper server {self.server} is paused" if is_paused else "")
+
+    def begin(self, target: Target) -> None:
+        pause = target.cluster.pause_zookeeper_server(self.server)
+        target.call_later(self.duration_us, pause.resume)
+
+    def describe(self) -> str:
+        return f"pauses ZooKeeper server {self.server}"
+
+
+class CutZooKeeperServer(OneServerFault, kw_only=True, frozen=True):
+    """Cut one ZooKeeper server off from the other servers, or with `broker` from that broker, until the end."""
+
+    name: ClassVar[str] = "cut_zookeeper_server"
+
+    broker: BrokerId | None = None
+
+    @classmethod
+    def draw(cls, draw: Draw) -> Fault | None:
+        fault = super().draw(draw)
+        if fault is None or draw.stream.below(2):
+            return fault
+        return structs.replace(fault, broker=draw.stream.choice(draw.setting.brokers))
+
+    def check(self, check: Check) -> None:
+        super().check(check)
+        if self.broker is not None:
+            check.broker("broker", self.broker)
+
+    def obstacle(self, target: Target) -> str:
+        return ""  # a server that does not run has links too: a start finds them broken
+
+    def begin(self, target: Target) -> None:
+        target.cluster.cut_zookeeper_server(self.server, self.broker)
+        target.call_later(self.duration_us, lambda: target.heal_zookeeper_server(self.server, self.broker))
+
+    def describe(self) -> str:
+        whom = "the other servers" if self.broker is None else f"broker {self.broker}"
+        return f"cuts ZooKeeper server {self.server} off from {whom}"
 
 
 class RequestFault(LastingBrokerFault, kw_only=True, frozen=True):
@@ -285,4 +340,6 @@ ZOOKEEPER_KINDS: Final = (
 )
 
 ENSEMBLE_KINDS: Final = (LoseZooKeeperLeader, KillZooKeeperServer)
-"""Kinds of fault of a cluster on several ZooKeeper servers."""
+"""Kinds of fault of a cluster on several ZooKeeper servers that are drawn among all others."""
+SERVER_KINDS: Final = (PauseZooKeeperServer, CutZooKeeperServer)
+"""Kinds of fault of a cluster on several ZooKeeper servers that are drawn from a stream of their own."""

@@ -11,6 +11,11 @@ Rules of the history:
   - zxids are the leader's epoch and a counter that restarts with it: `epoch << 32 | counter`;
   - a leader without a majority steps down; until another is elected only read-only servers serve, if configured;
   - a change of role closes all connections, as in a real server;
+  - a server that is paused or cut off counts as connected for `sync_limit_ms` (Learner reads with a timeout of
+    syncLimit ticks, LearnerHandler.synced). It serves what needs no leader, from a tree that falls behind; writes,
+    syncs and new sessions wait, and so do requests behind them on the connection. The same holds for all servers
+    while a leader reaches no majority, or is paused. Touches of sessions reach the leader when it is in reach again,
+    so that sessions of connected clients can expire;
   - time and chance are arguments; Zab's messages are not simulated.
 
 Rules of requests:
@@ -253,14 +258,16 @@ class MemberConnection(Connection):
     Attributes:
         waiting: requests and replies that wait, in the order of the replies.
         leaving: whether the client closed its session; later requests are ignored.
+        stalled: whether a request waits until the leader can be reached, and later ones behind it.
     """
 
-    __slots__ = ("leaving", "waiting")
+    __slots__ = ("leaving", "stalled", "waiting")
 
     def __init__(self, address: str, owner: object, config: ServerConfig, quotas: Quotas) -> None:
         super().__init__(address, owner, config, quotas)
         self.waiting: deque[QueuedRequest | PendingReply] = deque()
         self.leaving: bool = False
+        self.stalled: bool = False
 
 
 NEW = -1
@@ -335,6 +342,15 @@ _REJECTED_READ_ONLY_OPCODES = frozenset(BY_REQUEST[kind].opcode for kind in _REJ
 def is_write(request: req.Request) -> bool:
     """Return whether a request takes a zxid, so that the leader has to process it."""
     return request.__class__ in _WRITES or (isinstance(request, req.Undecodable) and request.takes_zxid)
+
+
+def requires_leader(request: req.Request) -> bool:
+    """Return whether a follower forwards a request to the leader.
+
+    >>> requires_leader(req.Sync("/")), requires_leader(req.GetData("/", True)), requires_leader(req.Ping())
+    (True, False, False)
+    """
+    return is_write(request) or isinstance(request, req.Sync | req.Check)
 
 
 def is_accepted_anywhere(request: req.Request) -> bool:
@@ -430,6 +446,8 @@ class Member(Server):
         self._demanded = 0
         self._applied_zxid = zxid
         self._awaited: dict[int, list[tuple[MemberConnection, Answer]]] = {}
+        self._stalled: deque[tuple[MemberConnection, Callable[[int], object]]] = deque()
+        self._unsent_touches: dict[int, int] = {}  # timeouts in ms by session id, while the leader is out of reach
         self.configure(now_ms)
 
     def __repr__(self) -> str:
@@ -455,6 +473,11 @@ class Member(Server):
         for connection in list(self._connections.values()):
             self._close(connection)
         assert not self._connections
+        for waiting, _ in self._stalled:
+            if not waiting.closed:
+                self._close(waiting)
+        self._stalled.clear()
+        self._unsent_touches.clear()
         assert not self.watches.data, "a watch goes with its connection"
         assert not self.watches.child
         self._awaited.clear()
@@ -492,8 +515,34 @@ class Member(Server):
 
     def _touch_at_leader(self, session_id: int, now_ms: int, timeout_ms: int) -> None:
         leader = self._ensemble.leading
-        if leader is not None and leader is not self and self.role is Role.FOLLOWING:
+        if leader is None or leader is self or self.role is not Role.FOLLOWING:
+            return
+        if self._ensemble.is_silent(self):
+            self._unsent_touches[session_id] = timeout_ms
+        else:
             leader.sessions.touch_from_server(session_id, now_ms, timeout_ms)
+
+    # Requests that wait for the leader
+
+    def _stall(self, connection: MemberConnection, process: Callable[[int], object]) -> None:
+        """Let a request wait until the leader can be reached and commits."""
+        connection.stalled = True
+        self._stalled.append((connection, process))
+
+    def go_on(self, now_ms: int) -> None:
+        """Learn what was committed while the leader was out of reach, and process the requests that waited for it."""
+        if self.role is Role.FOLLOWING:
+            self.logged = self._ensemble.history.end
+            self.follow(now_ms)
+        touches, self._unsent_touches = self._unsent_touches, {}
+        for session_id, timeout_ms in touches.items():
+            self._touch_at_leader(session_id, now_ms, timeout_ms)
+        stalled, self._stalled = self._stalled, deque()
+        for connection, _ in stalled:
+            connection.stalled = False
+        for connection, process in stalled:
+            if not connection.closed:
+                process(now_ms)
 
     # Applying
 
@@ -590,13 +639,20 @@ class Member(Server):
         connection.timeout_ms = self.config.clamp_timeout(request.timeout_ms)
         connection.read_only = self.config.rules.read_only_byte(request.read_only, is_read_only=is_read_only)
         if request.session_id != 0:
-            self._reattach_session(connection, request, now_ms)
+            process: Callable[[int], object] = partial(self._reattach_session, connection, request)
+            waits = self._ensemble.is_silent(self) and request.session_id not in self.sessions.local
         else:
-            self._create_session_of(connection, now_ms)
+            process = partial(self._create_session_of, connection)
+            waits = self._ensemble.is_stalled(self) and not self._ensemble.config.local_sessions
+        connection.session_id = request.session_id or self.sessions.new_id()
+        if waits:
+            self._stall(connection, process)
+        else:
+            process(now_ms)
         return connection
 
     def _create_session_of(self, connection: MemberConnection, now_ms: int) -> None:
-        session_id = connection.session_id = self.sessions.new_id()
+        session_id = connection.session_id
         self._connections[session_id] = connection
         if self.role is Role.READ_ONLY or self._ensemble.config.local_sessions:
             connection.session = self.sessions.add_local(session_id, connection.timeout_ms, now_ms)
@@ -615,13 +671,13 @@ class Member(Server):
         assert leader is not None, "a serving member has a leader"
         is_live = session_id in leader.sessions and (leader is self or session_id not in leader.sessions.local)
         if not is_live or request.password != password_of(session_id):
+            connection.session_id = 0
             self._send(connection, ConnectResponse(0, 0, 0, bytes(16), connection.read_only))
             self._close(connection)
             return
         if self.role is not Role.READ_ONLY and not is_local:
             self._ensemble.owners[session_id] = self.server_id
         leader.sessions.touch_from_server(session_id, now_ms, connection.timeout_ms)
-        connection.session_id = session_id
         self._connections[session_id] = connection
         connection.session = self.sessions.get(session_id)
         if connection.session is not None:
@@ -649,7 +705,10 @@ class Member(Server):
         assert not isinstance(request, Batch)
         if connection.closed or connection.leaving:
             return None
-        if connection.session_id in self.sessions.local and self.role is not Role.READ_ONLY:
+        if connection.stalled or (self._ensemble.is_stalled(self) and requires_leader(request)):
+            self._touch(connection, now_ms)
+            self._stall(connection, partial(self.handle, connection, xid, request))
+        elif connection.session_id in self.sessions.local and self.role is not Role.READ_ONLY:
             self._handle_local(connection, xid, request, now_ms)
         else:
             self._handle_global(connection, xid, request, now_ms)
@@ -959,6 +1018,8 @@ class Ensemble:
         assert len({member.zxid for member in self.members.values()}) == 1, "all servers start with the same history"
         self._sides = dict.fromkeys(self.members, 0)
         self._sides_made = 0
+        self._paused: set[int] = set()
+        self._silent: dict[int, int] = {}  # followers that do not reach their leader, and since when in ms
         self._election_at_ms = now_ms if self._electorate() else None
         self.tick(now_ms)
 
@@ -980,6 +1041,7 @@ class Ensemble:
             raise SimzkError(f"an outage of {outage_ms} ms is negative", where="outage", right="0 or more")
         if member.role is Role.DOWN:
             raise SimzkError(f"server {server_id} is stopped already", where="server", right="a server that runs")
+        self._paused.discard(server_id)
         member.change_role(Role.DOWN, now_ms)
         self._update_roles(now_ms, outage_ms)
 
@@ -995,6 +1057,31 @@ class Ensemble:
         member.change_role(Role.LOOKING, now_ms)
         self._update_roles(now_ms)
 
+    def pause(self, server_id: int, now_ms: int) -> None:
+        """Suspend a server: it reaches no other one, and its driver passes nothing to it and sends nothing of it.
+
+        Raises:
+            SimzkError: the server does not exist, is stopped or is paused already.
+        """
+        member = self._member(server_id)
+        if member.role is Role.DOWN or server_id in self._paused:
+            what = f"server {server_id} is {'paused' if server_id in self._paused else 'stopped'} already"
+            raise SimzkError(what, where="server", right="a server that runs")
+        self._paused.add(server_id)
+        self._update_roles(now_ms)
+
+    def resume(self, server_id: int, now_ms: int) -> None:
+        """Resume a paused server.
+
+        Raises:
+            SimzkError: the server does not exist or is not paused.
+        """
+        self._member(server_id)
+        if server_id not in self._paused:
+            raise SimzkError(f"server {server_id} is not paused", where="server", right="a paused server")
+        self._paused.remove(server_id)
+        self._update_roles(now_ms)
+
     def cut(self, *server_ids: int, now_ms: int) -> None:
         """Partition these servers from all others; they reach each other, and clients reach all servers.
 
@@ -1006,9 +1093,14 @@ class Ensemble:
             self._sides[member.server_id] = self._sides_made
         self._update_roles(now_ms)
 
-    def heal(self, now_ms: int) -> None:
-        """End all partitions between servers."""
-        self._sides = dict.fromkeys(self.members, 0)
+    def heal(self, now_ms: int, *server_ids: int) -> None:
+        """End all partitions between servers, or those of some servers.
+
+        Raises:
+            SimzkError: a server does not exist.
+        """
+        for member in [self._member(server_id) for server_id in server_ids] or self.members.values():
+            self._sides[member.server_id] = 0
         self._update_roles(now_ms)
 
     @property
@@ -1020,6 +1112,40 @@ class Ensemble:
     def cut_off(self) -> frozenset[int]:
         """Return the numbers of the servers that `cut` partitioned from others."""
         return frozenset(server_id for server_id, side in self._sides.items() if side)
+
+    @property
+    def paused(self) -> frozenset[int]:
+        """Return the numbers of the servers that are paused."""
+        return frozenset(self._paused)
+
+    @property
+    def awaits_servers(self) -> bool:
+        """Return whether servers out of reach still count as connected."""
+        return bool(self._silent)
+
+    def is_silent(self, member: Member) -> bool:
+        """Return whether a follower does not reach its leader, and neither has noticed."""
+        return member.server_id in self._silent
+
+    @property
+    def can_commit(self) -> bool:
+        """Return whether there is a leader that reaches a majority."""
+        leader = self.leading
+        if leader is None or leader.server_id in self._paused:
+            return False
+        if not self._silent:
+            return True
+        reached = [
+            member
+            for member in self.members.values()
+            if member is leader or (member.role is Role.FOLLOWING and not self.is_silent(member))
+        ]
+        return self._has_quorum(reached, self.membership)
+
+    def is_stalled(self, member: Member) -> bool:
+        """Return whether requests to a server that require the leader have to wait."""
+        serves = member.role in (Role.LEADING, Role.FOLLOWING)
+        return bool(self._silent) and serves and (self.is_silent(member) or not self.can_commit)
 
     def lag(self, server_id: int, now_ms: int, *, lag_ms: int = 0, transactions: int = 0) -> None:
         """Delay the application of committed transactions on a server while it is a follower.
@@ -1060,6 +1186,7 @@ class Ensemble:
 
     def restart(self, now_ms: int) -> None:
         """Restart all running servers at once."""
+        self._paused.clear()
         self._depose(now_ms)
         self._update_roles(now_ms)
 
@@ -1067,23 +1194,53 @@ class Ensemble:
 
     def _update_roles(self, now_ms: int, outage_ms: int | None = None) -> None:
         """Update the role of each server after a change of servers or partitions."""
+        self._note_silence(now_ms)
         leader = self.leading
-        if leader is not None and leader not in self._electorate():
+        if leader is not None and not self._keeps(leader, now_ms):
             self._depose(now_ms)
             leader = None
         for member in self.members.values():
             if leader is not None and self._reaches(member, leader):
                 if member is not leader and member.role is not Role.FOLLOWING:
                     member.join(now_ms)
-            elif member.role is Role.FOLLOWING:
+            elif member.role is Role.FOLLOWING and not self._is_awaited(member, now_ms):
                 member.change_role(Role.LOOKING, now_ms)
+                self._silent.pop(member.server_id, None)
         if leader is not None or not self._electorate():
             self._election_at_ms = None
         elif self._election_at_ms is None:
             self._election_at_ms = now_ms + (self.config.election_ms if outage_ms is None else outage_ms)
         self.tick(now_ms)
+        for member in self.members.values():
+            if member.role in (Role.LEADING, Role.FOLLOWING) and not self.is_stalled(member):
+                member.go_on(now_ms)
+
+    def _note_silence(self, now_ms: int) -> None:
+        """Note which followers do not reach their leader."""
+        leader = self.leading
+        silent = [
+            member.server_id
+            for member in self.members.values()
+            if leader is not None and member.role is Role.FOLLOWING and not self._reaches(member, leader)
+        ]
+        self._silent = {server_id: self._silent.get(server_id, now_ms) for server_id in silent}
+
+    def _keeps(self, leader: Member, now_ms: int) -> bool:
+        """Return whether a leader runs and has a majority, which includes servers that went silent of late."""
+        kept = [
+            member
+            for member in self.members.values()
+            if member is leader or self._reaches(member, leader) or self._is_awaited(member, now_ms)
+        ]
+        return leader.role is not Role.DOWN and self._has_quorum(kept, self.membership)
+
+    def _is_awaited(self, member: Member, now_ms: int) -> bool:
+        since_ms = self._silent.get(member.server_id)
+        return since_ms is not None and now_ms - since_ms < self.config.sync_limit_ms
 
     def _reaches(self, member: Member, other: Member) -> bool:
+        if member.server_id in self._paused or other.server_id in self._paused:
+            return False
         return member.role is not Role.DOWN and self._sides[member.server_id] == self._sides[other.server_id]
 
     def _electorate(self) -> list[Member]:
@@ -1102,6 +1259,7 @@ class Ensemble:
     def _depose(self, now_ms: int) -> None:
         """Remove the leader; it and its followers look for another one."""
         self.leading = None
+        self._silent.clear()
         self.owners.clear()
         for member in self.members.values():
             if member.role in (Role.LEADING, Role.FOLLOWING):
@@ -1135,7 +1293,7 @@ class Ensemble:
         if isinstance(transaction.record, CloseSessionTxn):
             self.owners.pop(transaction.session_id, None)
         for member in self.members.values():
-            if member.role is Role.FOLLOWING:
+            if member.role is Role.FOLLOWING and member.server_id not in self._silent:
                 member.logged = self.history.end
                 member.follow(transaction.time_ms)
         if len(self.history) >= FORGET_AT:
@@ -1150,7 +1308,7 @@ class Ensemble:
                 member.expire_locally(session_id)
                 return True
         leader = self.leading
-        return leader is not None and leader.expire_as_leader(session_id, now_ms)
+        return leader is not None and self.can_commit and leader.expire_as_leader(session_id, now_ms)
 
     def attended_connection(self, session_id: int) -> Connection | None:
         """Return the connection of a session, on any server, that its driver marked as attended, or None."""
@@ -1164,7 +1322,10 @@ class Ensemble:
         """Perform what is due: elections, expiries, sweeps, and transactions that followers have yet to apply."""
         if self._election_at_ms is not None and self._election_at_ms <= now_ms:
             self.elect(now_ms)
-        if self.leading is not None:
+        if self._silent and now_ms - min(self._silent.values()) >= self.config.sync_limit_ms:
+            self._update_roles(now_ms)
+            return
+        if self.leading is not None and self.can_commit:
             self.leading.tick_as_leader(now_ms)
         for member in self.members.values():
             if member.role is Role.FOLLOWING:
@@ -1183,7 +1344,9 @@ class Ensemble:
     def next_deadline_ms(self) -> int | None:
         """Return the time of the next due action, or None."""
         deadlines = [self._election_at_ms]
-        if self.leading is not None:
+        if self._silent:
+            deadlines.append(min(self._silent.values()) + self.config.sync_limit_ms)
+        if self.leading is not None and self.can_commit:
             deadlines.append(self.leading.leader_deadline_ms())
         for member in self.members.values():
             deadlines.append(member.due_ms())
@@ -1284,6 +1447,8 @@ class Ensemble:
             assert self.leading.position == end
             assert self.leading.zxid >> 32 == self.epoch
             assert all(session_id in self.leading.sessions for session_id in self.owners)
+        assert all(self.members[server_id].role is Role.FOLLOWING for server_id in self._silent)
+        assert self.leading is not None or not self._silent
         have_all = [member for member in self.members.values() if member.logged == end]
         assert self._has_quorum(have_all, self.membership), "a majority has the whole history"
         trees: dict[int, object] = {}

@@ -301,6 +301,8 @@ class EnsembleConfig:
             being rejected (localSessionsUpgradingEnabled).
         membership: members by zoo.cfg, instead of these numbers.
         here: ids of the members that are simulated; the others never run.
+        sync_limit_ms: time for which a paused server, or one that is cut off, still counts as connected (syncLimit
+            ticks). Until then its clients stay with it, and requests that need the leader wait.
 
     Raises:
         ConfigError: the number of servers is not 1 to 254, or the simulated members have no majority and do not serve
@@ -317,6 +319,7 @@ class EnsembleConfig:
     upgrades_sessions: bool = False
     membership: Membership | None = None
     here: tuple[int, ...] = ()
+    sync_limit_ms: int = 0
 
     def __post_init__(self) -> None:
         count = self.servers + self.observers
