@@ -10,7 +10,6 @@ Rules of this module:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -28,12 +27,57 @@ Respond = Callable[[Any], None]
 Serve = Callable[[Any, Respond], None]
 
 
-@dataclass(eq=False, slots=True)
 class _Call:
-    source: Process
-    target: str
-    answer: Future[Any] = field(default_factory=Future)
-    timer: Timer | None = None  # None when the call is over
+    """One request and its response."""
+
+    __slots__ = ("_connections", "_request", "_serve", "answer", "source", "target", "timer")
+
+    def __init__(self, connections: Connections, source: Process, target: str, request: object) -> None:
+        self.answer: Future[Any] = Future()
+        self.source: Process = source
+        self.target: str = target
+        self.timer: Timer | None = None  # None when the call is over
+        self._connections = connections
+        self._request = request
+        self._serve: Serve = _never_arrived
+
+    def arrive(self) -> None:
+        """Deliver the request to the target, or break the connection if that is dead."""
+        process, serve = self._connections.end_of(self.target)
+        if process is None or not process.alive:
+            self._connections.network.send(self.target, self.source.name, self.fail)
+        else:
+            self._serve = serve
+            process.deliver(self._handle)
+
+    def _handle(self) -> None:
+        self._serve(self._request, self.respond)
+
+    def respond(self, response: Any) -> None:
+        """Send the response to the caller."""
+        self._connections.network.send(self.target, self.source.name, partial(self._finish, response))
+
+    def _finish(self, response: Any) -> None:
+        if self._close():
+            self.source.deliver(partial(self.answer.set_result, response))
+
+    def fail(self) -> None:
+        """Let the call fail, unless it is over."""
+        if self._close():
+            error = Disconnected(f"{self.source.name} to {self.target}")
+            self.source.deliver(partial(self.answer.set_exception, error))
+
+    def _close(self) -> bool:
+        if self.timer is None:
+            return False
+        self.timer.cancel()
+        self.timer = None
+        self._connections.forget(self)
+        return True
+
+
+def _never_arrived(_request: object, _respond: Respond) -> None:
+    raise AssertionError("a request is served after its arrival")
 
 
 class Connections:
@@ -50,44 +94,25 @@ class Connections:
         self._ends[process.name] = (process, serve)
         self._calls.setdefault(process.name, {})
 
+    def end_of(self, target: str) -> tuple[Process | None, Serve]:
+        """Return the process with a name and its request handler; no process if none is registered."""
+        return self._ends.get(target, (None, _never_arrived))
+
     def call(self, source: Process, target: str, request: object, timeout_ms: int = REQUEST_TIMEOUT_MS) -> Future[Any]:
         """Send a request; return a future of the response, which fails with `Disconnected`."""
         assert timeout_ms > 0, f"a request of {source.name} to {target} has {timeout_ms} ms"
-        call = _Call(source, target)
+        call = _Call(self, source, target, request)
         self._calls.setdefault(target, {})[call] = None
-        call.timer = self.scheduler.call_later(timeout_ms * 1000, source.name, partial(self._fail, call))
-        self.network.send(source.name, target, partial(self._arrive, call, request))
+        call.timer = self.scheduler.schedule(self.scheduler.now_us + timeout_ms * 1000, source.component, call.fail)
+        self.network.send(source.name, target, call.arrive)
         return call.answer
 
     def break_all(self, target: str) -> None:
         """Break all connections to a target that has just died."""
         for call in list(self._calls.get(target, ())):
-            self.network.send(target, call.source.name, partial(self._fail, call))
+            self.network.send(target, call.source.name, call.fail)
 
-    def _arrive(self, call: _Call, request: object) -> None:
-        process, serve = self._ends.get(call.target, (None, None))
-        if process is None or serve is None or not process.alive:
-            self.network.send(call.target, call.source.name, partial(self._fail, call))
-        else:
-            process.deliver(partial(serve, request, partial(self._respond, call)))
-
-    def _respond(self, call: _Call, response: Any) -> None:
-        self.network.send(call.target, call.source.name, partial(self._finish, call, response))
-
-    def _finish(self, call: _Call, response: Any) -> None:
-        if self._close(call):
-            call.source.deliver(partial(call.answer.set_result, response))
-
-    def _fail(self, call: _Call) -> None:
-        if self._close(call):
-            error = Disconnected(f"{call.source.name} to {call.target}")
-            call.source.deliver(partial(call.answer.set_exception, error))
-
-    def _close(self, call: _Call) -> bool:
-        if call.timer is None:
-            return False
-        call.timer.cancel()
-        call.timer = None
+    def forget(self, call: _Call) -> None:
+        """Remove a call that is over."""
         assert call in self._calls[call.target], "a call is in flight until it is over"
         del self._calls[call.target][call]
-        return True

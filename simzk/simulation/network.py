@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.simulation.scheduler import Scheduler, Timer
+    from simzk.simulation.scheduler import Component, Scheduler, Timer
     from simzk.simulation.streams import RandomStream
 
 
@@ -73,11 +73,13 @@ class _Link:
         "in_flight",
         "last_arrival_us",
         "latency",
+        "name",
     )
 
     def __init__(self, source: str, target: str) -> None:
-        self.component = f"network/{source}->{target}"
-        self.chance: RandomStream | None = None  # created with the first message
+        self.name = f"network/{source}->{target}"
+        self.component: Component | None = None  # created with the first message, like its stream
+        self.chance: RandomStream | None = None
         self.in_flight: deque[tuple[Callable[[], None], Timer]] = deque()
         self.last_arrival_us = 0
         self.cut = False
@@ -88,8 +90,8 @@ class _Link:
 
     def arrive(self) -> None:
         """Deliver the first message: two arrivals at one time may run in any order, the messages must not."""
-        assert self.in_flight, f"{self.component}: an arrival without a message"
-        assert not self.cut, f"{self.component}: a cut link loses its messages"
+        assert self.in_flight, f"{self.name}: an arrival without a message"
+        assert not self.cut, f"{self.name}: a cut link loses its messages"
         deliver, _ = self.in_flight.popleft()
         deliver()
 
@@ -218,14 +220,14 @@ class Network:
     def _post(self, link: _Link, deliver: Callable[[], None]) -> None:
         assert not link.cut
         scheduler = self._scheduler
-        if link.chance is None:
-            link.chance = scheduler.stream(link.component)
-        if link.latency is None:
-            drawn_us = self._least_us + link.chance.below(self._latencies)
-        else:
-            drawn_us = link.latency.draw(link.chance)
+        chance, component = link.chance, link.component
+        if chance is None or component is None:
+            chance = link.chance = scheduler.stream(link.name)
+            component = link.component = scheduler.component(link.name)
+        slow = link.latency
+        drawn_us = self._least_us + chance.below(self._latencies) if slow is None else slow.draw(chance)
         at_us = scheduler.now_us + drawn_us
         if at_us < link.last_arrival_us:
             at_us = link.last_arrival_us
         link.last_arrival_us = at_us
-        link.in_flight.append((deliver, scheduler.call_at(at_us, link.component, link.arrive)))
+        link.in_flight.append((deliver, scheduler.schedule(at_us, component, link.arrive)))

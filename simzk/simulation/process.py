@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterable
 
-    from simzk.simulation.scheduler import Scheduler, Timer
+    from simzk.simulation.scheduler import Component, Scheduler, Timer
 
 T = TypeVar("T")
 
@@ -266,8 +266,10 @@ class Process:
         self.alive: bool = True
         self.paused: bool = False
         self.incarnation: int = 1
+        self.component: Component = scheduler.component(name)
         self._mailbox: deque[Callable[[], None]] = deque()
         self._armed = False
+        self._turn: Timer | None = None  # the event that runs the next entry of the mailbox, created with the first one
         self._tasks: dict[Task[Any], None] = {}
         self._timers: dict[Timer, None] = {}
         self._timers_kept_max = TIMERS_KEPT_MIN
@@ -285,7 +287,8 @@ class Process:
 
     def call_later(self, delay_us: int, callback: Callable[[], None]) -> Timer:
         """Call `callback` in this process after a delay; a kill cancels it, a pause delays it."""
-        timer = self.scheduler.call_later(delay_us, self.name, callback)
+        scheduler = self.scheduler
+        timer = scheduler.schedule(scheduler.now_us + delay_us, self.component, callback)
         timer.callback = partial(self._fire, timer, callback)
         if self.alive:
             if len(self._timers) >= self._timers_kept_max:  # remove cancelled timers, rarely
@@ -310,8 +313,7 @@ class Process:
         if self.alive:
             self._mailbox.append(callback)
             if not self._armed and not self.paused:
-                self._armed = True
-                self.scheduler.call_later(0, self.name, self._run_one)
+                self._arm()
 
     def kill(self) -> None:
         """End the process at once, as `kill -9` does."""
@@ -351,7 +353,7 @@ class Process:
         self._cancel_resume()
         self.paused = False
         self.scheduler.paused.pop(self.name, None)
-        if self.alive:
+        if self.alive and self._mailbox and not self._armed:
             self._arm()
 
     def forget(self, task: Task[Any]) -> None:
@@ -381,16 +383,20 @@ class Process:
             callback()
 
     def _arm(self) -> None:
-        if self._mailbox and not self._armed and not self.paused:
-            self._armed = True
-            self.scheduler.call_later(0, self.name, self._run_one)
+        """Schedule the next entry of the mailbox."""
+        self._armed = True
+        if self._turn is None:
+            self._turn = self.scheduler.schedule(self.scheduler.now_us, self.component, self._run_one)
+        else:  # it has run, because the process is not armed
+            self.scheduler.schedule_again(self._turn, self._run_one)
 
     def _run_one(self) -> None:
         self._armed = False
-        if self._mailbox and not self.paused:
+        mailbox = self._mailbox
+        if mailbox and not self.paused:
             assert self.alive, f"{self.name} is dead and has messages"
-            run = self._mailbox.popleft()
-            if self._mailbox:
+            run = mailbox.popleft()
+            if mailbox:
                 self._arm()
             run()
 

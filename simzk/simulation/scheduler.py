@@ -117,18 +117,16 @@ class Scheduler:
 
     def call_at(self, at_us: int, component: str, callback: Callable[[], None]) -> Timer:
         """Schedule `callback` at a time that is not in the past, as an event of `component`."""
-        timer = Timer(at_us, self._components.get(component) or self.component(component), callback)
-        self._add(timer)
-        return timer
+        return self.schedule(at_us, self._components.get(component) or self.component(component), callback)
 
     def call_later(self, delay_us: int, component: str, callback: Callable[[], None]) -> Timer:
         """Schedule `callback` after a delay, which may be zero."""
-        timer = Timer(self.now_us + delay_us, self._components.get(component) or self.component(component), callback)
-        self._add(timer)
-        return timer
+        found = self._components.get(component) or self.component(component)
+        return self.schedule(self.now_us + delay_us, found, callback)
 
-    def _add(self, timer: Timer) -> None:
-        at_us = timer.at_us
+    def schedule(self, at_us: int, component: Component, callback: Callable[[], None]) -> Timer:
+        """Schedule `callback` like `call_at`; for hot paths, which keep their component."""
+        timer = Timer(at_us, component, callback)
         if at_us > self.now_us:
             found = self._later.get(at_us)
             if found is None:
@@ -136,8 +134,22 @@ class Scheduler:
                 heapq.heappush(self._times, at_us)
             else:
                 found.append(timer)
-            return
-        assert at_us == self.now_us, f"{timer.component.name}: {at_us} us is in the past, now is {self.now_us} us"
+        else:
+            assert at_us == self.now_us, f"{component.name}: {at_us} us is in the past, now is {self.now_us} us"
+            self._add_now(timer)
+        return timer
+
+    def schedule_again(self, timer: Timer, callback: Callable[[], None]) -> None:
+        """Schedule a timer that has run, and was not cancelled, as a new event at the present time."""
+        component = timer.component
+        assert timer.callback is None, f"{component.name}: the event is scheduled already"
+        component.counter = timer.number = component.counter + 1
+        timer.at_us = self.now_us
+        timer.callback = callback
+        self._add_now(timer)
+
+    def _add_now(self, timer: Timer) -> None:
+        """Add an event of the present time."""
         if self._only is None and not self._present:
             self._only = timer
             return
@@ -176,51 +188,56 @@ class Scheduler:
         Raises:
             NoProgressError: a million events ran at one virtual time.
         """
-        return self._run_next(NEVER_US)
+        return self._run(NEVER_US, is_single=True)
 
     def run_until(self, at_us: int) -> None:
         """Run all events up to and including `at_us`, and set the time to `at_us`."""
         assert at_us >= self.now_us, f"{at_us} us is in the past, now is {self.now_us} us"
-        while self._run_next(at_us):
-            pass
+        self._run(at_us)
         if at_us > self.now_us:
             self._move_to(at_us)
 
-    def _run_next(self, until_us: int) -> bool:
-        """Run the next event if it is not after a time; return whether there was one."""
-        callback = None
-        while callback is None:  # a cancelled event has none
-            if self._only is not None:
-                timer, self._only = self._only, None
-            elif self._present:
-                timer = heapq.heappop(self._present)[3]
-            elif self._times and self._times[0] <= until_us:
-                self._take_instant(heapq.heappop(self._times))
-                continue
+    def _run(self, until_us: int, *, is_single: bool = False) -> bool:
+        """Run the events that are not after a time, or the next one of them; return whether one ran that was single."""
+        times, later, present = self._times, self._later, self._present
+        while True:
+            timer = self._only
+            if timer is not None:
+                self._only = None
+            elif present:
+                timer = heapq.heappop(present)[3]
+            elif times and times[0] <= until_us:
+                at_us = heapq.heappop(times)
+                timers = later.pop(at_us)
+                timer = timers[0]
+                if len(timers) > 1:
+                    self._take_instant(at_us, timers)
+                    continue
+                if timer.callback is not None:
+                    self._move_to(at_us)
             else:
                 return False
             callback = timer.callback
-        timer.callback = None
-        self.events_run += 1
-        if self.events_run > self._events_max:
-            raise NoProgressError(self._describe_loop(timer.component.name))
-        callback()
-        return True
+            if callback is None:  # a cancelled event
+                continue
+            timer.callback = None
+            self.events_run += 1
+            if self.events_run > self._events_max:
+                raise NoProgressError(self._describe_loop(timer.component.name))
+            callback()
+            if is_single:
+                return True
 
-    def _take_instant(self, at_us: int) -> None:
+    def _take_instant(self, at_us: int, timers: list[Timer]) -> None:
         """Make the events of a later time those of the present, unless all are cancelled."""
-        timers = self._later.pop(at_us)
-        if len(timers) > 1:
-            timers = [timer for timer in timers if timer.callback is not None]
-        if len(timers) == 1:
-            (timer,) = timers
-            if timer.callback is not None:
-                self._move_to(at_us)
-                self._only = timer
-        elif timers:
+        active = [timer for timer in timers if timer.callback is not None]
+        if active:
             self._move_to(at_us)
-            for timer in timers:
-                self._put(timer)
+            if len(active) == 1:
+                (self._only,) = active
+            else:
+                for timer in active:
+                    self._put(timer)
 
     def _move_to(self, at_us: int) -> None:
         assert at_us > self.now_us, f"an event of {at_us} us, but now is {self.now_us} us"

@@ -119,9 +119,29 @@ def test_a_run_is_the_same_in_any_process() -> None:
     assert printed.pop().count("\n") > 100
 
 
-@given(st.integers(0, 2**64), st.lists(st.tuples(st.sampled_from(COMPONENTS), st.integers(0, 2)), max_size=25))
-def test_an_event_runs_before_those_of_its_instant_with_a_higher_hash(seed: int, plan: list[tuple[str, int]]) -> None:
-    """Compare with a list that is sorted anew before each event."""
+def test_a_timer_that_has_run_is_scheduled_again_as_the_next_event_of_its_component() -> None:
+    clock, ran = Scheduler(seed=3), []
+    timer = clock.call_at(5, "a", lambda: ran.append("first"))
+    clock.run_until(7)
+    clock.call_later(0, "a", lambda: ran.append("other"))
+    clock.schedule_again(timer, lambda: ran.append("second"))
+    assert (timer.at_us, timer.number, timer.component.counter, clock.next_at_us) == (7, 3, 3, 7)
+    clock.check()
+    with pytest.raises(AssertionError, match="a: the event is scheduled already"):
+        clock.schedule_again(timer, pytest.fail)
+    clock.run_until(7)
+    assert sorted(ran) == ["first", "other", "second"]
+
+
+@given(
+    st.integers(0, 2**64),
+    st.lists(st.tuples(st.sampled_from(COMPONENTS), st.integers(0, 2)), max_size=25),
+    st.booleans(),
+)
+def test_an_event_runs_before_those_of_its_instant_with_a_higher_hash(
+    seed: int, plan: list[tuple[str, int]], one_by_one: bool
+) -> None:
+    """Compare with a list that is sorted anew before each event, whether events run one by one or all at once."""
     clock, ran = Scheduler(seed), 0
     left = iter(plan)
     waiting: list[tuple[int, int, str, int]] = []
@@ -145,5 +165,8 @@ def test_an_event_runs_before_those_of_its_instant_with_a_higher_hash(seed: int,
     add_events()
     while clock.next_at_us is not None:
         assert clock.next_at_us == min(waiting)[0]
-        clock.run_next()
+        if one_by_one:
+            clock.run_next()
+        else:
+            clock.run_until(50)  # the last event is at most 25 * 2 us away
     assert ran == len(plan)

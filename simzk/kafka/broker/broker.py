@@ -1071,7 +1071,10 @@ class Broker:
 
     def serve(self, request: Any, respond: Callable[[Any], None]) -> None:
         """Serve a request of another process; `respond` is called with the response, now or later."""
-        self.call_when_started(partial(self._services.serve, request, respond))
+        if self.handles_requests and not self.paused:
+            self._services.serve(request, respond)
+        else:
+            self.call_when_started(partial(self._services.serve, request, respond))
 
     def call_when_started(self, handle: Callable[[], None]) -> None:
         """Call a function that handles a request: now, or when the broker starts to handle requests."""

@@ -84,6 +84,8 @@ BACKOFF_US = 1_000_000
 STARTS_US = 100_000
 """How long a fetcher thread takes to start and connect. Of real brokers of all releases, the effects of the first fetch
 come 0.11 s or more after the registration (recorded), after the controller's writes for the new broker."""
+NOTHING_NEW = FetchResponse(False, {}, {})
+"""Response to a fetch for which nothing came in time: the follower has nothing to apply."""
 
 
 class Fetcher:
@@ -114,6 +116,7 @@ class Fetcher:
         self._changed: dict[TopicPartition, None] = {}
         self._forgotten: dict[TopicPartition, None] = {}
         self._full = True
+        self._unchanged = FetchRequest(replicas.broker_id, False, version.broker.fetches_have_leader_epochs, (), ())
         self._wake: Future[None] | None = None
         self._task: Task[None] = process.spawn(self._run(), f"fetcher from broker {leader}")
 
@@ -145,16 +148,19 @@ class Fetcher:
                 self._wake = Future()
                 await self._wake
             try:
-                waiting = await self._truncate()
-                if waiting and len(waiting) == len(self.following):
-                    await self._process.sleep(BACKOFF_US)
-                    continue
+                if self._truncating:
+                    waiting = await self._truncate()
+                    if waiting and len(waiting) == len(self.following):
+                        await self._process.sleep(BACKOFF_US)
+                        continue
                 response: FetchResponse = await self._connections.call(
                     self._process, f"broker {self._leader}", self._request()
                 )
             except Disconnected:
                 await self._process.sleep(BACKOFF_US)
                 self._begin_session()
+                continue
+            if response is NOTHING_NEW:
                 continue
             if response.records and not self._disk.is_fast:
                 written: Future[None] = Future()
@@ -226,6 +232,8 @@ class Fetcher:
 
     def _request(self) -> FetchRequest:
         """Return the next request; partitions added before its response go with a later one."""
+        if not (self._changed or self._forgotten or self._truncating or self._full):  # nearly always
+            return self._unchanged
         changed = []
         ordered = self._changed if len(self._changed) < 2 else order_fetched(list(self.following), self._orders)
         for partition in ordered:
@@ -311,6 +319,9 @@ class _Found:
     ranges: dict[TopicPartition, LogRange] = field(default_factory=dict)
 
 
+_NOTHING_FOUND = _Found()
+
+
 @dataclass(eq=False)
 class FetchSessions:
     """Fetch sessions of a leader, by follower.
@@ -381,14 +392,14 @@ class FetchSessions:
             if self._replicas.raised_starts:
                 self._replicas.note_start(fetched.partition, request.replica_id, fetched.log_start)
         session.respond = respond
-        due = [*(fetched.partition for fetched in request.changed), *self._take_due(session)]
+        due = [fetched.partition for fetched in request.changed]
+        if session.due:
+            due += self._take_due(session)
         if not due or not self._serve_changed(session, due, is_new=True):
-            session.timer = self._process.call_later(self._wait_us, lambda: self._complete(session, _Found()))
+            session.timer = self._process.call_later(self._wait_us, partial(self._complete, session, _NOTHING_FOUND))
 
     def _take_due(self, session: _Session) -> list[TopicPartition]:
         """Return the cached partitions that are due, in the order of the fetch."""
-        if not session.due:
-            return []
         due, session.due = session.due, {}
         if len(due) < 2:
             return list(due)
@@ -450,6 +461,9 @@ class FetchSessions:
             session.timer.cancel()
             session.timer = None
         if respond is None:
+            return
+        if found is _NOTHING_FOUND and not session.risen and not self._replicas.raised_starts:
+            respond(NOTHING_NEW)
             return
         for partition in (*found.errors, *found.ranges):
             session.partitions.pop(partition, None)

@@ -928,9 +928,11 @@ class ReplicaLogs:
 
     def _advance_watermark(self, replica: Replica) -> None:
         """Raise the high watermark to the least log end offset that counts."""
-        watermark = self._least_log_end(replica)
         before = replica.high_watermark
-        if watermark <= before:  # most fetches end here
+        if replica.log.end <= before:  # most fetches end here: all records are committed
+            return
+        watermark = self._least_log_end(replica)
+        if watermark <= before:
             return
         min_isr, in_sync = self._min_isr(replica), len(replica.state.isr)
         if self._version.broker.high_watermark_needs_min_isr and in_sync < min_isr:
