@@ -95,6 +95,7 @@ SLOW = (
     "tests/cli/test_sweep",
     "tests/conformance/real_kafka/test_real",
     "tests/conformance/real_kafka/test_record.py::test_real_brokers",
+    "tests/conformance/real_kafka/test_recorded_tool_output",
     "tests/conformance/test_columnar",
     "tests/conformance/test_data_directory",
     "tests/conformance/test_differential",

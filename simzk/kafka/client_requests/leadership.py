@@ -117,8 +117,11 @@ class LeadershipApi:
         self, response: AdminResponse, kind: str, timeout_ms: int, answer: Answer, *, all_partitions: bool
     ) -> None:
         """Answer when the cache has the elected leaders."""
-        errors = response.partition_errors
+        errors = dict(response.partition_errors)
         elected = [partition for partition, error in errors.items() if error == Error.NONE]
+        if not self.version.texts.knows_election_not_needed:
+            needless = [partition for partition, error in errors.items() if error == Error.ELECTION_NOT_NEEDED]
+            errors |= dict.fromkeys(needless, Error.NONE)
 
         def is_led(partition: TopicPartition) -> bool:
             state, replicas = self.cache.partitions.get(partition), self.cache.assignments.get(partition, ())

@@ -130,6 +130,8 @@ class TopicTexts:
     not_controller: str | None = by_release({OLDEST: None, (2, 4): ""})
     unknown_election: str = by_release({OLDEST: "Value {kind} must be one of [PREFERRED, UNCLEAN]", (2, 8): ""})
     """An election of an unknown kind; empty: no text."""
+    knows_election_not_needed: bool = since((2, 4))
+    """An election that changes nothing is an error (KIP-460); before, it succeeds."""
     election_not_needed: str = by_release(
         {
             OLDEST: "Leader election not needed for topic partition",

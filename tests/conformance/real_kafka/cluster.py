@@ -40,6 +40,24 @@ SETTINGS = {
     "controlled.shutdown.enable": "true",
     "delete.topic.enable": "true",
 }
+
+
+def settings_without_places(rack: str, log_dirs: Path) -> dict[str, object]:
+    """Return the settings of a broker but for its id and addresses."""
+    return {
+        **SETTINGS,
+        "broker.rack": rack,
+        "log.dirs": log_dirs,
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": 0,
+        "log.cleaner.dedupe.buffer.size": 8388608,
+        "num.io.threads": 3,
+        "num.network.threads": 2,
+        "offsets.topic.num.partitions": 3,
+        "offsets.topic.replication.factor": 3,
+    }
+
+
 # Settings of the recording's real ZooKeeper; sessions of Kafka's tools request more than 20 ticks.
 ZOO_CFG = """\
 tickTime=500
@@ -150,18 +168,9 @@ class RealBrokers(Tools):
             listens = {"host.name": "127.0.0.1", "port": self.ports[broker]}
         return {
             **listens,
-            **SETTINGS,
             "broker.id": broker,
-            "broker.rack": self.racks[broker],
             "zookeeper.connect": self.zookeeper_of(broker),
-            "log.dirs": self.folder / f"log-{broker}",
-            "auto.create.topics.enable": "false",
-            "group.initial.rebalance.delay.ms": 0,
-            "log.cleaner.dedupe.buffer.size": 8388608,
-            "num.io.threads": 3,
-            "num.network.threads": 2,
-            "offsets.topic.num.partitions": 3,
-            "offsets.topic.replication.factor": 3,
+            **settings_without_places(self.racks[broker], self.folder / f"log-{broker}"),
         }
 
     # ZooKeeper

@@ -52,6 +52,24 @@ def test_a_preferred_leader_is_elected(version: str) -> None:
         cluster.check()
 
 
+@pytest.mark.parametrize(
+    ("version", "request_version", "code"),
+    [("2.2", 0, ErrorCode.NONE), ("2.3", 0, ErrorCode.NONE), ("2.4", 1, ErrorCode.ELECTION_NOT_NEEDED)],
+)
+def test_an_election_that_changes_nothing_is_an_error_since_2_4(
+    version: str, request_version: int, code: ErrorCode
+) -> None:
+    """Kafka's tools print so at real brokers of 2.2 and 2.4 (KIP-460)."""
+    with simzk.KafkaCluster(version, 3) as cluster:
+        cluster.create_topic("orders", assignment={0: [1, 2, 3]})
+        cluster.run_until_quiet()
+        named = [ElectLeadersRequest.TopicPartitions(topic="orders", partitions=[0])]
+        request = ElectLeadersRequest(topic_partitions=named, timeout_ms=5000)
+        response = controller_client(cluster).call(request, request_version, ElectLeadersResponse)
+        (result,) = response.replica_election_results
+        assert [one.error_code for one in result.partition_result] == [code]
+
+
 def test_an_unclean_leader_is_elected() -> None:
     with simzk.KafkaCluster(brokers=3) as cluster:
         cluster.create_topic("orders", assignment={0: [2, 3]})
