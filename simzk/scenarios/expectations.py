@@ -18,7 +18,7 @@ from simzk.errors import ConfigError
 from simzk.kafka.log.log import first_difference
 from simzk.kafka.observation import recording
 from simzk.kafka.observation.agreement import disagreements, missed_deletions, read_written
-from simzk.kafka.observation.beliefs import is_unaware_by_known_bug
+from simzk.kafka.observation.beliefs import has_unrecognized_isr, is_unaware_by_known_bug
 from simzk.kafka.observation.invariants import leaderless_by_known_bug, renamed_by_known_bug
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
@@ -264,7 +264,8 @@ class ExpectWhole(Expectation, kw_only=True):
 class ExpectRecovered(ExpectWhole, kw_only=True):
     """Every partition is whole after faults, except those that a known bug of Kafka left without leader or follower.
 
-    Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-14190, KAFKA-7235).
+    Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-14190, KAFKA-7235, the lost
+    reply to an ISR write).
     """
 
     def _is_excused(self, observed: Observed, seen: PartitionView) -> bool:
@@ -277,6 +278,8 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
             return True
         if seen.state is None:
             return False
+        if has_unrecognized_isr(invariants, seen.partition, seen.state.leader_epoch):
+            return True
         missing = [broker for broker in seen.assignment.replicas if broker not in seen.state.isr]
         return is_unaware_by_known_bug(invariants, seen.partition, seen.state.leader) or all(
             is_unaware_by_known_bug(invariants, seen.partition, broker) for broker in missing
@@ -286,8 +289,9 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
 class ExpectAgreed(Expectation, kw_only=True):
     """Every registered broker that runs believes what the znodes say: controller, live brokers, leaders and ISRs.
 
-    Topics that have lost their id do not count (KAFKA-14190), and a broker that was not registered when a topic was
-    deleted keeps it in its cache until it restarts.
+    Topics that have lost their id do not count (KAFKA-14190, KAFKA-12835), nor partitions whose leader was not told
+    that its ISR was written; and a broker that was not registered when a topic was deleted keeps it in its cache until
+    it restarts.
     """
 
     reads_brokers: ClassVar[bool] = True
@@ -297,7 +301,12 @@ class ExpectAgreed(Expectation, kw_only=True):
         serving = [one for one in cluster.brokers.values() if one.alive and one.registered and not one.paused]
         written = read_written(cluster.tree, cluster.controller, cluster.live_brokers)
         written = replace(written, missed=missed_deletions(cluster.history))
-        return disagreements(serving, written.without(renamed_by_known_bug(cluster.invariants)))
+        excused = frozenset(
+            partition
+            for partition, (_, state) in written.partitions.items()
+            if has_unrecognized_isr(cluster.invariants, partition, state.leader_epoch)
+        )
+        return disagreements(serving, written.without(renamed_by_known_bug(cluster.invariants), excused))
 
     def _summary(self) -> str:
         return "every broker believes what the znodes say"

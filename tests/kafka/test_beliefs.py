@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.kafka import paths
 from simzk.kafka.broker import replica_manager
 from simzk.kafka.broker.replica_manager import BrokerEpochs
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.observation.beliefs import is_unaware_by_known_bug
+from simzk.kafka.observation.beliefs import has_unrecognized_isr, is_unaware_by_known_bug
 from simzk.kafka.requests import PartitionUpdates
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.table import PartitionTable
-from simzk.scenarios.expectations import ExpectRecovered, Observed
+from simzk.scenarios.expectations import ExpectAgreed, ExpectRecovered, Observed
 from tests.kafka.clusters import QUICK, cluster, quiet, topic, watch
 from tests.kafka.test_fencing import lead
 
@@ -167,3 +168,32 @@ def test_a_controller_that_knows_broker_epochs_misses_no_restart() -> None:
         monitor = watch(c)
         quiet(c)
         assert monitor.known == monitor.violations == []
+
+
+def test_a_leader_that_is_not_told_of_its_written_isr_is_counted_and_excused() -> None:
+    with KafkaCluster("3.9", 3, config=QUICK, boot=False) as c:
+        c.restart(3)
+        quiet(c)
+        for broker in (1, 2):
+            c.restart(broker)
+        quiet(c)
+        topic(c, "orders", {0: [1, 2], 1: [2, 1]})
+        monitor, orders = watch(c), TopicPartition("orders", 0)
+        c.kill(2)
+        c.run_for(20)
+        c.zookeeper_faults.drop_reply("transaction", client=3, path=paths.state(orders), times=1)
+        c.restart(2)
+        c.run_for(60)
+        (known,) = monitor.known
+        assert known.issue == "lost reply to an ISR write"
+        assert known.detail == "broker 1 proposed isr [1, 2] of orders-0, which is written, and was refused"
+        assert c.brokers[1].replicas.state_of(orders) != c.state("orders", 0)
+        observed = Observed(c, {}, None)
+        assert ExpectAgreed(expect="agreed").failures(observed) == []
+        assert ExpectRecovered(expect="whole").failures(observed) == []
+        c.brokers[1].metadata.partitions[TopicPartition("orders", 1)] = c.state("orders", 1)._replace(leader_epoch=9)
+        assert len(ExpectAgreed(expect="agreed").failures(observed)) == 1, "the other partition is compared"
+        c.kill(2)  # the next leader epoch
+        c.run_for(20)
+        assert not has_unrecognized_isr(c.invariants, orders, c.state("orders", 0).leader_epoch)
+        assert monitor.violations == []

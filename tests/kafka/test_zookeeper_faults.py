@@ -7,8 +7,10 @@ import pytest
 import simzk
 from simzk.errors import ConfigError
 from simzk.kafka import paths
+from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.observation.agreement import disagreements, read_written
 from simzk.kafka.topic_partition import TopicPartition
-from tests.kafka.clusters import cluster, happened, quiet, state_fields, topic, watch
+from tests.kafka.clusters import QUICK, cluster, happened, quiet, state_fields, topic, watch
 from tests.waiting import PATIENCE_S
 
 STATE = paths.state(TopicPartition("t", 0))
@@ -198,3 +200,27 @@ def test_the_same_faults_give_the_same_history() -> None:
             return c.history.to_text()
 
     assert story() == story()
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.4", "3.9"])
+def test_a_preferred_election_whose_reply_is_lost_is_written_again(version: str) -> None:
+    """Its controller finds the preferred replica elected, and by its cache the election is still needed."""
+    with KafkaCluster(version, 3, config=QUICK, seed=1) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [1, 2, 3]})
+        c.kill(1)
+        quiet(c)
+        c.restart(1)
+        quiet(c)
+        leader, _, epoch, _ = state_fields(c, "t")
+        assert leader != 1
+        rule = c.zookeeper_faults.drop_reply(
+            "set" if version == "1.0" else "transaction", client=c.controller, path=STATE
+        )
+        c.elect("preferred")
+        quiet(c)
+        assert rule.fired == 1
+        assert state_fields(c, "t")[0] == 1
+        assert state_fields(c, "t")[2] >= epoch + 1
+        assert disagreements(list(c.brokers.values()), read_written(c.tree, c.controller, c.live_brokers)) == []
+        assert not monitor.violations

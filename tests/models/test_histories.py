@@ -116,6 +116,17 @@ def test_a_leader_of_an_epoch_that_is_over_does_not_lack_what_was_committed_late
     assert_refines(165)
 
 
+def test_an_election_whose_reply_is_lost_is_written_again() -> None:
+    """The controller loses three replies to the election of a preferred leader."""
+    assert_refines(387)
+
+
+@pytest.mark.parametrize("seed", [63, 196, 635, 734])
+def test_a_leader_that_is_not_told_of_its_written_isr_is_excused(seed: int) -> None:
+    """The controller loses the reply to the write of an ISR (docs/reference/kafka.md §5, #49)."""
+    assert_refines(seed)
+
+
 def test_a_run_is_no_refinement_of_the_module_that_looks_into_followers() -> None:
     """Kip320 itself waits with an ISR until the high watermark is in the leader's epoch; Kafka does not."""
     assert any("expand" in why for seed in range(1, 51) for why in judge(seed, make=KIP_320).unexplained)

@@ -288,7 +288,8 @@ class PartitionStateMachine(_StateMachine):
         order = np.arange(len(rows), dtype=np.intp)
         match strategy:
             case Strategy.PREFERRED:
-                return elect_preferred(replicas, before.isr, before.leader, live, offline, rules=rules), order
+                leader = context.table.leader[rows]  # cached: an election whose reply was lost is written again
+                return elect_preferred(replicas, before.isr, leader, live, offline, rules=rules), order
             case Strategy.REASSIGNMENT:
                 return elect_for_reassignment(replicas, before.isr, live, offline, rules), order
             case Strategy.CONTROLLED_SHUTDOWN:

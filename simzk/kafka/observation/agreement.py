@@ -48,6 +48,7 @@ class WrittenState:
         partitions: assignment and state of each partition, without topics that are being deleted.
         deleted: topics that are being deleted.
         missed: topics that were deleted between the last start and the last registration of each broker, by broker.
+        excused: partitions that are not compared.
     """
 
     controller: int | None
@@ -55,11 +56,14 @@ class WrittenState:
     partitions: Mapping[TopicPartition, tuple[ReplicaAssignment, LeaderAndIsr]]
     deleted: frozenset[str]
     missed: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    excused: frozenset[TopicPartition] = frozenset()
 
-    def without(self, topics: frozenset[str]) -> WrittenState:
-        """Return the same without topics that do not count, as if they were being deleted."""
-        kept = {partition: said for partition, said in self.partitions.items() if partition.topic not in topics}
-        return replace(self, partitions=kept, deleted=self.deleted | topics)
+    def without(
+        self, topics: frozenset[str] = frozenset(), partitions: frozenset[TopicPartition] = frozenset()
+    ) -> WrittenState:
+        """Return the same without topics that do not count, as if they were being deleted, and without partitions."""
+        kept = {one: said for one, said in self.partitions.items() if one.topic not in topics and one not in partitions}
+        return replace(self, partitions=kept, deleted=self.deleted | topics, excused=self.excused | partitions)
 
 
 def read_written(tree: KafkaTree, controller: int | None, brokers: Sequence[int]) -> WrittenState:
@@ -155,7 +159,7 @@ class SameCachedStates(Agreement):
         cached, gone = broker.metadata.partitions, written.deleted | written.missed.get(broker.id, frozenset())
         for partition, (_, state) in written.partitions.items():
             yield from _state_differences(f"the cache of broker {broker.id}", partition, cached.get(partition), state)
-        for partition in cached:
+        for partition in [one for one in cached if one not in written.excused]:
             if partition not in written.partitions and partition.topic not in gone:
                 yield f"the cache of broker {broker.id} has {partition}, which does not exist"
 

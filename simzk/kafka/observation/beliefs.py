@@ -17,7 +17,7 @@ from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.cluster_changes import RESTART_MISSED
 from simzk.kafka.observation.invariants import FirstViolation
-from simzk.kafka.requests import LEADER_DURING_DELETE
+from simzk.kafka.requests import LEADER_DURING_DELETE, Error
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import TopicPartition
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from simzk.partitions.arrays import IntArray
     from simzk.simulation import Event
     from simzk.zookeeper import transactions as txns
+
+REFUSED = "ISR change refused"
+"""Event of a leader whose proposed ISR is refused."""
 
 
 class BeliefInvariant(FirstViolation):
@@ -203,6 +206,48 @@ class RestartsNoticed(BeliefInvariant):
         return int(epoch[0]) < 0
 
 
+class WrittenIsrRecognized(BeliefInvariant):
+    """A leader whose proposed ISR is written learns that it is.
+
+    A controller that loses the reply to the write tries it again, and takes the conflict with its own write for one
+    with another (INVALID_UPDATE_VERSION). The leader proposes nothing more until its next leader epoch, and the
+    controller caches the old ISR (docs/reference/kafka.md §5, #49).
+
+    Args:
+        manager: the replicas of all brokers.
+        server: the cluster's ZooKeeper.
+    """
+
+    name = "a leader learns that its ISR was written"
+    issue = "lost reply to an ISR write"
+    reads = frozenset({REFUSED})
+
+    def __init__(self, manager: ReplicaManager, server: ObservableTree) -> None:
+        super().__init__(manager)
+        self._tree = server.tree
+        self._waiting: dict[TopicPartition, int] = {}
+
+    def check(self, event: Event) -> str | None:
+        if event.what == REFUSED and event.after == Error.INVALID_UPDATE_VERSION.value:
+            topic, _, number = event.subject.rpartition("-")
+            partition = TopicPartition(topic, int(number))
+            node = self._tree.get(paths.state(partition))
+            written = None if node is None else partition_state.decode(paths.state(partition), node.data, node.version)
+            if written and (event.who, event.before) == (f"broker {written.leader}", f"isr {list(written.isr)}"):
+                self._waiting[partition] = written.leader_epoch
+                self.violate(f"{event.who} proposed {event.before} of {partition}, which is written, and was refused")
+        return super().check(event)
+
+    def is_waiting(self, partition: TopicPartition, leader_epoch: int) -> bool:
+        """Return whether the leader in a leader epoch still waits for the result of an ISR that was written."""
+        return self._waiting.get(partition) == leader_epoch
+
+
+def has_unrecognized_isr(invariants: Iterable[object], partition: TopicPartition, leader_epoch: int) -> bool:
+    """Return whether the leader of a leader epoch was not told that its ISR was written; see `WrittenIsrRecognized`."""
+    return any(one.is_waiting(partition, leader_epoch) for one in invariants if isinstance(one, WrittenIsrRecognized))
+
+
 def is_unaware_by_known_bug(invariants: Iterable[object], partition: TopicPartition, broker: int) -> bool:
     """Return whether a controller never sent a broker its replica of a partition; see `RestartsNoticed`."""
     return any(one.is_unaware(broker, partition) for one in invariants if isinstance(one, RestartsNoticed))
@@ -224,4 +269,5 @@ def beliefs_of(manager: ReplicaManager, server: ObservableTree) -> tuple[BeliefI
         AcceptedEpochsRise(manager),
         AcceptedIsWritten(manager, server),
         RestartsNoticed(manager),
+        WrittenIsrRecognized(manager, server),
     )
