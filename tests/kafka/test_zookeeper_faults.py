@@ -214,9 +214,9 @@ def test_a_preferred_election_whose_reply_is_lost_is_written_again(version: str)
         quiet(c)
         leader, _, epoch, _ = state_fields(c, "t")
         assert leader != 1
-        rule = c.zookeeper_faults.drop_reply(
-            "set" if version == "1.0" else "transaction", client=c.controller, path=STATE
-        )
+        assert c.controller is not None
+        operation = "set" if version == "1.0" else "transaction"
+        rule = c.zookeeper_faults.drop_reply(operation, client=c.controller, path=STATE)
         c.elect("preferred")
         quiet(c)
         assert rule.fired == 1
