@@ -36,6 +36,7 @@ _COLUMNS = "kafka/columnar/"
 _DELETED = "kafka/test_deleted_topics.py::"
 _GROUPS = "kafka/client_requests/"
 _SECURITY = "kafka/security/"
+_LOGINS = _SECURITY + "test_recorded_logins.py::test_logins_and_permissions_are_those_of_real_brokers"
 _STREAM = "pipeline/test_log_follower.py::"
 _SWEEP = "pipeline/test_sweep_tables.py::"
 
@@ -52,6 +53,30 @@ MISTAKES: dict[str, Mistake] = {
         "if self._checks_nonce and message",
         "if not self._nonce and message",
         _SECURITY + "test_mechanisms.py::test_a_replayed_nonce_is_accepted_by_old_releases_only",
+    ),
+    "every failure of a bare token waits": Mistake(
+        "kafka/security/login.py",
+        "return self._failed(None, failure.reason) if failure.told else self._closed(failure.reason)",
+        "return self._failed(None, failure.reason)",
+        _LOGINS + "[3.9.1]",
+    ),
+    "a session of bare tokens has no end": Mistake(
+        "kafka/security/login.py",
+        "ends_bare: bool = since((2, 7))",
+        "ends_bare: bool = since((4, 0))",
+        _LOGINS + "[2.7.2]",
+    ),
+    "a partition that does not exist is not attempted": Mistake(
+        "kafka/client_requests/authorization.py",
+        "if not is_addable(named, self.cache, self.version.number):",
+        "if not named.topic:",
+        _LOGINS + "[2.8.2]",
+    ),
+    "every producer may write idempotently": Mistake(
+        "kafka/client_requests/authorization.py",
+        "self.version.number < _WRITES_IDEMPOTENTLY\n            and _is_idempotent(request)",
+        "False\n            and _is_idempotent(request)",
+        _LOGINS + "[2.4.1]",
     ),
     "metadata of all topics has those that a client may not describe": Mistake(
         "kafka/client_requests/authorization.py",

@@ -491,6 +491,7 @@ class Broker:
             self.transactions,
             lambda group_id: partition_of(group_id, self._partitions_of_internal(OFFSETS_TOPIC)),
             self._environment.now_ms,
+            self.version.number,
         )
 
     def _add_partitions_of_brokers(self, request: AddPartitionsToTxnRequest, respond: Respond) -> None:

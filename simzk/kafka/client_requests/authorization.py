@@ -14,6 +14,7 @@ Rules of this module (KafkaApis, AuthHelper; recorded 0.11 to 3.9 with an author
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -24,9 +25,13 @@ from simzk.kafka.client_requests.acls import OPERATIONS
 from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.client_requests.groups import GROUP_OPERATIONS
 from simzk.kafka.client_requests.metadata import CLUSTER_OPERATIONS, NO_ID, TOPIC_OPERATIONS
+from simzk.kafka.client_requests.produce import whole_entries
+from simzk.kafka.client_requests.transactions import is_addable
+from simzk.kafka.log.record_batches import RecordDataError, entry_header
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import FetchResponse, MetadataResponse
 from simzk.kafka.schemas.acl import AclResource
+from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -204,6 +209,7 @@ class Authorization:
             ADD_PARTITIONS_TO_TXN: self._add_partitions,
             OFFSET_DELETE: self._delete_offsets,
             DESCRIBE_CLUSTER: self._describe_cluster,
+            DESCRIBE_TRANSACTIONS: self._describe_transactions,
             LIST_TRANSACTIONS: self._list_transactions,
         }
 
@@ -311,7 +317,18 @@ class Authorization:
     # -- records
 
     def _produce(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
-        """Refuse topics that the client may not write; without acknowledgements this closes the connection."""
+        """Refuse topics that the client may not write; up to 2.7 all, if it may not write idempotently and does so.
+
+        Without acknowledgements this closes the connection.
+        """
+        if (
+            self.version.number < _WRITES_IDEMPOTENTLY
+            and _is_idempotent(request)
+            and not self._allows_cluster(context, "IdempotentWrite")
+        ):
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            answer(error_response(request, context.version, code) if request.acks else None)
+            return
         if request.acks == 0 and not all(
             self._allows(context, "Write", TOPIC, topic.name) for topic in request.topic_data
         ):
@@ -625,9 +642,24 @@ class Authorization:
             return
         response: Any = error_response(request, context.version, ErrorCode.OPERATION_NOT_ATTEMPTED)
         for topic in response.results_by_topic_v3_and_below:
-            for partition in topic.results_by_partition if topic.name in refused else ():
-                partition.partition_error_code = self._code(context, TOPIC, topic.name)
+            for partition in topic.results_by_partition:
+                if topic.name in refused:
+                    partition.partition_error_code = self._code(context, TOPIC, topic.name)
+                    continue
+                named = TopicPartition(topic.name, partition.partition_index)
+                if not is_addable(named, self.cache, self.version.number):
+                    partition.partition_error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         answer(response)
+
+    def _describe_transactions(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+        """Leave out topics that the client may not describe."""
+
+        def finish(found: Any) -> None:
+            for state in getattr(found, "transaction_states", ()):
+                state.topics = [one for one in state.topics if self._allows(context, "Describe", TOPIC, one.topic)]
+            answer(found)
+
+        self._serve_parts(PARTS[DESCRIBE_TRANSACTIONS], handler, context, request, finish)
 
     def _list_transactions(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
         def finish(found: Any) -> None:
@@ -638,6 +670,19 @@ class Authorization:
             answer(found)
 
         handler(context, request, finish)
+
+
+def _is_idempotent(request: Any) -> bool:
+    """Return whether a request has records of an idempotent producer, and none of a transaction."""
+    with suppress(RecordDataError):
+        headers = [
+            entry_header(entry)
+            for topic in request.topic_data
+            for part in topic.partition_data
+            for entry in whole_entries(part.records or b"")
+        ]
+        return any(one.producer_id >= 0 for one in headers) and not any(one.is_transactional for one in headers)
+    return False
 
 
 def _with(request: Message, field: str, value: Any) -> Any:

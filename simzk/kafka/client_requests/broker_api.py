@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 _METADATA_KEY = b"\0\3"
 _SASL_HANDSHAKE_KEY = SASL_HANDSHAKE.to_bytes(2, "big")
+_API_VERSIONS_KEY = API_VERSIONS.to_bytes(2, "big")
+_FLEXIBLE = 3
+"""The first version of ApiVersions with tagged fields, also in its header."""
 _SHOWN = 200
 """Longest text of a client in the history."""
 ANONYMOUS = "User:ANONYMOUS"
@@ -110,6 +113,7 @@ class BrokerApi:
 
     def __post_init__(self) -> None:
         self.accepted = accepted_versions(self.version.number)
+        self._has_old_headers = API_VERSIONS in self.accepted and self.accepted[API_VERSIONS].high < _FLEXIBLE
         self.handlers = {**self.handlers, API_VERSIONS: self._serve_api_versions}
         self._login_rules = None if self.new_login_rules is None else self.new_login_rules(self)
 
@@ -153,6 +157,11 @@ class BrokerApi:
         """
         if self.version.api.answers_metadata_of_any_version and frame[:2] == _METADATA_KEY:
             frame = _METADATA_KEY + b"\0\0" + frame[4:]
+        if frame[:2] == _API_VERSIONS_KEY and self._has_old_headers:
+            asked = int.from_bytes(frame[2:4], "big", signed=True)
+            if not self.answers(API_VERSIONS, asked):
+                header, _ = decode_request_header(frame[:2] + b"\0\0" + frame[4:])
+                return header, None, asked
         header, _ = decode_request_header(frame)
         version = header.request_api_version
         if self.answers(header.request_api_key, version):
@@ -293,15 +302,20 @@ class ClientConnection:
             if frame[:2] == _SASL_HANDSHAKE_KEY:
                 renewed = login.renewed()
             if renewed is None:
-                if login.has_expired:
+                if login.has_expired and login.closes_expired:
                     self.close()
-                return self.closed
+                elif login.has_expired:
+                    self._in_progress = True  # the request is never answered, and no other one is read
+                return login.has_expired
             login = self._login = renewed
         reply = login.receive(frame)
         if login.is_complete:
             self.principal = f"User:{login.user}"
         if reply.reason:
             self._api.history.record(self._api.name, "login failed", login.user[:_SHOWN], "", reply.reason[:_SHOWN])
+        if reply.answers_at_once and reply.frame is not None and reply.delay_ms:
+            self._transport.send(reply.frame)
+            reply = reply._replace(frame=None)
         if reply.delay_ms:
             self._in_progress = True
             self._api.process.call_later(reply.delay_ms * 1000, lambda: self._reply(reply))

@@ -1,8 +1,8 @@
 """SaslHandshake and SaslAuthenticate where no login is expected: at a port without SASL, or after the login.
 
-Rules of this module (KafkaApis.handleSaslHandshakeRequest; recorded 0.10.2 to 3.9):
+Rules of this module (KafkaApis.handleSaslHandshakeRequest; recorded 0.10.0 to 3.9):
   - each is answered with ILLEGAL_SASL_STATE, and the connection stays open;
-  - up to 0.11 the answer to SaslHandshake lists the enabled mechanisms, which are GSSAPI by default.
+  - up to 1.0 the answer to SaslHandshake lists the enabled mechanisms, which are GSSAPI by default.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BY_DEFAULT = ("GSSAPI",)
 """The default of `sasl.enabled.mechanisms`."""
-_LISTED_BEFORE = (1, 0)
+_LISTED_BEFORE = (1, 1)
 _TEXT = "SaslAuthenticate request received after successful authentication"
 
 

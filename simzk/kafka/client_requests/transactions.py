@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator, TransactionOverview
+    from simzk.kafka.releases.since import Release
 
 ADD_PARTITIONS, ADD_OFFSETS, END, DESCRIBE, LIST = 24, 25, 26, 65, 66
 _INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
@@ -55,6 +56,16 @@ _OF_BROKERS, _ABORTABLE = 4, 5
 _STATES = {state.value: state for state in TransactionState}
 
 TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+
+
+_TOPICS_ONLY = (1, 0), (2, 0)
+"""First release that looks only for the topic of a partition, and first one that does not; recorded 0.11 to 2.2."""
+
+
+def is_addable(partition: TopicPartition, cache: MetadataCache, release: Release) -> bool:
+    """Return whether a broker with this metadata cache lets a client add a partition to a transaction."""
+    first, end = _TOPICS_ONLY
+    return partition.topic in cache.topics if first <= release < end else partition in cache.partitions
 
 
 class _Asked(NamedTuple):
@@ -99,12 +110,14 @@ class TransactionsApi:
         coordinator: its transactions.
         offsets_partition_of: returns the partition of `__consumer_offsets` of a group.
         now_ms: returns the present time, in ms since 1970.
+        release: the broker's release.
     """
 
     cache: MetadataCache
     coordinator: TransactionCoordinator
     offsets_partition_of: Callable[[str], int]
     now_ms: Callable[[], int]
+    release: Release
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -184,7 +197,7 @@ class TransactionsApi:
         for partition in partitions:
             if partition.topic in _INTERNAL and context.version < _OF_BROKERS:
                 refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif partition not in self.cache.partitions:
+            elif not is_addable(partition, self.cache, self.release):
                 refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if refused:
             respond({one: refused.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions})

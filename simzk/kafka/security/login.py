@@ -1,12 +1,15 @@
 """SASL login of one connection: the requests and tokens before the first other request, and again during a session.
 
 Rules of this module (SaslServerAuthenticator, KafkaChannel, Processor):
-  - a client may ask for ApiVersions once, then names its mechanism by SaslHandshake. After version 0 of it, frames are
-    bare tokens; after version 1, 1.0 and later, tokens are in SaslAuthenticate requests;
+  - a client may ask for ApiVersions (once, from 1.0 on), then names its mechanism by SaslHandshake. After version 0 of
+    it, frames are bare tokens; after version 1, 1.0 and later, tokens are in SaslAuthenticate requests;
   - any other request closes the connection. Where tokens are expected in requests it is answered first, with
     ILLEGAL_SASL_STATE;
-  - a failed login is answered, if the client can read an answer, and the connection is closed; from 2.1 on both happen
-    after `connection.failed.authentication.delay.ms` (KIP-306). Bytes that are no request close at once;
+  - a failed login is answered, if the client can read an answer, and the connection is closed; from 2.1 on the end
+    comes after `connection.failed.authentication.delay.ms` (KIP-306), and so does the answer (`LoginTexts` says which).
+    Bytes that are no request close at once, except for the first ones;
+  - after a bare token, a failure whose reason the client may not read closes at once;
+  - SaslHandshake lists the mechanisms in the order of a HashSet, whatever the order of the setting;
   - from 2.2 on a session may have a lifetime (KIP-368): the client logs in again before it ends, with the same
     mechanism as the same user, at most once a second. The first other request after the end closes the connection.
 """
@@ -18,6 +21,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from simzk.jvm.hash_map import hash_map_order
 from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.protocol.codec import API_VERSIONS, decode_request_header, encode_response
 from simzk.kafka.protocol.errors import ErrorCode
@@ -28,7 +32,7 @@ from simzk.kafka.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from simzk.kafka.protocol.structs import ProtocolError
+from simzk.kafka.protocol.structs import ProtocolError, UnsupportedVersionError
 from simzk.kafka.releases.since import OLDEST, at_release, by_release, since
 from simzk.kafka.security.mechanisms import PLAIN, PlainExchange, SaslError, ScramExchange
 
@@ -57,7 +61,21 @@ class LoginTexts:
     Attributes:
         invalid: text for a client that must not read the reason.
         checks_scram_nonce: whether the last message of SCRAM must repeat the nonce (CVE-2024-56128).
-        ends_with_token: whether a session ends when the delegation token of its login expires.
+        ends_with_token: whether a session with a lifetime ends when the delegation token of its login expires.
+        always_ends_with_token: whether a session without a lifetime does so too.
+        ends_bare: whether a session ends that began with bare tokens.
+        of_success: text of the answer to a token that is right.
+        delays_answers: whether the answer comes after the delay too, if the client may not read the reason.
+        delays_strangers: whether the connection closes after the delay if the first bytes are no request; if not, only
+            an unknown API does so.
+        delays_large_frames: whether it does so after a frame that is too large.
+        tells_plain_parts: whether a client reads what its token of PLAIN lacks.
+        closes_expired: whether a session that has ended is closed; if not, its connection stays open, and silent.
+        names_features: whether ApiVersions names the epoch of the features before the login, if there are any.
+        has_flexible_headers: whether a header may have tagged fields, as that of ApiVersions in an unknown version.
+        lists_versions_once: whether a client may ask for ApiVersions only once.
+        checks_identity: whether a user can log in as itself only (CVE-2017-12610).
+        has_extensions: whether what follows the nonce in the first message of SCRAM counts.
     """
 
     invalid: str = by_release(
@@ -68,6 +86,20 @@ class LoginTexts:
     )
     checks_scram_nonce: bool = since((3, 7, 2))
     ends_with_token: bool = since((2, 2))
+    # The next ones are recorded: before and from the release on, the latter the first recorded one or its line's first.
+    always_ends_with_token: bool = since((3, 0))  # not in 2.8.2, in 3.4.1
+    ends_bare: bool = since((2, 7))  # not in 2.4.1
+    of_success: str | None = by_release({OLDEST: None, (2, 4): ""})  # null in 2.2.2
+    delays_answers: bool = since((2, 7))  # not in 2.4.1
+    delays_strangers: bool = since((2, 4))  # not in 2.2.2
+    delays_large_frames: bool = since((2, 8))  # not in 2.7.2
+    tells_plain_parts: bool = since((2, 4))  # not in 2.2.2
+    closes_expired: bool = since((2, 4))  # not in 2.2.2
+    names_features: bool = since((2, 8))  # not in 2.7.2
+    has_flexible_headers: bool = since((2, 4))
+    lists_versions_once: bool = since((1, 0))  # not in 0.11.0.3
+    checks_identity: bool = since((0, 10, 2))
+    has_extensions: bool = since((1, 1))  # not in 1.0.2
 
 
 @dataclass(frozen=True)
@@ -115,10 +147,17 @@ def login_rules(
 
     def new_exchange(mechanism: str) -> SaslExchange:
         if mechanism == PLAIN:
-            return PlainExchange(settings.passwords)
-        checks = texts.checks_scram_nonce
-        known = partial(credential_of, mechanism)
-        return ScramExchange(mechanism, known, new_nonce, token_of=token_of, checks_nonce=checks)
+            return PlainExchange(
+                settings.passwords, tells_parts=texts.tells_plain_parts, checks_identity=texts.checks_identity
+            )
+        return ScramExchange(
+            mechanism,
+            partial(credential_of, mechanism),
+            new_nonce,
+            token_of=token_of,
+            checks_nonce=texts.checks_scram_nonce,
+            has_extensions=texts.has_extensions,
+        )
 
     return LoginRules(settings, texts, decode, api_versions, new_exchange, now_ms)
 
@@ -131,12 +170,14 @@ class Reply(NamedTuple):
         closes: whether the connection is closed afterwards.
         delay_ms: how long it waits before both.
         reason: why the login failed, for the history; empty if it did not.
+        answers_at_once: whether only the end waits.
     """
 
     frame: bytes | None
     closes: bool = False
     delay_ms: int = 0
     reason: str = ""
+    answers_at_once: bool = False
 
 
 class _State(Enum):
@@ -190,6 +231,11 @@ class SaslLogin:
         """Whether the session has ended."""
         return self.ends_ms is not None and self._rules.now_ms() > self.ends_ms
 
+    @property
+    def closes_expired(self) -> bool:
+        """Whether the broker closes the connection of a session that has ended; if not, it stops to read from it."""
+        return self._rules.texts.closes_expired
+
     def renewed(self) -> SaslLogin | None:
         """Return a login that renews this complete one; None if the client may not log in now."""
         is_renewal = self._before is not None
@@ -200,8 +246,11 @@ class SaslLogin:
     def receive(self, frame: bytes) -> Reply:
         """Handle a frame of the client; the login is not complete."""
         assert self._state is not _State.COMPLETE
-        if self._state is _State.FAILED or len(frame) > MAX_FRAME_BYTES:
+        if self._state is _State.FAILED:
             return Reply(None, closes=True)
+        if len(frame) > MAX_FRAME_BYTES:
+            reason = f"a frame of {len(frame)} bytes"
+            return self._failed(None, reason) if self._rules.texts.delays_large_frames else self._closed(reason)
         try:
             if self._state is _State.TOKENS:
                 return self._receive_token(frame)
@@ -209,12 +258,18 @@ class SaslLogin:
                 return self._failed(None, "another mechanism than before")
             return self._receive_request(frame)
         except ProtocolError as error:
-            self._state = _State.FAILED
-            return Reply(None, closes=True, reason=str(error))
+            return self._closed(str(error))
 
     def _receive_request(self, frame: bytes) -> Reply:
         """Handle ApiVersions or SaslHandshake."""
-        header, _ = decode_request_header(frame)
+        try:
+            flexible = self._rules.texts.has_flexible_headers
+            header, _ = decode_request_header(frame if flexible else frame[:2] + bytes(2) + frame[4:])
+        except ProtocolError as error:
+            is_first = self._state is _State.BEGIN and self._before is None
+            is_unknown = isinstance(error, UnsupportedVersionError)
+            delays = is_first and (is_unknown or self._rules.texts.delays_strangers)
+            return self._failed(None, str(error)) if delays else self._closed(str(error))
         if header.request_api_key not in (API_VERSIONS, SASL_HANDSHAKE):
             return self._failed(None, f"request of type {header.request_api_key} before the login")
         header, request, version = self._rules.decode(frame)
@@ -224,7 +279,9 @@ class SaslLogin:
             raise ProtocolError("ApiVersions a second time")
         assert request is None or isinstance(request, ApiVersionsRequest)
         response: Any = self._rules.api_versions(version, request)
-        if response.error_code == ErrorCode.NONE:
+        if not self._rules.texts.names_features:
+            response.finalized_features_epoch = -1
+        if response.error_code == ErrorCode.NONE and self._rules.texts.lists_versions_once:
             self._state = _State.HANDSHAKE
         return Reply(encode_response(response, 0 if request is None else version, correlation_id=header.correlation_id))
 
@@ -232,10 +289,11 @@ class SaslLogin:
         known, asked = self._rules.settings.mechanisms, request.mechanism
         is_known = asked in known
         code = ErrorCode.NONE if is_known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
-        response = SaslHandshakeResponse(error_code=code, mechanisms=list(known))
+        response = SaslHandshakeResponse(error_code=code, mechanisms=hash_map_order(known))
         frame = encode_response(response, version, correlation_id=header.correlation_id)
         if not is_known:
-            return self._failed(frame, f"mechanism {asked}")
+            reason = f"mechanism {asked}"
+            return self._failed(frame, reason) if self._before is None else self._closed(reason)
         self._in_requests = version >= _IN_REQUESTS
         self.mechanism = asked
         if self._before is not None and asked != self._before.mechanism:
@@ -250,21 +308,25 @@ class SaslLogin:
             try:
                 answer = self._evaluate(self._exchange, frame)
             except SaslError as failure:
-                return self._failed(None, failure.reason)
+                return self._failed(None, failure.reason) if failure.told else self._closed(failure.reason)
             return Reply(answer)
         header, request, version = self._rules.decode(frame)
         number = header.correlation_id
         if request is None or not isinstance(request, SaslAuthenticateRequest):
-            refused = None if request is None else error_response(request, version, ErrorCode.ILLEGAL_SASL_STATE)
+            asked, version = (ApiVersionsRequest(), 0) if request is None else (request, version)
+            refused = error_response(asked, version, ErrorCode.ILLEGAL_SASL_STATE)
             told = None if refused is None else encode_response(refused, version, correlation_id=number)
             return self._failed(told, f"request of type {header.request_api_key} during the login")
-        response = SaslAuthenticateResponse(error_message=None)
+        response = SaslAuthenticateResponse(error_message=self._rules.texts.of_success)
         try:
             response.auth_bytes = self._evaluate(self._exchange, bytes(request.auth_bytes))
         except SaslError as failure:
+            if failure.breaks:
+                return self._closed(failure.reason)
             response.error_code = ErrorCode.SASL_AUTHENTICATION_FAILED
             response.error_message = failure.reason if failure.told else self._invalid
-            return self._failed(encode_response(response, version, correlation_id=number), failure.reason)
+            failed = self._failed(encode_response(response, version, correlation_id=number), failure.reason)
+            return failed._replace(answers_at_once=not (failure.told or self._rules.texts.delays_answers))
         if self.ends_ms is not None:
             response.session_lifetime_ms = self.ends_ms - self._rules.now_ms()
         return Reply(encode_response(response, version, correlation_id=number))
@@ -287,8 +349,11 @@ class SaslLogin:
     def _end_ms(self, exchange: SaslExchange) -> int | None:
         """Return when the session of a complete exchange ends; None for never."""
         now_ms, lifetime_ms = self._rules.now_ms(), self._rules.settings.lifetimes_ms[self.mechanism]
+        texts = self._rules.texts
+        if not (self._in_requests or texts.ends_bare):
+            return None
         ends = [now_ms + lifetime_ms] if lifetime_ms else []
-        if exchange.token is not None and self._rules.texts.ends_with_token:
+        if exchange.token is not None and (texts.ends_with_token if lifetime_ms else texts.always_ends_with_token):
             ends.append(max(now_ms, exchange.token.expires_ms))
         return min(ends, default=None)
 
@@ -296,6 +361,11 @@ class SaslLogin:
     def _invalid(self) -> str:
         phase = "authentication" if self._before is None else "re-authentication"
         return self._rules.texts.invalid.format(phase=phase, mechanism=self.mechanism)
+
+    def _closed(self, reason: str) -> Reply:
+        """Fail without an answer and without a delay."""
+        self._state = _State.FAILED
+        return Reply(None, closes=True, reason=reason)
 
     def _failed(self, frame: bytes | None, reason: str) -> Reply:
         self._state = _State.FAILED

@@ -52,12 +52,14 @@ class SaslError(Exception):
     Args:
         reason: what is wrong, for the history.
         told: whether the client may read the reason.
+        breaks: whether the real server fails with an exception that nothing answers.
     """
 
-    def __init__(self, reason: str, *, told: bool = False) -> None:
+    def __init__(self, reason: str, *, told: bool = False, breaks: bool = False) -> None:
         super().__init__(reason)
         self.reason: str = reason
         self.told: bool = told
+        self.breaks: bool = breaks
 
 
 class LoginToken(NamedTuple):
@@ -94,32 +96,40 @@ class PlainExchange:
 
     Args:
         passwords: password by user.
+        tells_parts: whether the client may read which part its token lacks; if not, empty parts at the end of a token
+            do not count (String.split).
+        checks_identity: whether the user can log in as itself only; if not, it may be anybody (CVE-2017-12610).
 
     >>> exchange = PlainExchange({"alice": "secret"})
     >>> exchange.evaluate(b"\\0alice\\0secret"), exchange.is_complete
     (b'', True)
     """
 
-    def __init__(self, passwords: Mapping[str, str]) -> None:
+    def __init__(self, passwords: Mapping[str, str], *, tells_parts: bool = True, checks_identity: bool = True) -> None:
         self._passwords = passwords
+        self._checks_identity = checks_identity
+        self._tells_parts = tells_parts
         self.token: LoginToken | None = None
         self.user: str = ""
         self.is_complete: bool = False
 
     def evaluate(self, token: bytes) -> bytes:
         """Return an empty token if the password is right."""
-        parts = token.decode(errors="replace").split("\0", 3)
+        text = token.decode(errors="replace")
+        parts = text.split("\0", 3) if self._tells_parts else text.rstrip("\0").split("\0")
         if len(parts) != 3:
-            raise SaslError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+            reason = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
+            raise SaslError(reason, told=self._tells_parts)
         identity, self.user, password = parts
         for what, value in (("username", self.user), ("password", password)):
             if not value:
-                raise SaslError(f"Authentication failed: {what} not specified", told=True)
+                raise SaslError(f"Authentication failed: {what} not specified", told=self._tells_parts)
         known = self._passwords.get(self.user)
         if known is None or not hmac.compare_digest(known.encode(), password.encode()):
             raise SaslError("Authentication failed: Invalid username or password", told=True)
-        if identity not in ("", self.user):
+        if self._checks_identity and identity not in ("", self.user):
             raise SaslError(_OTHER_IDENTITY, told=True)
+        self.user = identity or self.user
         self.is_complete = True
         return b""
 
@@ -133,6 +143,7 @@ class ScramExchange:
         token_of: returns the delegation token of an id; None if there is none.
         new_nonce: returns the server's part of the nonce.
         checks_nonce: whether the client's last message must repeat the whole nonce, as RFC 5802 says.
+        has_extensions: whether extensions are part of what the client signs, and may name a delegation token.
     """
 
     def __init__(
@@ -143,6 +154,7 @@ class ScramExchange:
         *,
         token_of: Callable[[str], LoginToken | None] = lambda _: None,
         checks_nonce: bool = True,
+        has_extensions: bool = True,
     ) -> None:
         self._digest = SCRAM_DIGESTS[mechanism]
         self._mechanism = mechanism
@@ -151,6 +163,7 @@ class ScramExchange:
         self.token: LoginToken | None = None
         self._new_nonce = new_nonce
         self._checks_nonce = checks_nonce
+        self._has_extensions = has_extensions
         self._credential: ScramCredential | None = None
         self._client_first = self._server_first = self._nonce = ""
         self.user: str = ""
@@ -167,7 +180,8 @@ class ScramExchange:
         if message is None:
             raise SaslError("Invalid SCRAM client first message")
         name = self.user = _unescaped(message["name"])
-        if _BY_TOKEN in message["extensions"].split(","):
+        extensions = message["extensions"] if self._has_extensions else ""
+        if _BY_TOKEN in extensions.split(","):
             self.token = self._token_of(name)
             if self.token is None:
                 raise SaslError(f"Token Authentication failed: Invalid tokenId : {name}")
@@ -182,7 +196,8 @@ class ScramExchange:
             raise SaslError(_OTHER_IDENTITY, told=True)
         if credential.iterations < MIN_ITERATIONS:
             raise SaslError(f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}")
-        self._credential, self._client_first = credential, message["bare"]
+        self._credential = credential
+        self._client_first = f"n={message['name']},r={message['nonce']}{extensions}"
         self._nonce = message["nonce"] + self._new_nonce()
         salt = base64.b64encode(credential.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}"
@@ -198,7 +213,7 @@ class ScramExchange:
         signature = hmac.digest(credential.stored_key, signed, self._digest)
         proof = base64.b64decode(message["proof"])
         if len(proof) != len(signature):
-            raise SaslError("Invalid client credentials")
+            raise SaslError("Argument arrays must be of the same length", breaks=True)
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), credential.stored_key):
             raise SaslError("Invalid client credentials")

@@ -51,7 +51,8 @@ class ScramClient:
     def first(self) -> bytes:
         return f"n,,{self._bare}".encode()
 
-    def final(self, server_first: bytes) -> bytes:
+    def final(self, server_first: bytes, nonce: str | None = None) -> bytes:
+        """Return the last message; with another nonce than the server's if one is given."""
         text = server_first.decode()
         fields = dict(part.split("=", 1) for part in text.split(","))
         assert fields["r"].startswith(self._nonce)
@@ -59,7 +60,7 @@ class ScramClient:
         salt, rounds = base64.b64decode(fields["s"]), int(fields["i"])
         salted = hashlib.pbkdf2_hmac(self._digest, self._password.encode(), salt, rounds)
         client_key = hmac.digest(salted, b"Client Key", self._digest)
-        unproved = f"c=biws,r={fields['r']}"
+        unproved = f"c=biws,r={nonce or fields['r']}"
         message = f"{self._bare},{text},{unproved}".encode()
         signature = hmac.digest(hashlib.new(self._digest, client_key).digest(), message, self._digest)
         proof = base64.b64encode(bytes(a ^ b for a, b in zip(client_key, signature, strict=True))).decode()

@@ -69,12 +69,20 @@ def test_answers_to_failed_logins(release: str) -> None:
     with simzk.KafkaCluster(release, 1, config=PLAIN_USERS, security="SASL_PLAINTEXT") as cluster:
         phase = " during authentication" if number >= (2, 2) else ""
         invalid = f"Authentication failed{phase} due to invalid credentials with SASL mechanism "
+        tells_parts = number >= (2, 4)
         for mechanism, token, text in (
             ("PLAIN", plain_token("alice", "x"), "Authentication failed: Invalid username or password"),
             ("PLAIN", plain_token("nobody", "x"), "Authentication failed: Invalid username or password"),
-            ("PLAIN", plain_token("", "x"), "Authentication failed: username not specified"),
-            ("PLAIN", plain_token("alice", ""), "Authentication failed: password not specified"),
-            ("PLAIN", b"alice", invalid + "PLAIN"),
+            (
+                "PLAIN",
+                plain_token("", "x"),
+                "Authentication failed: username not specified" if tells_parts else invalid + "PLAIN",
+            ),
+            (
+                "PLAIN",
+                b"alice",
+                "Invalid SASL/PLAIN response: expected 3 tokens, got 1" if tells_parts else invalid + "PLAIN",
+            ),
             ("SCRAM-SHA-256", b"n,,n=nobody,r=n", invalid + "SCRAM-SHA-256"),
         ):
             client = LoginClient(cluster)
@@ -82,6 +90,7 @@ def test_answers_to_failed_logins(release: str) -> None:
             started_ms = cluster.now_ms
             answer = client.authenticate(token)
             assert (answer.error_code, answer.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, text)
+            assert client.wait() is None
             assert client.closed
             waited_ms = cluster.now_ms - started_ms
             assert waited_ms >= DELAY_MS if number >= (2, 1) else waited_ms < DELAY_MS
@@ -92,7 +101,7 @@ def test_an_unknown_mechanism_is_answered_with_the_known_ones(secured: simzk.Kaf
     client = LoginClient(secured)
     answer = client.handshake("GSSAPI")
     assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    assert answer.mechanisms == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert answer.mechanisms == ["PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256"]  # in the order of a HashSet
     assert client.closed
 
 
