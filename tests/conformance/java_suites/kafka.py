@@ -56,7 +56,8 @@ def play(name: str, folder: Path, without: str = "") -> Outcomes:
     command = [*java, *opened, *limits, *options, "-cp", class_path(KAFKA, ours=True)]
     command += ["org.junit.platform.console.ConsoleLauncher", *asked]
     command += ["--exclude-methodname", without] if without else []
-    environment = {**os.environ, "KAFKA_CMD": CLUSTER, "KAFKA_LOG": str(folder)}
+    environment = {**os.environ, "KAFKA_CMD": CLUSTER, "KAFKA_LOG": str(folder), "PYTHONPYCACHEPREFIX": str(folder)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed simzk is compiled once, not for each cluster
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=folder, timeout=CLASS_S, check=False, env=environment
     )
