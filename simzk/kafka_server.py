@@ -62,6 +62,15 @@ _STATES_OF_VERBS = {
     "resume": ("paused",),
 }
 """States of a broker in which the HTTP control accepts a verb."""
+_STATES_OF_SERVER_VERBS = {
+    "kill": ("running", "paused"),
+    "start": ("killed",),
+    "pause": ("running",),
+    "resume": ("paused",),
+    "cut": ("running", "paused", "killed"),
+    "heal": ("running", "paused", "killed"),
+}
+"""States of a ZooKeeper server in which the HTTP control accepts a verb."""
 _BOOT_MS, _BOOT_STEP_MS = 60_000, 100
 """Longest virtual time in which the brokers of a scenario start, and how often it is checked whether they serve."""
 _LOOP_S = 10.0
@@ -269,6 +278,42 @@ class ClusterHost:
         else:
             cluster.resume(number)
 
+    def zookeeper_state(self) -> Json:
+        """Return the state of each server of the ensemble, and which is the leader."""
+        cluster = self._cluster
+        states, cut_off = cluster.zookeeper_servers, cluster.cut_zookeeper_servers
+        leader = cluster.zookeeper_leader if states else None
+        return {
+            str(number): {"state": state, "is_leader": number == leader, "is_cut_off": number in cut_off}
+            for number, state in states.items()
+        }
+
+    def control_zookeeper(self, number: int, verb: str, broker: int | None) -> None:
+        """Do something to a server of the ensemble, at once."""
+        cluster = self._cluster
+        state = cluster.zookeeper_servers.get(number)
+        if state is None:
+            right = f"one of {', '.join(map(str, cluster.zookeeper_servers))}" if cluster.zookeeper_servers else "none"
+            raise UnknownBrokerError(f"ZooKeeper server {number} does not exist", where="server", right=right)
+        fitting = _STATES_OF_SERVER_VERBS[verb]
+        if state not in fitting:
+            right = f"a server that is {' or '.join(fitting)}"
+            raise SimzkError(f"ZooKeeper server {number} is {state}", where=verb, right=right)
+        if broker is not None and verb not in ("cut", "heal"):
+            raise ConfigError(f"{verb} has no broker", where="broker", right="no broker")
+        if verb == "cut":
+            cluster.cut_zookeeper_server(number, broker)
+        elif verb == "heal":
+            cluster.heal_zookeeper_server(number, broker)
+        elif verb == "kill":
+            cluster.kill_zookeeper_server(number)
+        elif verb == "start":
+            cluster.restart_zookeeper_server(number)
+        elif verb == "pause":
+            cluster.pause_zookeeper_server(number)
+        else:
+            cluster.resume_zookeeper_server(number)
+
     def advance(self, seconds: float) -> None:
         """Let time jump."""
         self._cluster.advance(seconds)
@@ -424,7 +469,8 @@ class KafkaServer:
         tls: certificate and key of ports with TLS (`simzk.serve.tcp.tls.Tls`); None for a new self-signed certificate
             (needs the extra `tls`).
         broker_config, inter_broker_protocol, cluster_id, log_dirs, tick_time_ms, max_session_timeout_ms,
-            zookeeper_set_acl, zookeeper_chroot: as of `KafkaCluster`.
+            zookeeper_set_acl, zookeeper_chroot, zookeeper_servers: as of `KafkaCluster`. ZooKeeper's port is that of an
+            observer, which follows the servers of an ensemble and never fails.
 
     Attributes:
         cluster: the cluster, in virtual time that follows the wall clock.
@@ -462,6 +508,7 @@ class KafkaServer:
         max_session_timeout_ms: int | None = None,
         zookeeper_set_acl: bool = False,
         zookeeper_chroot: str = "",
+        zookeeper_servers: int = 1,
     ) -> None:
         cluster = ServedCluster(
             version,
@@ -477,6 +524,7 @@ class KafkaServer:
             max_session_timeout_ms=max_session_timeout_ms,
             zookeeper_set_acl=zookeeper_set_acl,
             zookeeper_chroot=zookeeper_chroot,
+            zookeeper_servers=zookeeper_servers,
             boot=False,
             start_ms=WallClock().now_ms(),
         )
@@ -694,6 +742,36 @@ class KafkaServer:
         """The present time of the cluster, in ms since 1970."""
         return self.cluster.now_ms
 
+    @property
+    def is_zookeeper_up(self) -> bool:
+        """Whether ZooKeeper is neither stopped nor paused as a whole."""
+        return self.cluster.is_zookeeper_up
+
+    @property
+    def zookeeper_servers(self) -> dict[int, str]:
+        """State of each server of the ensemble by number: running, paused or killed; empty without an ensemble."""
+        return self.cluster.zookeeper_servers
+
+    @property
+    def zookeeper_leader(self) -> int | None:
+        """The number of the ZooKeeper server that leads the ensemble; None while there is none."""
+        return self.cluster.zookeeper_leader
+
+    @property
+    def killed_zookeeper_servers(self) -> list[int]:
+        """The numbers of the ZooKeeper servers that were killed and not started again, ascending."""
+        return self.cluster.killed_zookeeper_servers
+
+    @property
+    def paused_zookeeper_servers(self) -> list[int]:
+        """The numbers of the ZooKeeper servers that are paused one by one, ascending."""
+        return self.cluster.paused_zookeeper_servers
+
+    @property
+    def cut_zookeeper_servers(self) -> list[int]:
+        """The numbers of the ZooKeeper servers that are cut off from the other servers, ascending."""
+        return self.cluster.cut_zookeeper_servers
+
     fail_next: Final = _verb(KafkaCluster.fail_next)
     high_watermark: Final = _verb(KafkaCluster.high_watermark)
     advance: Final = _verb(KafkaCluster.advance)
@@ -718,6 +796,14 @@ class KafkaServer:
     pause_zookeeper: Final = _verb(KafkaCluster.pause_zookeeper)
     start_zookeeper: Final = _verb(KafkaCluster.start_zookeeper)
     stop_zookeeper: Final = _verb(KafkaCluster.stop_zookeeper)
+    kill_zookeeper_server: Final = _verb(KafkaCluster.kill_zookeeper_server)
+    restart_zookeeper_server: Final = _verb(KafkaCluster.restart_zookeeper_server)
+    lose_zookeeper_leader: Final = _verb(KafkaCluster.lose_zookeeper_leader)
+    pause_zookeeper_server: Final = _verb(KafkaCluster.pause_zookeeper_server)
+    resume_zookeeper_server: Final = _verb(KafkaCluster.resume_zookeeper_server)
+    cut_zookeeper_server: Final = _verb(KafkaCluster.cut_zookeeper_server)
+    heal_zookeeper_server: Final = _verb(KafkaCluster.heal_zookeeper_server)
+    heal_zookeeper_servers: Final = _verb(KafkaCluster.heal_zookeeper_servers)
     power_off: Final = _verb(KafkaCluster.power_off)
     slow_disk: Final = _verb(KafkaCluster.slow_disk)
     wipe: Final = _verb(KafkaCluster.wipe)

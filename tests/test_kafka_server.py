@@ -305,3 +305,29 @@ def test_faults_of_requests_reach_clients_and_end(kafka_server: simzk.KafkaServe
         made.result(timeout=PATIENCE_S)
     assert len(kafka_server.assignment("orders")) == 2
     assert kafka_server.broker_faults.rules == [rule, held]
+
+
+def test_clients_go_on_while_zookeeper_servers_fail() -> None:
+    with simzk.KafkaServer(brokers=3, zookeeper_servers=3) as server:
+        assert server.zookeeper_servers == {1: "running", 2: "running", 3: "running"}
+        client = KazooClient(server.zookeeper_hosts)
+        client.start(PATIENCE_S)
+        with closing(KafkaAdminClient(bootstrap_servers=server.bootstrap_servers)) as admin:
+            lost = server.lose_zookeeper_leader()
+            server.run_until_quiet()
+            assert server.zookeeper_servers[lost] == "killed"
+            admin.create_topics([NewTopic("orders", 1, 3)])
+            server.run_until(lambda: server.state("orders", 0).leader > 0)
+            assert client.exists("/brokers/topics/orders") is not None
+            server.restart_zookeeper_server(lost)
+            with server.pause_zookeeper_server(lost):
+                server.advance(30)
+                assert server.paused_zookeeper_servers == [lost]
+            server.cut_zookeeper_server(1)
+            assert server.cut_zookeeper_servers == [1]
+            server.heal_zookeeper_servers()
+            server.run_until_quiet()
+            assert server.live_brokers == [1, 2, 3]
+            assert client.connected
+        client.stop()
+        client.close()

@@ -85,6 +85,7 @@ def _server(asked: argparse.Namespace, listeners: Listeners) -> KafkaServer:
         asked.seed,
         config=common,
         broker_config=own,
+        zookeeper_servers=1 if asked.zookeeper_servers is None else asked.zookeeper_servers,
         **listeners._asdict(),
     )
 
@@ -98,7 +99,12 @@ def _server_of_file(asked: argparse.Namespace, listeners: Listeners) -> KafkaSer
     """
     from simzk.kafka_server import KafkaServer
 
-    given = {"--brokers": asked.brokers, "--broker-ids": asked.broker_ids, "--racks": asked.racks}
+    given = {
+        "--brokers": asked.brokers,
+        "--broker-ids": asked.broker_ids,
+        "--racks": asked.racks,
+        "--zookeeper-servers": asked.zookeeper_servers,
+    }
     is_layout = Path(asked.file).suffix in LAYOUTS
     if not is_layout:
         given |= {"--version": asked.version, "--config": asked.config, "--seed": asked.seed or None}
@@ -264,6 +270,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=_port,
         help=f"port of ZooKeeper [default: {DEFAULT_ZOOKEEPER_PORT}, with --json 0]",
     )
+    parser.add_argument("--zookeeper-servers", metavar="N", type=int, help="number of ZooKeeper servers [default: 1]")
     parser.add_argument(
         "--control-port", metavar="N", type=_port, default=0, help="port of the HTTP control [default: any free one]"
     )

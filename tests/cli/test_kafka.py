@@ -97,6 +97,46 @@ def test_control_over_http() -> None:
     assert process.returncode == 0
 
 
+def test_servers_of_an_ensemble_over_http() -> None:
+    with running("--zookeeper-servers", "3") as (line, _):
+        control = line["control"]
+        done: dict[str, object] = {"error": None}
+
+        def servers() -> dict[str, Any]:
+            return http("GET", f"{control}/zookeeper")[1]
+
+        assert {number: one["state"] for number, one in servers().items()} == dict.fromkeys("123", "running")
+        (leader,) = (number for number, one in servers().items() if one["is_leader"])
+        assert http("POST", f"{control}/zookeeper/{leader}/kill") == (200, done)
+        assert http("POST", f"{control}/zookeeper/{leader}/pause")[0] == 409
+        assert http("POST", f"{control}/advance?seconds=5") == (200, done)
+        (other,) = (number for number, one in servers().items() if one["is_leader"])
+        assert other != leader
+        assert http("POST", f"{control}/zookeeper/{leader}/start") == (200, done)
+        assert http("POST", f"{control}/zookeeper/{leader}/pause") == (200, done)
+        assert servers()[leader]["state"] == "paused"
+        assert http("POST", f"{control}/zookeeper/{leader}/resume") == (200, done)
+        assert http("POST", f"{control}/zookeeper/{leader}/cut") == (200, done)
+        assert servers()[leader]["is_cut_off"]
+        assert http("POST", f"{control}/zookeeper/{leader}/heal") == (200, done)
+        assert http("POST", f"{control}/zookeeper/{leader}/cut?broker=2") == (200, done)
+        assert http("POST", f"{control}/zookeeper/{leader}/heal?broker=2") == (200, done)
+        assert not servers()[leader]["is_cut_off"]
+        assert http("POST", f"{control}/zookeeper/1/cut?broker=9")[0] == 400
+        assert http("POST", f"{control}/zookeeper/1/cut?broker=x")[0] == 400
+        assert http("POST", f"{control}/zookeeper/1/kill?broker=1")[0] == 400
+        assert http("POST", f"{control}/zookeeper/4/kill")[0] == 404
+        assert http("POST", f"{control}/zookeeper/1/explode")[0] == 404
+        assert http("GET", f"{control}/zookeeper/1/kill")[0] == 405
+        assert http("POST", f"{control}/zookeeper/1/kill", Origin="http://example.org")[0] == 403
+
+
+def test_one_zookeeper_server_has_no_verbs_of_single_servers() -> None:
+    with running("--brokers", "1") as (line, _):
+        assert http("GET", f"{line['control']}/zookeeper") == (200, {})
+        assert http("POST", f"{line['control']}/zookeeper/1/kill")[0] == 404
+
+
 def test_a_token_is_asked_for() -> None:
     with running("--brokers", "1", "--control-token", "secret") as (line, _):
         assert http("POST", f"{line['control']}/advance?seconds=1")[0] == 401

@@ -1208,6 +1208,12 @@ class KafkaCluster:
 
     @property
     @synchronized
+    def zookeeper_servers(self) -> dict[int, str]:
+        """State of each server of the ensemble by number: running, paused or killed; empty without an ensemble."""
+        return self.zookeeper_host.states if isinstance(self.zookeeper_host, EnsembleHost) else {}
+
+    @property
+    @synchronized
     def killed_zookeeper_servers(self) -> list[int]:
         """The numbers of the ZooKeeper servers that were killed and not started again, ascending."""
         return self.zookeeper_host.killed if isinstance(self.zookeeper_host, EnsembleHost) else []

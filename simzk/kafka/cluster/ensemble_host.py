@@ -146,6 +146,15 @@ class EnsembleHost(ZooKeeperHost):
         return sorted(self.ensemble.stopped)
 
     @property
+    def states(self) -> dict[int, str]:
+        """State of each voting server by number: running, paused or killed."""
+        killed, paused = self.killed, self.paused
+        return {
+            number: "killed" if number in killed else "paused" if number in paused else "running"
+            for number in self._members
+        }
+
+    @property
     def paused(self) -> list[int]:
         """The numbers of the servers that are paused one by one."""
         return [] if self.is_stopped else sorted(self.ensemble.paused)

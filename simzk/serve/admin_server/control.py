@@ -5,6 +5,8 @@ Rules of this module:
     `POST /advance?seconds=S` change them;
   - `POST /broker_faults/KIND` adds a fault of clients' requests, `GET /broker_faults` lists them,
     `POST /broker_faults/release?rule=N` and `/clear` end them;
+  - `GET /zookeeper` shows the servers of a ZooKeeper ensemble; `POST /zookeeper/N/kill`, `/start`, `/pause`, `/resume`,
+    `/cut` and `/heal` change them, the last two also with `?broker=B`;
   - faults of ZooKeeper's requests are those of the AdminServer, at `/faults`;
   - `stop` is answered when the broker has left ZooKeeper, `start` when it serves; time jumps until then;
   - `start` accepts settings of the broker as Java properties in its body;
@@ -17,6 +19,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,18 +30,20 @@ from simzk.serve.admin_server.server import AdminServer
 from simzk.serve.configuration.file_formats import read_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from simzk.serve.simulated_brokers import Json
     from simzk.serve.tcp.server import TcpServer
 
 VERBS = ("kill", "stop", "start", "pause", "resume")
+SERVER_VERBS = ("kill", "start", "pause", "resume", "cut", "heal")
+_SERVER = re.compile(r"/zookeeper/(\d{1,10})/([a-z]+)")
 _BROKER = re.compile(r"/brokers/(\d{1,10})/([a-z]+)")
 _FAULT = re.compile(r"/broker_faults/([a-z_]+)")
 
 
 class UnknownBrokerError(SimzkError):
-    """A request names a broker that does not exist."""
+    """A request names a broker or a ZooKeeper server that does not exist."""
 
 
 class ControlledBrokers(Protocol):
@@ -59,6 +64,23 @@ class ControlledBrokers(Protocol):
             UnknownBrokerError: there is no such broker.
             ConfigError: a setting is invalid.
             SimzkError: the broker's state does not fit.
+        """
+
+    def zookeeper_state(self) -> Json:
+        """Return the state of each server of the ensemble by number, and which is the leader."""
+
+    def control_zookeeper(self, number: int, verb: str, broker: int | None) -> None:
+        """Do something to a server of the ensemble.
+
+        Args:
+            number: its number.
+            verb: one of `SERVER_VERBS`.
+            broker: the broker that it is cut off from, for `cut` and `heal`; None for the other servers.
+
+        Raises:
+            UnknownBrokerError: there is no such server.
+            ConfigError: the broker does not exist, or the verb has none.
+            SimzkError: the server's state does not fit.
         """
 
     def advance(self, seconds: float) -> None:
@@ -103,12 +125,17 @@ class ControlServer(AdminServer):
             return super()._answer(request)
         if path == "/brokers" and request.method in ("GET", "HEAD"):
             return _json(self._controlled.control_state())
+        if path == "/zookeeper" and request.method in ("GET", "HEAD"):
+            return _json(self._controlled.zookeeper_state())
         if path == "/broker_faults" and request.method in ("GET", "HEAD"):
             return _json(self._controlled.request_faults())
-        found, fault = _BROKER.fullmatch(path), _FAULT.fullmatch(path)
-        if path != "/advance" and fault is None and (found is None or found[2] not in VERBS):
-            verbs = ", ".join(VERBS)
-            known = f"GET /brokers, POST /brokers/N/VERB with a verb of {verbs}, POST /advance, /broker_faults, /faults"
+        act = self._action(path, request)
+        if act is None:
+            known = (
+                f"GET /brokers, POST /brokers/N/VERB with a verb of {', '.join(VERBS)}, GET /zookeeper, "
+                f"POST /zookeeper/N/VERB with a verb of {', '.join(SERVER_VERBS)}, POST /advance, "
+                "/broker_faults, /faults"
+            )
             return _json({"error": f"there is no {request.method} {path}; expected {known}"}, HTTPStatus.NOT_FOUND)
         if request.method != "POST":
             return _json({"error": f"{path} needs POST"}, HTTPStatus.METHOD_NOT_ALLOWED)
@@ -116,19 +143,48 @@ class ControlServer(AdminServer):
         if rejection is not None:
             return _json({"error": rejection.reason}, rejection.status)
         try:
-            if fault is not None:
-                return _json(self._controlled.change_request_faults(fault[1], request.parameters))
-            if found is None:
-                self._controlled.advance(_seconds(request.parameters.get("seconds", "")))
-            else:
-                self._controlled.control(int(found[1]), found[2], _properties(request.body))
+            return _json(act())
         except UnknownBrokerError as error:
             return _json({"error": str(error)}, HTTPStatus.NOT_FOUND)
         except ConfigError as error:
             return _json({"error": str(error)}, HTTPStatus.BAD_REQUEST)
         except (SimzkError, TimeoutError) as error:
             return _json({"error": str(error)}, HTTPStatus.CONFLICT)
-        return _json({"error": None})
+
+    def _action(self, path: str, request: Request) -> Callable[[], Json] | None:
+        """Return what a POST to a path does, and its answer; None for an unknown path."""
+        controlled, parameters = self._controlled, request.parameters
+        broker, server, fault = (form.fullmatch(path) for form in (_BROKER, _SERVER, _FAULT))
+        if fault is not None:
+            return partial(controlled.change_request_faults, fault[1], parameters)
+        if path == "/advance":
+            return partial(_done, lambda: controlled.advance(_seconds(parameters.get("seconds", ""))))
+        if broker is not None and broker[2] in VERBS:
+            return partial(_done, lambda: controlled.control(int(broker[1]), broker[2], _properties(request.body)))
+        if server is not None and server[2] in SERVER_VERBS:
+            number, verb = int(server[1]), server[2]
+            return partial(_done, lambda: controlled.control_zookeeper(number, verb, _broker(parameters)))
+        return None
+
+
+def _done(act: Callable[[], None]) -> Json:
+    """Carry a request out, and return its answer."""
+    act()
+    return {"error": None}
+
+
+def _broker(parameters: Mapping[str, str]) -> int | None:
+    """Return the broker that a request names; None without one.
+
+    Raises:
+        ConfigError: it is no number.
+    """
+    text = parameters.get("broker")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        raise ConfigError(f"{text!r} is no broker", where="broker", right="the id of a broker")
+    return int(text)
 
 
 def _properties(body: bytes) -> dict[str, str]:
