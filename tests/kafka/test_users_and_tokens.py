@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import ConfigError, ZnodeError
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.schemas import config, delegation_token, scram
 from simzk.kafka.schemas.broker_registration import decode_log_dir_failure, encode_log_dir_failure
 from simzk.kafka.schemas.delegation_token import DelegationToken
@@ -117,3 +118,22 @@ def test_migrations_round_trip_with_fields_in_the_order_of_scala_maps() -> None:
     assert decode_migration("/migration", text.encode()) == state
     with pytest.raises(ZnodeError, match="/migration: field version is -1; expected 0"):
         decode_migration("/migration", text.replace(":0,", ":-1,", 1).encode())
+
+
+@pytest.mark.parametrize("version", ["0.10.2", "2.4", "2.7", "3.9"])
+def test_changes_of_one_user_at_one_instant_are_all_kept(version: str) -> None:
+    """Each change writes all keys of the user that it has read; an operator's commands run one after another."""
+    with KafkaCluster(version, 2, seed=1) as c:
+        c.add_user("a@b", "p", mechanism="SCRAM-SHA-256")
+        c.add_user("a@b", "p", mechanism="SCRAM-SHA-512")
+        c.add_user("c", "p")
+        c.remove_user("c")
+        last = c.add_user("c", "q", mechanism="SCRAM-SHA-512")
+        quiet(c)
+        assert last.done
+        kept = {}
+        for name in ("a%40b", "c"):
+            node = c.tree.get(f"/config/users/{name}")
+            assert node is not None
+            kept[name] = set(config.decode(PATH, node.data))
+        assert kept == {"a%40b": {"SCRAM-SHA-256", "SCRAM-SHA-512"}, "c": {"SCRAM-SHA-512"}}

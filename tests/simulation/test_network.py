@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.simulation import Network, RandomStream, Scheduler
+from simzk.simulation.network import UniformLatency
 
 
 class Wire:
@@ -115,3 +116,19 @@ def test_heal_all_ends_every_fault() -> None:
     wire.send("a")
     wire.send("d", "d")
     assert sorted(wire.run()) == ["a", "d", "held"]
+
+
+def test_a_message_in_flight_keeps_its_latency_when_a_slow_link_is_healed() -> None:
+    """As in the queue of Linux's netem; what is sent later arrives behind it, as over TCP."""
+    scheduler = Scheduler(1)
+    network = Network(scheduler, latency_us=(100, 100))
+    arrived: list[tuple[int, str]] = []
+    network.slow("a", "b", UniformLatency(5_000, 5_000))
+    network.send("a", "b", lambda: arrived.append((scheduler.now_us, "slow")))
+    scheduler.run_until(1_000)
+    network.heal("a", "b")
+    network.send("a", "b", lambda: arrived.append((scheduler.now_us, "behind")))
+    scheduler.run_until(6_000)
+    network.send("a", "b", lambda: arrived.append((scheduler.now_us, "fast")))
+    scheduler.run_until(7_000)
+    assert arrived == [(5_000, "slow"), (5_000, "behind"), (6_100, "fast")]

@@ -1866,7 +1866,7 @@ class KafkaCluster:
         salt: bytes | None = None,
         via: int | str | None = None,
     ) -> Future[AdminResponse]:
-        """Add a SCRAM credential to a user's configuration (0.10.2 and later).
+        """Add a SCRAM credential to a user's configuration (0.10.2 and later), after earlier changes of this user.
 
         Args:
             name: name of the user.

@@ -92,6 +92,7 @@ class Operator:
         self._placement = JavaRandom(scheduler.stream("placement/tool").bits(48))
         self._opening: Task[None] | None = None
         self._open_requests: dict[Task[Any], None] = {}
+        self._changes: dict[str, Task[AdminResponse]] = {}  # the last one of each user
         connections.register(self.process, _reject_request)
 
     def owns_session(self, session_id: int) -> bool:
@@ -126,9 +127,27 @@ class Operator:
             and self._environment.version.controller.topic_deletion == "by znode"
         ):
             return self._in_session(lambda: self._delete_by_znode(what, request.name), what)
+        work = partial(self._request, what, request, via)
         if via == ZOOKEEPER or (via is None and is_by_tool(request, self._environment.version)):
-            return self._track(self.process.spawn(self._by_tool([(what, request)]), what))
-        return self._track(self.process.spawn(self._request(what, request, via), what))
+            work = partial(self._by_tool, [(what, request)])
+        if isinstance(request, AlterConfigRequest) and request.entity_path.startswith("users/"):
+            return self._behind_changes(request.entity_path, work, what)
+        return self._track(self.process.spawn(work(), what))
+
+    def _behind_changes(
+        self, entity_path: str, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]], what: str
+    ) -> Task[AdminResponse]:
+        """Begin a change of an entity when the one before it is done: each writes the whole znode that it has read."""
+        before = self._changes.get(entity_path)
+
+        async def begin() -> AdminResponse:
+            if before is not None:
+                await before
+            return await work()
+
+        waits = before is not None and not before.done
+        task = self._changes[entity_path] = self.process.spawn(begin() if waits else work(), what)
+        return self._track(task)
 
     def in_turn(self, steps: Sequence[tuple[str, object]], via: int | str | None = None) -> Task[AdminResponse]:
         """Send requests one after another until one is rejected.
