@@ -835,6 +835,13 @@ MISTAKES: dict[str, Mistake] = {
         "        self._at = max(self._at, 0)\n",
         "kafka/test_zookeeper_ensemble.py::test_sessions_outlive_the_loss_of_every_leader_in_turn[3.9]",
     ),
+    # Assignments of consumer groups
+    "every member of a group gets the same assignment": Mistake(
+        "kafka/coordinator/group.py",
+        "                    member.assignment = stored[member.member_id]\n",
+        "                    member.assignment = max(stored.values())\n",
+        "kafka/coordinator/test_assignments.py::test_each_partition_has_one_owner",
+    ),
     # What brokers believe after faults
     "a metadata cache keeps the first state of a partition": Mistake(
         "kafka/broker/environment.py",

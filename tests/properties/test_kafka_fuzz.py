@@ -1,4 +1,4 @@
-"""A share of the rounds of `kafka_fuzz`: mutated requests to brokers of four releases."""
+"""A share of the rounds of `kafka_fuzz`: mutated requests to four releases, at ports with and without SASL."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tests.properties.kafka_fuzz import FRAMES_A_ROUND, RELEASES, ROUNDS_A_CLUST
 ROUNDS = 20
 
 
-@pytest.mark.parametrize("place", range(len(RELEASES)), ids=RELEASES)
+@pytest.mark.parametrize("place", range(2 * len(RELEASES)), ids=[*RELEASES, *(f"{one}-sasl" for one in RELEASES)])
 def test_mutated_requests_break_no_broker(place: int) -> None:
     assert fuzz(ROUNDS * FRAMES_A_ROUND, seed=7, first=place * ROUNDS_A_CLUSTER) == ROUNDS
