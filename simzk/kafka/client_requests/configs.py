@@ -12,6 +12,7 @@ Rules of this module (KafkaApis, AdminManager, ConfigAdminManager; recorded 0.11
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -285,6 +286,9 @@ class ConfigsApi:
         *,
         validate_only: bool,
     ) -> Refusal:
+        twice = self._duplicate_keys([entry.name for entry in configs])
+        if twice is not None and self.texts.replaces_no_duplicate_keys:  # before authorization: ConfigAdminManager
+            return twice
         if (refused := self._refusal(context, "AlterConfigs", kind, name)) is not None:
             return Refusal(refused.code, None)
         nulls = ",".join(entry.name for entry in configs if entry.value is None)
@@ -370,13 +374,17 @@ class ConfigsApi:
             values[change.name] = self._combined(change, values.get(change.name, defaults.get(change.name)))
         return await self._write(kind, name, values, validate_only=validate_only)
 
+    def _duplicate_keys(self, names: Sequence[str]) -> Refusal | None:
+        """Return the refusal of keys that are named twice; None if there are none."""
+        twice = [name for name, times in Counter(names).items() if times > 1]
+        text = self.texts.duplicate_keys.format(keys=",".join(twice))
+        return Refusal(ErrorCode.INVALID_REQUEST, text) if twice else None
+
     def _change_problem(self, changes: Sequence[Change]) -> Refusal | None:
         """Return why changes are invalid, whatever they change."""
-        names = [change.name for change in changes]
-        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-        if twice:
-            text = self.texts.duplicate_keys.format(keys=",".join(twice))
-            return Refusal(ErrorCode.INVALID_REQUEST, text)
+        twice = self._duplicate_keys([change.name for change in changes])
+        if twice is not None:
+            return twice
         if any(not SET <= change.operation <= SUBTRACT for change in changes):
             return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, self.texts.unknown_operation)
         nulls = ",".join(change.name for change in changes if change.operation != DELETE and change.value is None)

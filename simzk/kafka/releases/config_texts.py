@@ -105,6 +105,8 @@ class ConfigTexts:
     duplicate_keys: str = by_release(
         {OLDEST: "Error due to duplicate config keys : {keys}", (3, 0): "Error due to duplicate config keys"}
     )
+    replaces_no_duplicate_keys: bool = since((3, 2))
+    """AlterConfigs rejects a key that it names twice, too; before, the last one wins (KAFKA-13552)."""
     fails_on_duplicate_resources: bool = since((2, 8))
     """A resource twice in AlterConfigs: no answer ever comes; before, the last one wins."""
     appends_to_defaults: bool = since((2, 8))

@@ -11,6 +11,8 @@ import pytest
 import simzk
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     DescribeConfigsRequest,
@@ -131,6 +133,25 @@ def test_a_scram_user_of_a_client_is_one_of_the_cluster() -> None:
         node = cluster.tree.get("/config/users/alice")
         assert node is not None
         assert (node.data, node.stat().version) == (by_cluster, 1)
+
+
+@pytest.mark.parametrize(("release", "code"), [("3.1", 0), ("3.2", ErrorCode.INVALID_REQUEST)])
+def test_a_key_that_is_altered_twice(release: str, code: int) -> None:
+    """KAFKA-13552; librdkafka's test 0092 fails at a real 3.9.1 for this reason."""
+    resource = AlterConfigsRequest.AlterConfigsResource
+    entry = AlterConfigsRequest.AlterableConfig
+    with simzk.KafkaCluster(release, 1) as cluster:
+        cluster.create_topic("orders", 1, 1)
+        cluster.run_until_quiet()
+        values = [entry(name="retention.ms", value="1000"), entry(name="retention.ms", value="2000")]
+        request = AlterConfigsRequest(
+            resources=[resource(resource_type=2, resource_name="orders", configs=values)], validate_only=False
+        )
+        (result,) = MemoryClient(cluster, 1).call(request, 1, AlterConfigsResponse).responses
+        assert result.error_code == code
+        node = cluster.tree.get("/config/topics/orders")
+        assert node is not None
+        assert json.loads(node.data or b"")["config"] == ({} if code else {"retention.ms": "2000"})
 
 
 def test_a_failed_log_directory_is_described() -> None:
