@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-HOST, _, PORT = os.environ["SIMZK_AIOKAFKA_BROKER"].rpartition(":")
+HOST, _, PORT = os.environ.get("SIMZK_AIOKAFKA_BROKER", ":0").rpartition(":")
+"""Address of the broker; none where pytest only looks for doctests in this file."""
 NOTHING = SimpleNamespace()
 SERVER = SimpleNamespace(
     host=HOST, port=int(PORT), ssl_port=0, sasl_plain_port=0, sasl_ssl_port=0, hosts=[f"{HOST}:{PORT}"]
