@@ -17,10 +17,10 @@ KEY = "/key"
 
 
 class Asked(NamedTuple):
-    """Request in flight: the number that it writes, or the least one that it must read."""
+    """Request in flight; after a sync, reads of the key must show the write of a zxid, or a later one."""
 
     request: req.Request
-    number: int
+    seen_zxid: int
 
 
 class Client:
@@ -35,8 +35,8 @@ class Client:
         self.zxid = 0
         self.received: list[Outgoing] = []
         self.asked: dict[int, Asked] = {}
-        self.written = NOTHING  # the last write of its own that was acknowledged
-        self.synced = NOTHING  # what every later read must show
+        self.written = NOTHING  # zxid of its own last write of the key that was acknowledged
+        self.synced = NOTHING  # zxid of the write of the key that every later read must show
         self._xid = 0
 
     def connect(self, server: int, now_ms: int, *, read_only: bool = False, timeout_ms: int = 10_000) -> None:
@@ -55,12 +55,12 @@ class Client:
         self.connection = None
         self.asked.clear()
 
-    def ask(self, request: req.Request, now_ms: int, number: int = NOTHING) -> int:
+    def ask(self, request: req.Request, now_ms: int, seen_zxid: int = NOTHING) -> int:
         """Send a request; its xid."""
         assert self.connection is not None
         assert self.member is not None
         self._xid += 1
-        self.asked[self._xid] = Asked(request, number)
+        self.asked[self._xid] = Asked(request, seen_zxid)
         self.member.handle(self.connection, self._xid, request, now_ms)
         deliver(self._ensemble)
         return self._xid
@@ -100,7 +100,7 @@ class Client:
     def _heed(self, reply: Reply) -> None:
         if reply.xid == -2:
             return
-        request, number = self.asked.pop(reply.xid)
+        request, seen_zxid = self.asked.pop(reply.xid)
         assert next(iter(self.asked), reply.xid + 1) > reply.xid, "replies keep the order of their requests"
         assert reply.zxid >= self.zxid, "a session never goes back"
         self.zxid = reply.zxid
@@ -108,12 +108,12 @@ class Client:
             return
         match request:
             case req.SetData():
-                self.written = number
+                self.written = reply.zxid
             case req.Sync():
-                self.synced = max(self.synced, number)
+                self.synced = max(self.synced, seen_zxid)
             case req.GetData():
-                seen = number_in(reply.body[0])  # type: ignore[index]  # the data and the Stat
-                assert seen >= max(self.written, self.synced), "what it wrote, and what it synced to, it reads"
+                stat = reply.body[1]  # type: ignore[index]  # the data and the Stat
+                assert stat.mzxid >= max(self.written, self.synced), "what it wrote, and what it synced to, it reads"
 
 
 def deliver(ensemble: Ensemble) -> None:
@@ -122,11 +122,6 @@ def deliver(ensemble: Ensemble) -> None:
         for connection, outgoing in member.take_output():
             assert isinstance(connection.owner, Client)
             connection.owner.hear(connection, outgoing)
-
-
-def number_in(data: bytes | None) -> int:
-    """Return the number in the data of the key; the numbers of one client only increase."""
-    return int(data) if data else NOTHING
 
 
 def create(path: str, flags: int = 0) -> req.Create:
