@@ -367,6 +367,19 @@ def test_a_local_session_that_becomes_global_waits_where_its_server_lags() -> No
     ensemble.check()
 
 
+def test_a_read_behind_a_write_is_answered_though_its_session_becomes_global() -> None:
+    ensemble = local()
+    client = Client(ensemble)
+    client.connect(FOLLOWER, 0)
+    ensemble.lag(FOLLOWER, 0, lag_ms=100)
+    xids = [client.ask(request, 10) for request in (create("/a"), GET, create("/mine", 1), GET)]
+    ensemble.tick(110)
+    deliver(ensemble)
+    assert [reply.xid for reply in client.received if isinstance(reply, Reply)] == xids
+    assert all(reply.error == 0 for reply in client.received if isinstance(reply, Reply))
+    ensemble.check()
+
+
 def test_a_local_session_can_be_ended_from_anywhere_and_is_gone_with_the_leader() -> None:
     ensemble = local()
     client, other = Client(ensemble), Client(ensemble)

@@ -285,6 +285,7 @@ class MemberSessions(SessionTracker):
 
     Attributes:
         local: ids of local sessions, oldest first.
+        upgrading: ids of local sessions that become global when the server applies their creation.
     """
 
     def __init__(
@@ -293,6 +294,17 @@ class MemberSessions(SessionTracker):
         super().__init__(tick_ms, first_id, origin_ms)
         self._forward_touch = forward_touch
         self.local: dict[int, None] = {}
+        self.upgrading: set[int] = set()
+
+    def add(self, session_id: int, timeout_ms: int, now_ms: int) -> Session:
+        """Add a session."""
+        self.upgrading.discard(session_id)
+        return super().add(session_id, timeout_ms, now_ms)
+
+    def upgrade(self, session_id: int) -> None:
+        """Remove a local session whose connection goes on until the global one is added (UpgradeableSessionTracker)."""
+        self.remove(session_id)
+        self.upgrading.add(session_id)
 
     def add_local(self, session_id: int, timeout_ms: int, now_ms: int) -> Session:
         """Add a local session."""
@@ -314,7 +326,9 @@ class MemberSessions(SessionTracker):
         return [self._sessions[session_id] for session_id in self.local]
 
     def touch(self, session: Session, now_ms: int, timeout_ms: int) -> None:
-        """Start the timeout of a session anew, also at the leader."""
+        """Start the timeout of a session anew, also at the leader; one that becomes global has none."""
+        if session.session_id in self.upgrading:
+            return
         is_new = session.expiry_ms == NEW  # the leader has it from the transaction
         super().touch(session, now_ms, timeout_ms)
         if not is_new:
@@ -739,8 +753,7 @@ class Member(Server):
     def _upgrade(self, connection: MemberConnection, now_ms: int) -> None:
         """Turn a local session into a global one."""
         session_id = connection.session_id
-        self.sessions.remove(session_id)
-        connection.session = None
+        self.sessions.upgrade(session_id)
         self._ensemble.owners[session_id] = self.server_id
         record = txns.CreateSessionTxn(connection.timeout_ms)
         self._propose(connection, 0, record, now_ms, lambda transaction, body: self._attach_session(connection))
@@ -782,7 +795,9 @@ class Member(Server):
                 lambda transaction, body: self._send(connection, reply._replace(zxid=self.zxid)),
             )
             self.follow(now_ms)
-        elif connection.waiting and (connection.session is None or not isinstance(request, req.Auth | req.Sasl)):
+        elif connection.waiting and (
+            connection.session_id in self.sessions.upgrading or not isinstance(request, req.Auth | req.Sasl)
+        ):
             connection.waiting.append(QueuedRequest(xid, request))
         else:
             super().handle(connection, xid, request, now_ms)
