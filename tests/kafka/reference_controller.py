@@ -266,7 +266,7 @@ class Reference:
             if self.replicas.get(replica, GONE) not in allowed:
                 continue
             if target == OFFLINE:
-                if partition not in self.states and self.version < (1, 1, 0):
+                if partition not in self.states and self.version < (2, 0, 0):  # KAFKA-6650
                     continue
                 self.leave_isr(partition, broker)
             if target == GONE:

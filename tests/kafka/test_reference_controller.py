@@ -91,6 +91,19 @@ DELETED: list[Step] = [
     ("start", 0, [1, 2, 3, 4]),
 ]
 
+# A topic that never had a leader is deleted while its broker is dead; up to 1.1 the next controller cannot make its
+# replica offline (KAFKA-6650).
+NEVER_LED: list[Step] = [
+    ("kill", 0, [1, 2, 3, 4]),
+    ("kill", 0, [1, 3, 2, 4]),
+    ("kill", 0, [1, 2, 3, 4]),
+    ("delete", 0, [1, 2, 3, 4]),
+    ("start", 0, [1, 2, 3, 4]),
+    ("create", 0, [2, 4, 3, 1]),
+    ("delete", 0, [1, 2, 3, 4]),
+    ("kill", 0, [4, 1, 2, 3]),
+]
+
 
 class Both:
     """A simulated cluster and the reference controller, with the same events."""
@@ -410,6 +423,7 @@ EXAMPLES = max(5, settings().max_examples // 20)
 @example(steps=WAITED, unclean=True, seed=0)
 @example(steps=LEADERLESS, unclean=False, seed=0)
 @example(steps=DELETED, unclean=False, seed=0)
+@example(steps=NEVER_LED, unclean=True, seed=0)
 @given(steps=steps, unclean=st.booleans(), seed=st.integers(0, 3))
 def test_the_reference_agrees(version: str, steps: list[Step], unclean: bool, seed: int) -> None:
     both = Both(version, unclean=unclean, seed=seed)
