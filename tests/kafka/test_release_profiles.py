@@ -47,6 +47,7 @@ def test_defaults_are_those_of_the_reference(line: str) -> None:
         ("2.4", "controller", "reassigns_in_topic_znode"),
         ("2.7", "broker", "uses_alter_isr"),
         ("2.8", "znodes", "has_topic_ids"),
+        ("2.8", "controller", "sends_topic_ids"),
         ("3.2", "reading", "has_recovery_state"),
     ],
 )

@@ -123,6 +123,27 @@ def test_a_controller_at_an_old_protocol_disables_features() -> None:
     assert (data(cluster, "/brokers/topics/t") or {})["topic_id"] == ids
 
 
+@pytest.mark.parametrize(("protocol", "are_sent"), [("2.7", False), ("2.8-IV0", False), ("2.8-IV1", True)])
+def test_topic_ids_are_sent_to_brokers_from_2_8_iv1_on(protocol: str, are_sent: bool) -> None:
+    """LeaderAndIsr version 5 and UpdateMetadata version 7 (ControllerChannelManager of 2.8.1 and later)."""
+    with KafkaCluster("3.0", 3, seed=1, config=CONFIG, boot=False) as cluster:
+        cluster.prefer_controller(1)
+        cluster.restart(1)
+        assert cluster.run_until_quiet()
+        cluster.create_topic("t", assignment={0: [2, 3]})  # an id in the znode: no assigned broker runs yet
+        assert cluster.run_until_quiet()
+        roll(cluster, 1, inter_broker_protocol=protocol)
+        for broker in (2, 3):
+            cluster.restart(broker)
+        assert cluster.run_until_quiet()
+        assert cluster.controller == 1
+        topic_id = (data(cluster, "/brokers/topics/t") or {})["topic_id"]
+        logs = [cluster.brokers[broker].log_of(TopicPartition("t", 0)) for broker in (2, 3)]
+        assert [log and log.topic_id for log in logs] == [topic_id if are_sent else None] * 2
+        caches = [cluster.brokers[broker].metadata.topic_ids for broker in (2, 3)]
+        assert caches == [{"t": topic_id} if are_sent else {}] * 2
+
+
 def test_a_downgraded_controller_drops_topic_ids_and_a_new_one_assigns_others() -> None:
     cluster = mixed({1: OLD, 2: NEW, 3: NEW}, {2: OLD, 3: OLD}, controller=1)
     cluster.prefer_controller(2)

@@ -153,6 +153,7 @@ class ControllerChannelManager:
         connections: between processes.
         context: state of the controller.
         partition_us: controller time to name one partition in the requests of a batch, in microseconds (cost model).
+        sends_topic_ids: whether LeaderAndIsr and UpdateMetadata have the ids of topics.
 
     Attributes:
         batches_requests: whether one message carries a batch to all brokers, so that the order of partitions is
@@ -170,8 +171,10 @@ class ControllerChannelManager:
         connections: Connections,
         context: ControllerContext,
         partition_us: int,
+        sends_topic_ids: bool,
     ) -> None:
         self._partition_us = partition_us
+        self._sends_topic_ids = sends_topic_ids
         self._uncharged_partitions = 0
         self._controller_id = controller_id
         self._process = process
@@ -354,7 +357,9 @@ class ControllerChannelManager:
             self._put(broker, UpdateMetadataRequest(*self._header(broker), updates, racks, topic_ids), None)
 
     def _topic_ids(self, updates: PartitionUpdates) -> dict[str, str]:
-        """Return the ids of the topics of some partitions."""
+        """Return the ids of the topics of some partitions, as far as requests to brokers have them."""
+        if not self._sends_topic_ids:
+            return {}
         known = self._context.topic_ids
         topics = dict.fromkeys(topic for topic, _ in updates.partitions.names())
         return {topic: topic_id for topic in topics if (topic_id := known.get(topic)) is not None}
@@ -412,7 +417,7 @@ class BatchChannelManager(ControllerChannelManager):
 
     Args:
         transport: of the message.
-        controller_id, process, connections, context, partition_us: as for `ControllerChannelManager`.
+        controller_id, process, connections, context, partition_us, sends_topic_ids: as for `ControllerChannelManager`.
     """
 
     batches_requests = True
@@ -425,8 +430,9 @@ class BatchChannelManager(ControllerChannelManager):
         connections: Connections,
         context: ControllerContext,
         partition_us: int,
+        sends_topic_ids: bool,
     ) -> None:
-        super().__init__(controller_id, process, connections, context, partition_us)
+        super().__init__(controller_id, process, connections, context, partition_us, sends_topic_ids)
         self._transport = transport
 
     def _rows_with_state(self) -> IntArray:
@@ -478,7 +484,7 @@ class BatchChannelManager(ControllerChannelManager):
 
 
 ChannelManagerFactory: TypeAlias = Callable[
-    [int, Process, Connections, "ControllerContext", int], ControllerChannelManager
+    [int, Process, Connections, "ControllerContext", int, bool], ControllerChannelManager
 ]
 """Constructor of a `ControllerChannelManager`."""
 

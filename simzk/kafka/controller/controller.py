@@ -126,6 +126,7 @@ class KafkaController:
             connections,
             context,
             0 if cost_model is None else cost_model.order_us,
+            client.version.controller.sends_topic_ids,
         )
         unclean = config.boolean(UNCLEAN_KEY)
         self.replicas = replicas = ReplicaStateMachine(context, client, channels, unclean)

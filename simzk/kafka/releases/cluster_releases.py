@@ -84,6 +84,8 @@ ALTER_ISR: Final = (2, 7, 0, 2)
 """KIP-497."""
 TOPIC_IDS: Final = (2, 8, 0, 0)
 """KIP-516."""
+SENT_TOPIC_IDS: Final = (2, 8, 0, 1)
+"""KIP-516: topic ids in LeaderAndIsr and UpdateMetadata."""
 PRODUCER_IDS: Final = (3, 0, 0, 0)
 """KIP-730."""
 LEADER_RECOVERY: Final = (3, 2, 0, 0)
@@ -148,6 +150,7 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
         ),
         controller=replace(
             version.controller,
+            sends_topic_ids=version.controller.sends_topic_ids and number >= SENT_TOPIC_IDS,
             allocates_producer_ids=version.controller.allocates_producer_ids and number >= PRODUCER_IDS,
         ),
         groups=replace(

@@ -292,6 +292,8 @@ class ControllerRules:
     """Partitions added to a topic that is being deleted are removed again (KAFKA-6612)."""
     forgets_unused_topic_ids: bool = since((2, 8, 0), before=(2, 8, 1))
     """At a protocol before 2.8 the controller caches no topic ids, and writes topics without them (KAFKA-12835)."""
+    sends_topic_ids: bool = since((2, 8))
+    """LeaderAndIsr and UpdateMetadata have topic ids (versions 5 and 7); needs a protocol of 2.8-IV1 too."""
     allocates_producer_ids: bool = since((3, 0))
     """The controller allocates producer id blocks on first use (KIP-730); needs a protocol of 3.0-IV0 too.
 
