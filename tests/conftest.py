@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 JAVA_MINIMUM = 17
 NEEDS_JAVA = "needs java"  # a property that the marker gives to a test's reports, wherever they are made
@@ -51,6 +52,30 @@ def _sockets_of_kafka_python() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(KafkaNetSocket, "socket", lambda _self, *kind: ClosedSocket(*kind))
         yield
+
+
+class ErrorsOfEventLoops(logging.Handler):
+    """Exceptions that asyncio caught in callbacks of any thread, which it only logs."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep an error with its traceback."""
+        self.texts.append(self.format(record))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    """Fail a test in whose time a callback of an event loop, such as a server's, raised an exception."""
+    errors, logger = ErrorsOfEventLoops(), logging.getLogger("asyncio")
+    logger.addHandler(errors)
+    try:
+        yield
+    finally:
+        logger.removeHandler(errors)
+    assert not errors.texts, "an event loop met an error:\n" + "\n".join(errors.texts)
 
 
 # Tests that README's command leaves out, by the beginning of their node ids; tests/README.md says what runs where.

@@ -156,6 +156,19 @@ def test_garbage_is_closed_without_an_answer(server: simzk.ZooKeeperServer, garb
         assert client.rest() == b""
 
 
+@pytest.mark.parametrize("durable", [False, True], ids=["in memory", "data directory"])
+def test_a_client_that_has_seen_a_later_zxid_is_closed_without_an_answer(tmp_path: Path, durable: bool) -> None:
+    later = req.ConnectRequest(0, 1 << 40, 10_000, 0, None, False)
+    with simzk.ZooKeeperServer(data_directory=tmp_path if durable else None) as server:
+        for _ in range(2):
+            with TcpClient(server.port) as client:
+                client.socket.sendall(client.wire.connect(later))
+                assert client.rest() == b""
+        with TcpClient(server.port) as client:
+            client.connect()
+            assert client.ask(create("/a")).error == 0
+
+
 def test_a_frame_too_long_closes_behind_what_was_whole(server: simzk.ZooKeeperServer) -> None:
     with TcpClient(server.port) as client:
         client.connect()

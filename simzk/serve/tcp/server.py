@@ -545,6 +545,8 @@ class TcpConnection(asyncio.Protocol):
         count, self._counted = link.sent - self._counted, link.sent
         self.statistics.packets_sent += count
         self._server.statistics.packets_sent += count
+        if not data:  # closed, with nothing before it
+            return
         begin = 0 if count < self._counted else 4 + int.from_bytes(data[:4])  # a ConnectResponse is no reply
         self._server.statistics.note_sent(data, begin)
         self._send(data)
