@@ -18,7 +18,7 @@ from simzk.errors import ConfigError
 from simzk.kafka.log.log import first_difference
 from simzk.kafka.observation import recording
 from simzk.kafka.observation.agreement import disagreements, missed_deletions, read_written
-from simzk.kafka.observation.beliefs import has_unrecognized_isr, is_unaware_by_known_bug
+from simzk.kafka.observation.beliefs import has_unrecognized_isr, is_unaware_by_known_bug, restarted_unnoticed
 from simzk.kafka.observation.invariants import leaderless_by_known_bug, renamed_by_known_bug
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
@@ -291,7 +291,9 @@ class ExpectAgreed(Expectation, kw_only=True):
 
     Topics that have lost their id do not count (KAFKA-14190, KAFKA-12835), nor partitions whose leader was not told
     that its ISR was written; and a broker that was not registered when a topic was deleted keeps it in its cache until
-    it restarts.
+    it restarts. A broker whose restart the controller did not notice (KAFKA-7235, up to 2.1) may lack states. With
+    leaders of 0.8 metadata caches are not compared for ISRs, which these do not announce. Caches of 0.8.0 and 0.8.1 may
+    have dead brokers too (KAFKA-1549), and followers of 0.8.0 an older epoch of the same leader.
     """
 
     reads_brokers: ClassVar[bool] = True
@@ -300,7 +302,15 @@ class ExpectAgreed(Expectation, kw_only=True):
         cluster = observed.cluster
         serving = [one for one in cluster.brokers.values() if one.alive and one.registered and not one.paused]
         written = read_written(cluster.tree, cluster.controller, cluster.live_brokers)
-        written = replace(written, missed=missed_deletions(cluster.history))
+        releases = [broker.version for broker in cluster.brokers.values()]
+        written = replace(
+            written,
+            missed=missed_deletions(cluster.history),
+            unnoticed=restarted_unnoticed(cluster.invariants),
+            isrs_are_announced=all(release.broker.announces_isr_changes for release in releases),
+            dead_stay_cached=not all(release.broker.cache_drops_dead_brokers for release in releases),
+            followers_miss_epochs=any(release.controller.sends_shrunk_isr_to_leader_alone for release in releases),
+        )
         excused = frozenset(
             partition
             for partition, (_, state) in written.partitions.items()

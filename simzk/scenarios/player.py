@@ -317,8 +317,7 @@ class Play:
         )
         kept = {name: count for name, count in self.scenario.topics.items() if name not in plan.deleted_topics}
         yield from self._judge(whole, self.scenario.faults_line, plan.liveness_us, kept)
-        releases = [broker.version for broker in self.cluster.brokers.values()]
-        if self.verdicts[-1].held and all(release.client.has_broker_epochs for release in releases):
+        if self.verdicts[-1].held:
             yield Wait(self._scheduler.now_us + SETTLING_US)
             agreed = ExpectAgreed(expect="agreed", name="after all faults, every broker believes what the znodes say")
             yield from self._judge(agreed, self.scenario.faults_line, AGREEMENT_US, kept)

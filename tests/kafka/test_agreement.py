@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation.agreement import AGREEMENTS, disagreements, missed_deletions, read_written
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.scenarios.expectations import ExpectAgreed, Observed
 from tests.kafka.clusters import cluster, quiet, topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from simzk.kafka.cluster.cluster import KafkaCluster
 
 T0 = TopicPartition("t", 0)
 
@@ -132,3 +133,75 @@ def test_a_broker_keeps_a_topic_whose_deletion_it_missed_until_it_restarts() -> 
         quiet(c)
         assert missed_deletions(c.history)[3] == frozenset()
         assert found(c) == []
+
+
+def test_a_broker_whose_restart_was_missed_may_lack_states_but_has_no_wrong_ones(c: KafkaCluster) -> None:
+    """A controller up to 2.1 sends such a broker nothing but changes (KAFKA-7235)."""
+    written = replace(read_written(c.tree, c.controller, c.live_brokers), unnoticed=frozenset({1}))
+    brokers = list(c.brokers.values())
+    cache = c.brokers[1].metadata
+    del cache.partitions[T0]
+    lose_replica(c)
+    cache.controller_id = None
+    cache.live_brokers.clear()
+    assert disagreements(brokers, written) == []
+    assert len(disagreements(brokers, replace(written, unnoticed=frozenset({2})))) == 4
+    cache.partitions[T0] = c.state("t", 0)._replace(leader_epoch=0)
+    add_broker(c)
+    forget_controller(c)
+    assert len(disagreements(brokers, written)) == 3
+
+
+def test_isrs_of_caches_count_if_leaders_announce_them(c: KafkaCluster) -> None:
+    """Leaders announce ISRs from 0.9 on; before, a cache has the ISR that a controller last sent."""
+    written = read_written(c.tree, c.controller, c.live_brokers)
+    brokers = list(c.brokers.values())
+    keep_old_isr(c)
+    assert len(disagreements(brokers, written)) == 1
+    written = replace(written, isrs_are_announced=False)
+    assert disagreements(brokers, written) == []
+    cache = c.brokers[1].metadata.partitions
+    cache[T0] = cache[T0]._replace(leader_epoch=9)
+    assert len(disagreements(brokers, written)) == 1
+
+
+def test_caches_of_0_8_1_may_have_dead_brokers_and_lack_no_live_one(c: KafkaCluster) -> None:
+    written = replace(read_written(c.tree, c.controller, c.live_brokers), dead_stay_cached=True)
+    brokers = list(c.brokers.values())
+    add_broker(c)
+    assert disagreements(brokers, written) == []
+    del c.brokers[1].metadata.live_brokers[2]
+    assert len(disagreements(brokers, written)) == 1
+
+
+def test_followers_of_0_8_0_may_have_an_older_epoch_of_the_same_leader(c: KafkaCluster) -> None:
+    written = replace(read_written(c.tree, c.controller, c.live_brokers), followers_miss_epochs=True)
+    leader = c.state("t", 0).leader
+    follower = next(broker for broker in c.brokers if broker != leader)
+    replicas = [c.brokers[broker].replicas.replicas[T0] for broker in (follower, leader)]
+    for replica, differs in zip(replicas, (0, 1), strict=True):
+        replica.state = replica.state._replace(leader_epoch=replica.state.leader_epoch - 1)
+        assert len(disagreements(list(c.brokers.values()), written)) == differs
+    replicas[1].state = replicas[1].state._replace(leader_epoch=c.state("t", 0).leader_epoch)
+    replicas[0].state = replicas[0].state._replace(leader=follower)
+    assert len(disagreements(list(c.brokers.values()), written)) == 1
+
+
+@pytest.mark.parametrize("version", ["0.8.0", "0.8.2", "0.10.2", "2.1"])
+def test_brokers_of_older_releases_agree_after_faults(version: str) -> None:
+    """A dead broker comes back, and the controller fails over."""
+    with KafkaCluster(version, 3) as c:
+        topic(c, "t", {0: [1, 2, 3], 1: [2, 1, 3]})
+        dead = next(broker for broker in c.brokers if broker != c.controller)
+        c.kill(dead)
+        c.run_for(60)
+        c.restart(dead)
+        c.run_for(60)
+        agreed = ExpectAgreed(expect="agreed")
+        assert agreed.failures(Observed(c, {}, None)) == []
+        assert c.controller is not None
+        c.kill(c.controller)
+        c.run_for(120)
+        assert agreed.failures(Observed(c, {}, None)) == []
+        c.brokers[dead].metadata.partitions.clear()
+        assert agreed.failures(Observed(c, {}, None)) != []

@@ -7,8 +7,13 @@ Rules of this module:
   - a broker that registers again without a restart keeps the topics in its cache that were deleted while it was not
     registered: only the request that deletes them names them (KafkaController.onBrokerStartup sends the partitions that
     exist, ZkMetadataCache.updateMetadata adds them to those that it has);
-  - an agreement is one class in `AGREEMENTS`. None is false of a real cluster of 2.2 and later. Up to 2.1 a controller
-    misses restarts (KAFKA-7235), up to 0.8.2 it is not notified of ISRs that leaders write.
+  - up to 2.1 a controller misses restarts (KAFKA-7235): a broker that restarted unnoticed has only what was sent since.
+    It may lack states, but those that it has are the written ones;
+  - up to 0.8.2 a controller is not notified of ISRs that leaders write, and reads them only to change the state
+    (KAFKA-1367, /isr_change_notification of 0.9). So a metadata cache has the ISR that the controller last sent. One of
+    0.8.0 sends the state without a dead replica, with the next leader epoch, to the leader alone: the epoch of a
+    follower may be older;
+  - an agreement is one class in `AGREEMENTS`. None is false of a real cluster.
 """
 
 from __future__ import annotations
@@ -49,6 +54,10 @@ class WrittenState:
         deleted: topics that are being deleted.
         missed: topics that were deleted between the last start and the last registration of each broker, by broker.
         excused: partitions that are not compared.
+        unnoticed: brokers whose restart the controller did not notice; what they lack is not compared.
+        isrs_are_announced: whether all leaders announce the ISRs that they write, so that metadata caches have them.
+        dead_stay_cached: whether metadata caches keep the brokers that were live once (KAFKA-1549).
+        followers_miss_epochs: whether followers are not sent the leader epoch with which a dead replica left the ISR.
     """
 
     controller: int | None
@@ -57,6 +66,10 @@ class WrittenState:
     deleted: frozenset[str]
     missed: Mapping[int, frozenset[str]] = field(default_factory=dict)
     excused: frozenset[TopicPartition] = frozenset()
+    unnoticed: frozenset[int] = frozenset()
+    isrs_are_announced: bool = True
+    dead_stay_cached: bool = False
+    followers_miss_epochs: bool = False
 
     def without(
         self, topics: frozenset[str] = frozenset(), partitions: frozenset[TopicPartition] = frozenset()
@@ -131,25 +144,32 @@ class SameController(Agreement):
 
     @staticmethod
     def differences(broker: Believer, written: WrittenState) -> Iterator[str]:
+        if broker.metadata.controller_id is None and broker.id in written.unnoticed:
+            return
         if broker.metadata.controller_id != written.controller:
             yield f"broker {broker.id} takes {broker.metadata.controller_id} for the controller"
 
 
 class SameBrokers(Agreement):
-    """The metadata cache has the registered brokers and no others."""
+    """The metadata cache has the registered brokers and, from 0.8.2 on, no others (KAFKA-1549)."""
 
     name = "brokers agree on the live brokers"
 
     @staticmethod
     def differences(broker: Believer, written: WrittenState) -> Iterator[str]:
-        if sorted(broker.metadata.live_brokers) != list(written.brokers):
-            yield f"broker {broker.id} takes {sorted(broker.metadata.live_brokers)} for the live brokers"
+        if not broker.metadata.live_brokers and broker.id in written.unnoticed:
+            return
+        known = broker.metadata.live_brokers
+        if written.dead_stay_cached and known.keys() >= set(written.brokers):
+            return
+        if sorted(known) != list(written.brokers):
+            yield f"broker {broker.id} takes {sorted(known)} for the live brokers"
 
 
 class SameCachedStates(Agreement):
     """The metadata cache has leader, leader epoch and ISR of every partition, and no partition that does not exist.
 
-    A partition that was deleted while the broker was not registered does not count.
+    A partition that was deleted while the broker was not registered does not count. The ISR is compared from 0.9 on.
     """
 
     name = "metadata caches have the leaders and ISRs that are written"
@@ -158,14 +178,22 @@ class SameCachedStates(Agreement):
     def differences(broker: Believer, written: WrittenState) -> Iterator[str]:
         cached, gone = broker.metadata.partitions, written.deleted | written.missed.get(broker.id, frozenset())
         for partition, (_, state) in written.partitions.items():
-            yield from _state_differences(f"the cache of broker {broker.id}", partition, cached.get(partition), state)
+            known = cached.get(partition)
+            if known is None and broker.id in written.unnoticed:
+                continue
+            if known is not None and not written.isrs_are_announced:
+                known = known._replace(isr=state.isr)
+            yield from _state_differences(f"the cache of broker {broker.id}", partition, known, state)
         for partition in [one for one in cached if one not in written.excused]:
             if partition not in written.partitions and partition.topic not in gone:
                 yield f"the cache of broker {broker.id} has {partition}, which does not exist"
 
 
 class SameReplicas(Agreement):
-    """Each replica has the leader and leader epoch that are written, and a leader its ISR."""
+    """Each replica has the leader and leader epoch that are written, and a leader its ISR.
+
+    A follower of 0.8.0 may have an older epoch of the same leader.
+    """
 
     name = "replicas have the leaders and ISRs that are written"
 
@@ -175,8 +203,12 @@ class SameReplicas(Agreement):
             if broker.id in assignment.replicas:
                 replica = broker.replicas.replicas.get(partition)
                 known = None if replica is None else replica.state
+                if known is None and broker.id in written.unnoticed:
+                    continue
                 if known is not None and broker.id != state.leader:
                     known = known._replace(isr=state.isr)  # a follower is not told of later ISRs
+                    if written.followers_miss_epochs and known.leader_epoch < state.leader_epoch:
+                        known = known._replace(leader_epoch=state.leader_epoch)
                 yield from _state_differences(f"broker {broker.id}", partition, known, state)
 
 

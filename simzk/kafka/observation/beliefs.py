@@ -195,6 +195,11 @@ class RestartsNoticed(BeliefInvariant):
             self.violate(f"{event.who} took the new registration of {event.subject} for the old one")
         return super().check(event)
 
+    @property
+    def missed(self) -> frozenset[int]:
+        """The running brokers whose restart a controller missed."""
+        return frozenset(self._missed)
+
     def is_unaware(self, broker: int, partition: TopicPartition) -> bool:
         """Return whether a controller missed a broker's restart, and so never sent it its replica."""
         row = self.manager.table.find(partition.topic, partition.partition) if broker in self._missed else None
@@ -251,6 +256,11 @@ def has_unrecognized_isr(invariants: Iterable[object], partition: TopicPartition
 def is_unaware_by_known_bug(invariants: Iterable[object], partition: TopicPartition, broker: int) -> bool:
     """Return whether a controller never sent a broker its replica of a partition; see `RestartsNoticed`."""
     return any(one.is_unaware(broker, partition) for one in invariants if isinstance(one, RestartsNoticed))
+
+
+def restarted_unnoticed(invariants: Iterable[object]) -> frozenset[int]:
+    """Return the running brokers whose restart a controller missed; see `RestartsNoticed`."""
+    return frozenset(broker for one in invariants if isinstance(one, RestartsNoticed) for broker in one.missed)
 
 
 _TOPICS = f"{paths.TOPICS}/"
