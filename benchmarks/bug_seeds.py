@@ -356,6 +356,29 @@ def _unregistered_joins(now: Moment) -> bool:
     return any(broker not in live or (brokers[broker].alive and brokers[broker].stopping) for broker in joined)
 
 
+def _stale_epoch_in_metadata(now: Moment) -> bool:
+    """A partition being reassigned whose leader epoch is outdated in all reachable metadata caches for five seconds."""
+    controller = now.cluster.controller
+    if controller is None:
+        return now.lasts(5, (), "stale epoch")
+    caches = [one.metadata for one in now.running if one.registered and now.is_connected(controller, one.id)]
+    moving = now.cluster.brokers[controller].controller.context.being_reassigned
+    return now.lasts(
+        5,
+        (
+            (one.partition, one.state.leader_epoch)
+            for one in now.partitions()
+            if one.state is not None and one.partition in moving and caches
+            if all(
+                (known := cache.partitions.get(one.partition)) is not None
+                and known.leader_epoch < one.state.leader_epoch
+                for cache in caches
+            )
+        ),
+        "stale epoch",
+    )
+
+
 def _rebalance_waits(now: Moment) -> bool:
     """A preferred leader that is in sync and does not lead for two check intervals, while another partition moves."""
     controller = now.cluster.controller
@@ -560,6 +583,7 @@ SYMPTOMS: dict[str, Symptom] = {
     "KAFKA-7482": Symptom("1.1", _stopping_leader_not_told, at_events=False),
     "KAFKA-6880": Symptom("2.0", _records_differ, at_events=False, swarm=RECORDS),
     "KAFKA-7395": Symptom("2.0", _unregistered_joins),
+    "KAFKA-9212": Symptom("1.1", _stale_epoch_in_metadata, at_events=False),
     "KAFKA-9338": Symptom("2.4", _unregistered_joins),
     "KAFKA-10149": Symptom("2.4", _rebalance_waits, at_events=False),
     "KAFKA-10706": Symptom("2.4", _truncates_for_ever, at_events=False, swarm=RECORDS),

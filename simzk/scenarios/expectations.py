@@ -18,7 +18,13 @@ from simzk.errors import ConfigError
 from simzk.kafka.log.log import first_difference
 from simzk.kafka.observation import recording
 from simzk.kafka.observation.agreement import disagreements, missed_deletions, read_written
-from simzk.kafka.observation.beliefs import has_unrecognized_isr, is_unaware_by_known_bug, restarted_unnoticed
+from simzk.kafka.observation.beliefs import (
+    has_unrecognized_isr,
+    is_fenced_by_known_bug,
+    is_outdated_by_known_bug,
+    is_unaware_by_known_bug,
+    restarted_unnoticed,
+)
 from simzk.kafka.observation.invariants import leaderless_by_known_bug, renamed_by_known_bug
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
@@ -264,8 +270,8 @@ class ExpectWhole(Expectation, kw_only=True):
 class ExpectRecovered(ExpectWhole, kw_only=True):
     """Every partition is whole after faults, except those that a known bug of Kafka left without leader or follower.
 
-    Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-14190, KAFKA-7235, the lost
-    reply to an ISR write).
+    Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-14190, KAFKA-7235,
+    KAFKA-9212, the lost reply to an ISR write).
     """
 
     def _is_excused(self, observed: Observed, seen: PartitionView) -> bool:
@@ -282,7 +288,9 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
             return True
         missing = [broker for broker in seen.assignment.replicas if broker not in seen.state.isr]
         return is_unaware_by_known_bug(invariants, seen.partition, seen.state.leader) or all(
-            is_unaware_by_known_bug(invariants, seen.partition, broker) for broker in missing
+            is_unaware_by_known_bug(invariants, seen.partition, broker)
+            or is_fenced_by_known_bug(invariants, seen.partition, broker)
+            for broker in missing
         )
 
 
@@ -290,10 +298,11 @@ class ExpectAgreed(Expectation, kw_only=True):
     """Every registered broker that runs believes what the znodes say: controller, live brokers, leaders and ISRs.
 
     Topics that have lost their id do not count (KAFKA-14190, KAFKA-12835), nor partitions whose leader was not told
-    that its ISR was written; and a broker that was not registered when a topic was deleted keeps it in its cache until
-    it restarts. A broker whose restart the controller did not notice (KAFKA-7235, up to 2.1) may lack states. With
-    leaders of 0.8 metadata caches are not compared for ISRs, which these do not announce. Caches of 0.8.0 and 0.8.1 may
-    have dead brokers too (KAFKA-1549), and followers of 0.8.0 an older epoch of the same leader.
+    that its ISR was written, or whose leader epoch the controller did not cache (KAFKA-9212, up to 2.3); and a broker
+    that was not registered when a topic was deleted keeps it in its cache until it restarts. A broker whose restart the
+    controller did not notice (KAFKA-7235, up to 2.1) may lack states. With leaders of 0.8 metadata caches are not
+    compared for ISRs, which these do not announce. Caches of 0.8.0 and 0.8.1 may have dead brokers too (KAFKA-1549),
+    and followers of 0.8.0 an older epoch of the same leader.
     """
 
     reads_brokers: ClassVar[bool] = True
@@ -315,6 +324,7 @@ class ExpectAgreed(Expectation, kw_only=True):
             partition
             for partition, (_, state) in written.partitions.items()
             if has_unrecognized_isr(cluster.invariants, partition, state.leader_epoch)
+            or is_outdated_by_known_bug(cluster.invariants, partition, state.leader_epoch)
         )
         return disagreements(serving, written.without(renamed_by_known_bug(cluster.invariants), excused))
 

@@ -53,10 +53,11 @@ class Reference:
         unclean: `unclean.leader.election.enable`.
 
     Attributes:
-        cached: ISRs in the cache of a controller of 0.8.0.
+        cached: states in the cache of the controller.
         arriving: replicas of 0.8.0 that no assignment lists yet, with the leader of their LeaderAndIsr request; they
             do not learn of a later leader.
         silent: brokers that are registered but do nothing any more.
+        fenced: replicas with an older leader epoch than their leader, which fences them (2.1 to 2.3, KAFKA-9212).
     """
 
     version: Number
@@ -75,6 +76,7 @@ class Reference:
     ineligible: set[str] = field(default_factory=set)
     arriving: dict[Replica, int] = field(default_factory=dict)
     silent: set[int] = field(default_factory=set)
+    fenced: set[Replica] = field(default_factory=set)
 
     # -- events of the cluster
 
@@ -87,6 +89,7 @@ class Reference:
         self.ineligible = {replica[0] for replica in dead if replica[0] in self.deleted}
         self.ineligible |= {topic for topic, _ in self.targets if topic in self.deleted}
         self.cached = dict(self.states)
+        self.fenced = set()
         found_dead = INELIGIBLE if self.version >= (0, 8, 1) else OFFLINE
         self.replicas = {replica: found_dead if replica in dead else ONLINE for replica in every}
         if self.version >= (2, 3, 0):
@@ -113,6 +116,7 @@ class Reference:
         self.live.add(broker)
         here = [(*p, broker) for p, brokers in self.assignment.items() if broker in brokers]
         self.move(here, ONLINE)
+        self.send_cached(here)
         self.elect_waiting()
         for partition, target in list(self.targets.items()):
             if broker in target:
@@ -127,6 +131,7 @@ class Reference:
         self.live.discard(broker)
         self.leaving.discard(broker)
         self.arriving = {replica: leader for replica, leader in self.arriving.items() if replica[2] != broker}
+        self.fenced = {replica for replica in self.fenced if replica[2] != broker}
         for partition, state in self.states.items():
             if partition[0] not in self.deleted and not self.is_live(state.leader):
                 self.partitions[partition] = OFFLINE
@@ -255,6 +260,24 @@ class Reference:
         """Write a state; each write by the controller raises the leader epoch."""
         written = State(leader, isr, self.states[partition].leader_epoch + 1, self.epoch)
         self.states[partition] = self.cached[partition] = written
+        self.fenced = {replica for replica in self.fenced if replica[:2] != partition}
+
+    def raise_epoch(self, partition: Partition) -> None:
+        """Write the same leader and ISR for a reassignment; up to 2.3 the cache keeps the old epoch (KAFKA-9212)."""
+        state, cached = self.states[partition], self.cached[partition]
+        self.write(partition, state.leader, state.isr)
+        if self.version < (2, 4, 0):
+            self.cached[partition] = cached
+
+    def send_cached(self, replicas: Iterable[Replica]) -> None:
+        """Send LeaderAndIsr from the cache to a broker that started; from 2.1 on fetches name the leader epoch."""
+        if self.version < (2, 1, 0):
+            return
+        for replica in replicas:
+            partition = replica[:2]
+            state = self.states.get(partition)
+            if state is not None and self.cached[partition].leader_epoch < state.leader_epoch:
+                self.fenced.add(replica)
 
     # -- replicas (§2.4)
 
@@ -315,8 +338,7 @@ class Reference:
             self.let_arrive(partition, [broker for broker in target if broker not in present])
             return
         self.assignment[partition] = widened
-        state = self.states[partition]
-        self.write(partition, state.leader, state.isr)
+        self.raise_epoch(partition)
         self.move([(*partition, broker) for broker in target], NEW)
 
     def let_arrive(self, partition: Partition, brokers: Iterable[int]) -> None:
@@ -344,7 +366,7 @@ class Reference:
             self.assignment[partition] += tuple(b for b in target if b not in self.assignment[partition])
         if state.leader in target and self.is_live(state.leader):
             if self.version >= (0, 8, 1):
-                self.write(partition, state.leader, state.isr)
+                self.raise_epoch(partition)
         else:
             self.elect(partition, "reassign")
         self.stop(partition, [broker for broker in held_by if broker not in target])
@@ -421,6 +443,7 @@ class Reference:
                     if broker not in self.states[partition].isr:
                         self.take_in(partition, broker)
             self.finish_what_can_be()
+        told: list[Partition] = []
         for partition, state in list(self.states.items()):
             if partition[0] in self.deleted or state.leader not in self.live - self.silent:
                 continue
@@ -429,12 +452,20 @@ class Reference:
             here = [b for *p, b in sorted(self.arriving) if tuple(p) == partition]
             following = [b for b in here if self.arriving[*partition, b] == state.leader]
             brokers = [*self.assignment[partition], *following]
-            back = {broker for broker in brokers if broker in self.live - self.silent} - set(state.isr)
+            able = {broker for broker in self.live - self.silent if (*partition, broker) not in self.fenced}
+            back = {broker for broker in brokers if broker in able} - set(state.isr)
             reported = [broker for broker in order.get(partition, ()) if broker in back]
             joining = [*reported, *sorted(back - set(reported))]
+            target = {*self.targets.get(partition, brokers)}
+            if (2, 1, 0) <= self.version < (2, 4, 0) and target <= {*state.isr, *reported}:
+                joining = reported  # the reassignment ends first; `passing` has those that joined before
             for broker in joining:
                 self.take_in(partition, broker)
+            if joining:
+                told.append(partition)
         self.finish_what_can_be()
+        for partition in told if self.version >= (0, 9, 0) else ():  # the leader has announced the change
+            self.cached[partition] = self.states[partition]
 
     def finish_what_can_be(self) -> None:
         for partition, target in list(self.targets.items()):

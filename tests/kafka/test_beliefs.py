@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from simzk.kafka import paths
 from simzk.kafka.broker import replica_manager
 from simzk.kafka.broker.replica_manager import BrokerEpochs
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.observation.beliefs import has_unrecognized_isr, is_unaware_by_known_bug
+from simzk.kafka.observation.beliefs import has_unrecognized_isr, is_fenced_by_known_bug, is_unaware_by_known_bug
 from simzk.kafka.requests import PartitionUpdates
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.table import PartitionTable
@@ -19,8 +20,6 @@ from tests.kafka.clusters import QUICK, cluster, quiet, topic, watch
 from tests.kafka.test_fencing import lead
 
 if TYPE_CHECKING:
-    import pytest
-
     from simzk.simulation import Monitor
 
 
@@ -196,4 +195,34 @@ def test_a_leader_that_is_not_told_of_its_written_isr_is_counted_and_excused() -
         c.kill(2)  # the next leader epoch
         c.run_for(20)
         assert not has_unrecognized_isr(c.invariants, orders, c.state("orders", 0).leader_epoch)
+        assert monitor.violations == []
+
+
+@pytest.mark.parametrize(("version", "is_fenced"), [("2.0", False), ("2.1", True), ("2.3", True), ("2.4", False)])
+def test_a_broker_that_starts_during_a_reassignment_is_fenced_in_some_releases(version: str, is_fenced: bool) -> None:
+    with KafkaCluster(version, 5, config=QUICK, boot=False) as c:
+        c.restart(5)
+        quiet(c)
+        for broker in (1, 2, 3, 4):
+            c.restart(broker)
+        quiet(c)
+        topic(c, "orders", {0: [1, 2, 3]})
+        monitor, orders = watch(c), TopicPartition("orders", 0)
+        c.kill(3)
+        quiet(c)
+        c.kill(4)
+        c.reassign({("orders", 0): [1, 2, 4]})  # while broker 4 is registered still: the tool asks for that
+        quiet(c)
+        c.expire(5)  # the next controller raises the leader epoch again, and nothing after it refreshes its cache
+        quiet(c)
+        c.restart(3)
+        quiet(c)
+        assert c.state("orders", 0).isr == ((1, 2) if is_fenced else (1, 2, 3))
+        assert is_fenced_by_known_bug(c.invariants, orders, 3) == (version < "2.4")
+        assert ExpectAgreed(expect="agreed").failures(Observed(c, {}, None)) == []
+        c.kill(2)  # the next leader epoch reaches broker 3
+        quiet(c)
+        assert c.state("orders", 0).isr == (1, 3)
+        assert not is_fenced_by_known_bug(c.invariants, orders, 3)
+        assert [known.issue for known in monitor.known] == ["KAFKA-9212"] * (version < "2.4")
         assert monitor.violations == []

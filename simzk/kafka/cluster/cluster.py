@@ -757,10 +757,24 @@ class KafkaCluster:
         # The look at all partitions is skipped while nothing that it depends on has changed.
         key = self.server.zxid, controller, running, {broker: dict(found) for broker, found in lost.items() if found}
         if key != self._last_in_sync:
-            if not replicas_are_in_sync(self.table, self.tree, broker_mask(running), lost):
+            if not replicas_are_in_sync(self.table, self.tree, broker_mask(running), lost, self._outdated_replicas):
                 return False
             self._last_in_sync = key
         return True
+
+    def _outdated_replicas(self, partition: TopicPartition, state: LeaderAndIsr) -> list[int]:
+        """Return the brokers that their leader fences, because the controller sent an outdated epoch (KAFKA-9212)."""
+        ruling = self.brokers.get(-1 if self.controller is None else self.controller)
+        if ruling is None or ruling.version.controller.caches_raised_epochs:
+            return []
+        controller, outdated = ruling.controller, []
+        for broker in self.brokers.values():
+            if not broker.alive or not broker.version.broker.fetches_have_leader_epochs:
+                continue
+            known = broker.replicas.state_of(partition)
+            if known is not None and known.leader_epoch < state.leader_epoch and controller.has_sent_all(broker.id):
+                outdated.append(broker.id)
+        return outdated
 
     def _note_transaction(self, _: object) -> None:
         self._last_transaction_us = self.scheduler.now_us
@@ -830,9 +844,16 @@ class KafkaCluster:
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
                 topic_id_issue=releases.topic_id_issue,
             )
-            of_beliefs = beliefs_of(self._replica_manager, self._observable)
+            of_beliefs = beliefs_of(self._replica_manager, self._observable, self._old_cache)
             self._invariants = (*of_znodes, *of_beliefs, *self._record_invariants())
         return self._invariants
+
+    def _old_cache(self) -> Callable[[TopicPartition], LeaderAndIsr | None] | None:
+        """Return the cache of a controller that does not cache the leader epochs it raises; None for another one."""
+        broker = self.brokers.get(-1 if self.controller is None else self.controller)
+        if broker is None or broker.version.controller.caches_raised_epochs or not broker.alive:
+            return None
+        return broker.controller.context.leadership
 
     def _record_invariants(self) -> tuple[RecordInvariant, ...]:
         return record_invariants(self.record_ledger, lacks_topic_ids=self._releases.lacks_topic_ids)
@@ -2008,7 +2029,11 @@ def _acl_resource(kind: str, name: str, *, prefixed: bool) -> AclResource:
 
 
 def replicas_are_in_sync(
-    table: PartitionTable, tree: KafkaTree, live: BoolArray, lost: Mapping[int, Collection[TopicPartition]]
+    table: PartitionTable,
+    tree: KafkaTree,
+    live: BoolArray,
+    lost: Mapping[int, Collection[TopicPartition]],
+    outdated: Callable[[TopicPartition, LeaderAndIsr], Sequence[int]] = lambda _partition, _state: (),
 ) -> bool:
     """Return whether every replica that can be in sync is, and every partition that can have a leader has one.
 
@@ -2017,6 +2042,7 @@ def replicas_are_in_sync(
         tree: the znodes.
         live: bool by broker id, True for a broker that runs.
         lost: partitions in failed log directories, by broker id.
+        outdated: returns the brokers that a partition's leader fences until its next leader epoch.
     """
     lost = {broker: partitions for broker, partitions in lost.items() if partitions}
     rows = table.rows()
@@ -2027,7 +2053,8 @@ def replicas_are_in_sync(
     offline = _lost_replicas(table, rows, lost)
     pending = rows[_out_of_sync(table.replicas[rows], table.isr[rows], table.leader[rows], live, offline)]
     for row in pending.tolist():
-        path = paths.state(TopicPartition(*table.name(row)))
+        partition = TopicPartition(*table.name(row))
+        path = paths.state(partition)
         node = tree.get(path)
         try:
             state = partition_state.decode(path, None if node is None else node.data)
@@ -2035,6 +2062,8 @@ def replicas_are_in_sync(
             return False
         leader = np.array([state.leader], dtype=np.int32)
         offline = _lost_replicas(table, np.array([row]), lost)
+        if fenced := outdated(partition, state):
+            offline = pack([[*fenced, *(() if offline is None else offline[0][offline[0] >= 0].tolist())]])
         if _out_of_sync(table.replicas[[row]], pack([state.isr]), leader, live, offline)[0]:
             return False
     return True

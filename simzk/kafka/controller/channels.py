@@ -79,6 +79,11 @@ class Channel:
         """Add a request at the end of the queue."""
         self._queue.put((request, on_response))
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request waits or is in flight."""
+        return not self._queue and not self._is_sending
+
     def stop(self) -> None:
         """Send nothing more, also not the request in flight."""
         self._task.cancel()
@@ -205,6 +210,10 @@ class ControllerChannelManager:
         if channel is not None:
             channel.stop()
 
+    def is_idle(self, broker: int) -> bool:
+        """Return whether there is a channel to a broker, and no request waits in it or is in flight."""
+        return broker in self._channels and self._channels[broker].is_idle
+
     async def finish_broker(self, broker: int) -> None:
         """Drop the requests in the queue of a broker, and close its channel after the request in flight."""
         channel = self._channels.pop(broker, None)
@@ -307,6 +316,11 @@ class ControllerChannelManager:
         self._send_leaders()
         self._send_metadata()
         self._send_stops()
+
+    def send_leaders(self) -> None:
+        """Send the LeaderAndIsr requests of the batch before the rest of it."""
+        self._send_leaders()
+        self._leaders.clear()
 
     async def spend(self) -> None:
         """Sleep for the controller time of the partitions named since the last call."""
@@ -438,6 +452,10 @@ class BatchChannelManager(ControllerChannelManager):
     def _rows_with_state(self) -> IntArray:
         """Return no rows: brokers of a large cluster do not cache partitions."""
         return np.empty(0, dtype=np.int32)
+
+    def send_leaders(self) -> None:
+        """Send the whole batch: nothing else of it names partitions to brokers that do not cache them."""
+        self.send()
 
     def _recipients(self, recipients: Recipients, _rows: IntArray) -> Recipients:
         """Return the recipients as given: `_part` selects them as a mask over the updates."""

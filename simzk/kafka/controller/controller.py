@@ -328,6 +328,10 @@ class KafkaController:
 
     # -- failover and resignation
 
+    def has_sent_all(self, broker: int) -> bool:
+        """Return whether no request of this controller to a broker waits or is in flight."""
+        return self._channels.is_idle(broker)
+
     async def _fail_over(self) -> None:
         """Become active; `is_failing_over` until that is done or has failed."""
         self.is_failing_over = True

@@ -264,7 +264,7 @@ class Reassignments(ControllerPart):
 
     async def _raise_leader_epoch(self, partition: TopicPartition, recipients: Sequence[int]) -> None:
         """Write the same leader and ISR with a new leader epoch, so that brokers accept the new replicas (A1, B3)."""
-        context = self._context
+        context, known = self._context, self._context.leadership(partition)
         while True:
             state = await self._client.state(partition)
             if state is None or state.controller_epoch > context.epoch:
@@ -278,6 +278,9 @@ class Reassignments(ControllerPart):
             context.put_leadership(partition, after.one(0))
             self._channels.new_batch()
             self._channels.add_leaders(context.rows_of([partition]), pack([recipients]))
+            if known is not None and not self._client.version.controller.caches_raised_epochs:
+                self._channels.send_leaders()
+                context.put_leadership(partition, known)
             self._channels.send()
 
     async def _move_leader(self, partition: TopicPartition, target: Sequence[int]) -> None:

@@ -9,7 +9,8 @@ Rules of this module (KafkaApis.handleLeaderAndIsrRequest, ReplicaManager.become
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from simzk.kafka.controller.cluster_changes import RESTART_MISSED
 from simzk.kafka.observation.invariants import FirstViolation
 from simzk.kafka.requests import LEADER_DURING_DELETE, Error
 from simzk.kafka.schemas import partition_state
-from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from simzk.simulation import Event
     from simzk.zookeeper import transactions as txns
 
+OldCache: TypeAlias = Callable[[], Callable[[TopicPartition], LeaderAndIsr | None] | None]
+"""Returns the cache of a controller that does not cache the leader epochs it raises; None while another one rules."""
 REFUSED = "ISR change refused"
 """Event of a leader whose proposed ISR is refused."""
 
@@ -211,6 +214,75 @@ class RestartsNoticed(BeliefInvariant):
         return int(epoch[0]) < 0
 
 
+class SentEpochIsWritten(BeliefInvariant):
+    """A controller sends the leader epoch that is written.
+
+    Controllers before 2.4 do not cache the leader epoch that they raise for a reassignment. UpdateMetadata has the one
+    before, and so has a LeaderAndIsr to a broker that starts meanwhile: from 2.1 on the leader fences that broker until
+    the next leader epoch, because fetches name it.
+
+    Args:
+        manager: the replicas of all brokers.
+        server: the cluster's ZooKeeper.
+        old_cache: returns the states in the cache of a controller before 2.4; None for a later controller, or for none.
+    """
+
+    name = "a controller sends the leader epoch that is written"
+    issue = "KAFKA-9212"
+
+    def __init__(self, manager: ReplicaManager, server: ObservableTree, old_cache: OldCache = lambda: None) -> None:
+        super().__init__(manager)
+        self._tree = server.tree
+        self._old_cache = old_cache
+        self._outdated: dict[tuple[int, int], int] = {}
+
+    def on_accepted(self, new: NewLeaders) -> None:
+        cached = self._old_cache()
+        if cached is None and not self._outdated:
+            return
+        for row, broker, _, epoch in _each(new):
+            self._outdated.pop((broker, row), None)
+            partition = self.name_of(row)
+            state = None if cached is None else cached(partition)
+            if state is None or state.leader_epoch != epoch:
+                continue
+            node = self._tree.get(paths.state(partition))
+            try:
+                written = partition_state.decode(paths.state(partition), None if node is None else node.data)
+            except ZnodeError:  # deleted, or an operator's
+                continue
+            if written.leader_epoch > epoch:
+                self._outdated[broker, row] = epoch
+                self.violate(
+                    f"broker {broker} accepted leader epoch {epoch} of {partition}, {written.leader_epoch} is written"
+                )
+
+    def on_forgotten(self, broker: int, rows: IntArray | None) -> None:
+        for of in [of for of in self._outdated if of[0] == broker and (rows is None or of[1] in rows)]:
+            del self._outdated[of]
+
+    def is_outdated(self, broker: int, partition: TopicPartition) -> bool:
+        """Return whether the last leader epoch that a broker was sent was outdated then."""
+        row = self.manager.table.find(partition.topic, partition.partition)
+        return row is not None and (broker, row) in self._outdated
+
+    def has_outdated(self, partition: TopicPartition, leader_epoch: int) -> bool:
+        """Return whether the controller, or any broker, has an older leader epoch than the one that is written."""
+        cached, row = self._old_cache(), self.manager.table.find(partition.topic, partition.partition)
+        state = None if cached is None else cached(partition)
+        return (state is not None and state.leader_epoch < leader_epoch) or any(of[1] == row for of in self._outdated)
+
+
+def is_fenced_by_known_bug(invariants: Iterable[object], partition: TopicPartition, broker: int) -> bool:
+    """Return whether a broker was sent an outdated leader epoch of its replica; see `SentEpochIsWritten`."""
+    return any(one.is_outdated(broker, partition) for one in invariants if isinstance(one, SentEpochIsWritten))
+
+
+def is_outdated_by_known_bug(invariants: Iterable[object], partition: TopicPartition, leader_epoch: int) -> bool:
+    """Return whether anybody was sent an older leader epoch than the written one; see `SentEpochIsWritten`."""
+    return any(one.has_outdated(partition, leader_epoch) for one in invariants if isinstance(one, SentEpochIsWritten))
+
+
 class WrittenIsrRecognized(BeliefInvariant):
     """A leader whose proposed ISR is written learns that it is.
 
@@ -267,17 +339,23 @@ _TOPICS = f"{paths.TOPICS}/"
 _TOPIC_DEPTH = paths.TOPICS.count("/") + 1
 
 
-def beliefs_of(manager: ReplicaManager, server: ObservableTree) -> tuple[BeliefInvariant, ...]:
+def beliefs_of(
+    manager: ReplicaManager,
+    server: ObservableTree,
+    old_cache: OldCache = lambda: None,
+) -> tuple[BeliefInvariant, ...]:
     """Return the invariants of what brokers believe, which observe them from now on.
 
     Args:
         manager: the replicas of all brokers.
         server: the cluster's ZooKeeper.
+        old_cache: as for `SentEpochIsWritten`.
     """
     return (
         OneLeaderOfAnEpoch(manager),
         AcceptedEpochsRise(manager),
         AcceptedIsWritten(manager, server),
         RestartsNoticed(manager),
+        SentEpochIsWritten(manager, server, old_cache),
         WrittenIsrRecognized(manager, server),
     )

@@ -267,6 +267,11 @@ class ControllerRules:
     """A reassignment is stored in the topic znode (KIP-455); before, in `/admin/reassign_partitions` alone."""
     informs_stopping_leaders: bool = by_release({OLDEST: True, (1, 1): False, (2, 1): True})
     """A broker in controlled shutdown receives the LeaderAndIsr that take its leaders away (KAFKA-7482)."""
+    caches_raised_epochs: bool = since((2, 4))
+    """The controller caches the leader epoch that a reassignment raises (KAFKA-9212).
+
+    Up to 2.3 only LeaderAndIsr has it; UpdateMetadata, and a LeaderAndIsr to a broker that starts, have the one before.
+    """
     reassigns_to_dead_brokers: bool = since((0, 10, 1))
     """A reassignment waits for a target that is dead; before, it is dropped (KAFKA-4214)."""
     writes_union_assignment: bool = since((0, 8, 1))
