@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from simzk.kafka.coordinator.group import JoinRequest, JoinResult, SyncRequest, SyncResult
+from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, CommittedOffset
 from simzk.kafka.protocol.errors import ErrorCode
-from tests.kafka.coordinator.group_clients import GROUP, Brokers
+from simzk.kafka.topic_partition import TopicPartition
+from tests.kafka.coordinator.group_clients import GROUP, TOPIC, Brokers
 
 
 class Member:
@@ -89,6 +91,40 @@ def test_a_later_rebalance_ends_with_the_last_member(delay_ms: int) -> None:
     assert not third.joined
     second.join()
     assert {member.joined[-1].generation for member in (first, second, third)} == {2}
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_second_member_joins_right_after_the_first(is_stored: bool) -> None:
+    """Send the first member back while its assignment is being stored; afterwards the second waits for it.
+
+    By GroupCoordinator of 3.9 (prepareRebalance, tryCompleteJoin, doCommitOffsets). librdkafka's test 0118 passes in
+    the first case only: in the second its first consumer is not polled, and does not join again.
+    """
+    brokers = Brokers(group_initial_rebalance_delay_ms=0)
+    first, second = Member(brokers), Member(brokers)
+    first.join()
+    brokers.run_for(0)
+    first.sync()
+    if is_stored:
+        brokers.run_for(1)
+    second.join()
+    assert [one.error for one in first.synced] == [
+        ErrorCode.NONE if is_stored else ErrorCode.REBALANCE_IN_PROGRESS,
+    ]
+    answer = brokers.coordinator.heartbeat(GROUP, first.member_id, 1, None)
+    assert answer == ErrorCode.REBALANCE_IN_PROGRESS
+    first.sync()
+    assert first.synced[-1].error == ErrorCode.REBALANCE_IN_PROGRESS
+    results: list[dict[TopicPartition, ErrorCode]] = []
+    offset = {TopicPartition(TOPIC, 0): CommittedOffset(1, NO_LEADER_EPOCH, "", 0)}
+    brokers.coordinator.commit(GROUP, (first.member_id, 1, None), offset, results.append)
+    brokers.run_for(9)
+    assert results == [{TopicPartition(TOPIC, 0): ErrorCode.NONE}]
+    assert not second.joined
+    brokers.run_for(2)  # the rebalance timeout
+    assert (second.joined[-1].generation, second.joined[-1].leader) == (2, second.member_id)
+    assert len(second.joined[-1].members) == 1
+    brokers.check()
 
 
 def test_a_full_group_rejects_members() -> None:
