@@ -75,6 +75,8 @@ public class TestingServer implements Closeable {
     // What a server in the tests' own process would read there.
     String interval = System.getProperty("znode.container.checkIntervalMs");
     if (interval != null) text.append("znode.container.checkIntervalMs=" + interval + "\n");
+    String digest = System.getProperty("zookeeper.DigestAuthenticationProvider.superDigest");
+    if (digest != null) text.append("DigestAuthenticationProvider.superDigest=" + digest + "\n");
     for (Map.Entry<String, Object> entry : spec.getCustomProperties().entrySet())
       text.append(entry.getKey() + "=" + entry.getValue() + "\n");
     Path config = Files.createTempFile("zoo", ".cfg");

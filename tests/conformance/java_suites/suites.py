@@ -34,12 +34,8 @@ CURATORS_OWN = Suite(
 
 SUITES = {"zookeeper": ZOOKEEPERS_OWN, "curator": CURATORS_OWN}
 
-# On a real server too: they write /zookeeper/config, and nobody is super there.
-FAIL_ANYWHERE = {
-    "test.ChrootTest.testChrootWithZooKeeperPathWatcher",
-    "imps.TestFramework.testBackgroundConfigPathWithNamespace",
-    "imps.TestWatcherRemovalManager.testEnsembleTracker",
-}
+# On a real server too: it writes /zookeeper/config, and nobody is super there.
+FAIL_ANYWHERE = {"test.ChrootTest.testChrootWithZooKeeperPathWatcher"}
 IN_THE_SERVERS_PROCESS = {
     # PrepRequestProcessor.setFailCreate
     "test.ChrootClientTest.testPathValidation",
