@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ONE, TWO = CLIENTS[0], CLIENTS[1]
 OFTEN = 200
+# On a busy machine, the thread of the real server that closes the connection may come after all has been sent.
+ROUNDS = 5
 READ_AND_ADMIN = (ACL(17, Id("world", "anyone")),)
 
 
@@ -111,15 +113,17 @@ def _hard_quota(pair: Pair) -> None:
 
 
 def _last_events(pair: Pair) -> None:
-    _connect(pair)
-    # More than sockets hold for a client that does not read.
-    for begin in range(0, 1500, 250):
-        pair.send(ONE, [_new(f"/{number:04000}", 1) for number in range(begin, begin + 250)])
-    pair.connect(ONE, 2 * TICK_MS, resume=True)
-    for client in (ONE, TWO):
-        pair.send(client, [req.AddWatch("/", 1)])
-    pair.let_expire(ONE, TWO)
-    assert not pair.lost_events
+    pair.connect(TWO, TIMEOUT_MS)
+    for _ in range(ROUNDS):
+        pair.connect(ONE, TIMEOUT_MS)
+        # More than sockets hold for a client that does not read.
+        for begin in range(0, 1500, 250):
+            pair.send(ONE, [_new(f"/{number:04000}", 1) for number in range(begin, begin + 250)])
+        pair.connect(ONE, 2 * TICK_MS, resume=True)
+        for client in (ONE, TWO):
+            pair.send(client, [req.AddWatch("/", 1)])
+        pair.let_expire(ONE, TWO)
+        assert not pair.lost_events
 
 
 def _behind_a_close(pair: Pair) -> None:
