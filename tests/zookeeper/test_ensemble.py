@@ -348,6 +348,26 @@ def test_a_local_session_expires_by_its_own_servers_clock_and_without_a_transact
     ensemble.check()
 
 
+@pytest.mark.parametrize("stall", ["cut", "followers paused", "leader paused"])
+def test_a_local_session_of_a_leader_that_cannot_commit_expires(stall: str) -> None:
+    ensemble = Ensemble(EnsembleConfig(local_sessions=True, sync_limit_ms=60_000))
+    client = Client(ensemble)
+    client.connect(LEADER, 0)
+    if stall == "cut":
+        ensemble.cut(LEADER, now_ms=0)
+    for server in {"followers paused": (FOLLOWER, OTHER), "leader paused": (LEADER,)}.get(stall, ()):
+        ensemble.pause(server, 0)
+    assert not ensemble.can_commit
+    deadline_ms = ensemble.next_deadline_ms()
+    assert deadline_ms is not None
+    assert deadline_ms < 60_000, "before the leader gives up"
+    ensemble.tick(deadline_ms)
+    deliver(ensemble)
+    assert isinstance(client.received[-1], Closed)
+    assert ensemble.next_deadline_ms() == 60_000
+    ensemble.check()
+
+
 def test_a_local_session_that_becomes_global_waits_where_its_server_lags() -> None:
     ensemble = local()
     client = Client(ensemble)

@@ -1346,7 +1346,8 @@ class Ensemble:
             if member.role is Role.FOLLOWING:
                 member.follow(now_ms)
                 member.tick_locally(now_ms)
-            elif member.role is Role.READ_ONLY:
+            elif member.role is Role.READ_ONLY or (member.role is Role.LEADING and not self.can_commit):
+                # No quorum is needed for the end of a local session (LocalSessionTracker).
                 member.tick_locally(now_ms)
             elif member.role is Role.LOOKING and self._read_only_at_ms(member) <= now_ms:
                 member.change_role(Role.READ_ONLY, now_ms)
