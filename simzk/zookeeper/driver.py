@@ -327,6 +327,7 @@ class Driver:
         self._transmit(link, outgoing)
 
     def _transmit(self, link: Link, outgoing: list[Outgoing]) -> None:
+        assert outgoing, "a link carries at least one message"
         assert not link.closed, "the server has no output for a closed link"
         link.transmit(outgoing)
         if outgoing[-1].__class__ is Closed:

@@ -85,6 +85,7 @@ class Sweeper:
             return []
         tree = self._tree
         self.next_ms = self._after(now_ms) if tree.containers or tree.ttls else None
+        assert self.next_ms is None or self.next_ms > now_ms, "one sweep is due at a time"
         due = HashOrderedSet(CANDIDATES_CAPACITY)
         for paths, is_due in ((tree.containers, self._is_empty_container), (tree.ttls, self._is_expired)):
             for path in hash_set_of((path for path in paths if is_due(path, now_ms)), len(paths)):
@@ -215,6 +216,7 @@ class Server:
         connection.session_id = session_id
         connection.session = self.sessions.get(session_id)
         assert connection.session is not None
+        assert session_id not in self._connections, "a session has one connection"
         self._connections[session_id] = connection
         self._send_session(connection)
         return connection
@@ -266,6 +268,7 @@ class Server:
         """
         for connection in list(self._connections.values()):
             self._close(connection)
+        assert not self._connections
         for session_id in self.sessions.ids():
             session = self.sessions.get(session_id)
             assert session is not None
@@ -298,6 +301,7 @@ class Server:
             connection.asker = connection.asker._replace(quotas=tree.quotas)
             if connection.session is None:
                 self._close(connection)
+        assert self.sessions.ids() == list(sessions), "only the new sessions are live"
         assert not self.watches.data, "each watch has an open connection"
         assert not self.watches.child
 

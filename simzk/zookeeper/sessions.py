@@ -122,6 +122,7 @@ class SessionTracker:
                 bucket = self._buckets[expiry_ms] = {}
                 if self._first_ms is None or expiry_ms < self._first_ms:
                     self._first_ms = expiry_ms
+                assert self._first_ms <= expiry_ms, "no session expires before the first bucket"
             bucket[session.session_id] = session
 
     def remove(self, session_id: int) -> None:
@@ -151,12 +152,14 @@ class SessionTracker:
     def due(self, now_ms: int) -> list[Session]:
         """Return the sessions that have expired by now, in order of their tick."""
         self._emptied = {expiry_ms for expiry_ms in self._emptied if expiry_ms > now_ms}
-        return [
+        due = [
             session
             for expiry_ms in sorted(self._buckets)
             if expiry_ms <= now_ms
             for session in self._buckets[expiry_ms].values()
         ]
+        assert bool(due) == (self._first_ms is not None and self._first_ms <= now_ms), "the first bucket is due first"
+        return due
 
     def check(self) -> None:
         """Assert all invariants of the structure."""

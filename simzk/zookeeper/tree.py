@@ -395,14 +395,17 @@ class DataTree:
 
     def _own(self, path: str, owner: int) -> None:
         if owner == CONTAINER_OWNER:
+            assert path not in self.containers
             self.containers.add(path)
         elif ttl_of(owner) is not None:
+            assert path not in self.ttls
             self.ttls.add(path)
         else:
             owned = self.ephemerals.get(owner)
             if owned is None:
                 owned = self.ephemerals[owner] = HashOrderedSet(EPHEMERALS_CAPACITY)
                 self.owners.add(owner)
+            assert path not in owned, f"session 0x{owner:x} owns {path} already"
             owned.add(path)
 
     def _disown(self, path: str, owner: int) -> None:

@@ -135,6 +135,7 @@ class WatchTable(Generic[Watcher]):
             self._set(path, watcher, old, old & ~mode)
             if not self._by_watcher[watcher] and self._drops_idle_watchers:
                 del self._by_watcher[watcher]
+        assert not self.contains(path, watcher, mode), "a removed watch gets no event"
         return bool(old & mode)
 
     @property
@@ -146,7 +147,8 @@ class WatchTable(Generic[Watcher]):
         """Remove all watches of a watcher."""
         for path, modes in list(self._by_watcher.get(watcher, {}).items()):
             self._set(path, watcher, modes, 0)
-        self._by_watcher.pop(watcher, None)
+        left = self._by_watcher.pop(watcher, None)
+        assert not left, f"{watcher} is forgotten and has watches"
 
     def trigger(self, path: str, kind: EventType) -> dict[Watcher, None]:
         """Return the watchers of an event, recursive ones above included; remove the standard watches of its path.

@@ -138,6 +138,7 @@ class Tally:
             self.greatest_bytes = size
         if size < self.least_bytes or self.least_bytes < 0:
             self.least_bytes = size
+        assert 0 < self.least_bytes <= size <= self.greatest_bytes
 
 
 class Learner(NamedTuple):
@@ -303,6 +304,7 @@ class MemberSessions(SessionTracker):
 
     def upgrade(self, session_id: int) -> None:
         """Remove a local session whose connection goes on until the global one is added (UpgradeableSessionTracker)."""
+        assert session_id in self.local, f"session 0x{session_id:x} is global already"
         self.remove(session_id)
         self.upgrading.add(session_id)
 
@@ -497,6 +499,7 @@ class Member(Server):
         self._awaited.clear()
         for session_id in list(self.sessions.local):
             self.sessions.remove(session_id)
+        assert not self.sessions.local, "a local session ends when its server changes its role"
         if role is Role.DOWN:
             self.tally.reset()
         elif role is Role.LOOKING and self.role is not Role.LOOKING:
@@ -505,6 +508,7 @@ class Member(Server):
 
     def lead(self, zxid: int, now_ms: int) -> None:
         """Become the leader: session timeouts start anew, and the next transaction follows `zxid`."""
+        assert self.position == self.logged, "a leader has applied all that it has on disk"
         self.change_role(Role.LEADING, now_ms)
         assert zxid > self._applied_zxid, f"epoch {zxid >> 32} is not above that of zxid 0x{self._applied_zxid:x}"
         self.zxid: int = zxid
@@ -540,11 +544,13 @@ class Member(Server):
 
     def _stall(self, connection: MemberConnection, process: Callable[[int], object]) -> None:
         """Let a request wait until the leader can be reached and commits."""
+        assert not connection.closed, "nothing waits on a closed connection"
         connection.stalled = True
         self._stalled.append((connection, process))
 
     def go_on(self, now_ms: int) -> None:
         """Learn what was committed while the leader was out of reach, and process the requests that waited for it."""
+        assert self.role in (Role.LEADING, Role.FOLLOWING), "without a leader every request waits"
         if self.role is Role.FOLLOWING:
             self.logged = self._ensemble.history.end
             self.follow(now_ms)
@@ -591,6 +597,7 @@ class Member(Server):
         return min((session.expiry_ms for session in self.sessions.local_sessions()), default=None)
 
     def _learn(self, transaction: txns.Transaction, now_ms: int) -> None:
+        assert self.role is not Role.LEADING, "a leader makes the history and learns nothing"
         self.position += 1
         assert self.position <= self.logged, "a transaction is on disk before it is applied"
         self.tally.learned += 1
@@ -667,6 +674,7 @@ class Member(Server):
 
     def _create_session_of(self, connection: MemberConnection, now_ms: int) -> None:
         session_id = connection.session_id
+        assert session_id not in self._connections, "a new session has no connection yet"
         self._connections[session_id] = connection
         if self.role is Role.READ_ONLY or self._ensemble.config.local_sessions:
             connection.session = self.sessions.add_local(session_id, connection.timeout_ms, now_ms)
@@ -692,6 +700,7 @@ class Member(Server):
         if self.role is not Role.READ_ONLY and not is_local:
             self._ensemble.owners[session_id] = self.server_id
         leader.sessions.touch_from_server(session_id, now_ms, connection.timeout_ms)
+        assert session_id not in self._connections, "the old connection of a session is closed first"
         self._connections[session_id] = connection
         connection.session = self.sessions.get(session_id)
         if connection.session is not None:
@@ -1059,6 +1068,7 @@ class Ensemble:
         self._paused.discard(server_id)
         member.change_role(Role.DOWN, now_ms)
         self._update_roles(now_ms, outage_ms)
+        assert self.leading is not member, "a stopped server does not lead"
 
     def start(self, server_id: int, now_ms: int) -> None:
         """Start a stopped server with the history on its disk.
@@ -1301,6 +1311,7 @@ class Ensemble:
         """Commit a transaction of the leader; its followers log it, and apply it by their lag."""
         leader = self.leading
         assert leader is not None
+        assert leader.position == self.history.end, "a leader has applied the whole history"
         assert transaction.zxid >> 32 == self.epoch, f"zxid 0x{transaction.zxid:x} is not of epoch {self.epoch}"
         self.history.append(transaction)
         leader.tally.propose(transaction)
@@ -1449,6 +1460,7 @@ class Ensemble:
         if self.leading is not None and self.leading.server_id not in membership.voters:
             self._depose(now_ms)
         self._update_roles(now_ms)
+        assert self.leading is None or self.leading.server_id in self.membership.voters, "a leader has a vote"
 
     def _member(self, server_id: int) -> Member:
         if server_id not in self.members:
