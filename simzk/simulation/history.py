@@ -98,7 +98,9 @@ class History:
         if not self.observers:
             self._deferred.append((len(self._recorded), self._scheduler.now_us, events_at))
             return
-        for event in events_at(self._scheduler.now_us):
+        at_us = self._scheduler.now_us
+        for event in events_at(at_us):
+            assert event.at_us == at_us, "an event is built with the time of its record"
             self._recorded.append(event)
             for observer in self.observers:
                 observer(event)

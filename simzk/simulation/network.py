@@ -175,6 +175,7 @@ class Network:
         """End the faults of all links."""
         for source, target in list(self._links):
             self.heal(source, target, both=False)
+        assert all(self.is_clear(source, target) for source, target in self._links), "no fault survives healing all"
         self._disturbed = False
 
     def is_cut(self, source: str, target: str) -> bool:
@@ -212,6 +213,7 @@ class Network:
         return [there, self._link(target, source)] if both else [there]
 
     def _release(self, link: _Link) -> None:
+        assert not link.cut or not link.held_back, f"{link.name}: a cut link loses its messages"
         link.held = False
         held_back, link.held_back = link.held_back, deque()
         for deliver in held_back:

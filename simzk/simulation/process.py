@@ -109,6 +109,7 @@ def gather(futures: Iterable[Future[T]]) -> Future[list[T]]:
 
     def count_done(_: Future[T]) -> None:
         nonlocal missing
+        assert missing > 0, "each future is done once"
         missing -= 1
         if missing == 0:
             finish()
@@ -336,6 +337,8 @@ class Process:
         assert not self.alive, f"{self.name} is alive"
         assert not self._mailbox
         assert not self._tasks
+        assert not self._timers, f"{self.name}: a timer outlived its process"
+        assert not self.paused, f"{self.name}: a dead process is not paused"
         self.alive = True
         self.incarnation += 1
 

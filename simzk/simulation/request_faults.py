@@ -512,6 +512,7 @@ class FaultRules:
         for rule in self._rules:
             if rule is not besides and rule.matches(who, operation, paths):
                 rule.fired += 1
+                assert rule.times is None or rule.fired <= rule.times, f"{rule} matched after it was used up"
                 if rule.fired == rule.times:
                     self._rules.remove(rule)
                     self._used_up.append(rule)
@@ -695,6 +696,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
         altered = self._altered.get(link)
         if altered is None:
             return False
+        assert altered, "a connection without replies to alter has no entry"
         is_lost = False
         for at, message in enumerate(outgoing):
             xid = self.driver.xid_of(message)
@@ -734,6 +736,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
     def hold(self, link: LinkT, held: HeldRequest[RequestT]) -> None:
         """Hold a request back, before all others of its connection."""
         assert held.rule is not None, "only a rule holds a request back"
+        assert held.due_ms is None or held.due_ms > held.came_ms, "a delay is longer than zero"
         waiting = self._held.setdefault(link, deque())
         assert not waiting or waiting[0].rule is None, "one rule holds a connection back at a time"
         waiting.appendleft(held)

@@ -161,6 +161,7 @@ class Scheduler:
     def _put(self, timer: Timer) -> None:
         """Put an event into the heap of the present time."""
         component, number = timer.component, timer.number
+        assert timer.at_us == self.now_us, f"{component.name}: an event of {timer.at_us} us is put at {self.now_us} us"
         heapq.heappush(self._present, (component.order_of(number), component.name, number, timer))
 
     def stream(self, name: str) -> RandomStream:
@@ -180,6 +181,7 @@ class Scheduler:
         times = self._times
         while times and not any(timer.active for timer in self._later[times[0]]):
             del self._later[heapq.heappop(times)]
+        assert not times or times[0] > self.now_us, "events of the present are not among the later ones"
         return times[0] if times else None
 
     def run_next(self) -> bool:
@@ -194,6 +196,9 @@ class Scheduler:
         """Run all events up to and including `at_us`, and set the time to `at_us`."""
         assert at_us >= self.now_us, f"{at_us} us is in the past, now is {self.now_us} us"
         self._run(at_us)
+        assert self._only is None, "every event of the present time ran"
+        assert not self._present, "every event of the present time ran"
+        assert not self._times or self._times[0] > at_us, f"an event of {self._times[0]} us did not run by {at_us} us"
         if at_us > self.now_us:
             self._move_to(at_us)
 
@@ -230,6 +235,8 @@ class Scheduler:
 
     def _take_instant(self, at_us: int, timers: list[Timer]) -> None:
         """Make the events of a later time those of the present, unless all are cancelled."""
+        assert self._only is None, "an instant ends before the next one begins"
+        assert not self._present, "an instant ends before the next one begins"
         active = [timer for timer in timers if timer.callback is not None]
         if active:
             self._move_to(at_us)

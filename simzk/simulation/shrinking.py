@@ -35,6 +35,7 @@ def shrink_list(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]
     if kept and still_fails([]):
         return []
     while len(kept) > 1:
+        assert 2 <= pieces <= len(kept), "each piece has at least one item"
         chunks = _chunks(kept, pieces)
         smaller = next((chunk for chunk in chunks if still_fails(chunk)), None)
         if smaller is not None:
@@ -65,6 +66,7 @@ def shrink_number(number: int, least: int, fails: Callable[[int], bool]) -> int:
     low = least - 1  # does not fail, as far as known
     while number - low > 1:
         middle = least if low == least - 1 and number > least else (low + number) // 2
+        assert low < middle < number, "each step shortens the distance, so that the search ends"
         if fails(middle):
             number = middle
         else:
@@ -75,4 +77,6 @@ def shrink_number(number: int, least: int, fails: Callable[[int], bool]) -> int:
 def _chunks(items: list[int], pieces: int) -> list[list[int]]:
     """Return consecutive pieces of nearly equal length, none of them empty."""
     bounds = [len(items) * piece // pieces for piece in range(pieces + 1)]
-    return [items[start:stop] for start, stop in pairwise(bounds) if stop > start]
+    chunks = [items[start:stop] for start, stop in pairwise(bounds) if stop > start]
+    assert sum(map(len, chunks)) == len(items), "the pieces are the whole list"
+    return chunks
