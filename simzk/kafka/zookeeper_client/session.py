@@ -269,6 +269,8 @@ class ZooKeeperSession:
         """Open a connection to a server, and give it up after some time without an answer."""
         if self.closed or self._link is not None:
             return
+        assert not self.connected, "a connected session has a link"
+        assert not self._in_flight, "requests in flight failed with their connection"
         link = NetworkLink(
             host, self.process.name, lambda messages: self.process.deliver(partial(self._receive, link, messages))
         )
@@ -339,6 +341,7 @@ class ZooKeeperSession:
         self._send(self._xid, Sasl(answer))
 
     def _on_connected(self, reconnected: bool) -> None:
+        assert not self._in_flight, "nothing is sent before the session is open"
         self.connected = True
         self._servers.note_connected()
         self._last_sent_us = self._last_heard_us
