@@ -93,12 +93,14 @@ class TopicDeletion(ControllerPart):
     async def process_response(
         self, broker: int, partitions: Sequence[TopicPartition], response: ControlResponse
     ) -> None:
-        """Handle the StopReplica response of a broker that deleted replicas."""
-        failed = {
-            partition
-            for partition in partitions
-            if response.error != Error.NONE or response.partition_errors.get(partition, Error.NONE) != Error.NONE
-        }
+        """Handle the StopReplica response of a broker that deleted replicas.
+
+        A response to a request that was refused as a whole, such as one with a stale broker epoch, names no partition:
+        the controller ignores it (ControllerBrokerRequestBatch.sendRequestsToBrokers).
+        """
+        if response.error != Error.NONE:
+            return
+        failed = {p for p in partitions if response.partition_errors.get(p, Error.NONE) != Error.NONE}
         await self.fail_replicas([PartitionAndReplica(p, broker) for p in partitions if p in failed])
         deleted = [PartitionAndReplica(p, broker) for p in partitions if p not in failed]
         deleted = [r for r in deleted if r.topic_partition.topic in self._context.to_be_deleted]
