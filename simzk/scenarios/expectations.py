@@ -19,11 +19,12 @@ from simzk.kafka.log.log import first_difference
 from simzk.kafka.observation import recording
 from simzk.kafka.observation.agreement import disagreements, missed_deletions, read_written
 from simzk.kafka.observation.beliefs import (
-    has_unrecognized_isr,
+    awaits_in_vain,
     is_fenced_by_known_bug,
     is_outdated_by_known_bug,
     is_unaware_by_known_bug,
     restarted_unnoticed,
+    unannounced_deletions,
 )
 from simzk.kafka.observation.invariants import leaderless_by_known_bug, renamed_by_known_bug
 from simzk.kafka.requests import Error
@@ -271,7 +272,7 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
     """Every partition is whole after faults, except those that a known bug of Kafka left without leader or follower.
 
     Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-14190, KAFKA-7235,
-    KAFKA-9212, the lost reply to an ISR write).
+    KAFKA-9212, KAFKA-12686, the lost reply to an ISR write, the leader of a former assignment).
     """
 
     def _is_excused(self, observed: Observed, seen: PartitionView) -> bool:
@@ -284,7 +285,7 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
             return True
         if seen.state is None:
             return False
-        if has_unrecognized_isr(invariants, seen.partition, seen.state.leader_epoch):
+        if awaits_in_vain(invariants, seen.partition, seen.state.leader_epoch):
             return True
         missing = [broker for broker in seen.assignment.replicas if broker not in seen.state.isr]
         return is_unaware_by_known_bug(invariants, seen.partition, seen.state.leader) or all(
@@ -297,12 +298,13 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
 class ExpectAgreed(Expectation, kw_only=True):
     """Every registered broker that runs believes what the znodes say: controller, live brokers, leaders and ISRs.
 
-    Topics that have lost their id do not count (KAFKA-14190, KAFKA-12835), nor partitions whose leader was not told
-    that its ISR was written, or whose leader epoch the controller did not cache (KAFKA-9212, up to 2.3); and a broker
-    that was not registered when a topic was deleted keeps it in its cache until it restarts. A broker whose restart the
-    controller did not notice (KAFKA-7235, up to 2.1) may lack states. With leaders of 0.8 metadata caches are not
-    compared for ISRs, which these do not announce. Caches of 0.8.0 and 0.8.1 may have dead brokers too (KAFKA-1549),
-    and followers of 0.8.0 an older epoch of the same leader.
+    Topics that have lost their id do not count (KAFKA-14190, KAFKA-12835), nor partitions whose leader waits in vain
+    for the result of a proposed ISR (KAFKA-12686, a lost reply), or whose leader epoch the controller did not cache
+    (KAFKA-9212, up to 2.3). A broker that was not registered when a topic was deleted, or that the controller had not
+    told when it changed, keeps it in its cache until it restarts. A broker whose restart the controller did not notice
+    (KAFKA-7235, up to 2.1) may lack states. With leaders of 0.8 metadata caches are not compared for ISRs, which these
+    do not announce. Caches of 0.8.0 and 0.8.1 may have dead brokers too (KAFKA-1549), and followers of 0.8.0 an older
+    epoch of the same leader.
     """
 
     reads_brokers: ClassVar[bool] = True
@@ -312,9 +314,13 @@ class ExpectAgreed(Expectation, kw_only=True):
         serving = [one for one in cluster.brokers.values() if one.alive and one.registered and not one.paused]
         written = read_written(cluster.tree, cluster.controller, cluster.live_brokers)
         releases = [broker.version for broker in cluster.brokers.values()]
+        missed = missed_deletions(cluster.history)
         written = replace(
             written,
-            missed=missed_deletions(cluster.history),
+            missed={
+                broker.id: missed.get(broker.id, frozenset()) | unannounced_deletions(cluster.invariants, broker.id)
+                for broker in serving
+            },
             unnoticed=restarted_unnoticed(cluster.invariants),
             isrs_are_announced=all(release.broker.announces_isr_changes for release in releases),
             dead_stay_cached=not all(release.broker.cache_drops_dead_brokers for release in releases),
@@ -323,7 +329,7 @@ class ExpectAgreed(Expectation, kw_only=True):
         excused = frozenset(
             partition
             for partition, (_, state) in written.partitions.items()
-            if has_unrecognized_isr(cluster.invariants, partition, state.leader_epoch)
+            if awaits_in_vain(cluster.invariants, partition, state.leader_epoch)
             or is_outdated_by_known_bug(cluster.invariants, partition, state.leader_epoch)
         )
         return disagreements(serving, written.without(renamed_by_known_bug(cluster.invariants), excused))

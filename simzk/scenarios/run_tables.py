@@ -130,7 +130,7 @@ def _znode_changes(changes: Iterable[Mapping[str, Any]]) -> Columns:
 
 _KINDS = (
     ("leader", ("leader lost", "leader moved", "leader elected", "epoch raised")),
-    ("ISR", ("ISR shrunk", "ISR expanded", "ISR change refused")),
+    ("ISR", ("ISR shrunk", "ISR expanded", "ISR change refused", "ISR change dropped")),
     ("controller", ("elected", "ready", "resigned", "fenced", "controller gone", "doubtful")),
 )
 _KIND_OF = {what: kind for kind, whats in _KINDS for what in whats}

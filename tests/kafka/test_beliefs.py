@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,11 +12,18 @@ from simzk.kafka import paths
 from simzk.kafka.broker import replica_manager
 from simzk.kafka.broker.replica_manager import BrokerEpochs
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.observation.beliefs import has_unrecognized_isr, is_fenced_by_known_bug, is_unaware_by_known_bug
+from simzk.kafka.observation.beliefs import (
+    awaits_in_vain,
+    is_fenced_by_known_bug,
+    is_unaware_by_known_bug,
+    unannounced_deletions,
+)
 from simzk.kafka.requests import PartitionUpdates
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.table import PartitionTable
 from simzk.scenarios.expectations import ExpectAgreed, ExpectRecovered, Observed
+from simzk.scenarios.player import Play
+from simzk.scenarios.reader import read_scenario
 from tests.kafka.clusters import QUICK, cluster, quiet, topic, watch
 from tests.kafka.test_fencing import lead
 
@@ -162,6 +170,60 @@ def test_a_restart_that_an_old_controller_misses_is_counted_and_excuses_its_repl
         assert set(c.state("orders", 0).isr) == {1, 2}
 
 
+def test_a_deletion_that_a_broker_missed_with_the_controller_is_counted_and_excuses_its_cache() -> None:
+    with cluster(3, controller=1) as c:
+        monitor = watch(c)
+        topic(c, "gone", {0: [1, 2]})
+        topic(c, "told", {0: [1, 2]})
+        quiet(c)
+        c.delete_topic("told")
+        quiet(c)
+        c.network.cut("broker 1", "broker 3")
+        c.delete_topic("gone")
+        c.run_for(5)
+        c.expire(1)
+        c.run_for(5)
+        c.network.heal_all()
+        c.run_for(40)  # until the requests that were cut off time out
+        quiet(c)
+        assert [(known.issue, known.detail) for known in monitor.known] == [
+            (
+                "deletion lost with its controller",
+                f"broker 3 was not told of the deletion of gone by the controller before {elected(c)}",
+            )
+        ]
+        assert monitor.violations == []
+        assert list(c.metadata(3).partitions) == [TopicPartition("gone", 0)]
+        assert unannounced_deletions(c.invariants, 3) == {"gone"}
+        assert unannounced_deletions(c.invariants, 2) == frozenset()
+        agreed = ExpectAgreed(expect="agreed")
+        assert agreed.failures(Observed(c, {}, None)) == []
+        c.kill(3)
+        c.run_for(20)
+        c.restart(3)
+        quiet(c)
+        assert unannounced_deletions(c.invariants, 3) == frozenset()
+        assert agreed.failures(Observed(c, {}, None)) == []
+
+
+@pytest.mark.parametrize(("version", "is_dropped"), [("2.7", True), ("2.8", True), ("3.0", False)])
+def test_a_proposal_that_an_old_answer_removes_is_counted_and_excuses_the_isr(version: str, is_dropped: bool) -> None:
+    bugs = Path(__file__).parents[2] / "scenarios" / "bugs"
+    play = Play(read_scenario(bugs / "kafka_12686_proposal_dropped_by_an_old_answer.toml"), seed=1, version=version)
+    play.run()
+    known = "broker 1 waits for the result of isr [1] of orders-0, which is never sent"
+    found = [(one.issue, one.detail) for one in play.known]
+    assert found == ([("KAFKA-12686", known)] if is_dropped else [])
+    c = play.cluster
+    state = c.state("orders", 0)
+    assert awaits_in_vain(c.invariants, TopicPartition("orders", 0), state.leader_epoch) == is_dropped
+    play.close()
+
+
+def elected(c: KafkaCluster) -> str:
+    return [event.who for event in c.history if event.what == "elected"][-1]
+
+
 def test_a_controller_that_knows_broker_epochs_misses_no_restart() -> None:
     with restarted_during_a_pause_of_the_controller("2.2") as c:
         monitor = watch(c)
@@ -194,7 +256,7 @@ def test_a_leader_that_is_not_told_of_its_written_isr_is_counted_and_excused() -
         assert len(ExpectAgreed(expect="agreed").failures(observed)) == 1, "the other partition is compared"
         c.kill(2)  # the next leader epoch
         c.run_for(20)
-        assert not has_unrecognized_isr(c.invariants, orders, c.state("orders", 0).leader_epoch)
+        assert not awaits_in_vain(c.invariants, orders, c.state("orders", 0).leader_epoch)
         assert monitor.violations == []
 
 

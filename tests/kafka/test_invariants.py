@@ -171,6 +171,7 @@ def test_a_reassignment_that_added_partitions_undo_is_a_known_bug(rig: Rig) -> N
 def test_a_reassignment_that_the_controller_undoes_is_no_excuse(rig: Rig) -> None:
     rig.set(TOPIC, '{"partitions":{"0":[4,1,2,3]},"adding_replicas":{"0":[4]},"removing_replicas":{},"version":3}')
     rig.set(TOPIC, '{"partitions":{"0":[1,2,3]},"version":3}')
+    rig.set(STATE, state(1, [1, 2, 3], epoch=1))
     rig.set(TOPIC, '{"partitions":{"0":[1,2,3],"1":[3,1]},"version":3}')
     rig.set(STATE, state(1, [1, 2, 3, 4], epoch=1))
     assert len(rig.broken) == 1
@@ -221,6 +222,53 @@ def test_a_reassignment_that_removes_the_leader_is_a_known_bug(
     assert bool(leaderless_by_known_bug(rig.monitor.invariants)) == is_stranded, "the new controller elects broker 1"
     rig.set(STATE, state(1, [1], epoch=5, controller_epoch=2))
     assert not leaderless_by_known_bug(rig.monitor.invariants)
+
+
+MOVING = '{"partitions":{"0":[4,1,2,3]},"adding_replicas":{"0":[4]},"removing_replicas":{"0":[3]},"version":3}'
+CANCELLED = '{"partitions":{"0":[1,2,3]},"adding_replicas":{},"removing_replicas":{},"version":3}'
+COMPLETE = CANCELLED.replace("[1,2,3]", "[4,1,2]")
+
+
+def test_a_leader_that_adds_a_replica_of_a_cancelled_reassignment_is_a_known_bug(rig: Rig) -> None:
+    """Nobody has told it: the controller died after it had written the topic's znode."""
+    rig.set(TOPIC, MOVING)
+    rig.set(STATE, state(1, [1, 2, 3], epoch=1))
+    rig.set(TOPIC, CANCELLED)
+    rig.set(STATE, state(1, [1, 2, 3, 4], epoch=1))
+    assert rig.broken == []
+    (known,) = rig.monitor.known
+    assert known.issue == "leader of a former assignment"
+    assert known.detail == "t-0 took [4] into its ISR, who are replicas no more"
+    assert leaderless_by_known_bug(rig.monitor.invariants) == frozenset()
+    rig.set(STATE, state(-1, [4], epoch=2))
+    assert leaderless_by_known_bug(rig.monitor.invariants) == {TopicPartition("t", 0)}
+    for path in (STATE, f"{TOPIC}/partitions/0", f"{TOPIC}/partitions", TOPIC):
+        rig.do(req.Delete(path, -1))
+    assert leaderless_by_known_bug(rig.monitor.invariants) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        [(TOPIC, CANCELLED), (STATE, state(1, [1, 2, 3], epoch=2)), (STATE, state(1, [1, 2, 3, 4], epoch=2))],
+        [(TOPIC, CANCELLED), (STATE, state(1, [1, 2, 3, 5], epoch=1))],
+        [
+            (STATE, state(1, [1, 2, 4], epoch=2)),
+            (TOPIC, COMPLETE),
+            (STATE, state(1, [1, 2, 4, 3], epoch=2)),
+        ],
+    ],
+    ids=["the leader was told", "no former replica", "the reassignment is complete"],
+)
+def test_a_leader_that_knows_better_adds_no_former_replica(rig: Rig, writes: list[tuple[str, str]]) -> None:
+    rig.set(TOPIC, MOVING)
+    rig.set(STATE, state(1, [1, 2, 3], epoch=1))
+    for path, data in writes:
+        assert rig.broken == []
+        rig.set(path, data)
+    (broken,) = rig.broken
+    assert "into its ISR, who hold no replica of it" in broken
+    assert rig.monitor.known == []
 
 
 def test_a_tools_write_without_the_topics_id_is_a_known_bug(rig: Rig) -> None:

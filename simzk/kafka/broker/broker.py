@@ -805,6 +805,7 @@ class Broker:
             broker_epoch=lambda: self.epoch,
             metadata=self.metadata,
             on_results=self.replicas.handle_results,
+            on_dropped=self.replicas.note_dropped,
         )
 
     async def _boot(self) -> None:

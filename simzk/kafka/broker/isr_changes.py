@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.states import States
 
+    OnDropped = Callable[[IsrProposal], None]
+    """Handler of a proposal that is never sent."""
     OnResults = Callable[[Sequence[IsrProposal], Sequence[LeaderAndIsr | Error]], list[IsrProposal]]
     """Handler of proposals and their results; it returns the proposals to be retried."""
 
@@ -220,6 +222,7 @@ class IsrProposals:
         broker_epoch: returns the broker's epoch.
         metadata: the broker's metadata cache, which names the controller.
         on_results: handles results.
+        on_dropped: is told of a proposal that the result of an earlier one withdraws (up to 2.8).
     """
 
     def __init__(
@@ -231,6 +234,7 @@ class IsrProposals:
         broker_epoch: Callable[[], int],
         metadata: MetadataCache,
         on_results: OnResults,
+        on_dropped: OnDropped,
     ) -> None:
         self._process = process
         self._connections = connections
@@ -238,6 +242,7 @@ class IsrProposals:
         self._broker_epoch = broker_epoch
         self._metadata = metadata
         self._on_results = on_results
+        self._on_dropped = on_dropped
         self._pending: dict[TopicPartition, IsrProposal] = {}  # without a result: sent ones too
         self._signal: Queue[None] = Queue()
         process.spawn(self._run(), "ISR proposals")
@@ -273,8 +278,10 @@ class IsrProposals:
                 if response.error != Error.NONE:
                     await self._process.sleep(RETRY_PAUSE_US)
                     continue
-                for partition in batch:
-                    self._pending.pop(partition, None)
+                for partition, answered in batch.items():
+                    removed = self._pending.pop(partition, answered)
+                    if removed is not answered:
+                        self._on_dropped(removed)
                 results = [response.results.get(partition, Error.UNKNOWN_SERVER_ERROR) for partition in batch]
                 retries = self._on_results(list(batch.values()), results)
                 for proposal in retries:

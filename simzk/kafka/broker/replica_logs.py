@@ -1041,6 +1041,11 @@ class ReplicaLogs:
         assert (rows >= 0).all(), "a proposed ISR is of a partition that this broker was sent"
         return [proposals[place] for place in self._isrs.handle_results(rows, columns, altered).tolist()]
 
+    def note_dropped(self, proposal: IsrProposal) -> None:
+        """Record that a proposed ISR will have no result, for which the leader waits until the next LeaderAndIsr."""
+        proposed = f"isr {list(proposal.isr)}"
+        self._history.record(f"broker {self.broker_id}", "ISR change dropped", str(proposal.partition), proposed)
+
     def _expand_any(self, replica: Replica) -> None:
         """Add a follower that caught up while the last proposal was in flight, if it still fetches."""
         for follower, progress in replica.followers.items():

@@ -96,7 +96,7 @@ from simzk.zookeeper.server import Server
 from simzk.zookeeper.transactions import CreateTxn, MultiTxn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -844,7 +844,7 @@ class KafkaCluster:
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
                 topic_id_issue=releases.topic_id_issue,
             )
-            of_beliefs = beliefs_of(self._replica_manager, self._observable, self._old_cache)
+            of_beliefs = beliefs_of(self._replica_manager, self._observable, self._old_cache, self._caching)
             self._invariants = (*of_znodes, *of_beliefs, *self._record_invariants())
         return self._invariants
 
@@ -854,6 +854,12 @@ class KafkaCluster:
         if broker is None or broker.version.controller.caches_raised_epochs or not broker.alive:
             return None
         return broker.controller.context.leadership
+
+    def _caching(self, topic: str) -> Iterator[int]:
+        """Yield the running brokers whose metadata caches have a topic."""
+        for broker in self.brokers.values():
+            if broker.alive and topic in broker.metadata.topics:
+                yield broker.id
 
     def _record_invariants(self) -> tuple[RecordInvariant, ...]:
         return record_invariants(self.record_ledger, lacks_topic_ids=self._releases.lacks_topic_ids)

@@ -6,7 +6,8 @@ Rules of this module:
   - topics that are being deleted do not count: their deletion may wait for a broker;
   - a broker that registers again without a restart keeps the topics in its cache that were deleted while it was not
     registered: only the request that deletes them names them (KafkaController.onBrokerStartup sends the partitions that
-    exist, ZkMetadataCache.updateMetadata adds them to those that it has);
+    exist, ZkMetadataCache.updateMetadata adds them to those that it has). So does one that was not told of a deletion
+    before the controller changed (`beliefs.DeletionsAnnounced`);
   - up to 2.1 a controller misses restarts (KAFKA-7235): a broker that restarted unnoticed has only what was sent since.
     It may lack states, but those that it has are the written ones;
   - up to 0.8.2 a controller is not notified of ISRs that leaders write, and reads them only to change the state
@@ -52,7 +53,7 @@ class WrittenState:
         brokers: ids of the registered brokers, ascending.
         partitions: assignment and state of each partition, without topics that are being deleted.
         deleted: topics that are being deleted.
-        missed: topics that were deleted between the last start and the last registration of each broker, by broker.
+        missed: topics whose deletion a broker was not told of, by broker.
         excused: partitions that are not compared.
         unnoticed: brokers whose restart the controller did not notice; what they lack is not compared.
         isrs_are_announced: whether all leaders announce the ISRs that they write, so that metadata caches have them.

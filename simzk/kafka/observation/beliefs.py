@@ -23,7 +23,7 @@ from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from simzk.kafka.broker.replica_manager import NewLeaders, ReplicaManager
     from simzk.kafka.cluster.zookeeper_access import ObservableTree
@@ -35,6 +35,8 @@ OldCache: TypeAlias = Callable[[], Callable[[TopicPartition], LeaderAndIsr | Non
 """Returns the cache of a controller that does not cache the leader epochs it raises; None while another one rules."""
 REFUSED = "ISR change refused"
 """Event of a leader whose proposed ISR is refused."""
+DROPPED = "ISR change dropped"
+"""Event of a leader whose proposed ISR is never sent."""
 
 
 class BeliefInvariant(FirstViolation):
@@ -283,46 +285,133 @@ def is_outdated_by_known_bug(invariants: Iterable[object], partition: TopicParti
     return any(one.has_outdated(partition, leader_epoch) for one in invariants if isinstance(one, SentEpochIsWritten))
 
 
-class WrittenIsrRecognized(BeliefInvariant):
-    """A leader whose proposed ISR is written learns that it is.
-
-    A controller that loses the reply to the write tries it again, and takes the conflict with its own write for one
-    with another (INVALID_UPDATE_VERSION). The leader proposes nothing more until its next leader epoch, and the
-    controller caches the old ISR (docs/reference/kafka.md §5, #49).
+class LeaderAwaitsNothing(BeliefInvariant):
+    """A leader that waits for the result of a proposed ISR gets it.
 
     Args:
         manager: the replicas of all brokers.
         server: the cluster's ZooKeeper.
     """
 
-    name = "a leader learns that its ISR was written"
-    issue = "lost reply to an ISR write"
-    reads = frozenset({REFUSED})
-
     def __init__(self, manager: ReplicaManager, server: ObservableTree) -> None:
         super().__init__(manager)
         self._tree = server.tree
         self._waiting: dict[TopicPartition, int] = {}
 
-    def check(self, event: Event) -> str | None:
-        if event.what == REFUSED and event.after == Error.INVALID_UPDATE_VERSION.value:
-            topic, _, number = event.subject.rpartition("-")
-            partition = TopicPartition(topic, int(number))
-            node = self._tree.get(paths.state(partition))
-            written = None if node is None else partition_state.decode(paths.state(partition), node.data, node.version)
-            if written and (event.who, event.before) == (f"broker {written.leader}", f"isr {list(written.isr)}"):
-                self._waiting[partition] = written.leader_epoch
-                self.violate(f"{event.who} proposed {event.before} of {partition}, which is written, and was refused")
-        return super().check(event)
+    def written_for(self, event: Event) -> tuple[TopicPartition, LeaderAndIsr] | None:
+        """Return the partition of a leader's event, and its written state if that broker leads it."""
+        topic, _, number = event.subject.rpartition("-")
+        partition = TopicPartition(topic, int(number))
+        node = self._tree.get(paths.state(partition))
+        try:
+            state = partition_state.decode(paths.state(partition), None if node is None else node.data)
+        except ZnodeError:  # deleted, or an operator's
+            return None
+        return (partition, state) if event.who == f"broker {state.leader}" else None
+
+    def note_waiting(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        """Note that the leader of a written state waits until it is sent the next leader epoch."""
+        self._waiting[partition] = state.leader_epoch
 
     def is_waiting(self, partition: TopicPartition, leader_epoch: int) -> bool:
-        """Return whether the leader in a leader epoch still waits for the result of an ISR that was written."""
+        """Return whether the leader in a leader epoch waits for a result that does not come."""
         return self._waiting.get(partition) == leader_epoch
 
 
-def has_unrecognized_isr(invariants: Iterable[object], partition: TopicPartition, leader_epoch: int) -> bool:
-    """Return whether the leader of a leader epoch was not told that its ISR was written; see `WrittenIsrRecognized`."""
-    return any(one.is_waiting(partition, leader_epoch) for one in invariants if isinstance(one, WrittenIsrRecognized))
+class WrittenIsrRecognized(LeaderAwaitsNothing):
+    """A leader whose proposed ISR is written learns that it is.
+
+    A controller that loses the reply to the write tries it again, and takes the conflict with its own write for one
+    with another (INVALID_UPDATE_VERSION). The leader proposes nothing more until its next leader epoch, and the
+    controller caches the old ISR (docs/reference/kafka.md §5, #49).
+    """
+
+    name = "a leader learns that its ISR was written"
+    issue = "lost reply to an ISR write"
+    reads = frozenset({REFUSED})
+
+    def check(self, event: Event) -> str | None:
+        if event.what == REFUSED and event.after == Error.INVALID_UPDATE_VERSION.value:
+            found = self.written_for(event)
+            if found is not None and event.before == f"isr {list(found[1].isr)}":
+                self.note_waiting(*found)
+                self.violate(f"{event.who} proposed {event.before} of {found[0]}, which is written, and was refused")
+        return super().check(event)
+
+
+class ProposalSent(LeaderAwaitsNothing):
+    """A leader's proposed ISR is sent to the controller.
+
+    Up to 2.8 the result of a proposal that a LeaderAndIsr has withdrawn takes the next one with it, unsent.
+    """
+
+    name = "a proposed ISR is sent"
+    issue = "KAFKA-12686"
+    reads = frozenset({DROPPED})
+
+    def check(self, event: Event) -> str | None:
+        if event.what == DROPPED:
+            found = self.written_for(event)
+            if found is not None:
+                self.note_waiting(*found)
+                self.violate(f"{event.who} waits for the result of {event.before} of {found[0]}, which is never sent")
+        return super().check(event)
+
+
+class DeletionsAnnounced(BeliefInvariant):
+    """Every broker learns of a deleted topic before the controller that deleted it gives way to another one.
+
+    One UpdateMetadata names a topic that is deleted, and it is lost with the queue of that controller. The next one has
+    not read the topic and names only the partitions that exist; a broker adds them to its cache (§5, #58).
+
+    Args:
+        manager: the replicas of all brokers.
+        caching: returns the ids of the running brokers whose metadata caches have a topic.
+    """
+
+    name = "every broker is told of a deletion before the controller changes"
+    issue = "deletion lost with its controller"
+    reads = frozenset({"topic deleted", "elected"})
+
+    def __init__(self, manager: ReplicaManager, caching: Callable[[str], Iterable[int]]) -> None:
+        super().__init__(manager)
+        self._caching = caching
+        self._unannounced: dict[str, None] = {}
+        self._missed: dict[tuple[int, str], None] = {}
+
+    def on_forgotten(self, broker: int, rows: IntArray | None) -> None:
+        for missed in [] if rows is not None else [missed for missed in self._missed if missed[0] == broker]:
+            del self._missed[missed]
+
+    def check(self, event: Event) -> str | None:
+        if event.what == "topic deleted":
+            if any(True for _ in self._caching(event.subject)):
+                self._unannounced[event.subject] = None
+        elif event.what == "elected":
+            missed = [(broker, topic) for topic in self._unannounced for broker in self._caching(topic)]
+            self._unannounced.clear()
+            self._missed.update(dict.fromkeys(missed))
+            for broker, topic in missed:
+                self.violate(
+                    f"broker {broker} was not told of the deletion of {topic} by the controller before {event.who}"
+                )
+        return super().check(event)
+
+    @property
+    def missed(self) -> Mapping[int, frozenset[str]]:
+        """The deleted topics that the caches of running brokers keep, by broker."""
+        return {broker: frozenset(topic for of, topic in self._missed if of == broker) for broker, _ in self._missed}
+
+
+def unannounced_deletions(invariants: Iterable[object], broker: int) -> frozenset[str]:
+    """Return the deleted topics that a running broker's cache keeps; see `DeletionsAnnounced`."""
+    found = [one.missed.get(broker, frozenset()) for one in invariants if isinstance(one, DeletionsAnnounced)]
+    return frozenset().union(*found)
+
+
+def awaits_in_vain(invariants: Iterable[object], partition: TopicPartition, leader_epoch: int) -> bool:
+    """Return whether the leader of a leader epoch waits for a result in vain; see `LeaderAwaitsNothing`."""
+    return any(one.is_waiting(partition, leader_epoch) for one in invariants if isinstance(one, LeaderAwaitsNothing))
 
 
 def is_unaware_by_known_bug(invariants: Iterable[object], partition: TopicPartition, broker: int) -> bool:
@@ -343,6 +432,7 @@ def beliefs_of(
     manager: ReplicaManager,
     server: ObservableTree,
     old_cache: OldCache = lambda: None,
+    caching: Callable[[str], Iterable[int]] = lambda _: (),
 ) -> tuple[BeliefInvariant, ...]:
     """Return the invariants of what brokers believe, which observe them from now on.
 
@@ -350,6 +440,7 @@ def beliefs_of(
         manager: the replicas of all brokers.
         server: the cluster's ZooKeeper.
         old_cache: as for `SentEpochIsWritten`.
+        caching: as for `DeletionsAnnounced`.
     """
     return (
         OneLeaderOfAnEpoch(manager),
@@ -358,4 +449,6 @@ def beliefs_of(
         RestartsNoticed(manager),
         SentEpochIsWritten(manager, server, old_cache),
         WrittenIsrRecognized(manager, server),
+        ProposalSent(manager, server),
+        DeletionsAnnounced(manager, caching),
     )

@@ -51,6 +51,8 @@ class ObservedZnodes:
         unclean: the znodes of configurations that have allowed unclean elections.
         topics: the data of each topic's znode.
         undone: former replicas of partitions whose assignment was undone by a write that added partitions.
+        former: former replicas of partitions whose reassignment was cancelled or superseded in this leader epoch.
+        outdated: former replicas that their leader took into the ISR (a known bug of Kafka).
         leaderless: partitions that have had no leader since a reassignment removed the leader (a known bug of Kafka).
         renamed: topics whose id was lost or replaced by a write (a known bug of Kafka).
     """
@@ -65,6 +67,8 @@ class ObservedZnodes:
     unclean: dict[str, None] = field(default_factory=dict)
     topics: dict[str, bytes | None] = field(default_factory=dict)
     undone: dict[TopicPartition, frozenset[int]] = field(default_factory=dict)
+    former: dict[TopicPartition, frozenset[int]] = field(default_factory=dict)
+    outdated: dict[TopicPartition, frozenset[int]] = field(default_factory=dict)
     leaderless: dict[TopicPartition, None] = field(default_factory=dict)
     renamed: dict[str, None] = field(default_factory=dict)
     _decoded: dict[str, tuple[bytes | None, TopicZnode | None]] = field(default_factory=dict)
@@ -78,6 +82,15 @@ class ObservedZnodes:
         content = self.topic(path, node.data)
         assignment = None if content is None else content.partitions.get(partition.partition)
         return () if assignment is None else assignment.replicas
+
+    def strangers(self, partition: TopicPartition, state: LeaderAndIsr) -> set[int]:
+        """Return the brokers that a new state adds to the ISR of a partition and that are no replicas of it.
+
+        A present member of the ISR may be no replica any more: a reassignment writes the topic's znode first.
+        """
+        before = self.states.get(partition)
+        joined = set(state.isr) - set(() if before is None else before.isr)
+        return joined - set(self.replicas(partition)) if joined else joined
 
     def topic(self, path: str, data: bytes | None) -> TopicZnode | None:
         """Return the content of a topic's znode, decoded once; None for invalid data, which an operator wrote."""
@@ -100,9 +113,11 @@ class ObservedZnodes:
         if self.topics.pop(path, None) is not None:
             self._decoded.pop(path, None)
             self.renamed.pop(path[len(_TOPICS) :], None)
-            for partition in [*self.undone, *self.leaderless]:
+            for partition in [*self.undone, *self.former, *self.outdated, *self.leaderless]:
                 if paths.topic(partition.topic) == path:
                     self.undone.pop(partition, None)
+                    self.former.pop(partition, None)
+                    self.outdated.pop(partition, None)
                     self.leaderless.pop(partition, None)
 
 
@@ -282,11 +297,8 @@ class OnlyReplicasJoin(ZnodeInvariant):
     name = "only replicas join an ISR"
 
     def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
-        before = self.znodes.states.get(partition)
-        # A present member of the ISR may be no replica any more: a reassignment writes the topic's znode first.
-        joined = set(state.isr) - set(() if before is None else before.isr)
-        strangers = joined - set(self.znodes.replicas(partition)) if joined else joined
-        strangers -= self.znodes.undone.get(partition, frozenset())
+        strangers = self.znodes.strangers(partition, state) - self.znodes.undone.get(partition, frozenset())
+        strangers -= self.znodes.former.get(partition, frozenset())
         if strangers:
             self.violate(f"{partition} took {sorted(strangers)} into its ISR, who hold no replica of it")
 
@@ -300,6 +312,25 @@ class IsrKept(OnlyReplicasJoin):
         if not state.isr:
             self.violate(f"{partition} has an empty ISR")
         super().on_state(partition, state)
+
+
+class LeaderKnowsReplicas(ZnodeInvariant):
+    """A leader adds no replica that the end of a reassignment has taken away.
+
+    A controller writes the topic's znode first and then tells the leader, with the next leader epoch. Until then the
+    leader adds the replicas that it knows to the ISR, and neither it nor the controller compares them with the topic's
+    znode (Partition.expandIsr, KafkaController.processAlterPartition). A controller that dies in between leaves the
+    leader as it is: the next one sends it the old leader epoch, which it ignores (§5, #59).
+    """
+
+    name = "a leader adds no replica that a cancelled reassignment has removed"
+    issue = "leader of a former assignment"
+
+    def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        added = self.znodes.strangers(partition, state) & self.znodes.former.get(partition, frozenset())
+        if added:
+            self.znodes.outdated[partition] = self.znodes.outdated.get(partition, frozenset()) | added
+            self.violate(f"{partition} took {sorted(added)} into its ISR, who are replicas no more")
 
 
 class AdditionsKeepAssignments(ZnodeInvariant):
@@ -451,6 +482,7 @@ INVARIANTS: tuple[type[ZnodeInvariant], ...] = (
     LeaderInIsr,
     ElectedFromIsr,
     IsrKept,
+    LeaderKnowsReplicas,
     AdditionsKeepAssignments,
     ReassignmentKeepsLeader,
     CancellationKeepsLeader,
@@ -475,6 +507,20 @@ def undone_by_addition(before: Assignments, after: Assignments) -> dict[int, Rep
     if after.keys() <= before.keys():
         return {}
     return {number: was for number, was in before.items() if number in after and after[number] != was}
+
+
+def dropped_by_operator(before: ReplicaAssignment, after: ReplicaAssignment) -> frozenset[int]:
+    """Return the replicas that a write takes away which cancels or supersedes a reassignment.
+
+    >>> moving = ReplicaAssignment((3, 1, 2), adding=(3,), removing=(2,))
+    >>> dropped_by_operator(moving, ReplicaAssignment((1, 2)))
+    frozenset({3})
+    >>> dropped_by_operator(moving, ReplicaAssignment((3, 1)))  # it is complete
+    frozenset()
+    """
+    if not before.being_reassigned or set(after.replicas) == set(before.target):
+        return frozenset()
+    return frozenset(before.replicas) - frozenset(after.replicas)
 
 
 class _TransactionReader:
@@ -580,6 +626,9 @@ class _TransactionReader:
                     znodes.undone[partition] = frozenset(undone[number].replicas)
                 elif after.get(number) != before[number]:
                     znodes.undone.pop(partition, None)
+                    dropped = dropped_by_operator(before[number], after.get(number, before[number]))
+                    if dropped:
+                        znodes.former[partition] = znodes.former.get(partition, frozenset()) | dropped
         znodes.topics[path] = data
 
     def _note_unclean(self, path: str, data: bytes | None) -> None:
@@ -596,15 +645,27 @@ class _TransactionReader:
             return
         for invariant in self._invariants:
             invariant.on_state(partition, state)
+        former = self._znodes.states.get(partition)
+        if former is not None and state.leader_epoch > former.leader_epoch:
+            self._znodes.former.pop(partition, None)
         self._znodes.states[partition] = state
         if partition in self._znodes.leaderless and state.leader in self._znodes.replicas(partition):
             del self._znodes.leaderless[partition]
 
 
 def leaderless_by_known_bug(invariants: Iterable[object]) -> frozenset[TopicPartition]:
-    """Return the partitions that have had no leader since a reassignment removed it; see `ReassignmentKeepsLeader`."""
+    """Return the partitions without a leader because a reassignment removed it, or every replica in the ISR.
+
+    See `ReassignmentKeepsLeader` and `LeaderKnowsReplicas`.
+    """
     observed = [one.znodes for one in invariants if isinstance(one, ReassignmentKeepsLeader)]
-    return frozenset(partition for znodes in observed for partition in znodes.leaderless)
+    stranded = [
+        partition
+        for znodes in observed
+        for partition, added in znodes.outdated.items()
+        if partition in znodes.states and added.issuperset(znodes.states[partition].isr)
+    ]
+    return frozenset(partition for znodes in observed for partition in znodes.leaderless).union(stranded)
 
 
 def renamed_by_known_bug(invariants: Iterable[object]) -> frozenset[str]:
