@@ -49,7 +49,6 @@ OPERATIONS = dict(
 PERMISSIONS = {2: "Deny", 3: "Allow"}
 PATTERNS = {3: LITERAL, 4: PREFIXED}
 """Names in ZooKeeper by the numbers of the protocol."""
-_PRINCIPAL_FORM = "expected a string in format principalType:principalName but got {name}"
 Acl = tuple[AclResource, AclEntry]
 
 

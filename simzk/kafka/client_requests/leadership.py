@@ -155,17 +155,21 @@ class LeadershipApi:
 
     # -- reassignments
 
+    def _access_error(self, operation: str, context: Context) -> tuple[ErrorCode, str]:
+        """Return why a client may not use reassignments here; NONE if it may."""
+        if not self.allows(operation, CLUSTER, context.principal):
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NOT_AUTHORIZED
+        if not self.controller.is_active:
+            return ErrorCode.NOT_CONTROLLER, WRONG_CONTROLLER
+        return ErrorCode.NONE, ""
+
     def serve_alter_reassignments(
         self, context: Context, request: AlterPartitionReassignmentsRequest, answer: Answer
     ) -> None:
         """Start and cancel reassignments."""
-        if not self.allows("Alter", CLUSTER, context.principal):
-            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            answer(AlterPartitionReassignmentsResponse(error_code=code, error_message=NOT_AUTHORIZED))
-            return
-        if not self.controller.is_active:
-            code = ErrorCode.NOT_CONTROLLER
-            answer(AlterPartitionReassignmentsResponse(error_code=code, error_message=WRONG_CONTROLLER))
+        code, message = self._access_error("Alter", context)
+        if code != ErrorCode.NONE:
+            answer(AlterPartitionReassignmentsResponse(error_code=code, error_message=message))
             return
         targets = {
             TopicPartition(topic.name, one.partition_index): None if one.replicas is None else tuple(one.replicas)
@@ -220,13 +224,9 @@ class LeadershipApi:
         self, context: Context, request: ListPartitionReassignmentsRequest, answer: Answer
     ) -> None:
         """List reassignments in progress, of all partitions or of some."""
-        if not self.allows("Describe", CLUSTER, context.principal):
-            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            answer(ListPartitionReassignmentsResponse(error_code=code, error_message=NOT_AUTHORIZED))
-            return
-        if not self.controller.is_active:
-            code = ErrorCode.NOT_CONTROLLER
-            answer(ListPartitionReassignmentsResponse(error_code=code, error_message=WRONG_CONTROLLER))
+        code, message = self._access_error("Describe", context)
+        if code != ErrorCode.NONE:
+            answer(ListPartitionReassignmentsResponse(error_code=code, error_message=message))
             return
         known = self.controller.context
         moving = list(known.being_reassigned)

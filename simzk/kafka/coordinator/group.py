@@ -238,11 +238,6 @@ class Group:
     """Responses that are sent when the group is in its next state: a client may send its next request at once."""
 
     @property
-    def member_ids(self) -> list[str]:
-        """Ids of the members."""
-        return list(self._members)
-
-    @property
     def exists(self) -> bool:
         """Whether clients can see the group."""
         return self.state != GroupState.EMPTY or self.rules.keeps_empty_groups

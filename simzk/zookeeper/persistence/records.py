@@ -44,9 +44,7 @@ DIGEST_VERSION = 2
 _header = Struct(">qiqqi")
 _digest = Struct(">iQ")
 _int = Struct(">i")
-_bool_int = Struct(">?i")
 _int_at = _int.unpack_from
-_bool_int_at = _bool_int.unpack_from
 _NULL = _int.pack(-1)
 
 
