@@ -247,6 +247,17 @@ def test_a_leader_that_adds_a_replica_of_a_cancelled_reassignment_is_a_known_bug
     assert leaderless_by_known_bug(rig.monitor.invariants) == frozenset()
 
 
+def test_before_2_4_a_leader_that_was_taken_for_dead_adds_former_replicas() -> None:
+    rig = of_one_partition(supersedes_reassignments=False)
+    rig.set(STATE, state(1, [1, 2], epoch=1))
+    rig.set(TOPIC, '{"partitions":{"0":[1,2]},"version":1}')
+    rig.set(STATE, state(1, [1, 2, 3], epoch=1))
+    assert rig.broken == []
+    assert [known.issue for known in rig.monitor.known] == ["leader of a former assignment"]
+    rig.set(STATE, state(-1, [3], epoch=2))
+    assert leaderless_by_known_bug(rig.monitor.invariants) == {TopicPartition("t", 0)}
+
+
 @pytest.mark.parametrize(
     "writes",
     [

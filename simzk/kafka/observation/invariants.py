@@ -42,6 +42,7 @@ class ObservedZnodes:
 
     Args:
         server: the server.
+        tells_phases: whether a topic's znode tells that a reassignment is in progress (2.4 and newer, KIP-455).
         states: the last valid state of each partition.
         versions: the version of each znode.
         controller_epoch: the present controller epoch; -1 before the first controller.
@@ -58,6 +59,7 @@ class ObservedZnodes:
     """
 
     server: ObservableTree
+    tells_phases: bool = True
     states: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
     controller_epoch: int = -1
@@ -320,10 +322,11 @@ class LeaderKnowsReplicas(ZnodeInvariant):
     A controller writes the topic's znode first and then tells the leader, with the next leader epoch. Until then the
     leader adds the replicas that it knows to the ISR, and neither it nor the controller compares them with the topic's
     znode (Partition.expandIsr, KafkaController.processAlterPartition). A controller that dies in between leaves the
-    leader as it is: the next one sends it the old leader epoch, which it ignores (§5, #59).
+    leader as it is: the next one sends it the old leader epoch, which it ignores. Up to 2.3 a controller that takes the
+    leader for dead completes a reassignment without telling it (§5, #59).
     """
 
-    name = "a leader adds no replica that a cancelled reassignment has removed"
+    name = "a leader adds no replica that a reassignment has removed"
     issue = "leader of a former assignment"
 
     def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
@@ -509,16 +512,19 @@ def undone_by_addition(before: Assignments, after: Assignments) -> dict[int, Rep
     return {number: was for number, was in before.items() if number in after and after[number] != was}
 
 
-def dropped_by_operator(before: ReplicaAssignment, after: ReplicaAssignment) -> frozenset[int]:
-    """Return the replicas that a write takes away which cancels or supersedes a reassignment.
+def dropped_replicas(before: ReplicaAssignment, after: ReplicaAssignment, tells_phases: bool) -> frozenset[int]:
+    """Return the replicas that a write takes away before the leader is told.
+
+    These are the writes that cancel or supersede a reassignment. Up to 2.3, where the znode does not tell them apart,
+    it is every write: the controller tells a live leader first, and writes although the leader is dead.
 
     >>> moving = ReplicaAssignment((3, 1, 2), adding=(3,), removing=(2,))
-    >>> dropped_by_operator(moving, ReplicaAssignment((1, 2)))
+    >>> dropped_replicas(moving, ReplicaAssignment((1, 2)), tells_phases=True)
     frozenset({3})
-    >>> dropped_by_operator(moving, ReplicaAssignment((3, 1)))  # it is complete
+    >>> dropped_replicas(moving, ReplicaAssignment((3, 1)), tells_phases=True)  # it is complete
     frozenset()
     """
-    if not before.being_reassigned or set(after.replicas) == set(before.target):
+    if tells_phases and (not before.being_reassigned or set(after.replicas) == set(before.target)):
         return frozenset()
     return frozenset(before.replicas) - frozenset(after.replicas)
 
@@ -626,7 +632,7 @@ class _TransactionReader:
                     znodes.undone[partition] = frozenset(undone[number].replicas)
                 elif after.get(number) != before[number]:
                     znodes.undone.pop(partition, None)
-                    dropped = dropped_by_operator(before[number], after.get(number, before[number]))
+                    dropped = dropped_replicas(before[number], after.get(number, before[number]), znodes.tells_phases)
                     if dropped:
                         znodes.former[partition] = znodes.former.get(partition, frozenset()) | dropped
         znodes.topics[path] = data
@@ -658,7 +664,7 @@ def leaderless_by_known_bug(invariants: Iterable[object]) -> frozenset[TopicPart
 
     See `ReassignmentKeepsLeader` and `LeaderKnowsReplicas`.
     """
-    observed = [one.znodes for one in invariants if isinstance(one, ReassignmentKeepsLeader)]
+    observed = [one.znodes for one in invariants if isinstance(one, LeaderKnowsReplicas)]
     stranded = [
         partition
         for znodes in observed
@@ -696,7 +702,7 @@ def invariants_of(
         unclean_allowed: whether something other than a znode has allowed unclean elections.
         topic_id_issue: returns the bug by which controllers drop the ids of topics; empty for none.
     """
-    znodes = ObservedZnodes(server)
+    znodes = ObservedZnodes(server, supersedes_reassignments)
     kinds: dict[type[ZnodeInvariant], Callable[[ObservedZnodes], ZnodeInvariant]] = {kind: kind for kind in INVARIANTS}
     kinds[ElectedFromIsr] = partial(ElectedFromIsr, unclean_allowed=unclean_allowed)
     kinds[ControllerKeepsTopicId] = partial(ControllerKeepsTopicId, issue_of=topic_id_issue)
