@@ -29,6 +29,7 @@ from simzk.kafka.observation.beliefs import (
 from simzk.kafka.observation.invariants import leaderless_by_known_bug, renamed_by_known_bug
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
+from simzk.kafka.zookeeper_client.zk_client import UNCLEAN_KEY
 from simzk.scenarios import view
 from simzk.scenarios.cluster_model import Step, list_fields
 from simzk.scenarios.source import BrokerId, Index, did_you_mean
@@ -272,7 +273,9 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
     """Every partition is whole after faults, except those that a known bug of Kafka left without leader or follower.
 
     Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-14190, KAFKA-7235,
-    KAFKA-9212, KAFKA-12686, the lost reply to an ISR write, the leader of a former assignment).
+    KAFKA-9212, KAFKA-12686, the lost reply to an ISR write, the leader of a former assignment). An ISR that a
+    controller up to 1.0 has emptied, because unclean elections were allowed, has no leader once an upgrade has
+    disallowed them.
     """
 
     def _is_excused(self, observed: Observed, seen: PartitionView) -> bool:
@@ -287,6 +290,8 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
             return False
         if awaits_in_vain(invariants, seen.partition, seen.state.leader_epoch):
             return True
+        if not seen.state.isr:  # written by an old controller; a new one after an upgrade elects nobody from it
+            return not any(broker.config.boolean(UNCLEAN_KEY) for broker in observed.cluster.brokers.values())
         missing = [broker for broker in seen.assignment.replicas if broker not in seen.state.isr]
         return is_unaware_by_known_bug(invariants, seen.partition, seen.state.leader) or all(
             is_unaware_by_known_bug(invariants, seen.partition, broker)

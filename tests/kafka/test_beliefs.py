@@ -224,6 +224,25 @@ def elected(c: KafkaCluster) -> str:
     return [event.who for event in c.history if event.what == "elected"][-1]
 
 
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_an_isr_that_was_emptied_before_an_upgrade_excuses_its_partition(is_allowed: bool) -> None:
+    """Releases up to 1.0 write `[]` where unclean elections are allowed; later ones do not allow them by default."""
+    with KafkaCluster("0.10.2", 3, seed=1, config={"unclean.leader.election.enable": True} if is_allowed else {}) as c:
+        topic(c, "t", {0: [b for b in (1, 2, 3) if b != c.controller][:1]})
+        (replica,) = c.assignment("t")[0].replicas
+        c.kill(replica)
+        c.run_for(30)
+        assert c.state("t", 0).isr == ()
+        for broker in (1, 2, 3):
+            if c.brokers[broker].alive:
+                c.kill(broker)
+            c.run_for(30)
+            c.restart(broker, version="1.1")
+        c.run_for(60)
+        assert c.state("t", 0).isr == ((replica,) if is_allowed else ())
+        assert ExpectRecovered(expect="whole").failures(Observed(c, {}, None)) == []
+
+
 def test_a_controller_that_knows_broker_epochs_misses_no_restart() -> None:
     with restarted_during_a_pause_of_the_controller("2.2") as c:
         monitor = watch(c)
