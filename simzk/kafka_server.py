@@ -559,6 +559,7 @@ class KafkaServer:
         self._thread = threading.Thread(target=self._run, name="simzk-kafka-server", daemon=True)
         self._thread.start()
         self._ready.wait()
+        cluster.zookeeper_host.client_address = self.zookeeper_hosts
 
     def _tls(self, listeners: Listeners) -> ssl.SSLContext | None:
         """Return the TLS configuration of the brokers' ports; None for no TLS.

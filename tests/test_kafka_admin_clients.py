@@ -100,6 +100,14 @@ def test_librdkafka_alters_and_describes_a_broker(
     assert values == {"1": ("1", "DEFAULT_CONFIG"), "2": ("2", "DYNAMIC_BROKER_CONFIG")}
 
 
+@pytest.mark.parametrize("chroot", ["", "/kafka"])
+def test_librdkafka_finds_zookeeper_by_the_configuration_of_a_broker(chroot: str) -> None:
+    with simzk.KafkaServer(brokers=[7], zookeeper_chroot=chroot) as server:
+        client = librdkafka_admin.AdminClient({"bootstrap.servers": server.bootstrap_servers})
+        (found,) = client.describe_configs([Resource(Resource.Type.BROKER, "7")]).values()
+        assert found.result(PATIENCE_S)["zookeeper.connect"].value == server.zookeeper_hosts + chroot
+
+
 def test_librdkafka_sees_why_a_setting_is_rejected(librdkafka: librdkafka_admin.AdminClient, orders: str) -> None:
     wrong = Resource(Resource.Type.TOPIC, orders, set_config={"segment.bytes": "1"})
     with warnings.catch_warnings():

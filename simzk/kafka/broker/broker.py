@@ -115,8 +115,6 @@ LATE_REGISTRATION_US = 300_000
 FAILED_START_US = 700_000
 """From a failed start to the end of the session: the parts that have started are shut down first, the client last
 (KafkaServer.shutdown). Of real brokers 0.05 to 2.2 s (recorded)."""
-ZOOKEEPER = "localhost:2181"
-"""`zookeeper.connect` as clients see it."""
 NODE_IDS = (3, 1)
 """First release that answers the broker's id as `node.id` too (recorded)."""
 RESTART_PAUSE_US = 1_000_000
@@ -711,11 +709,12 @@ class Broker:
     def _static_config(self) -> dict[str, str]:
         """Return the broker's properties as clients see them: those that were given, and those of its place."""
         host, port = self._environment.endpoint_of(self.id)
+        zookeeper = self._environment.host
         own = {
             "broker.id": str(self.id),
             "listeners": f"{self.security}://{host}:{port}",
             "log.dirs": ",".join(self.log_dirs.paths),
-            "zookeeper.connect": ZOOKEEPER + self._environment.host.access.chroot,
+            "zookeeper.connect": zookeeper.client_address + zookeeper.access.chroot,
         }
         if self.security != PLAINTEXT:
             own["security.inter.broker.protocol"] = self.security

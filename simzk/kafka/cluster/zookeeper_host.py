@@ -153,12 +153,14 @@ class ZooKeeperHost(Driver):
         is_stopped: whether the server is stopped.
         is_frozen: whether the server is paused.
         unreachable: names of the clients whose messages to and from this server are lost.
+        client_address: hosts and ports in the brokers' `zookeeper.connect`, as their clients see it.
         on_request: called with the connection, the xid and each request that arrives, if not None; a cluster that
             sends batches does not call it.
     """
 
     rules: FaultRules
     unreachable: AbstractSet[str] = frozenset()
+    client_address: str = "localhost:2181"
     on_request: Callable[[NetworkLink, int, Request], None] | None = None
 
     def __init__(
