@@ -1,7 +1,10 @@
-"""Answers over TCP to producers and consumers, compared with those of real brokers of ten releases.
+"""Answers over TCP, compared with those of real brokers of ten releases.
 
-The requests, and what is compared, are those of `tests/kafka/client_requests/test_recorded_records.py`, which plays
-them in virtual time.
+The requests, and what is compared, are those of `test_admin_requests.py`, `test_recorded_answers.py` and
+`test_recorded_records.py` in `tests/kafka/client_requests`, which play them in virtual time. One command plays all of
+them, the releases that are marked slow too:
+
+    pytest -m "slow or not slow" tests/test_kafka_server_recorded.py
 """
 
 from __future__ import annotations
@@ -9,15 +12,32 @@ from __future__ import annotations
 import json
 import socket
 import struct
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 
 import simzk
+from simzk.kafka.releases.config_keys import broker_keys
+from simzk.kafka.releases.versions import kafka_version
+from tests.kafka.client_requests import test_admin_requests as admin
 from tests.kafka.client_requests.recorded import RELEASES
+from tests.kafka.client_requests.recorded import TOPICS as TOPICS_OF_ANSWERS
+from tests.kafka.client_requests.recorded import of_release as answers_of_release
+from tests.kafka.client_requests.recorded_admin import of_release as admin_of_release
 from tests.kafka.client_requests.recorded_records import NO_ID, TOPICS, Replay, compared, of_release
+from tests.kafka.client_requests.test_recorded_answers import OF_LOGS, differing
 from tests.kafka.client_requests.test_recorded_records import ALLOWED, WITHOUT_RACKS
 from tests.waiting import PATIENCE_S
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.kafka.client_requests.recorded import Exchange
+
+SHARE = ("0.10.2.2", "2.4.1", "3.9.1")
+"""The releases that every run plays."""
+PLAYED = [pytest.param(release, marks=() if release in SHARE else pytest.mark.slow) for release in RELEASES]
 SILENCE_S = 0.3
 """How long to wait for a response that the real broker did not send."""
 APART_S = 0.002
@@ -46,7 +66,7 @@ class TcpClient:
         """Close the connection."""
         self._socket.close()
 
-    def exchange(self, frame: bytes, limit_s: float) -> bytes | None:
+    def exchange(self, frame: bytes, limit_s: float = PATIENCE_S) -> bytes | None:
         """Send the frame of a request; return that of the response, or None if there is none."""
         del limit_s  # virtual time; that of the wall is given to the constructor
         self._socket.sendall(struct.pack(">i", len(frame)) + frame)
@@ -72,27 +92,79 @@ class TcpClient:
         return found
 
 
-def server_of(release: str) -> simzk.KafkaServer:
-    """Return three brokers with the topics of the recorded cluster."""
+def server_of(release: str, config: Mapping[str, int] | None = None) -> simzk.KafkaServer:
+    """Return three brokers as the recorded ones were configured."""
     racks = None if release in WITHOUT_RACKS else {number: f"rack{number}" for number in (1, 2, 3)}
-    config = {"auto.create.topics.enable": False, "default.replication.factor": 2, "delete.topic.enable": True}
-    server = simzk.KafkaServer(release, 3, racks, config=config)
-    for name, (assignment, settings) in TOPICS.items():
+    given = {"auto.create.topics.enable": False, "default.replication.factor": 2, "delete.topic.enable": True}
+    return simzk.KafkaServer(release, 3, racks, config=given | dict(config or {}))
+
+
+def make_topics(server: simzk.KafkaServer, topics: Mapping[str, tuple[list[list[int]], dict[str, str]]]) -> None:
+    """Create topics of the recorded cluster."""
+    for name, (assignment, settings) in topics.items():
         server.create_topic(name, assignment=dict(enumerate(assignment)), config=settings)
     server.run_until_quiet()
-    return server
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_answers_over_tcp_are_those_of_real_brokers(release: str) -> None:
+def topic_id_of(server: simzk.KafkaServer, topic: str) -> str:
+    """Return the id of a topic."""
+    with server.cluster.lock:
+        return server.cluster.brokers[1].metadata.topic_ids.get(topic, NO_ID)
+
+
+@pytest.mark.parametrize("story", ["story", "reassign"])
+@pytest.mark.parametrize("release", PLAYED)
+def test_answers_about_the_cluster_over_tcp_are_those_of_real_brokers(release: str, story: str) -> None:
+    """Topics, metadata, elections, reassignments and the APIs that a broker names."""
+    compared = [one for one in answers_of_release(release, story) if "raw" not in one]
+    if story == "story":
+        assert len(compared) > 5
+    config = OF_LOGS if broker_keys(kafka_version(release).number) else {}
+    with server_of(release, config) as server:
+        make_topics(server, {name: (assignment, {}) for name, assignment in TOPICS_OF_ANSWERS.items()})
+        if story == "reassign":
+            make_topics(server, {"move": ([[1, 2]], {})})
+        assert server.controller == 1
+        found = differing(
+            compared,
+            server.cluster.version,
+            partial(connected, server),
+            lambda: topic_id_of(server, "one"),
+        )
+    assert found == []
+
+
+@pytest.mark.parametrize("release", [played for played in PLAYED if played.values[0] in admin.RELEASES])
+def test_answers_to_administrators_over_tcp_are_those_of_real_brokers(release: str) -> None:
+    """Configurations, quotas, users, features, tokens, log directories and ACLs."""
+    config, own = admin.settings_of(release)
+    found = []
+    for part in admin.PARTS:
+        compared = admin_of_release(release, part)
+        if not compared:
+            continue
+        with simzk.KafkaServer(release, 3, admin.RACKS, config=config, broker_config=own) as server:
+            topics = {name: (assignment, admin.CONFIGS.get(name, {})) for name, assignment in admin.MADE.items()}
+            make_topics(server, topics)
+            assert server.controller == 1
+            connect = partial(connected, server)
+            found += admin.differing(compared, connect, server.run_until_quiet)
+    assert found == []
+
+
+def connected(server: simzk.KafkaServer, exchange: Exchange) -> TcpClient:
+    """Return a new connection to the broker of an exchange."""
+    return TcpClient(server.brokers[exchange["broker"]], SILENCE_S if "no_answer" in exchange else PATIENCE_S)
+
+
+@pytest.mark.parametrize("release", PLAYED)
+def test_answers_to_producers_and_consumers_over_tcp_are_those_of_real_brokers(release: str) -> None:
     with server_of(release) as server:
+        make_topics(server, TOPICS)
         limit_s = PATIENCE_S
-
-        def topic_id(topic: str) -> str:
-            with server.cluster.lock:
-                return server.cluster.brokers[1].metadata.topic_ids.get(topic, NO_ID)
-
-        replay = Replay(lambda broker: TcpClient(server.brokers[broker], limit_s), topic_id)
+        replay = Replay(
+            lambda broker: TcpClient(server.brokers[broker], limit_s), lambda topic: topic_id_of(server, topic)
+        )
         found = []
         for exchange in of_release(release):
             limit_s = SILENCE_S if "no_answer" in exchange else PATIENCE_S

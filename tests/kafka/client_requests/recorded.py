@@ -17,7 +17,7 @@ import sys
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from simzk.kafka.protocol.classes import message_class
 from simzk.kafka.protocol.codec import decode_response, encode_request
@@ -26,8 +26,6 @@ from tests.kafka.recorded_lines import read_lines, write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from tests.kafka.client_requests.memory_client import MemoryClient
 
 FILE = Path(__file__).with_name("data") / "exchanges.jsonl.gz"
 STEPS = {
@@ -76,6 +74,28 @@ UNORDERED = (
 Exchange = dict[str, Any]
 
 
+class Connection(Protocol):
+    """A connection to a broker."""
+
+    def hang_up(self) -> None:
+        """Close it."""
+
+
+class Client(Protocol):
+    """A client of one broker, in memory or over TCP."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the broker has closed the connection."""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection."""
+
+    def exchange(self, frame: bytes, limit_s: float = ...) -> bytes | None:
+        """Send the frame of a request; return that of the response, or None if there is none."""
+
+
 @cache
 def exchanges() -> tuple[Exchange, ...]:
     """Return all exchanges."""
@@ -101,7 +121,7 @@ def masked(value: Any, field: str = "") -> Any:
     return value
 
 
-def replayed(client: MemoryClient, exchange: Exchange, topic_id: Callable[[], str]) -> Exchange:
+def replayed(client: Client, exchange: Exchange, topic_id: Callable[[], str]) -> Exchange:
     """Send a recorded request to a simulated broker; return what became of it.
 
     Args:

@@ -14,7 +14,7 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from simzk.kafka.log.record_batches import NEWEST, RecordDataError, decode_entry, entry_header, entry_size
 from simzk.kafka.protocol.classes import message_class
@@ -26,7 +26,7 @@ from tests.kafka.recorded_lines import read_lines, write_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tests.kafka.client_requests.recorded import Exchange
+    from tests.kafka.client_requests.recorded import Client, Exchange
 
 FILE = Path(__file__).with_name("data") / "records.jsonl.gz"
 STEPS = (
@@ -130,28 +130,6 @@ def _without_followers(broker: int, response: Exchange) -> Exchange:
         ]
         topics.append(topic | {"Partitions": partitions})
     return response | {"Responses": topics}
-
-
-class Connection(Protocol):
-    """A connection to a broker."""
-
-    def hang_up(self) -> None:
-        """Close it."""
-
-
-class Client(Protocol):
-    """A client of one broker, in memory or over TCP."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether the broker has closed the connection."""
-
-    @property
-    def connection(self) -> Connection:
-        """The connection."""
-
-    def exchange(self, frame: bytes, limit_s: float) -> bytes | None:
-        """Send the frame of a request; return that of the response, or None if there is none."""
 
 
 class Replay:

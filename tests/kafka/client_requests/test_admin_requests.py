@@ -39,31 +39,41 @@ from tests.kafka.client_requests.recorded_admin import (
 )
 
 if TYPE_CHECKING:
-    from tests.kafka.client_requests.recorded import Exchange
+    from collections.abc import Callable
+
+    from tests.kafka.client_requests.recorded import Client, Exchange
 
 CONFIGS = {"small": {"max.message.bytes": "2000"}, "compacted": {"cleanup.policy": "compact"}}
 TWO_LOG_DIRS = (1, 0, 0)
 """First release of which broker 3 had two log directories: the first with DescribeLogDirs."""
 TWO_DIRECTORIES = 3
 """The broker with two log directories."""
+RACKS = {broker: f"rack{broker}" for broker in (1, 2, 3)}
+MADE = TOPICS | {"cfg": [[1, 2]]}
+"""The topics of the recorded cluster, by assignment."""
+PARTS = ("configs", "quotas", "users", "features", "tokens", "log dirs", "acls")
 RELEASES = list(dict.fromkeys(one["release"] for one in exchanges()))
+
+
+def settings_of(release: str) -> tuple[dict[str, str | int | bool], dict[int, dict[str, str | int | bool]]]:
+    """Return the settings of the recorded brokers: of all, and of single ones by broker."""
+    number = kafka_version(release).number
+    known = {*broker_keys(number), *broker_defaults(number)}
+    config = PROPERTIES | ({"replica.lag.time.max.ms": LAGS[release]} if release in LAGS else {})
+    own: dict[str, str | int | bool] = {"log.dirs": "/kafka/b3,/kafka/b3-second"}
+    by_broker = {TWO_DIRECTORIES: own} if number >= TWO_LOG_DIRS else {}
+    return {key: value for key, value in config.items() if key in known}, by_broker
 
 
 def cluster_of(release: str) -> simzk.KafkaCluster:
     """Return three brokers with the settings and topics of the recorded cluster; broker 1 is the controller."""
-    number = kafka_version(release).number
-    known = {*broker_keys(number), *broker_defaults(number)}
-    config = PROPERTIES | ({"replica.lag.time.max.ms": LAGS[release]} if release in LAGS else {})
-    config = {key: value for key, value in config.items() if key in known}
-    own = {TWO_DIRECTORIES: {"log.dirs": "/kafka/b3,/kafka/b3-second"}} if number >= TWO_LOG_DIRS else None
-    cluster = simzk.KafkaCluster(
-        release, 3, {broker: f"rack{broker}" for broker in (1, 2, 3)}, config=config, broker_config=own, boot=False
-    )
+    config, own = settings_of(release)
+    cluster = simzk.KafkaCluster(release, 3, RACKS, config=config, broker_config=own, boot=False)
     for broker in cluster.brokers:
         cluster.restart(broker)
         cluster.run_until(lambda: cluster.controller == 1)
     cluster.run_until_quiet()
-    for name, assignment in (TOPICS | {"cfg": [[1, 2]]}).items():
+    for name, assignment in MADE.items():
         cluster.create_topic(name, assignment=dict(enumerate(assignment)), config=CONFIGS.get(name))
     cluster.run_until_quiet()
     return cluster
@@ -71,13 +81,26 @@ def cluster_of(release: str) -> simzk.KafkaCluster:
 
 def differences(cluster: simzk.KafkaCluster, compared: list[Exchange]) -> list[str]:
     """Return the exchanges that differ from the recorded ones."""
+    return differing(compared, lambda exchange: MemoryClient(cluster, exchange["broker"]), cluster.run_until_quiet)
+
+
+def differing(
+    compared: list[Exchange], connect: Callable[[Exchange], Client], run_until_quiet: Callable[[], object]
+) -> list[str]:
+    """Return the exchanges that differ from the recorded ones.
+
+    Args:
+        compared: the recorded exchanges.
+        connect: returns a new connection to the broker of an exchange.
+        run_until_quiet: lets time pass until the brokers have read what has changed.
+    """
     found = []
     for exchange in compared:
-        client = MemoryClient(cluster, exchange["broker"])
+        client = connect(exchange)
         got = comparable(replayed(client, sendable(exchange), lambda: NO_ID))
         client.connection.hang_up()
         if not exchange["api"].startswith("Describe"):
-            cluster.run_until_quiet()  # the brokers read what has changed
+            run_until_quiet()
         wanted = comparable({name: exchange[name] for name in ("response", "closed", "no_answer") if name in exchange})
         if exchange["broker"] == TWO_DIRECTORIES and exchange["api"] == "DescribeLogDirs":
             got, wanted = without_empty_topics(got), without_empty_topics(wanted)  # which are where is chance
@@ -88,7 +111,7 @@ def differences(cluster: simzk.KafkaCluster, compared: list[Exchange]) -> list[s
 
 
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("part", ["configs", "quotas", "users", "features", "tokens", "log dirs", "acls"])
+@pytest.mark.parametrize("part", PARTS)
 def test_admin_requests(release: str, part: str) -> None:
     if compared := of_release(release, part):
         with cluster_of(release) as cluster:

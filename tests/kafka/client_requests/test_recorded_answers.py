@@ -14,9 +14,9 @@ from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.client_requests.recorded import NO_ID, RELEASES, TOPICS, exchanges, masked, of_release, replayed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from tests.kafka.client_requests.recorded import Exchange
+    from tests.kafka.client_requests.recorded import Client, Exchange
 
 LENGTHS = ("frame cut short", "huge length", "length just over", "negative length")
 """Bytes that are no frame: tests/serve/test_broker_ports.py."""
@@ -56,15 +56,33 @@ def recorded(request: pytest.FixtureRequest) -> Iterator[tuple[str, simzk.KafkaC
 
 def differences(cluster: simzk.KafkaCluster, compared: list[Exchange]) -> list[str]:
     """Return the exchanges that differ from the recorded ones."""
+    return differing(
+        compared,
+        cluster.version,
+        lambda exchange: MemoryClient(cluster, exchange["broker"]),
+        lambda: cluster.brokers[1].metadata.topic_ids.get("one", NO_ID),
+    )
+
+
+def differing(
+    compared: list[Exchange], version: str, connect: Callable[[Exchange], Client], topic_id: Callable[[], str]
+) -> list[str]:
+    """Return the exchanges that differ from the recorded ones.
+
+    Args:
+        compared: the recorded exchanges.
+        version: release of the simulated brokers.
+        connect: returns a new connection to the broker of an exchange.
+        topic_id: returns the id of the topic `one`.
+    """
     found = []
     for exchange in compared:
-        broker = exchange["broker"]
-        client = MemoryClient(cluster, broker)
-        got = masked(replayed(client, exchange, lambda: cluster.brokers[1].metadata.topic_ids.get("one", NO_ID)))
+        client = connect(exchange)
+        got = masked(replayed(client, exchange, topic_id))
         client.connection.hang_up()
         wanted = {name: exchange[name] for name in ("response", "closed", "no_answer") if name in exchange}
         wanted = masked(wanted)
-        if (cluster.version, exchange["step"]) in ALLOWED:
+        if (version, exchange["step"]) in ALLOWED:
             for answer in (wanted, got):
                 answer["response"]["Brokers"] = []
         if got != wanted:
