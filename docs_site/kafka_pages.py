@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from docs_site.markdown import attribute_docs, code, description, page, table
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation.agreement import AGREEMENTS
-from simzk.kafka.observation.beliefs import BeliefInvariant
+from simzk.kafka.observation.beliefs import BELIEFS
 from simzk.kafka.observation.invariants import INVARIANTS
 from simzk.kafka.releases.profile import (
     BrokerRules,
@@ -203,7 +203,7 @@ def invariants_page() -> str:
         )
         for invariant in INVARIANTS
     ]
-    beliefs = [(invariant.name, description(invariant)) for invariant in BeliefInvariant.__subclasses__()]
+    beliefs = [(invariant.name, description(invariant)) for invariant in BELIEFS]
     return page(
         "Invariants",
         "Conditions that hold whatever fails. Every simulated cluster is checked for them at each event, "

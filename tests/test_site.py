@@ -11,6 +11,7 @@ import pytest
 from docs_site.links import ROOT, resolve_links
 from docs_site.pages import PAGES
 from simzk.cli.commands import COMMANDS
+from simzk.kafka.observation.beliefs import BELIEFS
 from simzk.kafka.observation.invariants import INVARIANTS
 from simzk.kafka.releases.profile import BrokerRules, ControllerRules, ZnodeRules
 from simzk.kafka.releases.versions import VERSIONS
@@ -68,6 +69,7 @@ def test_each_row_of_the_code_is_on_its_page() -> None:
     assert missing(page("fault_kinds"), [*REQUEST_FAULTS, *FAULT_KINDS]) == []
     assert missing(page("zoo_cfg_keys"), KEYS) == []
     assert [one.name for one in INVARIANTS if one.name not in page("invariants")] == []
+    assert [one.name for one in BELIEFS if one.name not in page("invariants")] == []
     assert [one.name for one in DIFFERENCES if f"| {one.name} |" not in page("differences")] == []
     steps = [f'action = "{name}"' for name in ACTIONS] + [f'expect = "{name}"' for name in EXPECTATIONS]
     assert [step for step in steps if f"### {step}\n" not in page("scenario_schema")] == []

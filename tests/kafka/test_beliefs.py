@@ -13,6 +13,8 @@ from simzk.kafka.broker import replica_manager
 from simzk.kafka.broker.replica_manager import BrokerEpochs
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation.beliefs import (
+    BELIEFS,
+    BeliefInvariant,
     awaits_in_vain,
     is_fenced_by_known_bug,
     is_unaware_by_known_bug,
@@ -51,6 +53,11 @@ def accept(c: KafkaCluster, broker: int, leader_epoch: int) -> None:
 def broken(c: KafkaCluster, monitor: Monitor) -> list[str]:
     c.history.record("somebody", "looks")
     return [f"{violation.invariant}: {violation.detail}" for violation in monitor.violations]
+
+
+def test_a_cluster_is_checked_for_all_of_them() -> None:
+    with cluster(1, controller=1) as c:
+        assert [type(one) for one in c.invariants if isinstance(one, BeliefInvariant)] == list(BELIEFS)
 
 
 def test_a_replica_that_obeys_an_old_leader_epoch_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -452,3 +452,16 @@ def beliefs_of(
         ProposalSent(manager, server),
         DeletionsAnnounced(manager, caching),
     )
+
+
+BELIEFS: tuple[type[BeliefInvariant], ...] = (
+    OneLeaderOfAnEpoch,
+    AcceptedEpochsRise,
+    AcceptedIsWritten,
+    RestartsNoticed,
+    SentEpochIsWritten,
+    WrittenIsrRecognized,
+    ProposalSent,
+    DeletionsAnnounced,
+)
+"""All invariants of what brokers believe."""
