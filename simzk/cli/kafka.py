@@ -11,22 +11,19 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from simzk.cli.serve import LAYOUTS, TOKEN_VARIABLE, port, show_events, show_skipped
 from simzk.errors import ConfigError
 from simzk.kafka.security.settings import PLAINTEXT, PROTOCOLS
 from simzk.serve.configuration.file_formats import read_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from simzk.kafka_server import KafkaServer, Listeners
     from simzk.serve.tcp.tls import Tls
-    from simzk.simulation import Event
 
 DEFAULT_VERSION, DEFAULT_BROKERS = "3.9", 3
-LAYOUTS = (".parquet", ".json")
 DEFAULT_PORT, DEFAULT_ZOOKEEPER_PORT = 9092, 2181
-TOKEN_VARIABLE = "SIMZK_ADMIN_TOKEN"
-"""Environment variable of the token: arguments are visible to other users of the machine."""
 
 DESCRIPTION = """\
 Serve a simulated Kafka cluster and its ZooKeeper on TCP ports. When all brokers serve, the first line on stdout tells
@@ -121,16 +118,7 @@ def _server_of_file(asked: argparse.Namespace, listeners: Listeners) -> KafkaSer
         return KafkaServer.from_layout(
             read_layout(asked.file), version=version, seed=asked.seed, config=common, listeners=listeners
         )
-    from simzk.scenarios import report_text
-
-    def tell(events: Sequence[Event]) -> None:
-        sys.stderr.write(report_text.plain(report_text.timeline(events)[:-1]))
-        sys.stderr.flush()
-
-    def warn(what: str) -> None:
-        sys.stderr.write(f"simzk: skipped: {what}\n")
-
-    return KafkaServer.from_scenario(asked.file, listeners=listeners, tell=tell, warn=warn)
+    return KafkaServer.from_scenario(asked.file, listeners=listeners, tell=show_events, warn=show_skipped)
 
 
 def _port_of(given: int | None, by_default: int | None, well_known: int) -> int:
@@ -223,12 +211,6 @@ def _ids(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(f"{text!r} is no list of ids such as 0,1,2") from None
 
 
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text) < 1 << 16):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port from 0 to 65535")
-    return int(text)
-
-
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the options."""
     parser = argparse.ArgumentParser(
@@ -261,18 +243,18 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--port",
         metavar="N",
-        type=_port,
+        type=port,
         help=f"port of the first broker, the others follow; 0 for any free [default: {DEFAULT_PORT}, with --json 0]",
     )
     parser.add_argument(
         "--zookeeper-port",
         metavar="N",
-        type=_port,
+        type=port,
         help=f"port of ZooKeeper [default: {DEFAULT_ZOOKEEPER_PORT}, with --json 0]",
     )
     parser.add_argument("--zookeeper-servers", metavar="N", type=int, help="number of ZooKeeper servers [default: 1]")
     parser.add_argument(
-        "--control-port", metavar="N", type=_port, default=0, help="port of the HTTP control [default: any free one]"
+        "--control-port", metavar="N", type=port, default=0, help="port of the HTTP control [default: any free one]"
     )
     parser.add_argument(
         "--control-token",

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from simzk.pipeline.risks import Plan
+    from simzk.pipeline.risks import RiskPlan
 
 TOPICS_SHOWN = 5
 HEADINGS = ("outage\n(95 % confidence)", "minutes\noffline", "data loss", "partitions\nlost", "sets of\nreplicas")
 
 
-def show_risk(plan: Plan, assignments: pa.Table) -> None:
+def show_risk(plan: RiskPlan, assignments: pa.Table) -> None:
     """Print the assignments, the topics at the highest risk, and the place of the others."""
     screen = console()
     table = number_table("All partitions, per year", "assignment", (*HEADINGS, "replicas\nto move"))
@@ -35,7 +35,7 @@ def show_risk(plan: Plan, assignments: pa.Table) -> None:
     screen.print(escape(f"All topics: {plan.out / 'topics.parquet'}"), soft_wrap=True)
 
 
-def _worst_topics(plan: Plan) -> list[dict[str, Any]]:
+def _worst_topics(plan: RiskPlan) -> list[dict[str, Any]]:
     """Return the topics at the highest risk under the first assignment."""
     import pyarrow.parquet as pq
 
@@ -44,7 +44,7 @@ def _worst_topics(plan: Plan) -> list[dict[str, Any]]:
     return rows
 
 
-def _document(plan: Plan, assignments: pa.Table) -> dict[str, object]:
+def _document(plan: RiskPlan, assignments: pa.Table) -> dict[str, object]:
     """Return the result for `--json`."""
     return {
         "layout": plan.name,
@@ -146,7 +146,7 @@ def risk(
     _assess(plan_risk(layout, spec, out, compare or [], samples=samples, seed=seed), master, json_out)
 
 
-def _assess(plan: Plan, master: str | None, json_out: Path | None) -> None:
+def _assess(plan: RiskPlan, master: str | None, json_out: Path | None) -> None:
     """Compute the tables of a plan, and print them; Ctrl-C keeps the assignments that are done."""
     of = len(plan.assignments)
     try:
@@ -164,7 +164,7 @@ def _assess(plan: Plan, master: str | None, json_out: Path | None) -> None:
         exit_interrupted(f"{len(found)} of {of} assignments are done")
 
 
-def _run(plan: Plan, master: str | None, show_progress: Callable[..., None]) -> pa.Table:
+def _run(plan: RiskPlan, master: str | None, show_progress: Callable[..., None]) -> pa.Table:
     from simzk.pipeline.risks import run_risk
 
     topics = len(plan.layout.topics) * len(plan.assignments)

@@ -131,7 +131,9 @@ def _serve_kafka(settings: Settings, options: argparse.Namespace) -> TcpServer:
     from simzk.serve.tcp.simulated_cluster import ClusterTcpServer
 
     scenario = read_scenario(find_scenario(options.kafka))
-    return ClusterTcpServer(settings, LiveScenario(scenario, start_ms=WallClock().now_ms(), tell=_show, warn=_warn))
+    return ClusterTcpServer(
+        settings, LiveScenario(scenario, start_ms=WallClock().now_ms(), tell=show_events, warn=show_skipped)
+    )
 
 
 def _serve_layout(settings: Settings, file: str) -> TcpServer:
@@ -148,14 +150,16 @@ def _serve_layout(settings: Settings, file: str) -> TcpServer:
     return server
 
 
-def _show(events: Sequence[Event]) -> None:
+def show_events(events: Sequence[Event]) -> None:
+    """Write events of simulated brokers to stderr."""
     from simzk.scenarios import report_text
 
     sys.stderr.write(report_text.plain(report_text.timeline(events)[:-1]))
     sys.stderr.flush()
 
 
-def _warn(what: str) -> None:
+def show_skipped(what: str) -> None:
+    """Write to stderr which step of a scenario cannot be played on wall time."""
     sys.stderr.write(f"simzk: skipped: {what}\n")
 
 
@@ -205,7 +209,7 @@ def _number(what: str, least: int, most: int) -> Callable[[str], int]:
     return parse
 
 
-_port = _number("a port", 0, 65535)
+port = _number("a port", 0, 65535)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -221,7 +225,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--host", metavar="H", help="interface to listen on [default: 127.0.0.1, or clientPortAddress of zoo.cfg]"
     )
     parser.add_argument(
-        "--port", metavar="N", type=_port, help=f"client port, 0 for any free one [default: {DEFAULT_PORT}]"
+        "--port", metavar="N", type=port, help=f"client port, 0 for any free one [default: {DEFAULT_PORT}]"
     )
     parser.add_argument(
         "--data-dir",
@@ -261,7 +265,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--jaas", metavar="FILE", type=Path, help="JAAS file of a real server, with the users of SASL DIGEST-MD5"
     )
     parser.add_argument("--zookeeper-version", metavar="V", help="release to imitate, such as 3.4 or 3.9.1")
-    parser.add_argument("--admin-port", metavar="N", type=_port, help="HTTP port of the AdminServer [default: none]")
+    parser.add_argument("--admin-port", metavar="N", type=port, help="HTTP port of the AdminServer [default: none]")
     parser.add_argument(
         "--admin-token",
         metavar="TOKEN",
@@ -345,7 +349,7 @@ _REST = {
 def _add_tls_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("TLS")
     group.add_argument(
-        "--secure-port", metavar="N", type=_port, help="TLS port in addition to --port, 0 for any free one"
+        "--secure-port", metavar="N", type=port, help="TLS port in addition to --port, 0 for any free one"
     )
     group.add_argument(
         "--tls-cert",

@@ -12,7 +12,7 @@ from simzk.cli.console import JsonOut, Progress, console, exit_interrupted, numb
 from simzk.partitions.failures.sets import NamedFailure
 
 if TYPE_CHECKING:
-    from simzk.pipeline.sweeps.sweep import Plan, Swept
+    from simzk.pipeline.sweeps.sweep import SweepPlan, Swept
 
 COLUMNS = {
     "newly_offline": "newly\noffline",
@@ -28,7 +28,7 @@ MOST_IDS = 6
 """Number of broker ids of a set that are printed."""
 
 
-def show_worst(plan: Plan, swept: Swept) -> None:
+def show_worst(plan: SweepPlan, swept: Swept) -> None:
     """Print the worst failure sets and the place of the others."""
     table = number_table(f"Worst {len(swept.worst)} of {swept.sets:,} failure sets", "fails", COLUMNS.values())
     table.columns[0].no_wrap = True
@@ -48,7 +48,7 @@ def show_worst(plan: Plan, swept: Swept) -> None:
     screen.print(escape(f"All failure sets: {plan.out / 'failures'} (Parquet)"), soft_wrap=True)
 
 
-def show_sampled(plan: Plan) -> None:
+def show_sampled(plan: SweepPlan) -> None:
     """Print estimates for all sets of a specification from its samples."""
     screen = console()
     for row in _estimates(plan):
@@ -64,14 +64,14 @@ def show_sampled(plan: Plan) -> None:
         )
 
 
-def _estimates(plan: Plan) -> list[dict[str, Any]]:
+def _estimates(plan: SweepPlan) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     rows: list[dict[str, Any]] = pq.read_table(plan.out / "estimates.parquet").to_pylist()
     return rows
 
 
-def _document(plan: Plan, swept: Swept) -> dict[str, object]:
+def _document(plan: SweepPlan, swept: Swept) -> dict[str, object]:
     """Return the result of a sweep for `--json`."""
     return {
         "layout": str(plan.layout),
@@ -149,5 +149,5 @@ def sweep(
         exit_interrupted(f"{swept.sets:,} of {plan.sets:,} failure sets are done")
 
 
-def _progress_text(plan: Plan, share: float) -> str:
+def _progress_text(plan: SweepPlan, share: float) -> str:
     return f"{round(plan.sets * share):,} of {plan.sets:,} failure sets over {plan.partitions:,} partitions"

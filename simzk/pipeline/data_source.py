@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
@@ -43,6 +44,15 @@ def mode_of(options: Mapping[str, str]) -> str:
     if mode not in MODES:
         raise ConfigError(f"unknown mode {mode}", where="mode", right=", ".join(MODES))
     return mode
+
+
+def slices(count: int, tasks: int) -> Iterator[tuple[int, int]]:
+    """Return the bounds of slices of nearly equal size, one per task.
+
+    >>> list(slices(10, 3))
+    [(0, 3), (3, 6), (6, 10)]
+    """
+    return pairwise(count * task // tasks for task in range(tasks + 1))
 
 
 def columns_of(schema: StructType, whole: pa.Schema) -> list[str]:

@@ -118,17 +118,13 @@ def cluster_rates(spec: RatesSpec, brokers: Brokers) -> ClusterRates:
         raise ConfigError(f"rack {rack!r} is not in the layout", where=spec.where, right=_some(brokers.rack_names))
     of_brokers = [spec.broker | spec.brokers.get(broker, {}) for broker in ids]
     of_racks = {name: spec.rack | spec.racks.get(name, {}) for name in brokers.rack_names}
-
-    def rate(values: RateValues, often: str, long: str) -> Rate:
-        return Rate(values[often], values[long])
-
     kinds = [
         rates_of(
             brokers,
-            [rate(values, *keys) for values in of_brokers],
-            {name: rate(values, *keys) for name, values in of_racks.items()},
+            [Rate(values[often], values[long]) for values in of_brokers],
+            {name: Rate(values[often], values[long]) for name, values in of_racks.items()},
         )
-        for keys in (KEYS[:2], KEYS[2:])
+        for often, long in (KEYS[:2], KEYS[2:])
     ]
     return ClusterRates(*kinds)
 
@@ -199,7 +195,7 @@ class Assignment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class RiskPlan:
     """Validated risk computation, ready to start.
 
     Args:
@@ -227,7 +223,7 @@ class Plan:
 
 def plan_risk(
     layout: Path, spec: RatesSpec, out: Path, compared: Sequence[str], *, samples: int, seed: int = 0
-) -> Plan:
+) -> RiskPlan:
     """Check everything that can be checked before computing.
 
     Args:
@@ -261,7 +257,7 @@ def plan_risk(
             if compared:
                 raise
             left_out.append((name, str(error)))
-    return Plan(layout.name, read, tuple(found), spec, rates, out.absolute(), samples, seed, tuple(left_out))
+    return RiskPlan(layout.name, read, tuple(found), spec, rates, out.absolute(), samples, seed, tuple(left_out))
 
 
 def _assignment(layout: Layout, name: str, seed: int) -> Assignment:
@@ -332,7 +328,7 @@ def risk_schema() -> pa.Schema:
 
 
 def run_risk(
-    plan: Plan, spark: SparkSession | None = None, progress: Callable[[float], None] = lambda _: None
+    plan: RiskPlan, spark: SparkSession | None = None, progress: Callable[[float], None] = lambda _: None
 ) -> pa.Table:
     """Compute and write all of a plan.
 
@@ -348,6 +344,8 @@ def run_risk(
         KeyboardInterrupt: no assignment was done by then; nothing is written.
         SimzkError: Spark failed; the reason in one line.
     """
+    import pyarrow.parquet as pq
+
     layout = plan.layout
     job = _Job(
         uuid4().hex,
@@ -372,7 +370,7 @@ def run_risk(
             place.parent.mkdir(exist_ok=True)
             write_layout(with_replicas(layout, assignment.replicas), place)
     for name, table in tables.items():
-        _write(plan.out / f"{name}.parquet", table)
+        pq.write_table(table, plan.out / f"{name}.parquet")
     (plan.out / "risk.json").write_text(_summary(plan), encoding="utf-8")
     return tables["assignments"]
 
@@ -415,7 +413,7 @@ def _compute_on_spark(spark: SparkSession, job: _Job, progress: Callable[[float]
             end = min(first + step, tasks)
             frame = spark.range(first, end, 1, end - first)
             frame = frame.mapInArrow(partial(_compute, sent), from_arrow_schema(risk_schema()))
-            with watched(spark, end - first, partial(_report_share, progress, first / tasks, (end - first) / tasks)):
+            with watched(spark, first, end, tasks, progress):
                 table = in_words(frame.toArrow).cast(risk_schema())
             found.append(table.sort_by([("assignment", "ascending"), ("topic", "ascending")]))
     except KeyboardInterrupt:
@@ -425,10 +423,6 @@ def _compute_on_spark(spark: SparkSession, job: _Job, progress: Callable[[float]
         with suppress(KeyboardInterrupt):
             sent.destroy()
     return pa.concat_tables(found)
-
-
-def _report_share(progress: Callable[[float], None], before: float, of: float, share: float) -> None:
-    progress(before + of * share)
 
 
 _cached: dict[tuple[str, int], Assessor] = {}
@@ -462,7 +456,7 @@ def _topics_table(job: _Job, found: pa.Table) -> pa.Table:
     return of_topics.set_column(0, "assignment", names).set_column(1, "topic", topics)
 
 
-def _assignments_table(plan: Plan, job: _Job, found: pa.Table) -> pa.Table:
+def _assignments_table(plan: RiskPlan, job: _Job, found: pa.Table) -> pa.Table:
     """Return one row per assignment, in the requested order."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -482,13 +476,7 @@ def _assignments_table(plan: Plan, job: _Job, found: pa.Table) -> pa.Table:
     return pa.table(values | {name: whole[name] for name in whole.column_names})
 
 
-def _write(path: Path, table: pa.Table) -> None:
-    import pyarrow.parquet as pq
-
-    pq.write_table(table, path)
-
-
-def _summary(plan: Plan) -> str:
+def _summary(plan: RiskPlan) -> str:
     summary = {
         "layout": plan.name,
         "brokers": len(plan.layout.brokers.ids),

@@ -358,8 +358,18 @@ POLL_S = 0.2
 
 
 @contextmanager
-def watched(spark: SparkSession, tasks: int, progress: Callable[[float], None] | None) -> Iterator[None]:
-    """Report from another thread how many tasks are done while a one-stage job runs in this thread."""
+def watched(
+    spark: SparkSession, first: int, end: int, tasks: int, progress: Callable[[float], None] | None
+) -> Iterator[None]:
+    """Report the finished share of all tasks from another thread, while a one-stage job runs in this thread.
+
+    Args:
+        spark: the session.
+        first, end: the first task of the job, and the first one after it; all tasks before it are done.
+        tasks: number of the tasks of all jobs.
+        progress: receives the share, 0 to 1; None for nobody.
+    """
+    assert 0 <= first < end <= tasks, f"tasks {first} to {end} of {tasks}"
     if progress is None:
         yield
         return
@@ -369,7 +379,7 @@ def watched(spark: SparkSession, tasks: int, progress: Callable[[float], None] |
         nonlocal most
         # Between its last task and its end a stage is no longer active.
         most = max(most, done)
-        progress(min(most / tasks, 1.0))
+        progress(min(first + most, end) / tasks)
 
     with _polled(spark, show):
         yield

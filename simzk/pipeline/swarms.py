@@ -12,14 +12,13 @@ from __future__ import annotations
 import json
 from functools import cache, partial
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from simzk.errors import ConfigError
-from simzk.pipeline.data_source import batches, number
+from simzk.pipeline.data_source import batches, number, slices
 from simzk.pipeline.spark_session import in_words, watched
 
 if TYPE_CHECKING:
@@ -194,8 +193,7 @@ class RunsReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return slices of nearly equal size, one per task."""
-        bounds = [len(self.runs) * task // self.tasks for task in range(self.tasks + 1)]
-        return [InputPartition(self.runs[start:stop]) for start, stop in pairwise(bounds)]
+        return [InputPartition(self.runs[start:stop]) for start, stop in slices(len(self.runs), self.tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one slice."""
@@ -238,31 +236,25 @@ def play_on_spark(
     cores = spark.sparkContext.defaultParallelism
     tasks = min(len(runs), max(cores * TASKS_PER_CORE, -(-len(runs) // MOST_RUNS_PER_TASK)))
     jobs = min(JOBS, -(-tasks // cores))
-    bounds = [len(runs) * task // tasks for task in range(tasks + 1)]
+    of_tasks = [runs[start:stop] for start, stop in slices(len(runs), tasks)]
     schema = from_arrow_schema(runs_schema())
-    for first, end in pairwise(tasks * job // jobs for job in range(jobs + 1)):
-        slices = [runs[start:stop] for start, stop in pairwise(bounds[first : end + 1])]
-        play = partial(_play_slices, slices, documented=documented)
-        frame = spark.range(0, len(slices), 1, len(slices)).mapInArrow(play, schema)
-        so_far = None if progress is None else partial(_report_share, progress, first / tasks, (end - first) / tasks)
-        with watched(spark, len(slices), so_far):
+    for first, end in slices(tasks, jobs):
+        play = partial(_play_slices, of_tasks[first:end], documented=documented)
+        frame = spark.range(0, end - first, 1, end - first).mapInArrow(play, schema)
+        with watched(spark, first, end, tasks, progress):
             table: pa.Table = in_words(frame.toArrow)
         yield from map(result_of_row, table.sort_by("run").to_pylist())
 
 
-def _report_share(progress: Callable[[float], None], before: float, of: float, share: float) -> None:
-    progress(before + of * share)
-
-
 def _play_slices(
-    slices: Sequence[Sequence[Run]], numbers: Iterable[pa.RecordBatch], *, documented: bool
+    of_tasks: Sequence[Sequence[Run]], numbers: Iterable[pa.RecordBatch], *, documented: bool
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the slices with the given numbers."""
     from simzk.scenarios.swarm import play_run
 
     for batch in numbers:
-        for slice_number in batch["id"].to_pylist():
-            rows = (run_row(run.number, play_run(run, documented=documented)) for run in slices[slice_number])
+        for task in batch["id"].to_pylist():
+            rows = (run_row(run.number, play_run(run, documented=documented)) for run in of_tasks[task])
             yield from batches(rows, runs_schema(), _ROWS_PER_BATCH)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from simzk.partitions.failures.sets import AnyFailure
     from simzk.partitions.layouts import Layout
-    from simzk.pipeline.sweeps.sweep import Plan
+    from simzk.pipeline.sweeps.sweep import SweepPlan
 
 
 def failures_table(layout: Layout, specs: Sequence[AnyFailure]) -> pa.Table:
@@ -34,7 +34,7 @@ def failures_table(layout: Layout, specs: Sequence[AnyFailure]) -> pa.Table:
     return pa.Table.from_batches(batches, schema=failures_schema())
 
 
-def local_tables(plan: Plan) -> dict[str, pa.Table]:
+def local_tables(plan: SweepPlan) -> dict[str, pa.Table]:
     """The tables beside `failures`, of one slice."""
     reported = pa.Table.from_batches(slice_batches(plan.what_if, plan.specs, 0, plan.sets), schema=slice_schema())
     _, shares = parts_of_slices(reported)

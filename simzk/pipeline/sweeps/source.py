@@ -8,7 +8,6 @@ rows do not depend on their number. A worker process loads the layout at its fir
 from __future__ import annotations
 
 import os
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -17,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from simzk.errors import ConfigError
 from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import read_brokers, read_layout
-from simzk.pipeline.data_source import number
+from simzk.pipeline.data_source import number, slices
 from simzk.pipeline.sweeps.outcomes import count_sets, failure_batches, failures_schema, parse_specs
 
 if TYPE_CHECKING:
@@ -66,8 +65,7 @@ class FailuresReader(DataSourceReader):
         """Return slices of nearly equal size, one per task."""
         sets = count_sets(self.specs, read_brokers(self.path))
         tasks = min(sets, self.tasks or -(-sets // SETS_PER_TASK))
-        bounds = [sets * task // tasks for task in range(tasks + 1)]
-        return [InputPartition((start, stop)) for start, stop in pairwise(bounds)]
+        return [InputPartition(bounds) for bounds in slices(sets, tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one slice."""

@@ -19,7 +19,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
@@ -30,6 +30,7 @@ from simzk.errors import ConfigError, FailureSetError
 from simzk.partitions.failures.sets import FailureSpec, NamedFailure
 from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import read_layout
+from simzk.pipeline.data_source import slices
 from simzk.pipeline.spark_session import in_words, watched
 from simzk.pipeline.sweeps.outcomes import (
     FIGURES,
@@ -124,7 +125,7 @@ MOST_ROWS_PER_JOB = 1 << 22
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """Validated sweep, ready to start.
 
     Args:
@@ -152,7 +153,7 @@ class Plan:
     unfit: tuple[tuple[str, str], ...] = field(default=())
 
 
-def plan_sweep(layout: Path, specs: Sequence[AnyFailure], out: Path, *, strict: bool = False) -> Plan:
+def plan_sweep(layout: Path, specs: Sequence[AnyFailure], out: Path, *, strict: bool = False) -> SweepPlan:
     """Check everything that can be checked before Spark starts.
 
     Args:
@@ -182,7 +183,7 @@ def plan_sweep(layout: Path, specs: Sequence[AnyFailure], out: Path, *, strict: 
                 raise
             unfit.append((str(spec), str(error)))
     fitting = tuple(spec for spec in specs if str(spec) in populations)
-    return Plan(
+    return SweepPlan(
         layout=layout.absolute(),
         specs=fitting,
         out=out.absolute(),
@@ -208,7 +209,7 @@ class Swept(NamedTuple):
     sets: int
 
 
-def run_sweep(spark: SparkSession, plan: Plan, progress: Callable[[float], None] | None = None) -> Swept:
+def run_sweep(spark: SparkSession, plan: SweepPlan, progress: Callable[[float], None] | None = None) -> Swept:
     """Compute and write all failure sets of a plan.
 
     Args:
@@ -241,7 +242,7 @@ def run_sweep(spark: SparkSession, plan: Plan, progress: Callable[[float], None]
     return Swept(_worst(plan), done)
 
 
-def _complete(plan: Plan, done: int) -> dict[str, int]:
+def _complete(plan: SweepPlan, done: int) -> dict[str, int]:
     """Return the populations of the specifications whose sets are among the first `done`."""
     sizes = [spec.size(plan.what_if.brokers) for spec in plan.specs]
     return {
@@ -251,7 +252,7 @@ def _complete(plan: Plan, done: int) -> dict[str, int]:
     }
 
 
-def _gather(spark: SparkSession, plan: Plan, gathered: Gathered, progress: Callable[[float], None] | None) -> None:
+def _gather(spark: SparkSession, plan: SweepPlan, gathered: Gathered, progress: Callable[[float], None] | None) -> None:
     """Compute all failure sets in jobs whose results fit into the driver's memory."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -264,13 +265,8 @@ def _gather(spark: SparkSession, plan: Plan, gathered: Gathered, progress: Calla
     for first, end, tasks in jobs_of(plan.sets, len(plan.specs), things, spark.sparkContext.defaultParallelism):
         compute = partial(_compute, prefix, plan.specs, plan.sets, tasks)
         slices = spark.range(first, end, 1, end - first).mapInArrow(compute, schema)
-        so_far = None if progress is None else partial(_report_share, progress, first / tasks, (end - first) / tasks)
-        with watched(spark, end - first, so_far):
+        with watched(spark, first, end, tasks, progress):
             gathered.add(in_words(slices.toArrow), plan.sets * end // tasks)
-
-
-def _report_share(progress: Callable[[float], None], before: float, of: float, share: float) -> None:
-    progress(before + of * share)
 
 
 def jobs_of(sets: int, specs: int, things: int, cores: int) -> Iterator[tuple[int, int, int]]:
@@ -289,7 +285,7 @@ def jobs_of(sets: int, specs: int, things: int, cores: int) -> Iterator[tuple[in
     of_task = -(-sets // tasks)
     rows = of_task + len(FIGURES) * things * min(specs, of_task)
     jobs = -(-tasks // min(cores * MOST_TASKS_PER_JOB, max(cores, MOST_ROWS_PER_JOB // rows)))
-    for first, end in pairwise(tasks * job // jobs for job in range(jobs + 1)):
+    for first, end in slices(tasks, jobs):
         yield first, end, tasks
 
 
@@ -314,7 +310,7 @@ def _compute(
             yield from slice_batches(_cached[prefix], specs, sets * task // tasks, sets * (task + 1) // tasks)
 
 
-def _write(plan: Plan, done: int, tables: Mapping[str, pa.Table], failures: Iterable[pa.Table]) -> None:
+def _write(plan: SweepPlan, done: int, tables: Mapping[str, pa.Table], failures: Iterable[pa.Table]) -> None:
     """Write all tables, `failures` last and atomically, as the mark of a complete sweep.
 
     Raises:
@@ -337,7 +333,7 @@ def _write(plan: Plan, done: int, tables: Mapping[str, pa.Table], failures: Iter
         raise ConfigError(f"cannot write it: {error.strerror}", where=str(plan.out)) from None
 
 
-def _worst(plan: Plan) -> list[dict[str, object]]:
+def _worst(plan: SweepPlan) -> list[dict[str, object]]:
     """Return the first rows of the written table `failures`."""
     import pyarrow.parquet as pq
 
@@ -346,7 +342,7 @@ def _worst(plan: Plan) -> list[dict[str, object]]:
     return worst
 
 
-def _summary(plan: Plan, done: int) -> str:
+def _summary(plan: SweepPlan, done: int) -> str:
     summary = {
         "layout": plan.layout.name,
         "brokers": len(plan.what_if.brokers.ids),

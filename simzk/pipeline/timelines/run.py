@@ -190,7 +190,7 @@ _BY_DAY = {"partitions": "from", "leadership": "time"}
 
 
 @dataclass(frozen=True)
-class Plan:
+class TimelinesPlan:
     """Validated timelines, ready to compute.
 
     Args:
@@ -225,7 +225,7 @@ class Findings(NamedTuple):
     worst: list[dict[str, object]]
 
 
-def plan_timelines(directories: Sequence[str], out: Path, *, chroot: str = "", strict: bool = False) -> Plan:
+def plan_timelines(directories: Sequence[str], out: Path, *, chroot: str = "", strict: bool = False) -> TimelinesPlan:
     """Check everything that can be checked before Spark starts.
 
     Raises:
@@ -250,11 +250,11 @@ def plan_timelines(directories: Sequence[str], out: Path, *, chroot: str = "", s
         missing.append(Missing(",".join(directories), f"it contains no {LOG}", f"{VERSION_FOLDER}/{LOG}.<zxid>"))
     if missing and (strict or not logs):
         refuse(missing[0])
-    return Plan(list(logs), list(snapshots), out.absolute(), chroot, strict, missing)
+    return TimelinesPlan(list(logs), list(snapshots), out.absolute(), chroot, strict, missing)
 
 
 def run_timelines(
-    spark: SparkSession, plan: Plan, tell: Callable[[str, float | None], None] = lambda _line, _share: None
+    spark: SparkSession, plan: TimelinesPlan, tell: Callable[[str, float | None], None] = lambda _line, _share: None
 ) -> Findings:
     """Compute and write all tables of a plan.
 
@@ -281,7 +281,7 @@ _PACKED = (".gz", ".snappy")
 _BLOCK_BYTES = 1 << 16
 
 
-def fits_here(plan: Plan) -> bool:
+def fits_here(plan: TimelinesPlan) -> bool:
     """Return whether the timelines of a plan are computed faster in this process than on Spark."""
     total = 0
     for file in (*plan.logs, *plan.snapshots):
@@ -303,7 +303,9 @@ def content_bytes(file: Path) -> int:
         return min(bisect_left(range(blocks), True, key=is_padding) * _BLOCK_BYTES, size)
 
 
-def run_timelines_here(plan: Plan, tell: Callable[[str, float | None], None] = lambda _line, _share: None) -> Findings:
+def run_timelines_here(
+    plan: TimelinesPlan, tell: Callable[[str, float | None], None] = lambda _line, _share: None
+) -> Findings:
     """Compute and write all tables of a plan in this process, without Spark.
 
     Args:
@@ -337,7 +339,7 @@ def run_timelines_here(plan: Plan, tell: Callable[[str, float | None], None] = l
     return _finish(plan, len(log), [*_not_used(plan, others), *damages, *broken], rows)
 
 
-def _files_of(others: Sequence[Stranger], plan: Plan) -> list[str]:
+def _files_of(others: Sequence[Stranger], plan: TimelinesPlan) -> list[str]:
     """Return the files of other clusters.
 
     Raises:
@@ -348,20 +350,20 @@ def _files_of(others: Sequence[Stranger], plan: Plan) -> list[str]:
     return [file for other in others for file in other.files]
 
 
-def _not_used(plan: Plan, others: Sequence[Stranger]) -> list[dict[str, str]]:
+def _not_used(plan: TimelinesPlan, others: Sequence[Stranger]) -> list[dict[str, str]]:
     """Return the missing paths and the files of other clusters, as `damages`."""
     not_used = [(one.path, str(one)) for one in plan.missing] + [(other.path, other.why) for other in others]
     return [{"file": path, "damage": why} for path, why in not_used]
 
 
-def _finish(plan: Plan, transactions: int, damages: list[dict[str, str]], rows: dict[str, int]) -> Findings:
+def _finish(plan: TimelinesPlan, transactions: int, damages: list[dict[str, str]], rows: dict[str, int]) -> Findings:
     """Write `timelines.json`, when all tables are written."""
     findings = Findings(transactions, damages, rows, _worst(plan.out / "totals"))
     (plan.out / "timelines.json").write_text(json.dumps(findings._asdict(), indent=2) + "\n", encoding="utf-8")
     return findings
 
 
-def _run(spark: SparkSession, plan: Plan, tell: Callable[[str], None]) -> Findings:
+def _run(spark: SparkSession, plan: TimelinesPlan, tell: Callable[[str], None]) -> Findings:
     tell("reading the logs")
     log, damages = _read(spark, "zookeeper_log", plan.logs, plan)
     snapshots = None
@@ -426,7 +428,9 @@ def _worst(totals: Path) -> list[dict[str, object]]:
     return found
 
 
-def _read(spark: SparkSession, source: str, files: list[str], plan: Plan) -> tuple[DataFrame, list[dict[str, str]]]:
+def _read(
+    spark: SparkSession, source: str, files: list[str], plan: TimelinesPlan
+) -> tuple[DataFrame, list[dict[str, str]]]:
     """Return the undamaged rows of some files, and the damage."""
     mode = FAILFAST if plan.strict else PERMISSIVE
     table = spark.read.format(source).option("mode", mode).load(",".join(files)).cache()
