@@ -10,34 +10,46 @@ them, the releases that are marked slow too:
 from __future__ import annotations
 
 import json
+import select
 import socket
 import struct
+from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 import simzk
+from simzk.kafka.protocol.codec import decode_response, encode_request
+from simzk.kafka.protocol.structs import Message
 from simzk.kafka.releases.config_keys import broker_keys
 from simzk.kafka.releases.versions import kafka_version
+from tests.kafka.client_requests import recorded_groups, recorded_transactions
 from tests.kafka.client_requests import test_admin_requests as admin
+from tests.kafka.client_requests import test_recorded_groups as groups
+from tests.kafka.client_requests import test_recorded_transactions as transactions
 from tests.kafka.client_requests.recorded import RELEASES
 from tests.kafka.client_requests.recorded import TOPICS as TOPICS_OF_ANSWERS
 from tests.kafka.client_requests.recorded import of_release as answers_of_release
 from tests.kafka.client_requests.recorded_admin import of_release as admin_of_release
 from tests.kafka.client_requests.recorded_records import NO_ID, TOPICS, Replay, compared, of_release
+from tests.kafka.client_requests.recorded_transactions import APIS, DATA_APIS, TRANSACTION_RELEASES
 from tests.kafka.client_requests.test_recorded_answers import OF_LOGS, differing
 from tests.kafka.client_requests.test_recorded_records import ALLOWED, WITHOUT_RACKS
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tests.kafka.client_requests.recorded import Exchange
 
+M = TypeVar("M", bound=Message)
 SHARE = ("0.10.2.2", "2.4.1", "3.9.1")
 """The releases that every run plays."""
 PLAYED = [pytest.param(release, marks=() if release in SHARE else pytest.mark.slow) for release in RELEASES]
+MOMENT_S = 0.02
+"""How long bytes on their way within this machine may need, before time jumps further."""
+SHORTEST_JUMP_S, LONGEST_JUMP_S = 0.01, 0.2
 SILENCE_S = 0.3
 """How long to wait for a response that the real broker did not send."""
 APART_S = 0.002
@@ -66,10 +78,17 @@ class TcpClient:
         """Close the connection."""
         self._socket.close()
 
+    def receive(self, frame: bytes) -> None:
+        """Send the frame of a request."""
+        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+
     def exchange(self, frame: bytes, limit_s: float = PATIENCE_S) -> bytes | None:
         """Send the frame of a request; return that of the response, or None if there is none."""
         del limit_s  # virtual time; that of the wall is given to the constructor
-        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+        self.receive(frame)
+        return self._read_frame()
+
+    def _read_frame(self) -> bytes | None:
         try:
             head = self._read(4)
             return self._read(*struct.unpack(">i", head))
@@ -90,6 +109,72 @@ class TcpClient:
                 raise EOFError
             found += data
         return found
+
+
+class PatientTcpClient(TcpClient):
+    """A connection to a broker whose responses may come later: while it waits, the time of the server jumps.
+
+    Args:
+        server: the server.
+        broker: the broker's id.
+    """
+
+    def __init__(self, server: simzk.KafkaServer, broker: int) -> None:
+        super().__init__(server.brokers[broker], PATIENCE_S)
+        self._server = server
+        self._frames: deque[bytes] = deque()
+
+    @property
+    def frames(self) -> Sequence[bytes]:
+        """Responses that nobody has read."""
+        if not self._frames:
+            self._receive_soon()
+        return self._frames
+
+    def wait(self, limit_s: float) -> bytes | None:
+        """Let time jump until a response arrives, the connection closes, or the limit is over."""
+        step_s, waited_s = SHORTEST_JUMP_S, 0.0
+        while not self._receive_soon():
+            if self.closed or waited_s > limit_s:
+                return None
+            self._server.advance(step_s)
+            waited_s += step_s
+            step_s = min(2 * step_s, LONGEST_JUMP_S)
+        return self._frames.popleft()
+
+    def call(self, request: Message, version: int, kind: type[M]) -> M:
+        """Send a request; return the response."""
+        self.receive(encode_request(request, version, correlation_id=1, client_id="test"))
+        frame = self._read_frame()
+        assert frame is not None, f"no response to {request}; closed: {self.closed}"
+        return decode_response(kind, version, frame)[2]
+
+    def _receive_soon(self) -> bool:
+        """Read a response that is there or arrives within a moment; return whether there is one."""
+        if not self._frames and not self.closed and select.select([self._socket], (), (), MOMENT_S)[0]:
+            frame = self._read_frame()
+            if frame is not None:
+                self._frames.append(frame)
+        return bool(self._frames)
+
+
+class ServerClock:
+    """The time of the cluster of a server, in microseconds: wall time, which jumps when somebody waits."""
+
+    def __init__(self, server: simzk.KafkaServer) -> None:
+        self._server = server
+
+    @property
+    def now_us(self) -> int:
+        """The present time."""
+        with self._server.cluster.lock:
+            return self._server.cluster.scheduler.now_us
+
+    def run_until(self, at_us: int) -> None:
+        """Let time jump, unless it has passed already."""
+        left_us = at_us - self.now_us
+        if left_us > 0:
+            self._server.advance(left_us / 1_000_000)
 
 
 def server_of(release: str, config: Mapping[str, int] | None = None) -> simzk.KafkaServer:
@@ -176,3 +261,31 @@ def test_answers_to_producers_and_consumers_over_tcp_are_those_of_real_brokers(r
         with server.cluster.lock:
             server.cluster.check()
     assert found == []
+
+
+@pytest.mark.parametrize("release", PLAYED)
+def test_answers_to_consumer_groups_over_tcp_are_those_of_real_brokers(release: str) -> None:
+    with simzk.KafkaServer(release, 3, config=groups.config_of(release)) as server:
+        groups.make_topics(server, release)
+        replay = recorded_groups.Replay(partial(PatientTcpClient, server), ServerClock(server))
+        differing = replay.play(recorded_groups.of_release(release))
+        with server.cluster.lock:
+            for broker in server.cluster.brokers.values():
+                broker.groups.check()
+    assert groups.unexpected(release, differing) == []
+
+
+@pytest.mark.parametrize("release", [one for one in PLAYED if one.values[0] in TRANSACTION_RELEASES])
+def test_answers_to_transactional_producers_over_tcp_are_those_of_real_brokers(release: str) -> None:
+    """The coordinators, and the leaders and groups of their transactions."""
+    with simzk.KafkaServer(release, 3, config=transactions.CONFIG) as server:
+        connect = partial(PatientTcpClient, server)
+        transactions.prepare(server, release, connect)
+        replay = recorded_transactions.Replay(server.cluster, connect, ServerClock(server))
+        sent = recorded_transactions.of_release(release, (*APIS, *DATA_APIS))
+        differing = replay.play(sent)
+        with server.cluster.lock:
+            for broker in server.cluster.brokers.values():
+                broker.transactions.check()
+                broker.groups.check()
+    assert transactions.unexpected(release, differing) == []

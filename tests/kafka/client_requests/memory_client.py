@@ -3,17 +3,68 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from simzk.kafka.protocol.codec import decode_response, encode_request
 from simzk.kafka.protocol.structs import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import simzk
 
 M = TypeVar("M", bound=Message)
 ANSWER_S = 20.0
 """Longest virtual time to wait for a response."""
+
+
+class Clock(Protocol):
+    """The time of a cluster, in microseconds: that of its scheduler, or of the cluster behind a server."""
+
+    @property
+    def now_us(self) -> int:
+        """The present time."""
+        ...
+
+    def run_until(self, at_us: int, /) -> None:
+        """Let time pass."""
+
+
+class Connection(Protocol):
+    """The client's end of a connection to a broker."""
+
+    def receive(self, frame: bytes, /) -> None:
+        """Send the frame of a request to the broker."""
+
+    def hang_up(self) -> None:
+        """Close the connection."""
+
+
+class Client(Protocol):
+    """A client of one broker, in memory or over TCP, whose responses may come later."""
+
+    closed: bool
+
+    @property
+    def connection(self) -> Connection:
+        """Its connection."""
+        ...
+
+    @property
+    def frames(self) -> Sequence[bytes]:
+        """Responses that nobody has read."""
+        ...
+
+    def wait(self, limit_s: float, /) -> bytes | None:
+        """Return the next response; None if none comes within a time of the cluster, or the connection closes."""
+
+
+class CallingClient(Client, Protocol):
+    """A client that encodes requests and decodes their responses itself."""
+
+    def call(self, request: Message, version: int, kind: type[M], /) -> M:
+        """Send a request; return the response."""
+        ...
 
 
 class MemoryClient:

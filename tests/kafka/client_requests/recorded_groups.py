@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any
 from simzk.kafka.coordinator.coordinator_log import partition_of
 from simzk.kafka.protocol.classes import message_class
 from simzk.kafka.protocol.codec import decode_response, encode_request
-from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.client_requests.recorded import RELEASES
 from tests.kafka.protocol.plain import from_plain, to_plain
 from tests.kafka.recorded_lines import read_lines, write_lines
 
 if TYPE_CHECKING:
-    import simzk
+    from collections.abc import Callable
+
+    from tests.kafka.client_requests.memory_client import Client, Clock
 
 FILE = Path(__file__).with_name("data") / "groups.jsonl.gz"
 STEPS = (
@@ -75,17 +76,19 @@ class Replay:
     """Sends recorded requests to simulated brokers.
 
     Args:
-        cluster: the cluster.
+        connect: returns a new client of a broker.
+        clock: the time of the cluster.
 
     Attributes:
         simulated: simulated member ids by recorded ones.
     """
 
-    def __init__(self, cluster: simzk.KafkaCluster) -> None:
+    def __init__(self, connect: Callable[[int], Client], clock: Clock) -> None:
         self.simulated: dict[str, str] = {}
-        self._cluster = cluster
+        self._connect = connect
+        self._clock = clock
         self._recorded: dict[str, str] = {}
-        self._unanswered: list[tuple[MemoryClient, Exchange]] = []
+        self._unanswered: list[tuple[Client, Exchange]] = []
         self._answers: list[tuple[Exchange, Any]] = []
         self._sent: tuple[float, int] | None = None
 
@@ -95,7 +98,7 @@ class Replay:
             if exchange.get("response", {}).get("Topics") == TIMED_OUT:
                 continue  # so under load: the next commit was successful
             self._wait_for_turn(exchange["t"])
-            client = MemoryClient(self._cluster, exchange["broker"])
+            client = self._connect(exchange["broker"])
             self._send(client, exchange)
             if exchange["later"]:
                 self._unanswered.append((client, exchange))
@@ -109,13 +112,13 @@ class Replay:
         return [text for exchange, got in self._answers for text in self._differences(exchange, got)]
 
     def _wait_for_turn(self, sent_s: float) -> None:
-        now_us = self._cluster.scheduler.now_us
+        now_us = self._clock.now_us
         if self._sent is not None:
             before_s, at_us = self._sent
-            self._cluster.scheduler.run_until(max(now_us, at_us + round((sent_s - before_s) * 1_000_000)))
-        self._sent = sent_s, self._cluster.scheduler.now_us
+            self._clock.run_until(max(now_us, at_us + round((sent_s - before_s) * 1_000_000)))
+        self._sent = sent_s, self._clock.now_us
 
-    def _send(self, client: MemoryClient, exchange: Exchange) -> None:
+    def _send(self, client: Client, exchange: Exchange) -> None:
         text = json.dumps(exchange["request"])
         text = MEMBER_ID.sub(lambda found: self.simulated.get(found[0], found[0]), text)
         request = json.loads(text, object_hook=_without_hex)
@@ -127,7 +130,7 @@ class Replay:
         )
         client.connection.receive(frame)
 
-    def _receive(self, client: MemoryClient, exchange: Exchange) -> None:
+    def _receive(self, client: Client, exchange: Exchange) -> None:
         frame = client.wait(LONGEST_ANSWER_S)
         client.connection.hang_up()
         got: Any = {"closed": True} if client.closed else {"no_answer": 1}

@@ -26,14 +26,17 @@ from simzk.kafka.coordinator.coordinator_log import partition_of
 from simzk.kafka.log.record_batches import decode_entry, entry_header, split_entries
 from simzk.kafka.protocol.classes import message_class
 from simzk.kafka.protocol.codec import decode_response, encode_request
-from tests.kafka.client_requests.memory_client import MemoryClient
+from tests.kafka.client_requests.memory_client import ANSWER_S
 from tests.kafka.client_requests.recorded import RELEASES
 from tests.kafka.client_requests.recorded_records import replaced, shortened
 from tests.kafka.protocol.plain import from_plain, to_plain
 from tests.kafka.recorded_lines import read_lines, write_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import simzk
+    from tests.kafka.client_requests.memory_client import Client, Clock
 
 FILE = Path(__file__).with_name("data") / "transactions.jsonl.gz"
 STEPS = (
@@ -115,11 +118,15 @@ class Replay:
     """Sends recorded requests to simulated brokers.
 
     Args:
-        cluster: the cluster.
+        cluster: the cluster; its coordinators and the id of the topic are looked at.
+        connect: returns a new client of a broker.
+        clock: the time of the cluster.
     """
 
-    def __init__(self, cluster: simzk.KafkaCluster) -> None:
+    def __init__(self, cluster: simzk.KafkaCluster, connect: Callable[[int], Client], clock: Clock) -> None:
         self._cluster = cluster
+        self._connect = connect
+        self._clock = clock
         self._simulated: dict[int, int] = {}
         self._recorded: dict[int, int] = {}
         self._sent_s: float | None = None
@@ -134,10 +141,11 @@ class Replay:
         topic_id = self._cluster.brokers[1].metadata.topic_ids.get(TOPIC, "")
         request = replaced(_numbers(exchange["request"], self._simulated), {f"@{TOPIC}": topic_id})
         kind = message_class(exchange["api"] + "Request")
-        client = MemoryClient(self._cluster, exchange["broker"])
-        frame = client.exchange(
+        client = self._connect(exchange["broker"])
+        client.connection.receive(
             encode_request(from_plain(kind, request), exchange["version"], correlation_id=7, client_id="wire-story")
         )
+        frame = client.wait(ANSWER_S)
         client.connection.hang_up()
         assert frame is not None, f"no answer to {exchange}"
         _, answered, response = decode_response(message_class(exchange["api"] + "Response"), exchange["version"], frame)
@@ -148,18 +156,18 @@ class Replay:
 
         How long the real one took is chance: the followers' long polls end at any time within 200 ms.
         """
-        now_us, sent_s = self._cluster.scheduler.now_us, exchange["t"]
+        now_us, sent_s = self._clock.now_us, exchange["t"]
         pause_s = 0.0 if self._sent_s is None else sent_s - self._sent_s
         if pause_s < SHORTEST_PAUSE_S:
             pause_s = 0.0
         self._sent_s = sent_s
-        self._cluster.scheduler.run_until(now_us + round(pause_s * 1_000_000))
+        self._clock.run_until(now_us + round(pause_s * 1_000_000))
         if exchange["api"] in ("InitProducerId", "ListTransactions", "EndTxn"):
             error = exchange["response"]["ErrorCode"]
             if self._is_ending and error != CONCURRENT:
                 self._is_ending = False
                 while self._has_pending():
-                    self._cluster.scheduler.run_until(self._cluster.scheduler.now_us + STEP_US)
+                    self._clock.run_until(self._clock.now_us + STEP_US)
             elif exchange["api"] == "EndTxn" and error == 0:
                 self._is_ending = True
 

@@ -107,7 +107,7 @@ def _play_first_half(release: str, cluster: simzk.KafkaCluster) -> None:
     for exchange in lines:
         replay.play(exchange)
         cluster.run_for(0.002)
-    recorded_groups.Replay(cluster).play(recorded_groups.of_release(release))
+    recorded_groups.Replay(connect, cluster.scheduler).play(recorded_groups.of_release(release))
     _fill(release, connect(TRANSACTIONAL_LEADER))
 
 
