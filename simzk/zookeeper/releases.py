@@ -13,7 +13,7 @@ Source: the recordings; ZooDefs.OpCode, Request.isValid and WatchManager of the 
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import Final
 
 from simzk.errors import ConfigError
 from simzk.zookeeper import requests as req
@@ -87,6 +87,7 @@ def by_name() -> dict[str, str]:
     >>> names["3.5"], names["3.5.4"], names["3.5.4-beta"]
     ('3.5.10', '3.5.4-beta', '3.5.4-beta')
     """
+    assert list(BUILDS) == sorted(BUILDS, key=number_of), "two numbers are the newest release of their line"
     names: dict[str, str] = {}
     for release in BUILDS:
         number = number_of(release)
@@ -127,8 +128,11 @@ SINCE: dict[type, tuple[int, int, int]] = {
 """First release with a request; requests that are not listed are older than 3.4."""
 
 
-class Rules(NamedTuple):
+class Rules:
     """Differences of a release from the newest one.
+
+    Args:
+        name: name of the release in `BUILDS`.
 
     Attributes:
         release: version number.
@@ -179,39 +183,43 @@ class Rules(NamedTuple):
             3.9.2).
     """
 
-    release: tuple[int, int, int]
-    build: str
-    unknown: frozenset[type]
-    refuses_unknown: bool
-    has_config_node: bool
-    guards_config_node: bool
-    enables_reconfig: bool
-    last_flags: int
-    demands_ttls: bool
-    flags_come_first: bool
-    multi_keeps_opcodes: bool
-    enforces_quotas: bool
-    clients_delete_containers: bool
-    watches_have_modes: bool
-    events_have_zxids: bool
-    counts_data: bool
-    hides_unreadable: bool
-    hides_secrets: bool
-    rejects_gaps: bool
-    ip_acls_exclude: str
-    checks_all_watches: bool
-    refuses_check: bool
-    path_edges_are_valid: bool
-    validates_all_paths: bool
-    null_scheme_is_invalid: bool
-    identities_are_hashed: bool
-    expands_auth_last: bool
-    null_acl_is_invalid: bool
-    delete_checks_acl_first: bool
-    close_lists_ephemerals: bool
-    decodes_before_zxid: bool
-    resumes_by_kind: bool
-    always_sends_read_only: bool
+    def __init__(self, name: str) -> None:
+        release = number_of(name)
+        self.release: Final = release
+        self.build: Final = BUILDS[name]
+        self.unknown: Final = frozenset(request for request, first in SINCE.items() if release < first)
+        self.refuses_unknown: Final = release >= (3, 4, 6)
+        self.has_config_node: Final = release >= (3, 5, 0)
+        self.guards_config_node: Final = release >= (3, 5, 3)
+        self.enables_reconfig: Final = release >= (3, 5, 3)
+        self.last_flags: Final = 6 if release >= (3, 5, 3) else 4 if release >= (3, 5, 1) else 3
+        self.demands_ttls: Final = release >= (3, 5, 4)
+        self.flags_come_first: Final = release >= (3, 5, 0)
+        self.multi_keeps_opcodes: Final = release >= (3, 8, 2) or (3, 7, 2) <= release < (3, 8, 0)
+        self.enforces_quotas: Final = release >= (3, 7, 0)
+        self.clients_delete_containers: Final = release >= (3, 9, 0)
+        self.watches_have_modes: Final = release >= (3, 9, 0)
+        self.events_have_zxids: Final = release >= (3, 9, 0)
+        self.counts_data: Final = release >= (3, 6, 0)
+        self.hides_unreadable: Final = release >= (3, 9, 2) or (3, 8, 4) <= release < (3, 9, 0)
+        self.hides_secrets: Final = release >= (3, 5, 5) or (3, 4, 14) <= release < (3, 5, 0)
+        self.rejects_gaps: Final = release >= (3, 9, 4)
+        self.ip_acls_exclude: Final = "" if release >= (3, 9, 4) else ":" if release >= (3, 5, 0) else ":/"
+        self.checks_all_watches: Final = (3, 6, 0) <= release < (3, 9, 0)
+        self.refuses_check: Final = release >= (3, 9, 3) or (3, 8, 5) <= release < (3, 9, 0)
+        self.path_edges_are_valid: Final = release < (3, 5, 0)
+        self.validates_all_paths: Final = release >= (3, 5, 1) or (3, 4, 7) <= release < (3, 5, 0)
+        self.null_scheme_is_invalid: Final = release >= (3, 5, 0)
+        self.identities_are_hashed: Final = release >= (3, 6, 0)
+        self.expands_auth_last: Final = release < (3, 5, 0)
+        self.null_acl_is_invalid: Final = release >= (3, 6, 0)
+        self.delete_checks_acl_first: Final = release >= (3, 6, 0)
+        self.close_lists_ephemerals: Final = release >= (3, 6, 0)
+        self.decodes_before_zxid: Final = release >= (3, 9, 0)
+        self.resumes_by_kind: Final = release >= (3, 4, 6)
+        self.always_sends_read_only: Final = (3, 9, 0) <= release < (3, 9, 3)
+        assert self.has_config_node or not self.guards_config_node, "only a node that exists is guarded"
+        assert not (self.checks_all_watches and self.watches_have_modes), "watches with modes are checked by connection"
 
     def read_only_byte(self, requested: bool | None, *, is_read_only: bool) -> bool | None:
         """Return the last byte of a connect response; None if it is not sent.
@@ -238,39 +246,4 @@ def rules_of(version: str) -> Rules:
     name = by_name().get(version)
     if name is None:
         raise ConfigError(f"ZooKeeper {version!r} is not simulated", where="version", right=f"one of {listed()}")
-    release = number_of(name)
-    return Rules(
-        release=release,
-        build=BUILDS[name],
-        unknown=frozenset(request for request, first in SINCE.items() if release < first),
-        refuses_unknown=release >= (3, 4, 6),
-        has_config_node=release >= (3, 5, 0),
-        guards_config_node=release >= (3, 5, 3),
-        enables_reconfig=release >= (3, 5, 3),
-        last_flags=6 if release >= (3, 5, 3) else 4 if release >= (3, 5, 1) else 3,
-        demands_ttls=release >= (3, 5, 4),
-        flags_come_first=release >= (3, 5, 0),
-        multi_keeps_opcodes=release >= (3, 8, 2) or (3, 7, 2) <= release < (3, 8, 0),
-        enforces_quotas=release >= (3, 7, 0),
-        clients_delete_containers=release >= (3, 9, 0),
-        watches_have_modes=release >= (3, 9, 0),
-        events_have_zxids=release >= (3, 9, 0),
-        counts_data=release >= (3, 6, 0),
-        hides_unreadable=release >= (3, 9, 2) or (3, 8, 4) <= release < (3, 9, 0),
-        hides_secrets=release >= (3, 5, 5) or (3, 4, 14) <= release < (3, 5, 0),
-        rejects_gaps=release >= (3, 9, 4),
-        ip_acls_exclude="" if release >= (3, 9, 4) else ":" if release >= (3, 5, 0) else ":/",
-        checks_all_watches=(3, 6, 0) <= release < (3, 9, 0),
-        refuses_check=release >= (3, 9, 3) or (3, 8, 5) <= release < (3, 9, 0),
-        path_edges_are_valid=release < (3, 5, 0),
-        validates_all_paths=release >= (3, 5, 1) or (3, 4, 7) <= release < (3, 5, 0),
-        null_scheme_is_invalid=release >= (3, 5, 0),
-        identities_are_hashed=release >= (3, 6, 0),
-        expands_auth_last=release < (3, 5, 0),
-        null_acl_is_invalid=release >= (3, 6, 0),
-        delete_checks_acl_first=release >= (3, 6, 0),
-        close_lists_ephemerals=release >= (3, 6, 0),
-        decodes_before_zxid=release >= (3, 9, 0),
-        resumes_by_kind=release >= (3, 4, 6),
-        always_sends_read_only=(3, 9, 0) <= release < (3, 9, 3),
-    )
+    return Rules(name)
