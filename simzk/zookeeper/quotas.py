@@ -16,8 +16,9 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from simzk.jvm.numbers import parse_long, wrapped_long
 from simzk.zookeeper.jute import decode_text
-from simzk.zookeeper.znode import PathSet, int64
+from simzk.zookeeper.znode import PathSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,9 +35,6 @@ COUNT, BYTES = "count", "bytes"
 
 _PAIRS = re.compile("[,;]+")
 _EQUALS = re.compile("=")
-_NUMBER = re.compile(r"[+-]?\d+")
-_LAST_OF_JAVA = "\uffff"
-"""Largest character of one UTF-16 unit; Java parses numbers unit by unit."""
 
 
 class UnreadableError(Exception):
@@ -72,10 +70,8 @@ def _read_pair(pair: str) -> tuple[str, int]:
     if len(parts) < 2:
         raise UnreadableError
     key, number = parts[:2]
-    if number and not (_NUMBER.fullmatch(number) and max(number) <= _LAST_OF_JAVA):
-        raise UnreadableError
-    value = int(number or -1)
-    if value != int64(value):
+    value = parse_long(number) if number else -1
+    if value is None:
         raise UnreadableError
     return key, value
 
@@ -109,6 +105,7 @@ class Quotas:
     def prefix_of(self, path: str) -> str | None:
         """Return the deepest path with a quota at or above `path`."""
         armed = self.armed.along(path)
+        assert not armed or path.startswith(armed[-1]), "a quota is for its path and what is below"
         return armed[-1] if armed else None
 
     def node_created(self, parent_path: str, name: str) -> None:
@@ -156,13 +153,14 @@ class Quotas:
 
     def count(self, path: str, nodes: int, size: int) -> None:
         """Add to the totals of the quota at `path`; totals that cannot be parsed stay (the real server fails there)."""
+        assert nodes in (-1, 0, 1), "one node is created, changed or deleted at a time"
         prefix = self.prefix_of(path)
         stats = None if prefix is None else self.find(f"{QUOTA_ROOT}{prefix}/{STATS_NAME}")
         if stats is not None:
             with suppress(UnreadableError):
                 totals = read_totals(stats.data)
                 for key, change in ((COUNT, nodes), (BYTES, size)):
-                    totals[key] = int64(totals.get(key, -1) + change)
+                    totals[key] = wrapped_long(totals.get(key, -1) + change)
                 self._rewrite(stats, totals)
 
     def would_exceed(self, path: str, nodes: int, size: int) -> bool:
@@ -171,6 +169,7 @@ class Quotas:
         Raises:
             UnreadableError: the limits or totals cannot be parsed.
         """
+        assert nodes in (0, 1), "a deletion exceeds no quota"
         prefix = self.prefix_of(path)
         if prefix is None:
             return False
@@ -185,7 +184,7 @@ class Quotas:
         if not limited or stats_node is None:
             return False
         totals = read_totals(stats_node.data)
-        return any(limit > -1 and int64(totals.get(total, -1) + change) > limit for change, limit, total in limited)
+        return any(wrapped_long(totals.get(total, -1) + change) > limit > -1 for change, limit, total in limited)
 
     def _total(self, path: str) -> tuple[int, int]:
         """Return the number of nodes and of bytes of data at `path` and below."""

@@ -10,8 +10,7 @@ Source: SessionTrackerImpl, ExpiryQueue, ZooKeeperServer.generatePasswd.
 
 from __future__ import annotations
 
-from simzk.jvm.numbers import JavaRandom
-from simzk.zookeeper.znode import int64
+from simzk.jvm.numbers import JavaRandom, wrapped_long
 
 _PASSWORD_SALT = 0xB3415C00
 
@@ -31,7 +30,7 @@ def first_session_id(server_id: int, now_ms: int) -> int:
     >>> hex(first_session_id(1, 0x1234))
     '0x100000012340000'
     """
-    return int64(((now_ms << 24) & 0xFFFFFFFFFFFFFFFF) >> 8 | server_id << 56)
+    return wrapped_long(((now_ms << 24) & 0xFFFFFFFFFFFFFFFF) >> 8 | server_id << 56)
 
 
 class Session:
@@ -89,9 +88,9 @@ class SessionTracker:
         """Return an id that no live session has."""
         while self._next_id in self._sessions:
             # A restored session may have it if the clock was set back before the restart.
-            self._next_id = int64(self._next_id + 1)
+            self._next_id = wrapped_long(self._next_id + 1)
         session_id = self._next_id
-        self._next_id = int64(session_id + 1)
+        self._next_id = wrapped_long(session_id + 1)
         return session_id
 
     def expiry_of(self, now_ms: int, timeout_ms: int) -> int:

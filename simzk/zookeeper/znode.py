@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from simzk.jvm.hash_codes import signed_32
 from simzk.jvm.hash_map import HashOrderedSet
 from simzk.zookeeper.replies import Stat
 
@@ -103,6 +104,7 @@ class PathSet:
             if child is None:
                 child = at._children[name] = PathSet()
             at = child
+        assert at._path in (None, path), "a place in the trie stands for one path"
         at._path = path
 
     def discard(self, path: str) -> None:
@@ -113,6 +115,7 @@ class PathSet:
             if child is None:
                 return
             way.append(child)
+        assert way[-1]._path in (None, path), "a place in the trie stands for one path"
         way[-1]._path = None
         for place in range(len(names) - 1, -1, -1):
             if way[place + 1]:
@@ -149,27 +152,12 @@ CONTAINER_OWNER = -(1 << 63)
 MIN_INT32, MAX_INT32 = -(1 << 31), (1 << 31) - 1
 MAX_TTL_MS = (1 << 40) - 1
 _TTL_MASK = 0xFF << 56
-_UNSIGNED = (1 << 64) - 1
-
-
-def int32(number: int) -> int:
-    """Return a number wrapped to a signed 32-bit integer.
-
-    >>> int32(2**31)
-    -2147483648
-    """
-    return (number + 0x80000000 & 0xFFFFFFFF) - 0x80000000
-
-
-def int64(number: int) -> int:
-    """Return a number wrapped to a signed 64-bit integer."""
-    return (number + (1 << 63) & _UNSIGNED) - (1 << 63)
 
 
 def ttl_owner(ttl_ms: int) -> int:
     """Return the stored ephemeralOwner of a TTL node: the top byte set, the TTL in the lower 40 bits."""
     assert 0 < ttl_ms <= MAX_TTL_MS
-    return int64(_TTL_MASK | ttl_ms)
+    return (_TTL_MASK | ttl_ms) - (1 << 64)
 
 
 def ttl_of(owner: int) -> int | None:
@@ -210,14 +198,6 @@ class Znode:
         "pzxid",
         "version",
     )
-    czxid: int
-    mzxid: int
-    pzxid: int
-    ctime_ms: int
-    mtime_ms: int
-    version: int
-    cversion: int
-    aversion: int
 
     def __init__(self, data: bytes | None, acl: tuple[ACL, ...], ephemeral_owner: int, zxid: int, time_ms: int) -> None:
         self.data: bytes | None = data
@@ -256,7 +236,7 @@ class Znode:
                 self.ctime_ms,
                 self.mtime_ms,
                 self.version,
-                int32(self.cversion * 2 - child_count) if child_count or self.cversion else 0,
+                signed_32(self.cversion * 2 - child_count) if child_count or self.cversion else 0,
                 self.aversion,
                 owner if owner == 0 or is_session(owner) else 0,
                 0 if data is None else len(data),

@@ -220,3 +220,11 @@ def test_sequence_numbers_wrap_in_a_multi_and_stick_after_it() -> None:
     assert [result.body for result in results] == [f"/s/n-{name}" for name in names]
     assert client.error(create) == Code.NODE_EXISTS
     assert parent.cversion == 2**31 - 1
+
+
+def test_a_limit_of_more_digits_than_python_reads_is_no_limit() -> None:
+    client = Story(ServerConfig(enforce_quota=True)).client()
+    for path in ("/q", "/zookeeper/quota/q", "/zookeeper/quota/q/zookeeper_stats"):
+        client.create(path)
+    client.create("/zookeeper/quota/q/zookeeper_limits", b"count=" + b"9" * 5000)
+    assert client.error(req.Create("/q/a", b"", OPEN_ACL, 0)) == Code.MARSHALLING_ERROR

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
+from simzk.jvm.numbers import wrapped_long
 from simzk.serve.configuration.file_formats import read_properties
 from simzk.zookeeper.ensemble.membership import MAX_SERVERS, MIN_VOTERS, Membership, in_java_order, parse_line
 from simzk.zookeeper.replies import RefusedError
-from simzk.zookeeper.znode import int64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -167,7 +167,7 @@ def read_myid(folder: Path, membership: Membership, *, is_required: bool) -> int
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), right=right) from error
     first = _LINE_END.split(text, maxsplit=1)[0]
     number = int(first) if _NUMBER.fullmatch(first) is not None else None
-    if number is None or number != int64(number):
+    if number is None or number != wrapped_long(number):
         raise ConfigError(f"invalid server number {first!r}", where=str(path), right=right)
     if number == _UNSET:
         if is_required:
