@@ -222,6 +222,7 @@ class Driver:
             return
         self.moving.pop(session_id, None)
         self._links[link] = None
+        assert not link.unsent, "nothing is sent before the connect response"
         connection = self.server.connect(request, self.now_ms(), address=link.address, owner=link)
         link.connection = connection
         link.session_id = connection.session_id
@@ -265,6 +266,7 @@ class Driver:
         """Close the server's end at once; the session stays."""
         if link.closed:
             return
+        assert link.driver is self, "a link is closed by the driver of its server"
         link.closed = True
         link.paused = False
         if self.faults.active:
@@ -304,10 +306,12 @@ class Driver:
             except OSError as error:
                 self.failure = error
                 self.on_failure(error)
+        assert self.failure is None or self._persist is not None, "only a disk fails"
         return self.failure is None
 
     def deliver(self, link: Link, outgoing: list[Outgoing]) -> None:
         """Send messages on a link, or queue them while it is paused; the fault point may alter them."""
+        assert link.driver is self, "a message is sent by the driver of its link"
         if link.paused or link.unsent or self.faults.active:
             link.unsent.extend(outgoing)
             self._send_queued(link)
@@ -317,6 +321,7 @@ class Driver:
     def _send_queued(self, link: Link) -> None:
         if link.paused or not link.unsent:
             return
+        assert not link.closed, "a closed link has nothing to send"
         outgoing, link.unsent = link.unsent, []
         if self.faults.active and self.faults.alter(link, outgoing):
             if outgoing:
@@ -376,6 +381,7 @@ class Driver:
             self.on_resume()
 
     def _resume_link(self, link: Link) -> None:
+        assert link.session_id not in self._paused_sessions, "a link is paused as long as its session"
         link.paused = False
         if link.connection is not None:
             link.connection.attended = self._keeps_alive
@@ -384,9 +390,7 @@ class Driver:
         for process in unread:
             process()
         self.faults.resumed(link)
-        self.send_output()
-        if link.hung_up and not self.faults.is_holding(link):
-            self.drop(link)
+        self.after_release(link)
 
     def move_session(self, session_id: int, server_id: int) -> None:
         """Close the connection of a session; only this server of the ensemble may accept it next."""
@@ -407,10 +411,8 @@ class Driver:
 
     def next_deadline_ms(self) -> int | None:
         """Return when `tick` next has something to do; None if never."""
-        deadline_ms, due_ms = self.server.next_deadline_ms(), self.rules.next_due_ms()
-        if deadline_ms is None or due_ms is None:
-            return due_ms if deadline_ms is None else deadline_ms
-        return min(deadline_ms, due_ms)
+        deadlines = (self.server.next_deadline_ms(), self.rules.next_due_ms())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def restart(self) -> None:
         """Stop the server and start it again: connections are closed, the tree and the sessions are kept."""
@@ -428,6 +430,7 @@ class Driver:
             self.faults.close()
             for link in list(self._links):
                 self.drop(link)
+            assert not self._links, "a closed driver has no links"
             for session_id in [session_id for session_id, driver in self.moving.items() if driver is self]:
                 del self.moving[session_id]
             self.send_output()
@@ -459,6 +462,7 @@ class Driver:
     def with_error(self, message: object, code: int) -> Reply:
         """Return the reply of the same xid that refuses with an error."""
         assert isinstance(message, Reply)
+        assert code, "a refusal has an error code"
         return Reply(message.xid, message.zxid, code, None)
 
     def is_open(self, link: Link) -> bool:

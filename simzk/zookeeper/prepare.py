@@ -19,7 +19,7 @@ from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import UNKNOWN_ACL, expand_acl, is_permitted
 from simzk.zookeeper.operations import Kind, of_kind, permission_of
 from simzk.zookeeper.quotas import UnreadableError
-from simzk.zookeeper.replies import Code, RefusedError
+from simzk.zookeeper.replies import Code, RefusedError, not_null
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.znode import (
     CONFIG_PATH,
@@ -85,6 +85,7 @@ class Outstanding:
         """
         match record:
             case txns.SetDataTxn(path, data, version):
+                assert path, "the root has one name among the changes"
                 self._pending[path] = self._future(path)._replace(data=data, version=version)
             case txns.DeleteTxn(path):
                 parent = self._future(parent_of(path))
@@ -98,6 +99,7 @@ class Outstanding:
                 assert self._pending.get(record.path) is None, f"{record.path} exists already"
                 parent_path = parent_of(record.path)
                 parent = self._future(parent_path)
+                assert not is_session(parent.ephemeral_owner), "an ephemeral has no children"
                 self._pending[parent_path] = parent._replace(
                     child_count=parent.child_count + 1, cversion=record.parent_cversion
                 )
@@ -180,13 +182,6 @@ def _existing(find: Find, path: str) -> NodeView:
     return node
 
 
-def _text(path: str | None) -> str:
-    """Return a path; raise MARSHALLING_ERROR for null, on which the real server fails."""
-    if path is None:
-        raise RefusedError(Code.MARSHALLING_ERROR)
-    return path
-
-
 def _valid(path: str | None, asker: Asker) -> str:
     if path is None or not is_valid_path(path, edges=asker.rules.path_edges_are_valid):
         raise RefusedError(Code.BAD_ARGUMENTS)
@@ -204,7 +199,7 @@ def _at_valid(find: Find, path: str | None, asker: Asker) -> NodeView:
     The path of an existing node needs no validation, except "", the alias of the root, and paths of odd snapshots.
     """
     node = find(path) if path and _is_ordinary(path) else None
-    return _existing(find, _text(_writable(path, asker))) if node is None else node
+    return _existing(find, not_null(_writable(path, asker))) if node is None else node
 
 
 def _is_ordinary(path: str) -> bool:
@@ -213,6 +208,7 @@ def _is_ordinary(path: str) -> bool:
 
 
 def _next_version(current: int, expected: int) -> int:
+    assert MIN_INT32 <= current <= MAX_INT32, "a version has 32 bits"
     if expected not in (-1, current):
         raise RefusedError(Code.BAD_VERSION)
     return current + 1 if current != MAX_INT32 else MIN_INT32
@@ -344,7 +340,7 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
         if path == "":
             # A server that does not validate it ends as it applies the write.
             raise RefusedError(Code.BAD_ARGUMENTS)
-        node, path = _at_valid(find, path, asker), _text(path)
+        node, path = _at_valid(find, path, asker), not_null(path)
     if node.acl is not OPEN_ACL:
         asker.need(node, _TO_SET_DATA)
     if asker.config.enforce_quota and asker.rules.enforces_quotas:
@@ -358,7 +354,8 @@ def _prepare_set_data(request: req.SetData, asker: Asker, find: Find) -> txns.Se
 def _prepare_set_acl(request: req.SetACL, asker: Asker, find: Find) -> txns.SetACLTxn:
     asked_path = _writable(request.path, asker)
     acl = expand_acl(request.acl, asker.identities, asker.config.schemes, asker.rules)
-    path = _text(asked_path)
+    assert acl, "a znode without an ACL is open to everybody"
+    path = not_null(asked_path)
     node = _existing(find, path)
     asker.need(node, _TO_SET_ACL)
     return txns.SetACLTxn(path, acl, _next_version(node.aversion, request.version))
@@ -367,7 +364,7 @@ def _prepare_set_acl(request: req.SetACL, asker: Asker, find: Find) -> txns.SetA
 def _prepare_check(request: req.Check, asker: Asker, find: Find) -> txns.CheckTxn:
     node = _at_valid(find, request.path, asker)
     asker.need(node, _TO_CHECK)
-    return txns.CheckTxn(_text(request.path), _next_version(node.version, request.version))
+    return txns.CheckTxn(not_null(request.path), _next_version(node.version, request.version))
 
 
 def _prepare_reconfig(request: req.Reconfig, asker: Asker, find: Find) -> txns.TreeRecord:
@@ -438,4 +435,5 @@ def prepare_multi(request: Multi, asker: Asker, find: Callable[[str], Znode | No
         if remaining:
             flags = getattr(operation, "flags", 0)
             outstanding.note(record, ephemeral=FLAGS[flags].ephemeral)
+    assert len(records) == len(operations), "each operation has a record"
     return txns.MultiTxn(tuple(records))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.acl import ADMIN, client_info, without_secrets
 from simzk.zookeeper.operations import Kind, of_kind, permission_of
-from simzk.zookeeper.replies import ClientInfo, Code, EventType, OperationResult, RefusedError, Stat, WatchedEvent
+from simzk.zookeeper.replies import Code, EventType, OperationResult, RefusedError, WatchedEvent, not_null
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.watches import Mode, WatcherType
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.zookeeper.connection import Connection
+    from simzk.zookeeper.replies import ClientInfo, Stat
     from simzk.zookeeper.requests import ACL
     from simzk.zookeeper.tree import DataTree
     from simzk.zookeeper.watches import WatchManager
@@ -133,6 +134,7 @@ class Reader:
                 results.append(OperationResult(0, body))
             except RefusedError as refused:
                 results.append(OperationResult(refused.code, None))
+        assert len(results) == len(request.operations), "each operation has a result"
         return results
 
     def who_am_i(self, connection: Connection, request: req.WhoAmI) -> list[ClientInfo]:
@@ -163,7 +165,7 @@ class Reader:
         persistent watches, which need no look-up: there it gets a watch.
         """
         since, by_kind = request.relative_zxid, connection.asker.rules.resumes_by_kind
-        for path in map(_not_null, _paths(request.data)):
+        for path in map(not_null, not_null(request.data)):
             node = self.tree.find(path)
             if node is None:
                 connection.outgoing.append(WatchedEvent(EventType.NODE_DELETED, path, -1))
@@ -173,14 +175,14 @@ class Reader:
                 connection.outgoing.append(WatchedEvent(EventType.NODE_DATA_CHANGED, path, -1))
             else:
                 self.watches.data.add(path, connection, Mode.STANDARD)
-        for path in map(_not_null, _paths(request.exist)):
+        for path in map(not_null, not_null(request.exist)):
             node = self.tree.find(path)
             if node is None:
                 self.watches.data.add(path, connection, Mode.STANDARD)
             else:
                 kind = EventType.NODE_CREATED if by_kind or node.mzxid <= since else EventType.NODE_DATA_CHANGED
                 connection.outgoing.append(WatchedEvent(kind, path, -1))
-        for path in map(_not_null, _paths(request.child)):
+        for path in map(not_null, not_null(request.child)):
             node = self.tree.find(path)
             if node is None:
                 connection.outgoing.append(WatchedEvent(EventType.NODE_DELETED, path, -1))
@@ -189,9 +191,9 @@ class Reader:
             else:
                 self.watches.child.add(path, connection, Mode.STANDARD)
         if isinstance(request, req.SetWatches2):
-            for at in _paths(request.persistent):
+            for at in not_null(request.persistent):
                 self.watches.add_persistent(at, connection, recursive=False)
-            for at in _paths(request.persistent_recursive):
+            for at in not_null(request.persistent_recursive):
                 self.watches.add_persistent(at, connection, recursive=True)
 
 
@@ -199,18 +201,6 @@ def _watcher_type(number: int) -> WatcherType:
     if number not in WatcherType.__members__.values():
         raise RefusedError(Code.MARSHALLING_ERROR)
     return WatcherType(number)
-
-
-def _paths(paths: tuple[str | None, ...] | None) -> tuple[str | None, ...]:
-    if paths is None:
-        raise RefusedError(Code.MARSHALLING_ERROR)
-    return paths
-
-
-def _not_null(path: str | None) -> str:
-    if path is None:
-        raise RefusedError(Code.MARSHALLING_ERROR)
-    return path
 
 
 READS: dict[type, Callable[..., object]] = {

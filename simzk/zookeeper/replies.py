@@ -9,7 +9,9 @@ Rules of this module:
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 
 class RefusedError(Exception):
@@ -61,6 +63,13 @@ class Code(IntEnum):
     SESSION_CLOSED_REQUIRE_SASL_AUTH = -124
     QUOTA_EXCEEDED = -125
     THROTTLED_OP = -127
+
+
+def not_null(value: T | None) -> T:
+    """Return a value of a request; raise MARSHALLING_ERROR for a null, on which the real server fails."""
+    if value is None:
+        raise RefusedError(Code.MARSHALLING_ERROR)
+    return value
 
 
 class Stat(NamedTuple):

@@ -27,14 +27,7 @@ from simzk.zookeeper.connection import Connection, Verdict, authenticate, log_in
 from simzk.zookeeper.operations import Kind, of_kind
 from simzk.zookeeper.prepare import PREPARE, prepare_multi
 from simzk.zookeeper.reads import READS, Reader
-from simzk.zookeeper.replies import (
-    PING_XID,
-    Closed,
-    Code,
-    ConnectResponse,
-    RefusedError,
-    Reply,
-)
+from simzk.zookeeper.replies import PING_XID, Closed, Code, ConnectResponse, RefusedError, Reply
 from simzk.zookeeper.sasl import nonce_of
 from simzk.zookeeper.sessions import SessionTracker, first_session_id, password_of
 from simzk.zookeeper.transactions import Observers, Transaction, multi_results
@@ -70,6 +63,7 @@ class Sweeper:
         self._interval_ms = config.container_check_interval_ms
         self._start_ms = start_ms
         self.next_ms: int | None = None
+        self.note(start_ms)
 
     def note(self, now_ms: int) -> None:
         """Schedule the next sweep if the tree has containers or TTL nodes."""
@@ -77,6 +71,7 @@ class Sweeper:
             self.next_ms = self._after(now_ms)
 
     def _after(self, now_ms: int) -> int:
+        assert now_ms >= self._start_ms, "times do not decrease"
         return now_ms + self._interval_ms - (now_ms - self._start_ms) % self._interval_ms
 
     def due(self, now_ms: int) -> list[str]:
@@ -173,7 +168,6 @@ class Server:
         self._reads = {kind: read for kind, read in READS.items() if kind not in rules.unknown}
         self._checks = {kind: check for kind, check in _WRITES.items() if kind not in rules.unknown}
         self._sweeper = Sweeper(self.tree, self.config, now_ms)
-        self._sweeper.note(now_ms)
         self._required_schemes = self.config.required_schemes
         self._exchanges = 0
         self._skipped_zxids = 0
@@ -224,6 +218,7 @@ class Server:
     def _send_session(self, connection: Connection) -> None:
         """Send a client its session."""
         session_id = connection.session_id
+        assert session_id, "a client without a session is closed"
         self._send(
             connection,
             ConnectResponse(0, connection.timeout_ms, session_id, password_of(session_id), connection.read_only),
@@ -256,6 +251,7 @@ class Server:
             self._close(connection)
         connection.outgoing.clear()
         self._unsent.pop(connection, None)
+        assert self._connections.get(connection.session_id) is not connection, "a dropped connection serves no session"
 
     def connection_of(self, session_id: int) -> Connection | None:
         """Return the open connection of a session, or None."""
@@ -290,7 +286,6 @@ class Server:
         self.tree, self.zxid = tree, max(self.zxid, zxid)
         self._reader = Reader(tree, self.watches)
         self._sweeper = Sweeper(tree, self.config, now_ms)
-        self._sweeper.note(now_ms)
         for session_id in list(self.sessions.ids()):
             self.sessions.remove(session_id)
         for session_id, timeout_ms in sessions.items():
@@ -374,6 +369,7 @@ class Server:
 
     def _write(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
         """Process a multi or a createSession; `handle` processes the writes of one znode."""
+        assert request.__class__ not in self._checks
         if isinstance(request, req.Multi) and request.has_null_path and not self._rules.decodes_before_zxid:
             # It fails with a zxid, but before it is a transaction (PrepRequestProcessor.getPendingChanges).
             self._skipped_zxids += 1
@@ -413,6 +409,7 @@ class Server:
 
     def _send_verdict(self, connection: Connection, xid: int, verdict: Verdict) -> None:
         """Send the result of an authentication request. The reply has zxid 0 (§1.5)."""
+        assert verdict.closes or verdict.code is not None, "a client that stays connected is answered"
         if verdict.code is not None:
             self._send(connection, Reply(xid, 0, verdict.code, verdict.token))
         if verdict.closes:
@@ -423,6 +420,7 @@ class Server:
 
     def _close_session(self, connection: Connection, xid: int, request: req.CloseSession, now_ms: int) -> None:
         self._write(connection, xid, request, now_ms)
+        assert connection.session_id not in self.sessions, "the transaction ends the session"
         self._close(connection)
 
     def _undecodable(self, connection: Connection, xid: int, request: req.Undecodable, now_ms: int) -> None:
@@ -508,10 +506,6 @@ class Server:
         """Return the time of the next sweep for containers and TTL nodes, or None if there are none."""
         return self._sweeper.next_ms
 
-    def count_expired(self) -> None:
-        """Count a session that expired."""
-        self.expired += 1
-
     def expire(self, session_id: int, now_ms: int) -> bool:
         """Expire a session now.
 
@@ -523,16 +517,13 @@ class Server:
         if session_id not in self.sessions:
             return False
         connection = self._connections.get(session_id)
-        self.count_expired()
-        self._end_session(session_id, 0, now_ms)
+        self.expired += 1
+        record = _closing_record(session_id, self.config, self.tree)
+        self.apply(txns.Transaction(session_id, 0, self.next_zxid, now_ms, record))
         assert session_id not in self.sessions
         if connection is not None:
             self._close(connection)
         return True
-
-    def _end_session(self, session_id: int, cxid: int, now_ms: int) -> None:
-        record = _closing_record(session_id, self.config, self.tree)
-        self.apply(txns.Transaction(session_id, cxid, self.next_zxid, now_ms, record))
 
     # Output
 
@@ -666,6 +657,7 @@ class Requests(Batch):
         return iter(self._requests)
 
     def assemble(self, replies: Sequence[Reply]) -> list[Reply]:
+        assert len(replies) == len(self._requests), "each request has a reply"
         return list(replies)
 
     def watches(self, body: object) -> Iterable[tuple[Request, int]]:

@@ -517,7 +517,6 @@ class Member(Server):
         for session_id, timeout_ms in self.sessions.timeouts_ms():
             self.sessions.touch_from_server(session_id, now_ms, timeout_ms)
         self._sweeper = Sweeper(self.tree, self.config, now_ms)
-        self._sweeper.note(now_ms)
 
     def join(self, now_ms: int) -> None:
         """Become a follower and apply the whole history."""
@@ -967,7 +966,7 @@ class Member(Server):
 
     def expire_locally(self, session_id: int) -> None:
         """Expire a local session."""
-        self.count_expired()
+        self.expired += 1
         self._remove_local(session_id)
 
     def leader_deadline_ms(self) -> int | None:
