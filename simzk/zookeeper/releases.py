@@ -246,4 +246,4 @@ def rules_of(version: str) -> Rules:
     name = by_name().get(version)
     if name is None:
         raise ConfigError(f"ZooKeeper {version!r} is not simulated", where="version", right=f"one of {listed()}")
-    return Rules(name)
+    return Rules(name) if name == version else rules_of(name)  # one object for all names
