@@ -27,11 +27,7 @@ from simzk.wire.frames import (
     WATCHER_EVENT,
     BadLengthError,
     FrameBuffer,
-    ReplyHeader,
-    RequestHeader,
-    WatcherEvent,
     framed,
-    new_frame,
 )
 from simzk.wire.operations import (
     BY_OPCODE,
@@ -185,21 +181,18 @@ class ServerConnection:
             self._connected = True
             return request
         xid, opcode = REQUEST_HEADER.decode(frame)
-        return self._request(xid, opcode, frame, _REQUEST_HEADER_BYTES)
-
-    def _request(self, xid: int, opcode: int, data: bytes, at: int) -> Incoming:
         read = self._readers.get(opcode) or _reader(self._rules, opcode)
         body: req.Request
         if read is None:
             body = req.Unimplemented(opcode)
         else:
             try:
-                body, _ = read(data, at)
+                body, _ = read(frame, _REQUEST_HEADER_BYTES)
             except MalformedError as malformed:
                 if opcode in _READ_AT_ONCE:
                     raise
                 body = undecodable(opcode, malformed, self._rules)
-        incoming = tuple.__new__(Incoming, (xid, body))
+        incoming: Incoming = tuple.__new__(Incoming, (xid, body))
         self._unanswered.append(incoming)
         return incoming
 
@@ -234,18 +227,16 @@ class ServerConnection:
         return _pack_reply(_REPLY_HEADER_BYTES + len(out), xid, zxid, error) + out
 
     def _encode_other(self, message: Outgoing) -> bytes:
-        out = new_frame()
         match message:
             case WatchedEvent(kind, path, zxid):
-                REPLY_HEADER.write(out, ReplyHeader(NOTIFICATION_XID, zxid, 0))
-                WATCHER_EVENT.write(out, WatcherEvent(kind, SYNC_CONNECTED, path))
+                event = WATCHER_EVENT.encode((kind, SYNC_CONNECTED, path))
+                return _pack_reply(_REPLY_HEADER_BYTES + len(event), NOTIFICATION_XID, zxid, 0) + event
             case ConnectResponse():
                 if self._unanswered and isinstance(self._unanswered[0].request, req.CreateSession):
                     self._unanswered.popleft()
-                CONNECT_RESPONSE.write(out, message)
-            case Closed():
-                return b""
-        return framed(out)
+                return framed(CONNECT_RESPONSE.encode(message))
+        assert isinstance(message, Closed)
+        return b""
 
     def _answered(self, xid: int) -> req.Request:
         """Return the request that a reply with this xid answers, skipping unanswered ones before it."""
@@ -276,9 +267,7 @@ class ClientConnection:
         """Return the bytes of a connect request."""
         assert not self._connected, "a connection begins with its connect request"
         assert not self._unanswered
-        out = new_frame()
-        CONNECT_REQUEST.write(out, request)
-        return framed(out)
+        return framed(CONNECT_REQUEST.encode(request))
 
     def request(self, xid: int, request: req.Request) -> bytes:
         """Return the bytes of a request."""
@@ -287,14 +276,8 @@ class ClientConnection:
 
     def request_bytes(self, xid: int, opcode: int, body: bytes) -> bytes:
         """Return the bytes of a request with an encoded body, which may be malformed."""
-        out = new_frame()
-        REQUEST_HEADER.write(out, RequestHeader(xid, opcode))
-        out += body
         self._unanswered.append(opcode)
-        return framed(out)
-
-    def _awaits_session(self) -> bool:
-        return bool(self._unanswered) and self._unanswered[0] == _CREATE_SESSION_OPCODE
+        return framed(REQUEST_HEADER.encode((xid, opcode)) + body)
 
     def receive_data(self, data: bytes) -> list[ConnectResponse | Reply | WatchedEvent]:
         """Return the messages that `data` completes, in order.
@@ -307,21 +290,19 @@ class ClientConnection:
     def _decode(self, frame: bytes) -> ConnectResponse | Reply | WatchedEvent:
         if not self._connected:
             self._connected = True
-            response, at = CONNECT_RESPONSE.read(frame, 0)
-            return _whole(response, at, frame)
+            return _whole(*CONNECT_RESPONSE.read(frame, 0), frame)
         xid, zxid, error = REPLY_HEADER.decode(frame)
         if xid == NOTIFICATION_XID and (not self._unanswered or len(frame) > _REPLY_HEADER_BYTES):
             (kind, state, path), at = WATCHER_EVENT.read(frame, _REPLY_HEADER_BYTES)
             if error or state != SYNC_CONNECTED or path is None:
                 raise MalformedError(f"a watch event has error {error}, state {state}, path {path}")
             return _whole(WatchedEvent(EventType(kind), path, zxid), at, frame)
-        if xid == _RESPONSE_VERSION and self._awaits_session() and len(frame) != _REPLY_HEADER_BYTES:
-            self._unanswered.popleft()
-            response, at = CONNECT_RESPONSE.read(frame, 0)
-            return _whole(response, at, frame)
         if not self._unanswered:
             raise MalformedError(f"a reply has xid {xid}, but no request is unanswered")
-        operation = BY_OPCODE.get(self._unanswered.popleft())
+        opcode = self._unanswered.popleft()
+        if xid == _RESPONSE_VERSION and opcode == _CREATE_SESSION_OPCODE and len(frame) != _REPLY_HEADER_BYTES:
+            return _whole(*CONNECT_RESPONSE.read(frame, 0), frame)
+        operation = BY_OPCODE.get(opcode)
         if error and len(frame) == _REPLY_HEADER_BYTES:
             return Reply(xid, zxid, error, None)
         if operation is None:
@@ -334,6 +315,7 @@ class ClientConnection:
 def _whole(
     message: ConnectResponse | Reply | WatchedEvent, at: int, frame: bytes
 ) -> ConnectResponse | Reply | WatchedEvent:
+    assert at <= len(frame), "nothing is read behind a frame"
     if at != len(frame):
         raise MalformedError(f"{len(frame) - at} bytes follow {message}")
     return message

@@ -76,12 +76,8 @@ def answer(word: str, report: Report, argument: bytes = b"") -> str:
     return row.answer(report, argument)
 
 
-def _ruok(report: Report, _: bytes) -> str:
-    return "imok"
-
-
-def _isro(report: Report, _: bytes) -> str:
-    return "ro" if report.server.mode == monitoring.READ_ONLY else "rw"
+def _is_read_only(report: Report) -> bool:
+    return report.server.mode == monitoring.READ_ONLY
 
 
 def _stmk(report: Report, argument: bytes) -> str:
@@ -90,12 +86,12 @@ def _stmk(report: Report, argument: bytes) -> str:
     return str(mask)
 
 
-def _gtmk(report: Report, _: bytes) -> str:
-    return str(report.trace_mask)
-
-
 def _server_lines(report: Report) -> str:
     latency, statistics = report.statistics.latency, report.statistics
+    sizes = ""
+    if report.place is not None and report.place.leads:
+        tally = report.place.tally
+        sizes = f"Proposal sizes last/min/max: {tally.last_bytes}/{tally.least_bytes}/{tally.greatest_bytes}\n"
     return (
         f"Latency min/avg/max: {latency.minimum_ms}/{monitoring.rounded(latency.average_ms)}/{latency.maximum_ms}\n"
         f"Received: {statistics.packets_received}\n"
@@ -105,27 +101,13 @@ def _server_lines(report: Report) -> str:
         f"Zxid: 0x{report.server.zxid:x}\n"
         f"Mode: {report.server.mode}\n"
         f"Node count: {len(report.server.tree)}\n"
-        f"{_proposal_sizes(report)}"
+        f"{sizes}"
     )
 
 
-def _proposal_sizes(report: Report) -> str:
-    """Return the last line of srvr and stat on a leader."""
-    if report.place is None or not report.place.leads:
-        return ""
-    tally = report.place.tally
-    return f"Proposal sizes last/min/max: {tally.last_bytes}/{tally.least_bytes}/{tally.greatest_bytes}\n"
-
-
 def _version_lines(report: Report) -> str:
-    version = f"Zookeeper version: {report.server.config.rules.build}\n"
-    if report.server.mode == monitoring.READ_ONLY:
-        return version + "READ-ONLY mode; serving only read-only clients\n"
-    return version
-
-
-def _srvr(report: Report, _: bytes) -> str:
-    return _version_lines(report) + _server_lines(report)
+    mode = "READ-ONLY mode; serving only read-only clients\n" if _is_read_only(report) else ""
+    return f"Zookeeper version: {report.server.config.rules.build}\n{mode}"
 
 
 def _connections_of_port(report: Report) -> list[ConnectionReport]:
@@ -160,10 +142,8 @@ def _stat(report: Report, _: bytes) -> str:
 
 
 def _cons(report: Report, _: bytes) -> str:
-    return (
-        "".join(_connection_line(connection, _details(connection)) for connection in _connections_of_port(report))
-        + "\n"
-    )
+    clients = (_connection_line(connection, _details(connection)) for connection in _connections_of_port(report))
+    return "".join(clients) + "\n"
 
 
 def _crst(report: Report, _: bytes) -> str:
@@ -207,16 +187,12 @@ def _dump(report: Report, _: bytes) -> str:
 
 
 def _session_lines(report: Report) -> list[str]:
-    place, tracker = report.place, report.server.sessions
-    sessions = [session for session in map(tracker.get, tracker.ids()) if session is not None]
-    tracks_expiry = monitoring.tracks_expiry(report)
-    if place is None or not place.has_local:
-        if not tracks_expiry:
-            return _global_sessions(report)
-        return _session_sets(report, "Session Sets", sessions, tracker.emptied(report.now_ms))
-    local = _session_sets(report, "Local Session Sets", place.local)
-    if not tracks_expiry:
+    place, sessions = report.place, report.server.sessions
+    local = _session_sets(report, "Local Session Sets", place.local) if place is not None and place.has_local else []
+    if not monitoring.tracks_expiry(report):
         return [*local, *_global_sessions(report)]
+    if place is None or not place.has_local:
+        return _session_sets(report, "Session Sets", list(sessions), sessions.emptied(report.now_ms))
     others = [session for session in sessions if session not in place.local]
     return [*local, *_session_sets(report, "Global Session Sets", others)]
 
@@ -232,6 +208,7 @@ def _global_sessions(report: Report) -> list[str]:
 
 def _session_sets(report: Report, heading: str, sessions: Sequence[Session], emptied: Iterable[int] = ()) -> list[str]:
     expiring = monitoring.by_expiry(sessions, emptied)
+    assert sum(map(len, expiring.values())) == len(sessions), "each session expires once"
     lines = [f"{heading} ({len(expiring)})/({len(sessions)}):"]
     for expiry_ms, session_ids in expiring.items():
         lines.append(f"{len(session_ids)} expire at {report.date_of(expiry_ms)}:")
@@ -243,6 +220,7 @@ def _connection_sets(report: Report) -> list[str]:
     sets: dict[int, list[ConnectionReport]] = {}
     for connection in report.connections:
         sets.setdefault(connection.expiry_ms, []).append(connection)
+    assert sum(map(len, sets.values())) == len(report.connections), "each connection expires once"
     lines = ["Connections dump:", f"Connections Sets ({len(sets)})/({len(report.connections)}):"]
     for expiry_ms, connections in sorted(sets.items()):
         lines.append(f"{len(connections)} expire at {report.date_of(expiry_ms)}:")
@@ -253,6 +231,7 @@ def _connection_sets(report: Report) -> list[str]:
 def _wchs(report: Report, _: bytes) -> str:
     by_session, by_path = monitoring.watched_paths(report), monitoring.watching_sessions(report)
     total = sum(map(len, by_path.values()))
+    assert total == sum(map(len, by_session.values())), "each watch is listed by its path and by its session"
     return f"{len(by_session)} connections watching {len(by_path)} paths\nTotal watches:{total}\n"
 
 
@@ -287,13 +266,13 @@ WORDS: Final = {
         FourLetterWord("dirs", _dirs, since=(3, 5, 1)),
         FourLetterWord("dump", _dump),
         FourLetterWord("envi", _envi, not_serving=None),
-        FourLetterWord("gtmk", _gtmk, not_serving=None),
+        FourLetterWord("gtmk", lambda report, _: str(report.trace_mask), not_serving=None),
         FourLetterWord("hash", _hash, since=(3, 6, 0), not_serving=NOT_SERVING),
-        FourLetterWord("isro", _isro, not_serving="null"),
+        FourLetterWord("isro", lambda report, _: "ro" if _is_read_only(report) else "rw", not_serving="null"),
         FourLetterWord("mntr", _mntr),
-        FourLetterWord("ruok", _ruok, not_serving=None),
+        FourLetterWord("ruok", lambda report, _: "imok", not_serving=None),
         FourLetterWord("srst", _srst),
-        FourLetterWord("srvr", _srvr),
+        FourLetterWord("srvr", lambda report, _: _version_lines(report) + _server_lines(report)),
         FourLetterWord("stat", _stat),
         FourLetterWord("stmk", _stmk, not_serving=None, argument_bytes=8),
         FourLetterWord("wchc", _wchc),
@@ -329,6 +308,7 @@ def answered_words(
     ['isro', 'ruok', 'srvr']
     """
     known = words_of(release)
+    assert "srvr" in known, "every release has the words that are always answered"
     if release < (3, 4, 10) or (3, 5, 0) <= release < (3, 5, 3):
         return known
     if whitelist is None:

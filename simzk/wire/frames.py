@@ -63,39 +63,10 @@ class BadLengthError(MalformedError):
         self.frames = frames
 
 
-def framed(out: bytearray) -> bytes:
-    """Return a frame made by `new_frame`, with its length filled in."""
-    assert len(out) >= _HEADER_BYTES, "a frame begins with room for its length"
-    out[:_HEADER_BYTES] = (len(out) - _HEADER_BYTES).to_bytes(_HEADER_BYTES, "big")
-    return bytes(out)
-
-
-def new_frame() -> bytearray:
-    """Return an empty frame with four bytes for its length."""
-    return bytearray(_HEADER_BYTES)
-
-
-class RequestHeader(NamedTuple):
-    """Header of every request (§1.1)."""
-
-    xid: int
-    opcode: int
-
-
-class ReplyHeader(NamedTuple):
-    """Header of every reply (§1.1)."""
-
-    xid: int
-    zxid: int
-    error: int
-
-
-class WatcherEvent(NamedTuple):
-    """Watch event; its state is always 3, SyncConnected (§3)."""
-
-    type: int
-    state: int
-    path: str | None
+def framed(body: bytes) -> bytes:
+    """Return the frame of a body."""
+    assert body, "every message has a header or fields"
+    return len(body).to_bytes(_HEADER_BYTES, "big") + body
 
 
 class MultiHeader(NamedTuple):
@@ -109,9 +80,12 @@ class MultiHeader(NamedTuple):
 NOTIFICATION_XID = -1
 SYNC_CONNECTED = 3
 
-REQUEST_HEADER: Codec[RequestHeader] = packed(RequestHeader, ">ii")
-REPLY_HEADER: Codec[ReplyHeader] = packed(ReplyHeader, ">iqi")
-WATCHER_EVENT: Codec[WatcherEvent] = record(WatcherEvent, INT, INT, TEXT)
+REQUEST_HEADER: Codec[tuple[int, int]] = packed(lambda *fields: fields, ">ii")
+"""Header of every request: xid and opcode (§1.1)."""
+REPLY_HEADER: Codec[tuple[int, int, int]] = packed(lambda *fields: fields, ">iqi")
+"""Header of every reply: xid, zxid and error (§1.1)."""
+WATCHER_EVENT: Codec[tuple[int, int, str | None]] = record(lambda *fields: fields, INT, INT, TEXT)
+"""Watch event: type, state (always 3, SyncConnected) and path (§3)."""
 MULTI_HEADER: Codec[MultiHeader] = packed(MultiHeader, ">i?i")
 CLIENT_INFOS = vector(record(ClientInfo, TEXT, TEXT))
 NAMES = vector(TEXT)

@@ -241,8 +241,7 @@ def expiring_sessions(report: Report) -> dict[int, list[int]]:
     if not tracks_expiry(report):
         return {}
     sessions = report.server.sessions
-    live = [session for session in map(sessions.get, sessions.ids()) if session is not None]
-    return by_expiry(live, sessions.emptied(report.now_ms))
+    return by_expiry(sessions, sessions.emptied(report.now_ms))
 
 
 def by_expiry(sessions: Iterable[Session], emptied: Iterable[int] = ()) -> dict[int, list[int]]:
@@ -310,8 +309,7 @@ def summaries(report: Report) -> dict[str, Summary]:
     learners = () if report.place is None else [learner.line.server_id for learner in report.place.learners]
     sizes, times = ({f"{learner}_{queue}": empty for learner in learners} for queue in (_QUEUE_SIZES, _QUEUE_TIMES))
     assert known.keys() <= {*SUMMARIES, *PERCENTILES}, "each summary has a place in the list of the real server"
-    known_names = {name: known.get(name, empty) for name in (*SUMMARIES, *PERCENTILES)}
-    return {**known_names, **sizes, **times}
+    return {name: known.get(name, empty) for name in (*SUMMARIES, *PERCENTILES)} | sizes | times
 
 
 def has_percentiles(name: str) -> bool:
@@ -332,6 +330,7 @@ def reset(report: Report) -> None:
         report.place.tally.reset()
     for summary in summaries(report).values():
         summary.reset()
+    assert not report.statistics.requests, "the summaries are those of the counters"
 
 
 def values(report: Report) -> dict[str, str | int | float]:
@@ -360,12 +359,10 @@ def gauges(report: Report) -> dict[str, str | int | float]:
             values["observer_master_id"] = place.leader.server_id
         own |= _place_gauges(place, report.now_ms)
     if place is not None:
-        own |= {
-            "local_sessions": len(place.local),
-            "global_sessions": len(report.server.sessions) - len(place.local),
-        }
-    in_order = hash_map_order(own, _GAUGE_BUCKETS)
-    return values | {key: own[key] for key in in_order}
+        assert len(place.local) <= len(report.server.sessions), "a local session is one of the server's"
+        own |= {"local_sessions": len(place.local), "global_sessions": len(report.server.sessions) - len(place.local)}
+    assert values.keys().isdisjoint(own), "each gauge has one place"
+    return values | {key: own[key] for key in hash_map_order(own, _GAUGE_BUCKETS)}
 
 
 def text_values(report: Report) -> dict[str, str]:
@@ -412,6 +409,7 @@ def _place_gauges(place: Place, now_ms: int) -> dict[str, str | int | float]:
     if not place.leads:
         return values
     observers = sum(learner.observes for learner in place.learners)
+    assert not any(learner.votes and learner.observes for learner in place.learners), "an observer has no vote"
     return {
         **values,
         "last_proposal_size": place.tally.last_bytes,
@@ -429,6 +427,7 @@ def _place_gauges(place: Place, now_ms: int) -> dict[str, str | int | float]:
 def _place_counters(place: Place) -> dict[str, int]:
     """Return the counters of a server of an ensemble; an observer receives commits without proposals."""
     tally = place.tally
+    assert not (place.leads and place.observes), "a leader has a vote"
     return {
         "commit_count": tally.proposed,
         "learner_commit_received_count": tally.learned,
@@ -480,6 +479,7 @@ def families_of(report: Report) -> Iterator[Family]:
             keyed[family] += _summary(family, (("key", key),), summary, quantiles)
         else:
             yield Family(name, "summary", _summary(name, (), summary, quantiles))
+    assert keyed.keys() == _UNUSED.keys(), "each family by key is listed"
     for name, kind in _UNUSED.items():
         yield Family(name, kind, keyed[name])
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from simzk.wire.frames import CLIENT_INFOS, MULTI_HEADER, NAMES, MultiHeader
 from simzk.zookeeper import operations
 from simzk.zookeeper import requests as req
-from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, STAT, TEXT, Codec, MalformedError, record, vector
+from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, PATH, STAT, TEXT, Codec, MalformedError, record
 from simzk.zookeeper.releases import NEWEST, Rules, rules_of
 from simzk.zookeeper.replies import OperationResult
 
@@ -212,25 +212,17 @@ class Operation(NamedTuple):
     """Request class with its codecs.
 
     Attributes:
-        rule: its row in simzk.zookeeper.operations.
+        opcode: number on the wire.
+        request: the class.
         codec: codec of its body.
         reply: codec of the body of a reply without error; None for multi and multi-read, whose body depends on the
             request (`write_results`).
     """
 
-    rule: operations.Operation
+    opcode: int
+    request: type
     codec: Codec[Any]
     reply: Codec[Any] | None
-
-    @property
-    def opcode(self) -> int:
-        """Return its opcode."""
-        return self.rule.opcode
-
-    @property
-    def request(self) -> type:
-        """Return its class."""
-        return self.rule.request
 
 
 def _listed(items: Codec[Any]) -> Codec[Any]:
@@ -243,24 +235,14 @@ def _listed(items: Codec[Any]) -> Codec[Any]:
     return Codec(read, items.write)
 
 
-def _read_not_null(data: bytes, at: int) -> tuple[str, int]:
-    text, at = TEXT.read(data, at)
-    if text is None:
-        raise MalformedError("a path is null")
-    return text, at
-
-
-# A deleteContainer with a null path is assigned no zxid, unlike any other write (seen on 3.9.5), so it is malformed.
-_NOT_NULL: Codec[Any] = Codec(_read_not_null, TEXT.write)
 _LIST = _listed(NAMES)
 _PATH_AND_WATCH = (TEXT, BOOLEAN)
 _ACL_AND_STAT: Codec[Any] = record(lambda *values: values, ACLS, STAT)
 _LIST_AND_STAT: Codec[Any] = record(lambda *values: values, _LIST, STAT)
-_PATH_VECTOR = vector(TEXT)
 
 
 def _form(request: type, codec: Codec[Any], reply: Codec[Any] | None) -> Operation:
-    return Operation(operations.BY_REQUEST[request], codec, reply)
+    return Operation(operations.BY_REQUEST[request].opcode, request, codec, reply)
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -281,15 +263,16 @@ OPERATIONS: tuple[Operation, ...] = (
     _form(req.CheckWatches, record(req.CheckWatches, TEXT, INT), NOTHING),
     _form(req.RemoveWatches, record(req.RemoveWatches, TEXT, INT), NOTHING),
     _form(req.CreateContainer, CREATE_CONTAINER, PATH_AND_STAT),
-    _form(req.DeleteContainer, record(req.DeleteContainer, _NOT_NULL), NOTHING),
+    # With a null path it is assigned no zxid, unlike any other write (seen on 3.9.5), so it is malformed.
+    _form(req.DeleteContainer, record(req.DeleteContainer, PATH), NOTHING),
     _form(req.CreateTTL, CREATE_TTL, PATH_AND_STAT),
     _form(req.MultiRead, MULTI_READ, None),
     _form(req.Auth, record(req.Auth, INT, TEXT, BUFFER), NOTHING),
-    _form(req.SetWatches, record(req.SetWatches, LONG, *[_PATH_VECTOR] * 3), NOTHING),
+    _form(req.SetWatches, record(req.SetWatches, LONG, *[NAMES] * 3), NOTHING),
     _form(req.Sasl, record(req.Sasl, BUFFER), BUFFER),
     _form(req.GetEphemerals, record(req.GetEphemerals, TEXT), _LIST),
     _form(req.GetAllChildrenNumber, record(req.GetAllChildrenNumber, TEXT), INT),
-    _form(req.SetWatches2, record(req.SetWatches2, LONG, *[_PATH_VECTOR] * 5), NOTHING),
+    _form(req.SetWatches2, record(req.SetWatches2, LONG, *[NAMES] * 5), NOTHING),
     _form(req.AddWatch, record(req.AddWatch, TEXT, INT), INT),
     _form(req.WhoAmI, record(req.WhoAmI), _listed(CLIENT_INFOS)),
     # Answered by a connect response, which has no reply header.
@@ -327,6 +310,7 @@ def request_codec(opcode: int, rules: Rules) -> Codec[Any] | None:
 
 def undecodable(opcode: int, malformed: MalformedError, rules: Rules) -> req.Undecodable:
     """Return the request for a malformed body as a release processes it (§1.4)."""
+    assert request_codec(opcode, rules) is not None, "a request that the release does not know is not decoded"
     if opcode == BY_REQUEST[req.Multi].opcode:
         lacks_acl = isinstance(malformed, NullACLError)
         return req.Undecodable(opcode, not lacks_acl, has_results=lacks_acl and not rules.decodes_before_zxid)

@@ -87,7 +87,8 @@ class Summary:
             left -= times
             if left <= 0:
                 return value
-        return self.greatest
+        assert not self._times, "all values together are the whole"
+        return 0
 
 
 class Latency:
@@ -118,6 +119,7 @@ class Latency:
         self.last_ms = latency_ms
         self._count += requests
         self._total_ms += latency_ms * requests
+        assert self.minimum_ms <= latency_ms <= self.maximum_ms
 
     @property
     def average_ms(self) -> float:
@@ -211,6 +213,7 @@ class ServerStatistics:
                 if xid not in _UNCOUNTED:
                     total += size
         assert begin == end, "sent frames are whole"
+        assert least <= greatest
         self.least_response_bytes, self.greatest_response_bytes = least, greatest
         self.response_bytes += total
 

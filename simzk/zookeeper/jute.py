@@ -163,9 +163,17 @@ def _by_units(value: str) -> bytes:
     return b"".join(chr(int.from_bytes(pair, "little")).encode("utf-8", "surrogatepass") for pair in pairs)
 
 
+def _read_path(data: bytes, at: int) -> tuple[str, int]:
+    path, at = _read_text(data, at)
+    if path is None:
+        raise MalformedError("a path is null")
+    return path, at
+
+
 BOOLEAN: Codec[bool] = Codec(_read_boolean, _write_boolean)
 BUFFER: Codec[bytes | None] = Codec(_read_buffer, _write_buffer)
 TEXT: Codec[str | None] = Codec(_read_text, _write_text)
+PATH: Codec[str] = Codec(_read_path, _write_text)
 
 
 def vector(item: Codec[T]) -> Codec[tuple[T, ...] | None]:

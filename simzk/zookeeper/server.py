@@ -265,9 +265,7 @@ class Server:
         for connection in list(self._connections.values()):
             self._close(connection)
         assert not self._connections
-        for session_id in self.sessions.ids():
-            session = self.sessions.get(session_id)
-            assert session is not None
+        for session in self.sessions:
             self.sessions.touch(session, now_ms, session.timeout_ms)
         assert not self.watches.data, "a watch goes with its connection"
         assert not self.watches.child

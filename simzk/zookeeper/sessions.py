@@ -10,7 +10,12 @@ Source: SessionTrackerImpl, ExpiryQueue, ZooKeeperServer.generatePasswd.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from simzk.jvm.numbers import JavaRandom, wrapped_long
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PASSWORD_SALT = 0xB3415C00
 
@@ -72,6 +77,10 @@ class SessionTracker:
     def __contains__(self, session_id: object) -> bool:
         return session_id in self._sessions
 
+    def __iter__(self) -> Iterator[Session]:
+        """Yield the live sessions, oldest first."""
+        return iter(self._sessions.values())
+
     def get(self, session_id: int) -> Session | None:
         """Return the live session with an id, or None."""
         return self._sessions.get(session_id)
@@ -82,7 +91,7 @@ class SessionTracker:
 
     def timeouts_ms(self) -> list[tuple[int, int]]:
         """Return ids and timeouts of all live sessions, oldest first, as a snapshot stores them."""
-        return [(session.session_id, session.timeout_ms) for session in self._sessions.values()]
+        return [(session.session_id, session.timeout_ms) for session in self]
 
     def new_id(self) -> int:
         """Return an id that no live session has."""

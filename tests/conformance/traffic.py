@@ -526,7 +526,8 @@ WEIGHTS: dict[type, int] = {
     if _RARE.get(operation.request, 1)
 }
 
-BY_KIND: dict[type, Operation] = {**BY_REQUEST, req.Check: Operation(operations.BY_REQUEST[req.Check], CHECK, None)}
+_CHECK = Operation(operations.BY_REQUEST[req.Check].opcode, req.Check, CHECK, None)
+BY_KIND: dict[type, Operation] = {**BY_REQUEST, req.Check: _CHECK}
 
 LONGEST_BATCH = 80
 _REMOVING = (req.Delete, req.DeleteContainer, req.Multi)

@@ -21,7 +21,7 @@ from simzk.zookeeper.jute import (
     BUFFER,
     INT,
     LONG,
-    TEXT,
+    PATH,
     Codec,
     MalformedError,
     TruncatedError,
@@ -58,22 +58,14 @@ class LogEntry(NamedTuple):
 # Codecs
 
 
-def _read_path(data: bytes, at: int) -> tuple[str, int]:
-    path, at = TEXT.read(data, at)
-    if path is None:
-        raise MalformedError("a path is null")
-    return path, at
-
-
 def _read_acl(data: bytes, at: int) -> tuple[tuple[ACL, ...], int]:
     acl, at = ACLS.read(data, at)
     # Without an ACL a node is open to everybody (ReferenceCountedACLCache.convertAcls).
     return OPEN_ACL if acl is None else acl, at
 
 
-_PATH: Codec[str] = Codec(_read_path, TEXT.write)
 _ACL: Codec[tuple[ACL, ...]] = Codec(_read_acl, ACLS.write)
-_PATHS = vector(_PATH)
+_PATHS = vector(PATH)
 
 
 def _read_close_session(data: bytes, at: int) -> tuple[txns.CloseSessionTxn, int]:
@@ -130,15 +122,15 @@ def _write_multi(out: bytearray, multi: txns.MultiTxn) -> None:
 
 
 CODECS: dict[int, tuple[type[txns.Record], Codec[Any]]] = {
-    1: (txns.CreateTxn, record(txns.CreateTxn, _PATH, BUFFER, _ACL, BOOLEAN, INT)),
-    15: (txns.Create2Txn, record(txns.Create2Txn, _PATH, BUFFER, _ACL, BOOLEAN, INT)),
-    19: (txns.CreateContainerTxn, record(txns.CreateContainerTxn, _PATH, BUFFER, _ACL, INT)),
-    21: (txns.CreateTTLTxn, record(txns.CreateTTLTxn, _PATH, BUFFER, _ACL, INT, LONG)),
-    2: (txns.DeleteTxn, record(txns.DeleteTxn, _PATH)),
-    20: (txns.DeleteContainerTxn, record(txns.DeleteContainerTxn, _PATH)),
-    5: (txns.SetDataTxn, record(txns.SetDataTxn, _PATH, BUFFER, INT)),
-    7: (txns.SetACLTxn, record(txns.SetACLTxn, _PATH, _ACL, INT)),
-    13: (txns.CheckTxn, record(txns.CheckTxn, _PATH, INT)),
+    1: (txns.CreateTxn, record(txns.CreateTxn, PATH, BUFFER, _ACL, BOOLEAN, INT)),
+    15: (txns.Create2Txn, record(txns.Create2Txn, PATH, BUFFER, _ACL, BOOLEAN, INT)),
+    19: (txns.CreateContainerTxn, record(txns.CreateContainerTxn, PATH, BUFFER, _ACL, INT)),
+    21: (txns.CreateTTLTxn, record(txns.CreateTTLTxn, PATH, BUFFER, _ACL, INT, LONG)),
+    2: (txns.DeleteTxn, record(txns.DeleteTxn, PATH)),
+    20: (txns.DeleteContainerTxn, record(txns.DeleteContainerTxn, PATH)),
+    5: (txns.SetDataTxn, record(txns.SetDataTxn, PATH, BUFFER, INT)),
+    7: (txns.SetACLTxn, record(txns.SetACLTxn, PATH, _ACL, INT)),
+    13: (txns.CheckTxn, record(txns.CheckTxn, PATH, INT)),
     14: (txns.MultiTxn, Codec(_read_multi, _write_multi)),
     -1: (txns.ErrorTxn, packed(txns.ErrorTxn, ">i")),
     -10: (txns.CreateSessionTxn, packed(txns.CreateSessionTxn, ">i")),
