@@ -62,7 +62,6 @@ from simzk.zookeeper.prepare import FLAGS, prepare_multi
 from simzk.zookeeper.replies import Code, ConnectResponse, RefusedError, Reply
 from simzk.zookeeper.server import Batch, Server, Sweeper, record_of
 from simzk.zookeeper.sessions import Session, SessionTracker, first_session_id, password_of
-from simzk.zookeeper.transactions import CloseSessionTxn, ErrorTxn
 from simzk.zookeeper.znode import CONFIG_PATH
 
 if TYPE_CHECKING:
@@ -73,10 +72,9 @@ if TYPE_CHECKING:
     from simzk.zookeeper.persistence import Restoration
     from simzk.zookeeper.prepare import Asker
     from simzk.zookeeper.quotas import Quotas
-    from simzk.zookeeper.requests import Request
-    from simzk.zookeeper.sessions import Session
-    from simzk.zookeeper.transactions import Transaction
     from simzk.zookeeper.tree import DataTree
+
+    Answer = Callable[[txns.Transaction, object], None]
 
 
 class Role(Enum):
@@ -91,10 +89,7 @@ class Role(Enum):
     @property
     def serves(self) -> bool:
         """Return whether clients can connect to a server in this role."""
-        return self in _SERVING
-
-
-_SERVING = (Role.LEADING, Role.FOLLOWING, Role.READ_ONLY)
+        return self not in (Role.LOOKING, Role.DOWN)
 
 
 _NO_PROPOSAL = -1  # the size of proposals before the first one
@@ -129,15 +124,13 @@ class Tally:
         """Reset the sizes of proposals, as a new leader does."""
         self.last_bytes = self.least_bytes = self.greatest_bytes = _NO_PROPOSAL
 
-    def propose(self, transaction: Transaction) -> None:
+    def propose(self, transaction: txns.Transaction) -> None:
         """Count a proposal: a transaction as it is sent, with the tree's digest unless it failed."""
-        size = len(encode_transaction(transaction, None if isinstance(transaction.record, ErrorTxn) else 0))
+        size = len(encode_transaction(transaction, None if isinstance(transaction.record, txns.ErrorTxn) else 0))
         self.proposed += 1
         self.last_bytes = size
-        if size > self.greatest_bytes:
-            self.greatest_bytes = size
-        if size < self.least_bytes or self.least_bytes < 0:
-            self.least_bytes = size
+        self.greatest_bytes = max(size, self.greatest_bytes)
+        self.least_bytes = size if self.least_bytes == _NO_PROPOSAL else min(size, self.least_bytes)
         assert 0 < self.least_bytes <= size <= self.greatest_bytes
 
 
@@ -202,6 +195,9 @@ class Place(NamedTuple):
         return f"{state} - broadcast"
 
 
+_EPHEMERAL_FLAGS = frozenset(flags for flags, meaning in FLAGS.items() if meaning.ephemeral)
+
+
 def makes_ephemeral(request: req.Request) -> bool:
     """Return whether a request would create an ephemeral znode.
 
@@ -210,10 +206,7 @@ def makes_ephemeral(request: req.Request) -> bool:
     """
     if isinstance(request, req.Multi):
         return any(map(makes_ephemeral, request.operations))
-    if not isinstance(request, req.Create | req.Create2):
-        return False
-    kind = FLAGS.get(request.flags)
-    return kind is not None and kind.ephemeral
+    return isinstance(request, req.Create | req.Create2) and request.flags in _EPHEMERAL_FLAGS
 
 
 def rejected_record(request: req.Request, asker: Asker, tree: DataTree, session_id: int, *, led: bool) -> txns.Record:
@@ -244,20 +237,15 @@ class QueuedRequest(NamedTuple):
     """Request that waits behind others of its connection."""
 
     xid: int
-    request: Request
-
-
-class PendingReply(NamedTuple):
-    """Reply that waits until the server has applied the history up to a position."""
-
-    position: int
+    request: req.Request
 
 
 class MemberConnection(Connection):
     """Connection to a member, made by `Member.connect`.
 
     Attributes:
-        waiting: requests and replies that wait, in the order of the replies.
+        waiting: what waits, in the order of the replies: requests, and for a reply the position up to which the server
+            has to apply the history first.
         leaving: whether the client closed its session; later requests are ignored.
         stalled: whether a request waits until the leader can be reached, and later ones behind it.
     """
@@ -266,7 +254,7 @@ class MemberConnection(Connection):
 
     def __init__(self, address: str, owner: object, config: ServerConfig, quotas: Quotas) -> None:
         super().__init__(address, owner, config, quotas)
-        self.waiting: deque[QueuedRequest | PendingReply] = deque()
+        self.waiting: deque[QueuedRequest | int] = deque()
         self.leaving: bool = False
         self.stalled: bool = False
 
@@ -351,8 +339,7 @@ _ACCEPTED_ANYWHERE = of_kind(Kind.SESSION, Kind.CONNECTION) - {req.Ping} | {
     req.Unimplemented,
 }
 
-_REJECTED_READ_ONLY = of_kind(Kind.WRITE, Kind.PART) | {req.Sync}
-_REJECTED_READ_ONLY_OPCODES = frozenset(BY_REQUEST[kind].opcode for kind in _REJECTED_READ_ONLY)
+_REJECTED_READ_ONLY = frozenset(BY_REQUEST[kind].opcode for kind in of_kind(Kind.WRITE, Kind.PART) | {req.Sync})
 
 
 def is_write(request: req.Request) -> bool:
@@ -381,12 +368,8 @@ def is_accepted_anywhere(request: req.Request) -> bool:
 def requires_write_access(request: req.Request) -> bool:
     """Return whether a read-only server answers NOT_READ_ONLY, which depends on the opcode alone."""
     if isinstance(request, req.Undecodable | req.Unimplemented):
-        return request.opcode in _REJECTED_READ_ONLY_OPCODES
-    return request.__class__ in _REJECTED_READ_ONLY
-
-
-if TYPE_CHECKING:
-    Answer = Callable[[txns.Transaction, object], None]
+        return request.opcode in _REJECTED_READ_ONLY
+    return BY_REQUEST[request.__class__].opcode in _REJECTED_READ_ONLY
 
 
 class History:
@@ -568,9 +551,15 @@ class Member(Server):
     def apply(self, transaction: txns.Transaction) -> object:
         """Apply a transaction of the leader and commit it."""
         assert self.role is Role.LEADING, f"server {self.server_id} is not the leader"
+        body = self._apply_here(transaction)
+        self._ensemble.commit(transaction)
+        return body
+
+    def _apply_here(self, transaction: txns.Transaction) -> object:
         body = super().apply(transaction)
         self._applied_zxid = transaction.zxid
-        self._ensemble.commit(transaction)
+        if isinstance(transaction.record, txns.CreateSessionTxn) and transaction.session_id in self._connections:
+            self._connections[transaction.session_id].session = self.sessions.get(transaction.session_id)
         return body
 
     def follow(self, now_ms: int) -> None:
@@ -600,19 +589,15 @@ class Member(Server):
         self.position += 1
         assert self.position <= self.logged, "a transaction is on disk before it is applied"
         self.tally.learned += 1
-        body = super().apply(transaction)
-        self._applied_zxid = transaction.zxid
-        session_id, record = transaction.session_id, transaction.record
-        if isinstance(record, txns.CreateSessionTxn) and session_id in self._connections:
-            self._connections[session_id].session = self.sessions.get(session_id)
+        body = self._apply_here(transaction)
         for connection, answer in self._awaited.pop(self.position, ()):
             if not connection.closed:
                 awaited = connection.waiting.popleft()
-                assert awaited == PendingReply(self.position)
+                assert awaited == self.position, "replies keep the order of the history"
                 answer(transaction, body)
                 self._process_queued(connection, now_ms)
-        if isinstance(record, txns.CloseSessionTxn):
-            self.close_connection_of(session_id)
+        if isinstance(transaction.record, txns.CloseSessionTxn):
+            self.close_connection_of(transaction.session_id)
 
     def close_connection_of(self, session_id: int) -> None:
         """Close the connection of a session here, if any."""
@@ -622,7 +607,7 @@ class Member(Server):
 
     def _await(self, connection: MemberConnection, position: int, answer: Answer) -> None:
         assert position > self.position, "a reply that waits for an applied transaction is never sent"
-        connection.waiting.append(PendingReply(position))
+        connection.waiting.append(position)
         self._awaited.setdefault(position, []).append((connection, answer))
         self._demanded = max(self._demanded, position)
 
@@ -630,7 +615,7 @@ class Member(Server):
         """Process the requests queued behind a reply, up to the next waiting reply."""
         while connection.waiting and not connection.closed:
             queued = connection.waiting[0]
-            if isinstance(queued, PendingReply):
+            if isinstance(queued, int):
                 return
             connection.waiting.popleft()
             self._handle_here(connection, queued.xid, queued.request, now_ms)
@@ -677,11 +662,11 @@ class Member(Server):
         self._connections[session_id] = connection
         if self.role is Role.READ_ONLY or self._ensemble.config.local_sessions:
             connection.session = self.sessions.add_local(session_id, connection.timeout_ms, now_ms)
-            self._respond_to_connect(connection)
+            self._send_session(connection)
             return
         self._ensemble.owners[session_id] = self.server_id
         record = txns.CreateSessionTxn(connection.timeout_ms)
-        self._propose(connection, 0, record, now_ms, lambda transaction, body: self._respond_to_connect(connection))
+        self._propose(connection, 0, record, now_ms, lambda transaction, body: self._send_session(connection))
 
     def _reattach_session(self, connection: MemberConnection, request: req.ConnectRequest, now_ms: int) -> None:
         """Reattach a session if the leader has it (Learner.validateSession)."""
@@ -703,16 +688,15 @@ class Member(Server):
         self._connections[session_id] = connection
         connection.session = self.sessions.get(session_id)
         if connection.session is not None:
-            self._respond_to_connect(connection)
+            self._send_session(connection)
         else:
             end = self._ensemble.history.end
-            self._await(connection, end, lambda transaction, body: self._respond_to_connect(connection))
+            self._await(connection, end, lambda transaction, body: self._send_session(connection))
             self.follow(now_ms)
 
-    def _respond_to_connect(self, connection: MemberConnection) -> None:
-        if connection.session is None:
-            connection.session = self.sessions.get(connection.session_id)
-        self._send_session(connection)
+    def _send_session(self, connection: Connection) -> None:
+        assert connection.session is not None, "the server has applied the creation of the session"
+        super()._send_session(connection)
 
     # Requests
 
@@ -754,9 +738,8 @@ class Member(Server):
             assert leader is not None, "a serving member has a leader"
             self._touch(connection, now_ms)
             asker = connection.asker._replace(quotas=leader.tree.quotas)
-            led = leader is self
-            record = rejected_record(request, asker, leader.tree, connection.session_id, led=led)
-            self._propose_write(connection, xid, request, record, now_ms)
+            record = rejected_record(request, asker, leader.tree, connection.session_id, led=leader is self)
+            self._propose(connection, xid, record, now_ms, partial(self._answer_write, connection, request))
 
     def _upgrade(self, connection: MemberConnection, now_ms: int) -> None:
         """Turn a local session into a global one."""
@@ -764,10 +747,7 @@ class Member(Server):
         self.sessions.upgrade(session_id)
         self._ensemble.owners[session_id] = self.server_id
         record = txns.CreateSessionTxn(connection.timeout_ms)
-        self._propose(connection, 0, record, now_ms, lambda transaction, body: self._attach_session(connection))
-
-    def _attach_session(self, connection: MemberConnection) -> None:
-        connection.session = self.sessions.get(connection.session_id)
+        self._propose(connection, 0, record, now_ms, lambda transaction, body: None)
 
     def _handle_here(self, connection: MemberConnection, xid: int, request: req.Request, now_ms: int) -> None:
         """Process a request that needs no leader and waits for nothing."""
@@ -789,19 +769,18 @@ class Member(Server):
                 if is_write(request):
                     self._reject_moved(connection, xid, now_ms)
                 self._close(connection)
+        elif self.role is Role.READ_ONLY and requires_write_access(request):
+            self._touch(connection, now_ms)
+            self._send(connection, Reply(xid, self.zxid, Code.NOT_READ_ONLY, None))
         elif self.role is Role.READ_ONLY:
-            self._handle_read_only(connection, xid, request, now_ms)
+            self._handle_here(connection, xid, request, now_ms)
         elif (is_write(request) and request.__class__ not in self._rules.unknown) or (
             isinstance(request, req.Check) and not self._rules.refuses_check
         ):
             self._forward(connection, xid, request, now_ms)
         elif isinstance(request, req.Sync) and self.position < self._ensemble.history.end:
-            reply = Reply(xid, 0, 0, request.path)
-            self._await(
-                connection,
-                self._ensemble.history.end,
-                lambda transaction, body: self._send(connection, reply._replace(zxid=self.zxid)),
-            )
+            path, end = request.path, self._ensemble.history.end
+            self._await(connection, end, lambda made, body: self._send(connection, Reply(xid, self.zxid, 0, path)))
             self.follow(now_ms)
         elif connection.waiting and (
             connection.session_id in self.sessions.upgrading or not isinstance(request, req.Auth | req.Sasl)
@@ -812,21 +791,12 @@ class Member(Server):
 
     def _owns_session_of(self, connection: Connection) -> bool:
         """Return whether this server is the last one that the connection's session was attached to."""
-        if connection.session_id in self.sessions.local:
-            return True
-        return self._ensemble.owners.get(connection.session_id) == self.server_id
+        session_id = connection.session_id
+        return session_id in self.sessions.local or self._ensemble.owners.get(session_id) == self.server_id
 
     def _touch(self, connection: Connection, now_ms: int) -> None:
         if connection.session is not None:
             self.sessions.touch(connection.session, now_ms, connection.timeout_ms)
-
-    def _handle_read_only(self, connection: Connection, xid: int, request: req.Request, now_ms: int) -> None:
-        if requires_write_access(request):
-            self._touch(connection, now_ms)
-            self._send(connection, Reply(xid, self.zxid, Code.NOT_READ_ONLY, None))
-        else:
-            assert isinstance(connection, MemberConnection)
-            self._handle_here(connection, xid, request, now_ms)
 
     def _remove_local(self, session_id: int) -> None:
         assert session_id in self.sessions.local
@@ -841,8 +811,8 @@ class Member(Server):
             # The session has ended, and this server has not applied that yet. The write still takes a zxid
             # (PrepRequestProcessor.pRequest2Txn, checkSession); requests behind it wait, and are closed before it.
             is_close = isinstance(request, req.CloseSession)
-            record = txns.CloseSessionTxn(()) if is_close else txns.ErrorTxn(Code.SESSION_EXPIRED)
-            self._propose(connection, xid, record, now_ms, lambda transaction, body: self._close(connection))
+            ended = txns.CloseSessionTxn(()) if is_close else txns.ErrorTxn(Code.SESSION_EXPIRED)
+            self._propose(connection, xid, ended, now_ms, lambda transaction, body: self._close(connection))
             return
         self._touch(connection, now_ms)
         if not self._owns_session_of(connection) and not is_accepted_anywhere(request):
@@ -852,15 +822,11 @@ class Member(Server):
             self._reconfigure(connection, xid, request, now_ms)
             return
         asker = connection.asker._replace(quotas=leader.tree.quotas)
-        self._propose_write(connection, xid, request, record_of(request, asker, leader.tree, session_id), now_ms)
+        record = record_of(request, asker, leader.tree, session_id)
+        self._propose(connection, xid, record, now_ms, partial(self._answer_write, connection, request))
         if isinstance(request, req.CloseSession):
             connection.leaving = True
             leader.close_connection_of(session_id)
-
-    def _propose_write(
-        self, connection: MemberConnection, xid: int, request: req.Request, record: txns.Record, now_ms: int
-    ) -> None:
-        self._propose(connection, xid, record, now_ms, partial(self._answer_write, connection, request))
 
     def _reconfigure(self, connection: MemberConnection, xid: int, request: req.Reconfig, now_ms: int) -> None:
         """Forward a reconfiguration: the leader writes /zookeeper/config, and the ensemble adopts the membership."""
@@ -870,23 +836,14 @@ class Member(Server):
         try:
             membership = self._membership_after(request, connection.asker, leader)
         except RefusedError as refused:
-            code = refused.code
-            self._propose(
-                connection,
-                xid,
-                txns.ErrorTxn(code),
-                now_ms,
-                lambda transaction, body: self._send(connection, Reply(xid, transaction.zxid, code, None)),
-            )
+            error = txns.ErrorTxn(refused.code)
+            self._propose(connection, xid, error, now_ms, partial(self._answer_write, connection, request))
             return
-        text = membership.text
-        self._propose(
-            connection,
-            xid,
-            txns.SetDataTxn(CONFIG_PATH, text, -1),
-            now_ms,
-            lambda transaction, body: self._send(connection, Reply(xid, transaction.zxid, 0, (text, body))),
-        )
+
+        def answer(transaction: txns.Transaction, body: object) -> None:
+            self._send(connection, Reply(xid, transaction.zxid, 0, (membership.text, body)))
+
+        self._propose(connection, xid, txns.SetDataTxn(CONFIG_PATH, membership.text, -1), now_ms, answer)
         self._ensemble.adopt(membership, now_ms)
 
     def _membership_after(self, request: req.Reconfig, asker: Asker, leader: Member) -> Membership:
@@ -1306,7 +1263,7 @@ class Ensemble:
             if member is not leader:
                 member.join(now_ms)
 
-    def commit(self, transaction: Transaction) -> None:
+    def commit(self, transaction: txns.Transaction) -> None:
         """Commit a transaction of the leader; its followers log it, and apply it by their lag."""
         leader = self.leading
         assert leader is not None
@@ -1315,7 +1272,7 @@ class Ensemble:
         self.history.append(transaction)
         leader.tally.propose(transaction)
         leader.position = leader.logged = self.history.end
-        if isinstance(transaction.record, CloseSessionTxn):
+        if isinstance(transaction.record, txns.CloseSessionTxn):
             self.owners.pop(transaction.session_id, None)
         for member in self.members.values():
             if member.role is Role.FOLLOWING and member.server_id not in self._silent:
