@@ -724,8 +724,7 @@ def hash_set_of(keys: Iterable[str], size: int) -> HashOrderedSet:
     >>> hash_set_of(["quota", "config"], 2).ordered()
     ['quota', 'config']
     """
-    wanted = max(int(size / 0.75) + 1, _INITIAL_BINS)
-    made = HashOrderedSet(1 << (wanted - 1).bit_length())
+    made = HashOrderedSet(max(clone_capacity(size), _INITIAL_BINS))
     for key in keys:
         made.add(key)
     return made

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from simzk.jvm.numbers import parse_hex_int, parse_int
 from simzk.jvm.x500_names import is_valid_x500_name
 from simzk.zookeeper.jute import decode_text
-from simzk.zookeeper.releases import NEWEST, Rules, rules_of
 from simzk.zookeeper.replies import ClientInfo, Code, RefusedError
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.sasl import name_is_valid, name_matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from simzk.zookeeper.releases import Rules
 
 
 class ACLCache:
@@ -50,6 +51,7 @@ class ACLCache:
         """Return the shared object of an ACL and count one more use."""
         if acl is OPEN_ACL or acl == OPEN_ACL:
             return OPEN_ACL
+        assert (acl in self._uses) == (acl in self._one), "an ACL is shared as long as it is used"
         self._uses[acl] += 1
         return self._one.setdefault(acl, acl)
 
@@ -70,10 +72,8 @@ class ACLCache:
 
 
 def _v4_bytes(text: str) -> bytes | None:
-    numbers = [parse_int(part) for part in text.split(".")]
-    if len(numbers) != 4 or any(number is None or not 0 <= number <= 255 for number in numbers):
-        return None
-    return bytes(number for number in numbers if number is not None)
+    numbers = [number for part in text.split(".") if (number := parse_int(part)) is not None and 0 <= number <= 255]
+    return bytes(numbers) if len(numbers) == 4 == text.count(".") + 1 else None
 
 
 _GROUP_DIGITS = 4
@@ -137,6 +137,7 @@ def ip_matches(address_text: str, block_text: str) -> bool:
     if block is None or address is None or len(address) != len(block[0]):
         return False
     ignored = len(address) * 8 - block[1]
+    assert ignored >= 0, "a block is valid"
     return int.from_bytes(address, "big") >> ignored == int.from_bytes(block[0], "big") >> ignored
 
 
@@ -170,9 +171,6 @@ SCHEMES: dict[str, Scheme] = {
     "x509": Scheme(is_valid_x500_name, str.__eq__, is_authenticated=True),
     "sasl": Scheme(name_is_valid, name_matches, is_authenticated=True),
 }
-
-DEFAULT_SCHEMES = frozenset({"digest", "ip"})
-"""Schemes of every server (`ServerConfig.schemes`)."""
 
 
 def digest_id(credentials: bytes, algorithm: str = "sha1") -> str:
@@ -223,10 +221,7 @@ def is_permitted(acl: tuple[ACL, ...], permission: int, identities: Iterable[Id]
 
 
 def expand_acl(
-    acl: tuple[ACL, ...] | None,
-    identities: Iterable[Id],
-    schemes: frozenset[str] = DEFAULT_SCHEMES,
-    rules: Rules | None = None,
+    acl: tuple[ACL, ...] | None, identities: Iterable[Id], schemes: frozenset[str], rules: Rules
 ) -> tuple[ACL, ...]:
     """Return the ACL to store: without duplicates, with `auth` replaced by the authenticated identities.
 
@@ -234,14 +229,13 @@ def expand_acl(
         acl: ACL of a request.
         identities: identities of the client.
         schemes: schemes allowed beside world and auth.
-        rules: rules of the release; None for the newest.
+        rules: rules of the release.
 
     Raises:
         RefusedError: INVALID_ACL; MARSHALLING_ERROR for a null id, on which the real server fails (§1.4).
     """
     if acl is OPEN_ACL or acl == OPEN_ACL:
         return OPEN_ACL
-    rules = rules or rules_of(NEWEST)
     if not acl:
         raise RefusedError(Code.INVALID_ACL if acl is not None or rules.null_acl_is_invalid else Code.MARSHALLING_ERROR)
     expanded: list[ACL] = []
@@ -264,6 +258,7 @@ def expand_acl(
         if scheme_name == "ip" and not set(rules.ip_acls_exclude).isdisjoint(text or ""):
             raise RefusedError(Code.INVALID_ACL)
         expanded.append(entry)
+    assert all(entry.id.scheme != "auth" for entry in (*expanded, *last)), "each auth is replaced"
     assert expanded or last, "an ACL without entries gives everybody all permissions"
     return (*expanded, *last)
 

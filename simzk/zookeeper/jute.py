@@ -53,6 +53,7 @@ class Codec(Generic[T]):
 
 
 def _number(layout: str) -> Codec[int]:
+    assert layout.startswith(">"), "numbers are big-endian"
     packed = struct.Struct(layout)
     unpack_from, pack, size = packed.unpack_from, packed.pack, packed.size
 
@@ -72,8 +73,6 @@ INT = _number(">i")
 LONG = _number(">q")
 
 _read_int, _write_int = INT.read, INT.write
-
-
 _INT = struct.Struct(">i")
 _unpack_int, _pack_int = _INT.unpack_from, _INT.pack
 
@@ -83,10 +82,6 @@ def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
         return data[at] != 0, at + 1
     except IndexError:
         raise TruncatedError("the record ends before a boolean") from None
-
-
-def _write_boolean(out: bytearray, value: bool) -> None:
-    out.append(1 if value else 0)
 
 
 def _read_buffer(data: bytes, at: int) -> tuple[bytes | None, int]:
@@ -115,6 +110,7 @@ def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
     """Return what Java's decoder puts for bytes that are not UTF-8: U+FFFD, one for a whole encoded surrogate."""
     assert isinstance(error, UnicodeDecodeError)
     start = error.start
+    assert start < error.end, "decoding goes on behind what is replaced"
     surrogate = re.match(_SURROGATE, error.object[start : start + 3])
     return "\ufffd", error.end if surrogate is None else start + surrogate.end()
 
@@ -158,6 +154,7 @@ def _by_units(value: str) -> bytes:
 
     That is no valid UTF-8, and Java's own reader does not decode it.
     """
+    assert value, "an empty text has no character beyond U+FFFF"
     units = memoryview(value.encode("utf-16-le", "surrogatepass"))
     pairs = (units[at : at + 2] for at in range(0, len(units), 2))
     return b"".join(chr(int.from_bytes(pair, "little")).encode("utf-8", "surrogatepass") for pair in pairs)
@@ -170,7 +167,7 @@ def _read_path(data: bytes, at: int) -> tuple[str, int]:
     return path, at
 
 
-BOOLEAN: Codec[bool] = Codec(_read_boolean, _write_boolean)
+BOOLEAN: Codec[bool] = Codec(_read_boolean, lambda out, value: out.append(1 if value else 0))
 BUFFER: Codec[bytes | None] = Codec(_read_buffer, _write_buffer)
 TEXT: Codec[str | None] = Codec(_read_text, _write_text)
 PATH: Codec[str] = Codec(_read_path, _write_text)
@@ -269,6 +266,7 @@ def _scope(make: Callable[..., T], fields: tuple[Codec[Any], ...]) -> dict[str, 
     for number, field in enumerate(fields):
         scope[f"read{number}"], scope[f"write{number}"] = field.read, field.write
     exec(_compiled(kinds, is_tuple), scope)
+    assert {"read", "write"} <= scope.keys(), "the code defines both"
     return scope
 
 
@@ -300,6 +298,7 @@ def _compiled(kinds: tuple[Codec[Any] | None, ...], is_tuple: bool) -> CodeType:
 
 def packed(make: Callable[..., T], layout: str) -> Codec[T]:
     """Return the codec of a record of numbers, packed in one step."""
+    assert layout.startswith(">"), "numbers are big-endian and not aligned"
     whole = struct.Struct(layout)
     unpack_from, pack, size = whole.unpack_from, whole.pack, whole.size
 

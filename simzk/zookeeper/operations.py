@@ -109,6 +109,7 @@ OPERATIONS: tuple[Operation, ...] = (
 
 BY_REQUEST: dict[type, Operation] = {operation.request: operation for operation in OPERATIONS}
 assert len(BY_REQUEST) == len({operation.opcode for operation in OPERATIONS}) == len(OPERATIONS)
+assert all(bool(operation.permission) == bool(operation.place) for operation in OPERATIONS), "an ACL is that of a znode"
 
 
 def of_kind(*kinds: Kind) -> frozenset[type]:
@@ -154,6 +155,7 @@ def _normalized(name: str) -> str:
 
 
 _CODES = {_normalized(code.name): code for code in Code if code is not Code.OK}
+assert len(_CODES) == len(Code) - 1, "each error has a name of its own"
 
 
 def code_of(name: str) -> Code | None:

@@ -54,7 +54,8 @@ class DigestMd5:
             self._challenged = True
             return f'realm="{REALM}",nonce="{self._nonce}",charset=utf-8,algorithm=md5-sess'.encode()
         directives = read_directives(token)
-        user, password = directives.get("username", ""), self._users.get(directives.get("username", ""))
+        user = directives.get("username", "")
+        password = self._users.get(user)
         if password is None:
             raise SaslError(f"user {user!r} does not exist")
         if (
@@ -117,6 +118,7 @@ def read_directives(token: bytes) -> dict[str, str]:
         found = pair.match(text, at)
         if found is None or found[1].lower() in directives:
             raise SaslError("the token is malformed")
+        assert found.end() > at, "a pair has a name"
         quoted = found[2]
         directives[found[1].lower()] = found[3] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
         at = found.end()
@@ -131,6 +133,7 @@ def _hash(data: bytes) -> bytes:
 
 def _response(directives: Mapping[str, str], password: str, nonce: str, method: str) -> str:
     """Return the response-value of RFC 2831, 2.1.2.1; an empty method makes the server's own proof (2.1.3)."""
+    assert method in ("AUTHENTICATE", "")
     user = f"{directives['username']}:{directives.get('realm', '')}:{password}"
     # Text within ISO 8859-1 is hashed in that charset, whatever the charset of the login (RFC 2831, 2.1.2.1).
     try:
@@ -151,6 +154,7 @@ def nonce_of(session_id: int, login: int) -> str:
     import base64
     import hashlib
 
+    assert login > 0, "logins are counted from 1"
     return base64.b64encode(hashlib.sha256(b"%d %d" % (session_id, login)).digest()[:30]).decode()
 
 

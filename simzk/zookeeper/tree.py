@@ -144,10 +144,6 @@ class BackedNodes(dict[str, "Znode"]):
             elif self.backing.settle(path, node):
                 del self[path]
 
-    def settle_all(self) -> None:
-        """Offer every node to the backing."""
-        self.settle(list(self))
-
     def count_below(self, path: str) -> int:
         """Return the number of nodes below a path."""
         if path not in self:
@@ -291,7 +287,7 @@ class DataTree:
         assert not len(backing) or backing.prefix[:-1] in self._nodes, "the node above stored nodes is in the tree"
         self._nodes = self._backed = BackedNodes(self._nodes, backing)
         self.find = self.quotas.find = self._backed.get
-        self._backed.settle_all()
+        self._backed.settle(list(self._backed))
 
     @property
     def backing(self) -> Backing | None:
@@ -394,30 +390,24 @@ class DataTree:
         return node, _new(Change, (_CREATED, path, acl, parent_path or "/", parent.acl))
 
     def _own(self, path: str, owner: int) -> None:
-        if owner == CONTAINER_OWNER:
-            assert path not in self.containers
-            self.containers.add(path)
-        elif ttl_of(owner) is not None:
-            assert path not in self.ttls
-            self.ttls.add(path)
-        else:
-            owned = self.ephemerals.get(owner)
-            if owned is None:
-                owned = self.ephemerals[owner] = HashOrderedSet(EPHEMERALS_CAPACITY)
-                self.owners.add(owner)
-            assert path not in owned, f"session 0x{owner:x} owns {path} already"
-            owned.add(path)
+        if owner not in self.ephemerals and is_session(owner):
+            self.ephemerals[owner] = HashOrderedSet(EPHEMERALS_CAPACITY)
+            self.owners.add(owner)
+        owned = self._paths_of(owner)
+        assert path not in owned, f"0x{owner:x} owns {path} already"
+        owned.add(path)
 
     def _disown(self, path: str, owner: int) -> None:
-        if owner == CONTAINER_OWNER:
-            assert path in self.containers
-            self.containers.discard(path)
-        elif ttl_of(owner) is not None:
-            assert path in self.ttls
-            self.ttls.discard(path)
-        else:
-            assert path in self.ephemerals[owner]
-            self.ephemerals[owner].discard(path)
+        owned = self._paths_of(owner)
+        assert path in owned, f"0x{owner:x} does not own {path}"
+        owned.discard(path)
+
+    def _paths_of(self, owner: int) -> HashOrderedSet | ConcurrentHashSet[str]:
+        """Return the paths of the containers, of the TTL nodes or of the ephemerals of a session."""
+        owned = self.ephemerals.get(owner)
+        if owned is not None:
+            return owned
+        return self.containers if owner == CONTAINER_OWNER else self.ttls
 
     def _apply_create(self, transaction: txns.Transaction, record: txns.CreateTxn) -> Applied:
         _, change = self._create(transaction, record, transaction.session_id if record.ephemeral else 0)

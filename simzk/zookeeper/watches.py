@@ -279,6 +279,7 @@ class WatchManager(Generic[Watcher]):
         self.data.add(path, watcher, Mode.RECURSIVE if recursive else Mode.PERSISTENT)
         if not recursive:
             self.child.add(path, watcher, Mode.PERSISTENT)
+        assert not self.child.has_recursive, "a recursive watch sees the children's own changes"
 
     def contains(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
         """Return whether a watcher has a watch of a type on a path."""
@@ -350,6 +351,7 @@ class OldWatchTable(WatchTable[Watcher]):
             self._set(path, watcher, old, int(mode))
         else:
             super().add(path, watcher, mode)
+        assert self.by_path[path][watcher] == int(mode), "a watch has one mode"
 
 
 class OldWatchManager(WatchManager[Watcher]):

@@ -154,7 +154,7 @@ def test_addresses_may_have_digits_of_any_script() -> None:
 def test_a_release_knows_its_forms_of_addresses(release: str, accepted: list[str]) -> None:
     def is_accepted(address: str) -> bool:
         try:
-            expand_acl((ACL(31, Id("ip", address)),), (), rules=rules_of(release))
+            expand_acl((ACL(31, Id("ip", address)),), (), frozenset({"ip"}), rules_of(release))
         except RefusedError:
             return False
         return True

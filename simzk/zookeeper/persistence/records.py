@@ -43,9 +43,7 @@ DIGEST_VERSION = 2
 
 _header = Struct(">qiqqi")
 _digest = Struct(">iQ")
-_int = Struct(">i")
-_int_at = _int.unpack_from
-_NULL = _int.pack(-1)
+_int_at = Struct(">i").unpack_from
 
 
 class LogEntry(NamedTuple):
@@ -80,10 +78,6 @@ def _read_close_session(data: bytes, at: int) -> tuple[txns.CloseSessionTxn, int
     return txns.CloseSessionTxn(paths or ()), at
 
 
-def _write_close_session(out: bytearray, closed: txns.CloseSessionTxn) -> None:
-    _PATHS.write(out, closed.paths)
-
-
 def _read_multi(data: bytes, at: int) -> tuple[txns.MultiTxn, int]:
     count, at = INT.read(data, at)
     if count < 0:
@@ -107,6 +101,7 @@ def _read_multi(data: bytes, at: int) -> tuple[txns.MultiTxn, int]:
         steps.append(step)
     if len(steps) < count and _ERROR in dict(contents):
         steps.append(txns.ErrorTxn(Code.OK))
+    assert len(steps) <= count, "each operation makes at most one record"
     return txns.MultiTxn(tuple(steps)), at
 
 
@@ -134,7 +129,7 @@ CODECS: dict[int, tuple[type[txns.Record], Codec[Any]]] = {
     14: (txns.MultiTxn, Codec(_read_multi, _write_multi)),
     -1: (txns.ErrorTxn, packed(txns.ErrorTxn, ">i")),
     -10: (txns.CreateSessionTxn, packed(txns.CreateSessionTxn, ">i")),
-    -11: (txns.CloseSessionTxn, Codec(_read_close_session, _write_close_session)),
+    -11: (txns.CloseSessionTxn, Codec(_read_close_session, lambda out, closed: _PATHS.write(out, closed.paths))),
 }
 """Record class and codec by type number."""
 
@@ -166,6 +161,8 @@ _READERS: dict[int, Callable[[bytes, int], tuple[txns.Record, int]]] = {
 _WRITERS: dict[type[txns.Record], tuple[int, Callable[[bytearray, Any], None]]] = {
     kind: (number, codec.write) for number, (kind, codec) in CODECS.items()
 }
+assert len(_WRITERS) == len(CODECS), "each class of records has one type"
+assert _READERS.keys() >= _IN_MULTI, "each operation of a multi can be read"
 
 
 # Whole transactions

@@ -74,7 +74,8 @@ class LazyNodes(dict[str, Znode]):
         for path, record in zip(batch.paths, zip(batch.data, batch.numbers, strict=True), strict=True):
             parent, _, name = path.rpartition("/")
             siblings = names.get(parent)
-            if path in records or (may_need_decoding and self._needs_decoding(path, name, record)):
+            decodes = may_need_decoding and (is_owned(record) or name == LIMITS_NAME or super().__contains__(path))
+            if decodes or path in records:
                 if path not in self and parent not in self:
                     return batch.paths.index(path)
                 self.tree.plant(path, make_node(*record, self._acls), is_valid=True)
@@ -93,10 +94,6 @@ class LazyNodes(dict[str, Znode]):
                 names[parent] = [siblings, name]
             records[path] = record
         return None
-
-    def _needs_decoding(self, path: str, name: str, record: NodeRecord) -> bool:
-        """Return whether a node has to be decoded at once."""
-        return is_owned(record) or name == LIMITS_NAME or super().__contains__(path)
 
     def data(self, paths: Sequence[str]) -> list[bytes | None]:
         """Return the data at each path: b"" of a node without data, None for no node."""
@@ -126,6 +123,7 @@ class LazyNodes(dict[str, Znode]):
         record = self._records.pop(path, None)
         if record is None:
             raise KeyError(path)
+        assert path in self.digests, "an undecoded node has its digest"
         node = make_node(*record, self._acls)
         node.acl = self.tree.acls.keep(node.acl)
         del self.digests[path]
@@ -232,6 +230,7 @@ class Restoration:
         if snapshot.digest is not None and snapshot.digest.zxid >= max(zxid, 1):
             self._expected = snapshot.digest
             newest = max(newest, snapshot.digest.zxid)
+        assert newest >= zxid, "the range of a fuzzy snapshot begins with its name"
         self._fuzzy_until = newest
         self._digest = None
         if newest == zxid:
@@ -320,6 +319,8 @@ class Restoration:
 
     def _leave_fuzzy_range(self) -> None:
         """Start to compare digests: from here on the tree is that of one zxid."""
+        assert self._digest is None, "the range of a fuzzy snapshot ends once"
+        assert self.zxid >= self._fuzzy_until
         self._digest = self._new_digest()
         zxid, version, value = self._expected
         if zxid == self.zxid != 0 and version == DIGEST_VERSION and value != self._digest.value:
@@ -406,6 +407,7 @@ class Restoration:
         for below in [at for at, _ in self.tree.walk(path)][:0:-1]:
             self._is_patched = True
             self.tree.apply(transaction._replace(record=txns.DeleteTxn(below)))
+        assert not node.child_count, "what is below is deleted first"
         return True
 
     def _fit_close_session(self, transaction: txns.Transaction, record: txns.CloseSessionTxn) -> txns.Record:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from simzk.zookeeper.persistence.files import Readable
-    from simzk.zookeeper.requests import ACL
     from simzk.zookeeper.tree import DataTree
 
 Record: TypeAlias = "tuple[bytes | None, bytes]"
@@ -50,7 +49,6 @@ OPEN_ACL_ID = -1
 _UNKNOWN_ACL_ID = 0
 _FIRST_NODES = 5  # of a new tree, the root counted twice
 _WITHOUT_ACL = frozenset(("/", "/zookeeper", "/zookeeper/quota"))
-END_OF_NODES = "/"
 
 _int_at = Struct(">i").unpack_from
 
@@ -95,6 +93,7 @@ class NodeBatch(NamedTuple):
 
     def bytes_behind(self, place: int) -> int:
         """Return the number of bytes in the file of the nodes behind one."""
+        assert place < len(self.paths) == len(self.data) == len(self.numbers)
         rest = slice(place + 1, None)
         texts = [*self.path_bytes[rest], *(data or b"" for data in self.data[rest])]
         return sum(4 + len(text) for text in texts) + NUMBERS.size * len(self.numbers[rest])
@@ -104,16 +103,13 @@ class NodeBatch(NamedTuple):
         words = array("q", text[: len(text) // 8 * 8])
         if sys.byteorder == "little":
             words.byteswap()
+        assert len(words) == max(_WORDS * len(self.numbers) - (shift > 0), 0), "a node has as many words as any other"
         return words
-
-
-def encode_node(node: Znode, acl_id: int) -> bytes:
-    """Return the bytes behind the path of a node."""
-    return BUFFER.encode(node.data) + NUMBERS.pack(acl_id, *_stored_numbers(node))
 
 
 def is_owned(record: Record) -> bool:
     """Return whether a node is an ephemeral, a container or a TTL node."""
+    assert len(record[1]) == NUMBERS.size
     return record[1][_OWNER] != _NO_OWNER
 
 
@@ -242,6 +238,7 @@ def _pieces(tree: DataTree, sessions: Sequence[tuple[int, int]]) -> Iterator[byt
     yield INT.encode(len(sessions)) + b"".join(map(_SESSION.encode, sessions))
     # Only the first nodes have no ACL of their own; an open one that a client set has an id, as any other.
     ids = {acl: acl_id for acl_id, acl in enumerate(tree.acls, 1) if acl is not UNKNOWN_ACL}
+    assert OPEN_ACL not in ids, "the open ACL is not counted by a tree"
     if len(tree) > _FIRST_NODES:
         ids[OPEN_ACL] = len(tree.acls) + 1
     yield INT.encode(len(ids)) + b"".join(LONG.encode(acl_id) + ACLS.encode(acl) for acl, acl_id in ids.items())
@@ -251,8 +248,9 @@ def _pieces(tree: DataTree, sessions: Sequence[tuple[int, int]]) -> Iterator[byt
         acl_id = OPEN_ACL_ID if is_without else ids.get(node.acl, OPEN_ACL_ID)
         if node.acl is UNKNOWN_ACL:
             acl_id = _UNKNOWN_ACL_ID
-        yield TEXT.encode("" if path == "/" else path) + encode_node(node, acl_id)
-    yield TEXT.encode(END_OF_NODES)
+        numbers = NUMBERS.pack(acl_id, *_stored_numbers(node))
+        yield TEXT.encode("" if path == "/" else path) + BUFFER.encode(node.data) + numbers
+    yield TEXT.encode("/")  # ends the nodes
 
 
 # Reading
@@ -331,6 +329,7 @@ class SnapshotReader:
         return self._dropped + self._at
 
     def _stop(self, broken: _BrokenError) -> None:
+        assert self.damage is None, "nothing is read behind a damage"
         self.damage = Damage(broken.kind, self.offset, None)
 
     def _read_head(self) -> None:
@@ -384,6 +383,7 @@ class SnapshotReader:
         while True:
             try:
                 item, end = decode(self._buffer, self._at)
+                assert end > self._at, "an item has at least one byte"
                 if end <= len(self._buffer):
                     self._at = end
                     return item
@@ -443,6 +443,7 @@ def batch_digests(batch: NodeBatch) -> list[int]:
     parts = [crc32(b"".join((path, data or b"", zxids, pzxid, rest))) for path, data, (zxids, rest, pzxid) in texts]
     if _UNCOUNTED in "\0".join(batch.paths):
         parts = [0 if path.startswith(_UNCOUNTED) else part for path, part in zip(batch.paths, parts, strict=True)]
+    assert len(parts) == len(batch.paths), "each node has a digest"
     return parts
 
 
@@ -464,10 +465,7 @@ class TreeDigest:
     __slots__ = ("_parts", "_tree", "value")
 
     def __init__(
-        self,
-        tree: DataTree,
-        known: Mapping[str, int] | None = None,
-        others: Iterable[tuple[str, Znode]] | None = None,
+        self, tree: DataTree, known: Mapping[str, int] | None = None, others: Iterable[tuple[str, Znode]] | None = None
     ) -> None:
         self._tree = tree
         self._parts: dict[str, int] = {} if known is None else dict(known)

@@ -29,7 +29,6 @@ from simzk.zookeeper.persistence.records import LogEntry, decode_entry, encode_t
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simzk.zookeeper.persistence.records import LogEntry
     from simzk.zookeeper.transactions import Transaction
 
 MAX_ENTRY_BYTES = 2 * 0xFFFFF
@@ -65,6 +64,7 @@ def head_damage(head: bytes) -> DamageKind | None:
 def encode_log_entry(transaction: Transaction, tree_digest: int | None, *, names_ephemerals: bool = True) -> bytes:
     """Return a framed entry of a log; arguments as in `encode_transaction`."""
     data = encode_transaction(transaction, tree_digest, names_ephemerals=names_ephemerals)
+    assert data, "a length of 0 ends a log"
     return _entry_header.pack(adler32(data), len(data)) + data + b"B"
 
 
@@ -101,6 +101,7 @@ class TransactionLogReader:
     def __iter__(self) -> Iterator[LogEntry]:
         assert self.damage is None, "a log is read once"
         buffer = b""
+        assert self._start == 0 or self._start >= HEADER_BYTES, "no entry begins in the header"
         at = 0
         dropped = self._start  # bytes of the file before the buffer
         if self._start == 0:
@@ -214,7 +215,6 @@ def scan(
         max_entry_bytes: longest accepted entry.
 
     >>> from io import BytesIO
-    >>> from simzk.zookeeper.persistence.transaction_log import LOG_HEADER, encode_log_entry
     >>> from simzk.zookeeper.transactions import CreateSessionTxn, Transaction
     >>> entries = [encode_log_entry(Transaction(1, 0, zxid, 0, CreateSessionTxn(9)), None) for zxid in (1, 2, 3)]
     >>> log = LOG_HEADER + entries[0] + bytes(9) + entries[1] + entries[2]
@@ -245,6 +245,7 @@ def scan(
         yield damage.offset, damage
         if stop is not None and damage.offset >= stop:
             return
+        assert damage.offset >= at, "a scan does not go back"
         at = find_entry(stream, damage.offset + 1, max_entry_bytes)
 
 
@@ -252,7 +253,6 @@ def find_entry(stream: Seekable, at: int, max_entry_bytes: int = MAX_ENTRY_BYTES
     """Return the offset of the first whole entry that does not begin before `at`, or None.
 
     >>> from io import BytesIO
-    >>> from simzk.zookeeper.persistence.transaction_log import LOG_HEADER, encode_log_entry
     >>> from simzk.zookeeper.transactions import CreateSessionTxn, Transaction
     >>> entry = encode_log_entry(Transaction(1, 0, 1, 0, CreateSessionTxn(9)), None)
     >>> find_entry(BytesIO(LOG_HEADER + entry + entry), 17) == 16 + len(entry)
@@ -274,6 +274,7 @@ def find_entry(stream: Seekable, at: int, max_entry_bytes: int = MAX_ENTRY_BYTES
         else:
             # No entry begins before the candidate; without a candidate, a header may begin in the last bytes.
             kept = candidate.start() if candidate is not None else max(place, len(window) - _HEAD_BYTES + 1)
+            assert place <= kept <= len(window), "no byte is looked at twice or skipped"
             more = stream.read(_WINDOW_BYTES)
             is_end = not more
             window, first, place = window[kept:] + more, first + kept, 0
@@ -283,6 +284,7 @@ def _is_entry(window: bytes, place: int, max_entry_bytes: int) -> bool | None:
     """Return whether a whole entry begins there, or None if the window is too short."""
     checksum: int
     length: int
+    assert place + _HEAD_BYTES <= len(window), "the pattern of a header is as long as a header"
     checksum, length = _entry_header.unpack_from(window, place)
     if not 0 < length <= max_entry_bytes:
         return False
