@@ -82,6 +82,7 @@ def hash_map_order(keys: Iterable[Key], capacity: int = 16, hash_of: Callable[[K
     """
     inserted = list(keys)
     mask = capacity_for(len(inserted), capacity) - 1
+    assert mask & (mask + 1) == 0, f"capacity {capacity} is no power of two"
     return sorted(inserted, key=lambda key: spread(hash_of(key)) & mask)
 
 
@@ -374,6 +375,7 @@ class _Tree:
         parent = self._grow(name)
         assert parent is not None, "a tree is never empty"
         self.names.insert(self.names.index(parent.name) + 1, name)
+        assert len(self._nodes) == len(self.names), "each name has a node"
         self._move_root_to_front()
 
     def remove(self, name: str) -> bool:
@@ -385,11 +387,13 @@ class _Tree:
         if left is None or right is None or left.children[_LEFT] is None:
             return False
         self._shrink(self._nodes.pop(name))
+        assert len(self._nodes) == len(self.names), "each name has a node"
         self._move_root_to_front()
         return True
 
     def _move_root_to_front(self) -> None:
         if self._root is not None and self.names[0] != self._root.name:
+            assert self._root.parent is None
             self.names.remove(self._root.name)
             self.names.insert(0, self._root.name)
 
@@ -431,7 +435,7 @@ class _Tree:
     def _rotate(self, node: _Node, side: int) -> None:
         """Rotate a node down to a side; its other child replaces it."""
         rising = node.children[1 - side]
-        assert rising is not None
+        assert rising is not None, "a child rises"
         inner = node.children[1 - side] = rising.children[side]
         if inner is not None:
             inner.parent = node
@@ -448,9 +452,14 @@ class _Tree:
             other.parent = node.parent
 
     def _shrink(self, node: _Node) -> None:
-        left, right = node.children
-        if left is not None and right is not None:
-            self._swap_with_successor(node, left, right)
+        left, successor = node.children
+        if left is not None and successor is not None:
+            # Its in-order successor, which has no left child, takes its place and its colour.
+            while (before := successor.children[_LEFT]) is not None:
+                successor = before
+            node.name, node.rank = successor.name, successor.rank
+            self._nodes[node.name] = node
+            node = successor
         only = node.children[_LEFT] or node.children[_RIGHT]
         if only is None:
             # The node stands for the empty leaf while the tree is balanced, and is unlinked afterwards.
@@ -461,25 +470,6 @@ class _Tree:
         self._put_in_place(node, only)
         if not node.red:
             self._balance_shrunk(only)
-
-    def _swap_with_successor(self, node: _Node, left: _Node, right: _Node) -> None:
-        """Swap a node that has both children with its in-order successor, colours included."""
-        successor = right
-        while (before := successor.children[_LEFT]) is not None:
-            successor = before
-        node.red, successor.red = successor.red, node.red
-        below, above = successor.children[_RIGHT], successor.parent
-        self._put_in_place(node, successor)
-        successor.children[_LEFT], left.parent = left, successor
-        if successor is right:
-            successor.children[_RIGHT], node.parent = node, successor
-        else:
-            assert above is not None
-            above.children[_LEFT], node.parent = node, above
-            successor.children[_RIGHT], right.parent = right, successor
-        node.children = [None, below]
-        if below is not None:
-            below.parent = node
 
     def _balance_shrunk(self, node: _Node) -> None:
         """Repair the colours after the paths through a node lost one black node."""
@@ -555,9 +545,11 @@ class HashTable:
         self._size += 1
         if self._size * 4 > self.capacity * 3:
             self._double()
+        assert self._size * 4 <= self.capacity * 3, "a table is at most three quarters full"
 
     def remove(self, name: str) -> None:
         """Remove a name that is present."""
+        assert self._size > 0
         index = self._spread_of(name) & (self.capacity - 1)
         bucket = self._buckets[index]
         if isinstance(bucket, _Tree):
@@ -685,6 +677,7 @@ class ConcurrentHashSet(Generic[Key]):
                 if is_tree and len(half[-1]) > _LIST_NAMES:
                     trees.add(index + upper * size)
         self._bins = [*halves[0], *halves[1]]
+        assert len(self._bins) == 2 * size
         self._trees = trees
 
 

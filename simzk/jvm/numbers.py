@@ -86,6 +86,7 @@ def next_int(number: int) -> int:
     >>> next_int(2147483647)
     -2147483648
     """
+    assert INT_MIN <= number <= INT_MAX, f"{number} is no int"
     return INT_MIN if number == INT_MAX else number + 1
 
 
@@ -115,6 +116,7 @@ def double_text(value: float) -> str:
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
     leading_zeros = len(whole + fraction) - len(digits)
+    assert digits, "0 is written without an exponent"
     exponent = int(power or 0) + len(whole) - 1 - leading_zeros
     return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:].rstrip('0') or '0'}E{exponent}"
 
@@ -147,6 +149,7 @@ class JavaRandom:
         self._state = (seed ^ _MULTIPLIER) & _STATE_MASK
 
     def _next(self, bits: int) -> int:
+        assert 0 < bits <= 32, "a draw is at most an int"
         self._state = (self._state * _MULTIPLIER + _INCREMENT) & _STATE_MASK
         return self._state >> (48 - bits)
 

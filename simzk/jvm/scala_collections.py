@@ -135,6 +135,7 @@ def _chained_order(inserted: Sequence[tuple[int, Key]], most: int = 0) -> list[K
 
 
 def _chained_index(value: int, size: int) -> int:
+    assert size.bit_count() == 1, f"{size} buckets are no power of two"
     # The rotation is fixed by the initial size of the table, also after it has grown.
     rotated = rotate_left(byteswap32(value), 32 - 4)
     return rotated >> (32 - (size.bit_length() - 1))
@@ -156,6 +157,7 @@ def _open_table_order(inserted: Sequence[tuple[int, Key]]) -> list[Key]:
 
 def _place(table: list[tuple[int, Key] | None], entry: tuple[int, Key]) -> None:
     """Put an entry into the first free place from its own on; the rotation is that of the initial size, as in maps."""
+    assert len(table).bit_count() == 1
     index = rotate_left(byteswap32(entry[0]), 32 - 5) >> (32 - (len(table).bit_length() - 1))
     while table[index] is not None:
         index = (index + 1) % len(table)
@@ -164,11 +166,17 @@ def _place(table: list[tuple[int, Key] | None], entry: tuple[int, Key]) -> None:
 
 def _sorted_buckets_order(inserted: Sequence[tuple[int, Key]]) -> list[Key]:
     """Order of Scala 2.13: buckets by the low bits, from the first on, each sorted by hash."""
-    size = 16
-    while len(inserted) >= size * 3 // 4:
-        size *= 2
+    size = buckets_of(len(inserted))
     mixed = [(signed_32(spread(value)), key) for value, key in inserted]
     return [key for _, key in sorted(mixed, key=lambda entry: (entry[0] & (size - 1), entry[0]))]
+
+
+def buckets_of(entries: int) -> int:
+    """Return the number of buckets of a mutable map of 2.13 that began empty and has `entries` entries."""
+    size = 16
+    while entries >= size * 3 // 4:
+        size *= 2
+    return size
 
 
 class ScalaSet(Generic[Key]):
@@ -180,6 +188,9 @@ class ScalaSet(Generic[Key]):
         scala: Scala version.
         hashed: True for a hash set at any size, as a larger set that was filtered.
 
+    Attributes:
+        hashed: whether this is a hash set.
+
     >>> list(ScalaSet([3, 1, 2], hash, "2.13"))
     [3, 1, 2]
     """
@@ -190,10 +201,10 @@ class ScalaSet(Generic[Key]):
         self._keys = dict.fromkeys(keys)
         self._hash_of = hash_of
         self._scala = scala
-        self._hashed = hashed or len(self._keys) > SMALL
+        self.hashed: bool = hashed or len(self._keys) > SMALL
 
     def __iter__(self) -> Iterator[Key]:
-        if self._hashed:
+        if self.hashed:
             return iter(hash_order(list(self._keys), self._scala, self._hash_of))
         return iter(self._keys)
 
@@ -205,12 +216,7 @@ class ScalaSet(Generic[Key]):
 
     def filter(self, condition: Callable[[Key], bool]) -> ScalaSet[Key]:
         """Return the keys that satisfy a condition, in a set of the same kind."""
-        return ScalaSet((key for key in self if condition(key)), self._hash_of, self._scala, hashed=self._hashed)
-
-    @property
-    def hashed(self) -> bool:
-        """Return whether this is a hash set."""
-        return self._hashed
+        return ScalaSet((key for key in self if condition(key)), self._hash_of, self._scala, hashed=self.hashed)
 
 
 _LONG_MAP_MOST = 0x3FFF_FFFF
@@ -233,6 +239,7 @@ def long_map_order(keys: Iterable[int], size: int = 16) -> list[int]:
         places[_free(places, mask, key)] = key
         if 2 * len(places) > mask:
             mask, places = _rebuilt(places, mask)
+    assert len(places) == len(inserted) - (0 in inserted), "each number has a place of its own"
     return [*([0] if 0 in inserted else []), *(places[place] for place in sorted(places))]
 
 
@@ -241,12 +248,14 @@ def _rebuilt(places: dict[int, int], mask: int) -> tuple[int, dict[int, int]]:
     while mask > 8 and 8 * len(places) < mask:
         mask >>= 1
     rebuilt: dict[int, int] = {}
+    assert len(places) <= mask, "a rebuilt table has free places"
     for place in sorted(places):
         rebuilt[_free(rebuilt, mask, places[place])] = places[place]
     return mask, rebuilt
 
 
 def _free(places: dict[int, int], mask: int, key: int) -> int:
+    assert mask & (mask + 1) == 0, "a mask is a number of low bits"
     folded = (key ^ key >> 32) & MASK
     mixed = ((folded ^ folded >> 16) * 0x85EB_CA6B) & MASK
     place, step = (mixed ^ mixed >> 13) & mask, 0

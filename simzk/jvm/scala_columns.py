@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from simzk.jvm.hash_codes import spread_hashes, string_hash
-from simzk.jvm.scala_collections import SMALL, Scala, hash_order, mutable_order
+from simzk.jvm.scala_collections import SMALL, Scala, buckets_of, hash_order, mutable_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +48,7 @@ def set_order(hashes: IntArray, scala: Scala = "2.13", *, hashed: bool = False) 
     >>> set_order(np.array([1, 2, 3, 4, 5], np.int32)).tolist()
     [4, 0, 1, 2, 3]
     """
+    assert hashes.dtype == np.int32, "hash codes are those of the JVM"
     count = len(hashes)
     if count <= SMALL and not hashed:
         return np.arange(count)
@@ -58,30 +59,24 @@ def set_order(hashes: IntArray, scala: Scala = "2.13", *, hashed: bool = False) 
     return _champ_order(paths) if scala == "2.13" else places_in_order(paths.astype(np.int64))
 
 
-def map_order(hashes: IntArray, scala: Scala = "2.13", *, entries: int | None = None, most: int = 0) -> Places:
+def map_order(hashes: IntArray, scala: Scala = "2.13", *, most: int = 0) -> Places:
     """Return the places of the keys of a `mutable.HashMap`, given in order of insertion, in order of iteration.
 
     Args:
         hashes: int32[k], of distinct keys.
         scala: Scala version.
-        entries: number of keys in the map if these are only some of them (2.13 only: the order of some keys then
-            follows from that number).
         most: number of keys that the map had before it was cleared (2.10 to 2.12).
 
     >>> map_order(np.array([17, 1, 16], np.int32)).tolist()
     [2, 1, 0]
     """
+    assert hashes.dtype == np.int32, "hash codes are those of the JVM"
     count = len(hashes)
-    assert entries is None or scala == "2.13"
-    if scala != "2.13" or (count <= FEW and entries in (None, count)):
+    if scala != "2.13" or count <= FEW:
         values = hashes.tolist()
         return np.array(mutable_order(range(count), scala, values.__getitem__, most=most), dtype=np.intp)
     mixed = hashes ^ (hashes.view(np.uint32) >> np.uint32(16)).view(np.int32)
-    low = mixed & np.int32(buckets_of(count if entries is None else entries) - 1)
-    return np.lexsort((mixed, low)) if count <= FEW else _bucket_order(low, mixed)
-
-
-def _bucket_order(low: IntArray, mixed: IntArray) -> Places:
+    low = mixed & np.int32(buckets_of(count) - 1)
     # Within a bucket the bits above the low ones decide: both together are one number of 32 bits.
     bits = max(int(low.max(initial=0)).bit_length(), 1)
     return places_in_order(low.astype(np.int64) << (32 - bits) | (mixed.astype(np.int64) + 2**31) >> bits)
@@ -104,14 +99,6 @@ def places_in_order(keys: NDArray[np.int64]) -> Places:
     return places
 
 
-def buckets_of(entries: int) -> int:
-    """Return the number of buckets of a mutable map of 2.13 that began empty and has `entries` entries."""
-    size = 16
-    while entries >= size * 3 // 4:
-        size *= 2
-    return size
-
-
 def string_hashes(texts: Sequence[str]) -> IntArray:
     """Return `String.hashCode` of each text: int32[k].
 
@@ -125,6 +112,7 @@ def string_hashes(texts: Sequence[str]) -> IntArray:
 
 def product_hashes(*elements: IntArray, class_name: str = "") -> IntArray:
     """Return `product_hash` of each row: int32[k], from the hash codes of each field, int32[k]."""
+    assert len(set(map(len, elements))) == 1, "each field has as many hash codes"
     value = np.full(len(elements[0]), 0xCAFE_BABE, dtype=np.uint32)
     if class_name:
         value = _mix(value, np.full(1, string_hash(class_name), dtype=np.int32))
@@ -176,6 +164,7 @@ def _shared_groups(ordered: NDArray[np.uint32]) -> NDArray[np.int64]:
 
 def _champ_keys(ordered: NDArray[np.uint32], common: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return sort keys in the order of a CHAMP trie, from ascending paths and the groups shared by neighbours."""
+    assert common.shape[-1] == max(ordered.shape[-1] - 1, 0), "neighbours are pairs"
     alone_at = np.zeros(ordered.shape, dtype=np.int64)
     alone_at[..., :-1] = common
     np.maximum(alone_at[..., 1:], common, out=alone_at[..., 1:])
@@ -193,6 +182,7 @@ def _champ_keys(ordered: NDArray[np.uint32], common: NDArray[np.int64]) -> NDArr
 @cache
 def _deciding_bits(levels: int) -> NDArray[np.int64]:
     """Return the deciding bits of a sort key of `levels` levels, by the level at which the key is alone: int64[8]."""
+    assert 0 < levels <= _LEVELS
     every = (1 << _KEY_LEVEL_BITS * levels) - 1
     masks = []
     for alone_at in range(_LEVELS + 1):
@@ -212,6 +202,7 @@ def lists_in_hash_order(ids: IntArray, scala: Scala = "2.13") -> IntArray:
     >>> lists_in_hash_order(np.array([[1, 2, 3, 4, 5], [9, 8, 7, -1, -1]], np.int32)).tolist()
     [[5, 1, 2, 3, 4], [9, 7, 8, -1, -1]]
     """
+    assert ids.dtype == np.int32, "a broker id is its own hash code"
     padding = ids < 0
     paths = _paths(ids.ravel()).reshape(ids.shape)
     order = np.argsort(np.where(padding, _LAST, paths.astype(np.int64)), axis=1, kind="stable")

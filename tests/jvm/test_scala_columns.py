@@ -48,14 +48,6 @@ def test_places_in_a_map(hashes: list[int], scala: Scala) -> None:
     assert found == mutable_order(range(len(hashes)), scala, hashes.__getitem__)
 
 
-@given(HASHES, st.data())
-def test_some_of_a_map_stand_as_in_the_whole(hashes: list[int], data: st.DataObject) -> None:
-    some = [place for place in range(len(hashes)) if data.draw(st.booleans())]
-    whole = [place for place in mutable_order(range(len(hashes)), "2.13", hashes.__getitem__) if place in some]
-    found = map_order(np.array([hashes[place] for place in some], dtype=np.int32), entries=len(hashes))
-    assert [some[place] for place in found.tolist()] == whole
-
-
 @pytest.mark.parametrize("class_name", ["", "PartitionAndReplica"])
 @given(keys=st.lists(st.tuples(st.text(max_size=9), st.integers(0, 2**31 - 1), st.integers(0, 9999)), min_size=1))
 def test_hashes_of_keys(class_name: str, keys: list[tuple[str, int, int]]) -> None:

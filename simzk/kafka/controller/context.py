@@ -20,16 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simzk.errors import LayoutError
-from simzk.jvm.scala_collections import SMALL, Scala, ScalaSet, immutable_order, mutable_order
-from simzk.jvm.scala_columns import (
-    KEY_BITS,
-    buckets_of,
-    map_order,
-    places_in_order,
-    product_hashes,
-    set_order,
-    string_hashes,
-)
+from simzk.jvm.scala_collections import SMALL, Scala, ScalaSet, buckets_of, immutable_order, mutable_order
+from simzk.jvm.scala_columns import KEY_BITS, map_order, places_in_order, product_hashes, set_order, string_hashes
 from simzk.kafka.controller.states import PartitionStates, ReplicaStates
 from simzk.kafka.topic_partition import (
     Collections,
