@@ -64,11 +64,6 @@ _WRITERS: dict[type, Callable[[bytearray, object], None]] = {}
 _BODILESS = frozenset(kind for kind, operation in BY_REQUEST.items() if operation.reply is NOTHING)
 
 
-def _reader(rules: Rules, opcode: int) -> Read | None:
-    codec = request_codec(opcode, rules)
-    return None if codec is None else _READERS[rules].setdefault(opcode, codec.read)
-
-
 def _writer(kind: type) -> Callable[[bytearray, object], None] | None:
     """Return the function that writes the body of a reply; None for multi, multi-read and what is malformed."""
     operation = BY_REQUEST.get(kind)
@@ -181,7 +176,9 @@ class ServerConnection:
             self._connected = True
             return request
         xid, opcode = REQUEST_HEADER.decode(frame)
-        read = self._readers.get(opcode) or _reader(self._rules, opcode)
+        read = self._readers.get(opcode)
+        if read is None and (codec := request_codec(opcode, self._rules)) is not None:
+            read = self._readers[opcode] = codec.read
         body: req.Request
         if read is None:
             body = req.Unimplemented(opcode)

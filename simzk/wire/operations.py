@@ -35,11 +35,7 @@ PATH_AND_STAT: Codec[Any] = record(lambda *values: values, TEXT, STAT)
 DATA_AND_STAT: Codec[Any] = record(lambda *values: values, BUFFER, STAT)
 
 
-def _read_nothing(data: bytes, at: int) -> tuple[None, int]:
-    return None, at
-
-
-NOTHING: Codec[None] = Codec(_read_nothing, lambda out, value: None)
+NOTHING: Codec[None] = Codec(lambda data, at: (None, at), lambda out, value: None)
 
 
 class Part(NamedTuple):

@@ -157,7 +157,6 @@ class Scheme(NamedTuple):
 
     is_valid: Callable[[str], bool]
     matches: Callable[[str, str], bool]
-    is_authenticated: bool
 
 
 def _digest_is_valid(text: str) -> bool:
@@ -166,11 +165,12 @@ def _digest_is_valid(text: str) -> bool:
 
 
 SCHEMES: dict[str, Scheme] = {
-    "digest": Scheme(_digest_is_valid, str.__eq__, is_authenticated=True),
-    "ip": Scheme(ip_is_valid, ip_matches, is_authenticated=False),
-    "x509": Scheme(is_valid_x500_name, str.__eq__, is_authenticated=True),
-    "sasl": Scheme(name_is_valid, name_matches, is_authenticated=True),
+    "digest": Scheme(_digest_is_valid, str.__eq__),
+    "ip": Scheme(ip_is_valid, ip_matches),
+    "x509": Scheme(is_valid_x500_name, str.__eq__),
+    "sasl": Scheme(name_is_valid, name_matches),
 }
+_AUTHENTICATED = SCHEMES.keys() - {"ip"}  # nobody has to prove an address
 
 
 def digest_id(credentials: bytes, algorithm: str = "sha1") -> str:
@@ -210,12 +210,8 @@ def is_permitted(acl: tuple[ACL, ...], permission: int, identities: Iterable[Id]
         scheme = SCHEMES.get(allowed.scheme or "")
         if scheme is None or allowed.id is None:
             continue
-        for identity in identities:
-            if (
-                identity.scheme == allowed.scheme
-                and identity.id is not None
-                and scheme.matches(identity.id, allowed.id)
-            ):
+        for name, user in identities:
+            if name == allowed.scheme and user is not None and scheme.matches(user, allowed.id):
                 return True
     return False
 
@@ -238,6 +234,7 @@ def expand_acl(
         return OPEN_ACL
     if not acl:
         raise RefusedError(Code.INVALID_ACL if acl is not None or rules.null_acl_is_invalid else Code.MARSHALLING_ERROR)
+    authenticated = [identity for identity in identities if identity.scheme in _AUTHENTICATED]
     expanded: list[ACL] = []
     last: list[ACL] = []
     for entry in dict.fromkeys(acl):
@@ -246,8 +243,8 @@ def expand_acl(
             raise RefusedError(Code.INVALID_ACL if rules.null_scheme_is_invalid else Code.MARSHALLING_ERROR)
         if scheme_name == "auth":
             there = last if rules.expands_auth_last else expanded
-            there.extend(ACL(entry.perms, identity) for identity in _authenticated(identities))
-            if not _authenticated(identities):
+            there.extend(ACL(entry.perms, identity) for identity in authenticated)
+            if not authenticated:
                 raise RefusedError(Code.INVALID_ACL)
             continue
         scheme = SCHEMES.get(scheme_name) if scheme_name in schemes else None
@@ -261,12 +258,6 @@ def expand_acl(
     assert all(entry.id.scheme != "auth" for entry in (*expanded, *last)), "each auth is replaced"
     assert expanded or last, "an ACL without entries gives everybody all permissions"
     return (*expanded, *last)
-
-
-def _authenticated(identities: Iterable[Id]) -> list[Id]:
-    return [
-        identity for identity in identities if identity.scheme in SCHEMES and SCHEMES[identity.scheme].is_authenticated
-    ]
 
 
 _SECRET = re.compile(":[^\n\r\x85\u2028\u2029]*")

@@ -21,7 +21,7 @@ from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.znode import PathSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from simzk.zookeeper.znode import Znode
 
@@ -123,14 +123,9 @@ class Quotas:
         """Find all quotas and count their totals anew, after a snapshot was loaded (DataTree.setupQuota)."""
         self.armed = PathSet()
         self.unreported_bytes = 0
-        pending = [QUOTA_ROOT]
-        while pending:
-            path = pending.pop()
-            node = self.find(path)
-            names = [] if node is None else node.child_names()
-            pending.extend(f"{path}/{name}" for name in reversed(names))
+        for path, node in self._walk(QUOTA_ROOT):
             limited = path[len(QUOTA_ROOT) :].partition(f"/{LIMITS_NAME}")[0]
-            if not names and path.endswith(f"/{LIMITS_NAME}") and limited:
+            if not node.child_count and path.endswith(f"/{LIMITS_NAME}") and limited:
                 self._recount(limited)
                 self.armed.add(limited)
 
@@ -138,8 +133,18 @@ class Quotas:
         """Count the totals of the quota at `path`, if it has a stats node."""
         stats = self.find(f"{QUOTA_ROOT}{path}/{STATS_NAME}")
         if stats is not None:
-            count, size = self._total(path)
-            self._rewrite(stats, {COUNT: count, BYTES: size})
+            sizes = [len(node.data or b"") for _, node in self._walk(path)]
+            self._rewrite(stats, {COUNT: len(sizes), BYTES: sum(sizes)})
+
+    def _walk(self, path: str) -> Iterator[tuple[str, Znode]]:
+        """Yield the nodes at `path` and below, parents first; the root is ""."""
+        pending = [path]
+        while pending:
+            at = pending.pop()
+            node = self.find(at)
+            if node is not None:
+                pending.extend(f"{at}/{name}" for name in reversed(node.child_names()))
+                yield at, node
 
     def _rewrite(self, stats: Znode, totals: Mapping[str, int]) -> None:
         data = write_totals(totals)
@@ -185,16 +190,3 @@ class Quotas:
             return False
         totals = read_totals(stats_node.data)
         return any(wrapped_long(totals.get(total, -1) + change) > limit > -1 for change, limit, total in limited)
-
-    def _total(self, path: str) -> tuple[int, int]:
-        """Return the number of nodes and of bytes of data at `path` and below."""
-        count = size = 0
-        pending = [path]
-        while pending:
-            at = pending.pop()
-            node = self.find(at)
-            if node is not None:
-                count += 1
-                size += len(node.data or b"")
-                pending.extend(f"{at}/{name}" for name in node.child_names())
-        return count, size

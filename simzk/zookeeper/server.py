@@ -216,7 +216,6 @@ class Server:
         return connection
 
     def _send_session(self, connection: Connection) -> None:
-        """Send a client its session."""
         session_id = connection.session_id
         assert session_id, "a client without a session is closed"
         self._send(
@@ -490,7 +489,6 @@ class Server:
             self.apply(txns.Transaction(0, 0, self.next_zxid, now_ms, txns.DeleteContainerTxn(path)))
 
     def _attended_connection(self, session_id: int) -> Connection | None:
-        """Return the attended connection of a session, or None."""
         connection = self._connections.get(session_id)
         return connection if connection is not None and connection.attended else None
 

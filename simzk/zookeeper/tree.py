@@ -477,7 +477,6 @@ class DataTree:
         return Applied(None, tuple(changes))
 
     def _delete_ephemeral(self, path: str, transaction: txns.Transaction) -> Change:
-        """Delete an ephemeral node of a session that ends."""
         (change,) = self._apply_delete(transaction, txns.DeleteTxn(path)).changes
         return change
 
@@ -522,20 +521,19 @@ class DataTree:
         if self._backed is not None:
             self._backed.settle((path, parent_path))
 
-    def restore(self, path: str, data: bytes | None, stat: Stat, acl: tuple[ACL, ...] = OPEN_ACL) -> None:
-        """Restore a node with the Stat that a client read; an initial node is replaced.
+    def restore(self, path: str, data: bytes | None, stat: Stat) -> None:
+        """Restore a node with the Stat that a client read, open to everybody; an initial node is replaced.
 
         Args:
             path: path of the node; its parent must exist.
             data: data of the node.
             stat: Stat as a client read it. Its `num_children` must be the number after all children are restored,
                 because the stored cversion is computed from it (§2.1).
-            acl: ACL of the node.
 
         Raises:
             ValueError: as `plant`.
         """
-        node = Znode(data, acl, stat.ephemeral_owner, stat.czxid, stat.ctime_ms)
+        node = Znode(data, OPEN_ACL, stat.ephemeral_owner, stat.czxid, stat.ctime_ms)
         node.mzxid, node.pzxid, node.mtime_ms = stat.mzxid, stat.pzxid, stat.mtime_ms
         node.version, node.aversion = stat.version, stat.aversion
         node.cversion = (stat.cversion + stat.num_children) // 2

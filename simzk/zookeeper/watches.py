@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from enum import IntEnum, IntFlag
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar
 
 from simzk.jvm.hash_codes import string_hash
 from simzk.jvm.hash_map import capacity_for, hash_map_order
@@ -79,6 +79,7 @@ class WatchTable(Generic[Watcher]):
     """
 
     __slots__ = ("_by_watcher", "_depths", "_peak", "_recursive", "_recursive_paths", "by_path")
+    _drops_idle_watchers: ClassVar[bool] = True  # when their last watch was removed by request
 
     def __init__(self) -> None:
         self.by_path: dict[str | None, dict[Watcher, int]] = {}
@@ -137,11 +138,6 @@ class WatchTable(Generic[Watcher]):
                 del self._by_watcher[watcher]
         assert not self.contains(path, watcher, mode), "a removed watch gets no event"
         return bool(old & mode)
-
-    @property
-    def _drops_idle_watchers(self) -> bool:
-        """Return whether a watcher without watches leaves the table when one was removed by request."""
-        return True
 
     def forget(self, watcher: Watcher) -> None:
         """Remove all watches of a watcher."""
@@ -339,10 +335,7 @@ class OldWatchTable(WatchTable[Watcher]):
     """Watches with one mode each."""
 
     __slots__ = ()
-
-    @property
-    def _drops_idle_watchers(self) -> bool:
-        return False
+    _drops_idle_watchers = False
 
     def add(self, path: str | None, watcher: Watcher, mode: int) -> None:
         """Set the mode of the watch of a watcher on a path."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeVar, Unpack
 import pytest
 
 from simzk.wire.operations import BY_OPCODE, BY_REQUEST, request_codec, undecodable
+from simzk.zookeeper import operations
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.config import ServerConfig
@@ -87,8 +88,8 @@ def place_of(asked: Asked, reply: Reply, rules: Rules) -> tuple[int, int]:
     """
     if isinstance(asked, Raw):
         return reply.zxid, 1
-    operation = BY_REQUEST[type(asked)]
-    return reply.zxid, 0 if operation.rule.is_write and _shows_zxid(operation.opcode, asked, rules) else 1
+    operation = operations.BY_REQUEST[type(asked)]
+    return reply.zxid, 0 if operation.is_write and _shows_zxid(operation.opcode, asked, rules) else 1
 
 
 def _shows_zxid(opcode: int, asked: req.Request, rules: Rules) -> bool:

@@ -135,7 +135,7 @@ class Traffic:
         if self._rules.checks_all_watches:
             # What one client sees of another's watches depends on the order of their requests, which no reply tells.
             self._mixed = [kind for kind in self._mixed if kind is not req.CheckWatches]
-        self._reads = [kind for kind in self._mixed if not BY_REQUEST[kind].rule.is_write]
+        self._reads = [kind for kind in self._mixed if not operations.BY_REQUEST[kind].is_write]
         self._not_removing = [kind for kind in self._mixed if kind not in _REMOVING]
         self._existing: list[str] = []
         self.look()

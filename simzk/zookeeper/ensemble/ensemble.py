@@ -742,7 +742,6 @@ class Member(Server):
             self._propose(connection, xid, record, now_ms, partial(self._answer_write, connection, request))
 
     def _upgrade(self, connection: MemberConnection, now_ms: int) -> None:
-        """Turn a local session into a global one."""
         session_id = connection.session_id
         self.sessions.upgrade(session_id)
         self._ensemble.owners[session_id] = self.server_id
@@ -804,7 +803,6 @@ class Member(Server):
         self.close_connection_of(session_id)
 
     def _forward(self, connection: MemberConnection, xid: int, request: req.Request, now_ms: int) -> None:
-        """Forward a write to the leader."""
         leader, session_id = self._ensemble.leading, connection.session_id
         assert leader is not None, "a serving member has a leader"
         if session_id not in leader.sessions and session_id not in self.sessions.local:
@@ -938,11 +936,8 @@ FORGET_AT = 1024
 def _default_membership(config: EnsembleConfig) -> Membership:
     """Return a membership for a configuration without addresses."""
     kinds = {server_id: "participant" if server_id <= config.servers else "observer" for server_id in config.ids}
-    return Membership(
-        in_java_order(
-            parse_line(server_id, f"server-{server_id}:2888:3888:{kinds[server_id]};2181") for server_id in kinds
-        )
-    )
+    lines = (parse_line(number, f"server-{number}:2888:3888:{kind};2181") for number, kind in kinds.items())
+    return Membership(in_java_order(lines))
 
 
 class Ensemble:
@@ -1197,7 +1192,6 @@ class Ensemble:
                 member.go_on(now_ms)
 
     def _note_silence(self, now_ms: int) -> None:
-        """Note which followers do not reach their leader."""
         leader = self.leading
         silent = [
             member.server_id

@@ -316,8 +316,11 @@ class SnapshotReader:
             try:
                 is_end = False
                 while not is_end:
-                    batch, is_end = self._next_batch()
-                    yield batch
+                    batch, self._at, is_end = scan(self._buffer, self._at)
+                    if batch.paths or is_end:
+                        yield batch
+                    else:
+                        self._read_on()
                 self._next(TEXT.read)
                 self._read_tail()
             except _BrokenError as broken:
@@ -349,14 +352,6 @@ class SnapshotReader:
                 self.acls[acl_id] = acl
         if any(map(has_null, self.acls.values())):
             self.is_unbootable = True
-
-    def _next_batch(self) -> tuple[NodeBatch, bool]:
-        """Return the next nodes, at least one unless none is left, and whether they are the last."""
-        while True:
-            batch, self._at, is_end = scan(self._buffer, self._at)
-            if batch.paths or is_end:
-                return batch, is_end
-            self._read_on()
 
     def _read_tail(self) -> None:
         """Read seals and the sections of later versions; the remaining length says which are there."""

@@ -203,16 +203,13 @@ class Seekable(Readable, Protocol):
         """Move to an offset."""
 
 
-def scan(
-    stream: Seekable, start: int = 0, stop: int | None = None, *, max_entry_bytes: int = MAX_ENTRY_BYTES
-) -> Iterator[tuple[int, LogEntry | Damage]]:
+def scan(stream: Seekable, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, LogEntry | Damage]]:
     """Yield the entries that begin between two offsets of a log and the damages behind them, with their offsets.
 
     Args:
         stream: whole log; it is not closed.
         start: first offset of the part; 0 includes the header.
         stop: offset behind the part; None for the end of the file.
-        max_entry_bytes: longest accepted entry.
 
     >>> from io import BytesIO
     >>> from simzk.zookeeper.transactions import CreateSessionTxn, Transaction
@@ -231,10 +228,10 @@ def scan(
         if start == 0:
             yield 0, Damage(wrong, 0, None)
         return
-    at: int | None = start if start == 0 else find_entry(stream, start, max_entry_bytes)
+    at: int | None = start if start == 0 else find_entry(stream, start)
     while at is not None and (stop is None or at < stop):
         stream.seek(at)
-        reader = TransactionLogReader(stream, max_entry_bytes=max_entry_bytes, at=at)
+        reader = TransactionLogReader(stream, at=at)
         for entry in reader:
             if stop is not None and reader.offset >= stop:
                 return
@@ -246,10 +243,10 @@ def scan(
         if stop is not None and damage.offset >= stop:
             return
         assert damage.offset >= at, "a scan does not go back"
-        at = find_entry(stream, damage.offset + 1, max_entry_bytes)
+        at = find_entry(stream, damage.offset + 1)
 
 
-def find_entry(stream: Seekable, at: int, max_entry_bytes: int = MAX_ENTRY_BYTES) -> int | None:
+def find_entry(stream: Seekable, at: int) -> int | None:
     """Return the offset of the first whole entry that does not begin before `at`, or None.
 
     >>> from io import BytesIO
@@ -264,7 +261,7 @@ def find_entry(stream: Seekable, at: int, max_entry_bytes: int = MAX_ENTRY_BYTES
     place = 0
     while True:
         candidate = _HEAD.search(window, place)
-        whole = None if candidate is None else _is_entry(window, candidate.start(), max_entry_bytes)
+        whole = None if candidate is None else _is_entry(window, candidate.start())
         if candidate is not None and whole:
             return first + candidate.start()
         if candidate is not None and (whole is False or is_end):
@@ -280,13 +277,13 @@ def find_entry(stream: Seekable, at: int, max_entry_bytes: int = MAX_ENTRY_BYTES
             window, first, place = window[kept:] + more, first + kept, 0
 
 
-def _is_entry(window: bytes, place: int, max_entry_bytes: int) -> bool | None:
+def _is_entry(window: bytes, place: int) -> bool | None:
     """Return whether a whole entry begins there, or None if the window is too short."""
     checksum: int
     length: int
     assert place + _HEAD_BYTES <= len(window), "the pattern of a header is as long as a header"
     checksum, length = _entry_header.unpack_from(window, place)
-    if not 0 < length <= max_entry_bytes:
+    if not 0 < length <= MAX_ENTRY_BYTES:
         return False
     end = place + _HEAD_BYTES + length
     if end >= len(window):
