@@ -32,10 +32,11 @@ from kazoo.client import KazooClient
 
 from benchmarks.machine import machine
 from benchmarks.verdict import verdict
-from simzk.wire.connections import ClientConnection, Incoming, ServerConnection
+from simzk.wire.connections import Incoming, ServerConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.server import Server
 from tests.conformance.real_zookeeper import RealZooKeeper
+from tests.wire.client_connection import ClientConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -1,6 +1,6 @@
-"""Both ends of a connection, without IO: requests and replies to bytes, and bytes to requests and replies.
+"""Server's end of a connection, without IO: bytes to requests, and replies to bytes.
 
-Rules of the server's end:
+Rules of this module:
   - the first frame is a connect request, every other frame a request (§1.1);
   - a malformed body is still a request (`Undecodable`), because the server answers it (§1.4);
   - bytes that close the connection without an answer are a `ProtocolProblem`, after which nothing is decoded;
@@ -21,7 +21,6 @@ from simzk.wire.frames import (
     CONNECT_REQUEST,
     CONNECT_RESPONSE,
     NOTIFICATION_XID,
-    REPLY_HEADER,
     REQUEST_HEADER,
     SYNC_CONNECTED,
     WATCHER_EVENT,
@@ -29,20 +28,12 @@ from simzk.wire.frames import (
     FrameBuffer,
     framed,
 )
-from simzk.wire.operations import (
-    BY_OPCODE,
-    BY_REQUEST,
-    NOTHING,
-    read_results,
-    request_codec,
-    undecodable,
-    write_results,
-)
+from simzk.wire.operations import BY_REQUEST, NOTHING, request_codec, undecodable, write_results
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import STAT_LAYOUT, MalformedError
 from simzk.zookeeper.operations import Kind, of_kind
 from simzk.zookeeper.releases import NEWEST, Rules, rules_of
-from simzk.zookeeper.replies import PING_XID, Closed, ConnectResponse, EventType, Outgoing, Reply, Stat, WatchedEvent
+from simzk.zookeeper.replies import PING_XID, Closed, ConnectResponse, Outgoing, Reply, Stat, WatchedEvent
 
 DEFAULT_MAX_BYTES = 0xFFFFF
 _LENGTH_BYTES = 4
@@ -100,16 +91,14 @@ class ServerConnection:
         max_bytes: length of the longest accepted request (jute.maxbuffer).
         rules: rules of the server's release; None for the newest.
 
-    >>> from simzk.wire.connections import ClientConnection
-    >>> client, server = ClientConnection(), ServerConnection()
-    >>> server.receive_data(client.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False)))[0].timeout_ms
+    >>> server = ServerConnection()
+    >>> asked = CONNECT_REQUEST.encode(req.ConnectRequest(0, 0, 10_000, 0, None, False))
+    >>> server.receive_data(framed(asked))[0].timeout_ms
     10000
-    >>> server.receive_data(client.request(1, req.Sync("/a")))
+    >>> server.receive_data(framed(REQUEST_HEADER.encode((1, 9)) + BY_REQUEST[req.Sync].codec.encode(req.Sync("/a"))))
     [Incoming(xid=1, request=Sync(path='/a'))]
-    >>> client.receive_data(server.encode(ConnectResponse(0, 10_000, 1, bytes(16), False)))[0].timeout_ms
-    10000
-    >>> client.receive_data(server.encode(Reply(1, 7, 0, "/a")))
-    [Reply(xid=1, zxid=7, error=0, body='/a')]
+    >>> server.encode(Reply(1, 7, 0, "/a")).hex(" ", -4)
+    '00000016 00000001 00000000 00000007 00000000 00000002 2f61'
     """
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES, rules: Rules | None = None) -> None:
@@ -242,77 +231,3 @@ class ServerConnection:
             if request_xid == xid or (xid == PING_XID and isinstance(request, req.Ping)):
                 return request
         raise AssertionError(f"no request has xid {xid}")
-
-
-_UNLIMITED = (1 << 31) - 1
-"""Limit of replies, which the server does not limit (§1.4)."""
-
-_CREATE_SESSION_OPCODE = BY_REQUEST[req.CreateSession].opcode
-_RESPONSE_VERSION = 0
-"""First field of a connect response, in the place of a reply's xid."""
-
-
-class ClientConnection:
-    """Connection as seen by a client; tests use it with simzk and with real servers."""
-
-    def __init__(self) -> None:
-        self._frames = FrameBuffer(_UNLIMITED)
-        self._connected = False
-        self._unanswered: deque[int] = deque()
-
-    def connect(self, request: req.ConnectRequest) -> bytes:
-        """Return the bytes of a connect request."""
-        assert not self._connected, "a connection begins with its connect request"
-        assert not self._unanswered
-        return framed(CONNECT_REQUEST.encode(request))
-
-    def request(self, xid: int, request: req.Request) -> bytes:
-        """Return the bytes of a request."""
-        operation = BY_REQUEST[request.__class__]
-        return self.request_bytes(xid, operation.opcode, operation.codec.encode(request))
-
-    def request_bytes(self, xid: int, opcode: int, body: bytes) -> bytes:
-        """Return the bytes of a request with an encoded body, which may be malformed."""
-        self._unanswered.append(opcode)
-        return framed(REQUEST_HEADER.encode((xid, opcode)) + body)
-
-    def receive_data(self, data: bytes) -> list[ConnectResponse | Reply | WatchedEvent]:
-        """Return the messages that `data` completes, in order.
-
-        Raises:
-            MalformedError: the bytes are no valid message, or have more than its body.
-        """
-        return [self._decode(frame) for frame in self._frames.receive(data)]
-
-    def _decode(self, frame: bytes) -> ConnectResponse | Reply | WatchedEvent:
-        if not self._connected:
-            self._connected = True
-            return _whole(*CONNECT_RESPONSE.read(frame, 0), frame)
-        xid, zxid, error = REPLY_HEADER.decode(frame)
-        if xid == NOTIFICATION_XID and (not self._unanswered or len(frame) > _REPLY_HEADER_BYTES):
-            (kind, state, path), at = WATCHER_EVENT.read(frame, _REPLY_HEADER_BYTES)
-            if error or state != SYNC_CONNECTED or path is None:
-                raise MalformedError(f"a watch event has error {error}, state {state}, path {path}")
-            return _whole(WatchedEvent(EventType(kind), path, zxid), at, frame)
-        if not self._unanswered:
-            raise MalformedError(f"a reply has xid {xid}, but no request is unanswered")
-        opcode = self._unanswered.popleft()
-        if xid == _RESPONSE_VERSION and opcode == _CREATE_SESSION_OPCODE and len(frame) != _REPLY_HEADER_BYTES:
-            return _whole(*CONNECT_RESPONSE.read(frame, 0), frame)
-        operation = BY_OPCODE.get(opcode)
-        if error and len(frame) == _REPLY_HEADER_BYTES:
-            return Reply(xid, zxid, error, None)
-        if operation is None:
-            raise MalformedError(f"the reply to xid {xid} has a body, but its opcode is unknown")
-        read = read_results if operation.reply is None else operation.reply.read
-        body, at = read(frame, _REPLY_HEADER_BYTES)
-        return _whole(Reply(xid, zxid, error, body), at, frame)
-
-
-def _whole(
-    message: ConnectResponse | Reply | WatchedEvent, at: int, frame: bytes
-) -> ConnectResponse | Reply | WatchedEvent:
-    assert at <= len(frame), "nothing is read behind a frame"
-    if at != len(frame):
-        raise MalformedError(f"{len(frame) - at} bytes follow {message}")
-    return message

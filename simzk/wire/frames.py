@@ -82,8 +82,6 @@ SYNC_CONNECTED = 3
 
 REQUEST_HEADER: Codec[tuple[int, int]] = packed(lambda *fields: fields, ">ii")
 """Header of every request: xid and opcode (§1.1)."""
-REPLY_HEADER: Codec[tuple[int, int, int]] = packed(lambda *fields: fields, ">iqi")
-"""Header of every reply: xid, zxid and error (§1.1)."""
 WATCHER_EVENT: Codec[tuple[int, int, str | None]] = record(lambda *fields: fields, INT, INT, TEXT)
 """Watch event: type, state (always 3, SyncConnected) and path (§3)."""
 MULTI_HEADER: Codec[MultiHeader] = packed(MultiHeader, ">i?i")

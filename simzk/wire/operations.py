@@ -12,14 +12,16 @@ Source: org.apache.zookeeper.MultiOperationRecord, Op, MultiResponse.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.wire.frames import CLIENT_INFOS, MULTI_HEADER, NAMES, MultiHeader
 from simzk.zookeeper import operations
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import ACLS, BOOLEAN, BUFFER, INT, LONG, PATH, STAT, TEXT, Codec, MalformedError, record
 from simzk.zookeeper.releases import NEWEST, Rules, rules_of
-from simzk.zookeeper.replies import OperationResult
+
+if TYPE_CHECKING:
+    from simzk.zookeeper.replies import OperationResult
 
 CREATE = record(req.Create, TEXT, BUFFER, ACLS, INT)
 CREATE_2 = record(req.Create2, TEXT, BUFFER, ACLS, INT)
@@ -74,10 +76,6 @@ class NullACLError(MalformedError):
 
 _ERROR_TYPE = -1
 _END = MultiHeader(-1, True, -1)
-_RESULTS: dict[int, Codec[Any]] = {
-    part.result_type: part.result for part in (*WRITE_PARTS.values(), *READ_PARTS.values())
-}
-assert all(_RESULTS[part.result_type] is part.result for part in (*WRITE_PARTS.values(), *READ_PARTS.values()))
 _CONTAINER_FLAGS = 4
 _TTL_FLAGS = (5, 6)
 
@@ -183,25 +181,6 @@ def write_results(
             MULTI_HEADER.write(out, MultiHeader(part.result_type, False, 0))
             part.result.write(out, body)
     MULTI_HEADER.write(out, _END)
-
-
-def read_results(data: bytes, at: int) -> tuple[list[OperationResult], int]:
-    """Return the results in the body of a reply, and the offset behind them."""
-    results = []
-    header, at = MULTI_HEADER.read(data, at)
-    while not header.done:
-        if header.type == _ERROR_TYPE:
-            error, at = INT.read(data, at)
-            if error != header.error:
-                raise MalformedError("a result and its header have different errors")
-            results.append(OperationResult(error, None))
-        elif header.type in _RESULTS:
-            body, at = _RESULTS[header.type].read(data, at)
-            results.append(OperationResult(0, list(body) if header.type == READ_PARTS[req.GetChildren].type else body))
-        else:
-            raise MalformedError(f"result type {header.type} is unknown")
-        header, at = MULTI_HEADER.read(data, at)
-    return results, at
 
 
 class Operation(NamedTuple):

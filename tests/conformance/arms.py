@@ -16,11 +16,11 @@ import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from simzk.wire.connections import ClientConnection
 from simzk.wire.operations import BY_REQUEST
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Closed, Code, ConnectResponse, Reply, WatchedEvent
 from tests.waiting import PATIENCE_S
+from tests.wire.client_connection import ClientConnection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

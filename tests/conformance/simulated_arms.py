@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from simzk.serve.clock import WallClock
 from simzk.serve.wire_driver import WireDriver, WireLink
-from simzk.wire.connections import ClientConnection
 from simzk.zookeeper.replies import Closed
 from simzk.zookeeper.server import Server
 from tests.conformance.arms import TcpArm, encode, forget_unanswered
+from tests.wire.client_connection import ClientConnection
 
 if TYPE_CHECKING:
     import simzk

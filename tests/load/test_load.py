@@ -14,7 +14,6 @@ import pytest
 
 from simzk.serve.clock import StillClock
 from simzk.serve.wire_driver import WireDriver
-from simzk.wire.connections import ClientConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import EventType, Reply, WatchedEvent
 from simzk.zookeeper.requests import OPEN_ACL
@@ -23,6 +22,7 @@ from tests.cli.test_serve import Process, serving
 from tests.load.scale import FULL, SCALE, resident_bytes
 from tests.serve.tcp_client import TcpClient, word
 from tests.waiting import PATIENCE_S, in_thread
+from tests.wire.client_connection import ClientConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

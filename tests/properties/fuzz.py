@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 from simzk.serve.clock import StillClock
 from simzk.serve.wire_driver import WireDriver
-from simzk.wire.connections import ClientConnection
 from simzk.wire.operations import BY_REQUEST
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.replies import Reply
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.server import Server
+from tests.wire.client_connection import ClientConnection
 
 CONNECT = req.ConnectRequest(0, 0, 10_000, 0, bytes(16), False)
 NODES_MAX = 300

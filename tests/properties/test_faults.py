@@ -13,11 +13,11 @@ from simzk.serve.clock import StillClock
 from simzk.serve.wire_driver import WireDriver, WireLink
 from simzk.simulation import Network, Scheduler
 from simzk.simulation.request_faults import REQUEST_FAULTS
-from simzk.wire.connections import ClientConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.operations import VOCABULARY
 from simzk.zookeeper.replies import Closed, ConnectResponse, Reply
 from simzk.zookeeper.server import Server
+from tests.wire.client_connection import ClientConnection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

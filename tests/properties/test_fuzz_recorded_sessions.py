@@ -10,7 +10,8 @@ from kazoo.exceptions import BadArgumentsError, BadVersionError, NoNodeError
 
 import simzk
 from simzk.serve.wire_driver import Transport, WireDriver, WireLink
-from simzk.wire.connections import ClientConnection, Incoming, ServerConnection
+from simzk.wire.connections import Incoming, ServerConnection
+from tests.wire.client_connection import ClientConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

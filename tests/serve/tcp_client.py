@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Self
 
-from simzk.wire.connections import ClientConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Closed, ConnectResponse, Reply, WatchedEvent
 from tests.waiting import PATIENCE_S
+from tests.wire.client_connection import ClientConnection
 
 if TYPE_CHECKING:
     import ssl

@@ -22,7 +22,6 @@ import pytest
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import BadVersionError, NoNodeError
 
-from simzk.wire.connections import ClientConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import ConnectResponse, Reply
 from tests.conformance.clients.dialogue import PATH, foreign
@@ -32,6 +31,7 @@ from tests.conformance.test_java_client import CLIENT_S, SCRIPT
 from tests.transcripts.proxy import RecordingProxy
 from tests.transcripts.transcript import Transcript, write
 from tests.waiting import PATIENCE_S, Reports
+from tests.wire.client_connection import ClientConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from simzk.wire.connections import ClientConnection, Incoming, Received, ServerConnection
+from simzk.wire.connections import Incoming, Received, ServerConnection
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Code, ConnectResponse, OperationResult, Reply, WatchedEvent
 from tests.transcripts.transcript import DATA, Streams, Transcript, read
+from tests.wire.client_connection import ClientConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.wire.connections import ClientConnection, Incoming, ProtocolProblem, ServerConnection
+from simzk.wire.connections import Incoming, ProtocolProblem, ServerConnection
 from simzk.wire.operations import BY_OPCODE, BY_REQUEST, OPERATIONS
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
 from simzk.zookeeper.replies import Closed, ConnectResponse, EventType, Outgoing, Reply, WatchedEvent
 from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.server import Server
+from tests.wire.client_connection import ClientConnection
 from tests.wire.strategies import ALL, BODIES, INTS, LONGS, REQUESTS, TEXTS, answered
 
 CONNECT = req.ConnectRequest(0, 0, 10_000, 0, bytes(16), False)
