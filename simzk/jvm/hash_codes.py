@@ -149,29 +149,17 @@ def product_hash(*field_hashes: int, class_name: str = "") -> int:
 
 
 def java_map_hash(entries: Iterable[tuple[int, int]]) -> int:
-    """Return the `hashCode` of a `java.util.Map`.
-
-    Args:
-        entries: hash codes of each key and its value.
-    """
+    """Return the `hashCode` of a `java.util.Map`, given the hash codes of each key and its value."""
     return signed_32(sum(key ^ value for key, value in entries))
 
 
 def wrapped_map_hash(entries: Iterable[tuple[int, int]]) -> int:
-    """Return the `hashCode` of Scala's wrapper of a map for Java, as Scala before 2.12.8 computes it.
-
-    Args:
-        entries: hash codes of each key and its value.
-    """
+    """Return the `hashCode` of Scala's wrapper of a map for Java, from the same, as Scala before 2.12.8 computes it."""
     return signed_32(sum(byteswap32(key) + (byteswap32(value) << 16) for key, value in entries))
 
 
 def scala_map_hash(entries: Iterable[tuple[int, int]]) -> int:
-    """Return the `hashCode` of a Scala map: the unordered MurmurHash3 of its entries, which are pairs.
-
-    Args:
-        entries: hash codes of each key and its value.
-    """
+    """Return the `hashCode` of a Scala map, from the same: the unordered MurmurHash3 of its entries as pairs."""
     pairs = [product_hash(key, value) & MASK for key, value in entries]
     total, either, product = sum(pairs) & MASK, 0, 1
     for pair in pairs:

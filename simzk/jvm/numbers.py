@@ -76,8 +76,7 @@ def is_count(text: str) -> bool:
     >>> is_count("10000"), is_count("-1"), is_count("9" * 5000)
     (True, False, False)
     """
-    number = parse_long(text)
-    return number is not None and number >= 0
+    return _within(text, 0, LONG_MAX) is not None
 
 
 def next_int(number: int) -> int:

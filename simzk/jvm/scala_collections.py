@@ -186,10 +186,7 @@ class ScalaSet(Generic[Key]):
         keys: in order of insertion.
         hash_of: the `hashCode` of a key.
         scala: Scala version.
-        hashed: True for a hash set at any size, as a larger set that was filtered.
-
-    Attributes:
-        hashed: whether this is a hash set.
+        hashed: True for a hash set at any size, as a larger set that was filtered; then an attribute of any set.
 
     >>> list(ScalaSet([3, 1, 2], hash, "2.13"))
     [3, 1, 2]

@@ -83,10 +83,7 @@ def map_order(hashes: IntArray, scala: Scala = "2.13", *, most: int = 0) -> Plac
 
 
 def places_in_order(keys: NDArray[np.int64]) -> Places:
-    """Return the places of keys in ascending order, equal keys in the order given.
-
-    Args:
-        keys: int64[k], from 0 up to 42 bits.
+    """Return the places of keys (int64[k], from 0 up to 42 bits) in ascending order, equal keys in the order given.
 
     >>> places_in_order(np.array([7, 3, 7, 1])).tolist()
     [3, 1, 0, 2]

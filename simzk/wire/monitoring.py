@@ -247,9 +247,7 @@ def expiring_sessions(report: Report) -> dict[int, list[int]]:
 def by_expiry(sessions: Iterable[Session], emptied: Iterable[int] = ()) -> dict[int, list[int]]:
     """Return the ids of sessions by the time in ms at which they expire, in ascending order.
 
-    Args:
-        sessions: the sessions.
-        emptied: times in the future at which no session expires any more.
+    Times in `emptied`, at which no session expires any more, have none.
     """
     expiring: dict[int, list[int]] = {expiry_ms: [] for expiry_ms in emptied}
     for session in sessions:
@@ -263,6 +261,7 @@ def ephemeral_paths(report: Report) -> dict[int, list[str]]:
     A session is listed from its first ephemeral to its end.
     """
     tree = report.server.tree
+    assert set(tree.owners) == tree.ephemerals.keys(), "owners and their ephemerals are noted together"
     return {session_id: tree.ephemerals_of(session_id, copied=False) for session_id in tree.owners}
 
 
@@ -405,6 +404,7 @@ def _own_gauges(report: Report) -> dict[str, str | int | float]:
 
 def _place_gauges(place: Place, now_ms: int) -> dict[str, str | int | float]:
     """Return the gauges of a server of an ensemble."""
+    assert place.leader is not None, "without a leader there is no quorum"
     values: dict[str, str | int | float] = {"quorum_size": len(place.membership.voters)}
     if not place.leads:
         return values

@@ -175,6 +175,7 @@ class ServerStatistics:
 
     def note_connect(self, request: req.ConnectRequest, latency_ms: int, token_deficit: int) -> None:
         """Count a connect request; one for a new session is an update."""
+        assert token_deficit >= 0, "tokens that are left are no deficit"
         self.connection_requests += 1
         self.token_deficit.note(token_deficit)
         if request.session_id:

@@ -76,13 +76,10 @@ def _v4_bytes(text: str) -> bytes | None:
     return bytes(numbers) if len(numbers) == 4 == text.count(".") + 1 else None
 
 
-_GROUP_DIGITS = 4
-
-
 def _v6_groups(text: str) -> list[int] | None:
     groups = text.split(":") if text else []
-    numbers = [parse_hex_int(group) if len(group) <= _GROUP_DIGITS else None for group in groups]
-    # A sign counts as a digit: the group -1 is ffff.
+    # A group has four digits at most, and a sign counts as one: the group -1 is ffff.
+    numbers = [parse_hex_int(group) if len(group) <= 4 else None for group in groups]
     return None if None in numbers else [number & 0xFFFF for number in numbers if number is not None]
 
 

@@ -87,6 +87,7 @@ class Connection:
 
     def add_identity(self, identity: Id) -> None:
         """Add an identity that the client authenticated."""
+        assert identity.scheme, "an identity is of a scheme"
         if identity not in self.identities:
             self._identities = (*self._identities, identity)
             identities = self._identities

@@ -370,6 +370,7 @@ class Driver:
                 link.paused = True
                 if link.connection is not None:
                     self._stop_keepalive(link.connection)
+                    assert not link.connection.attended, "nobody is heard during a pause"
 
     def resume_session(self, session_id: int) -> None:
         """Process the requests of a paused session, then send its messages, connection by connection."""

@@ -276,6 +276,7 @@ _SLOW_CASES = (struct.error, IndexError, UnicodeDecodeError)
 @lru_cache
 def _compiled(kinds: tuple[Codec[Any] | None, ...], is_tuple: bool) -> CodeType:
     """Return the code of the reader and writer of records with such fields; None is a field whose codec is called."""
+    assert _INLINED.keys() | {None} >= set(kinds), "any other codec is called"
     values = "".join(f"v{number}, " for number in range(len(kinds)))
     steps: list[str] = []
     for number, kind in enumerate(kinds):

@@ -56,12 +56,7 @@ class FutureNode(NamedTuple):
 
 
 class Outstanding:
-    """Changes that the operations of one multi will make to a tree.
-
-    Args:
-        find: look-up of the tree.
-        session_id: session of the client, which owns new ephemerals.
-    """
+    """Changes that the operations of one multi will make to a tree; its session owns new ephemerals."""
 
     def __init__(self, find: Callable[[str], Znode | None], session_id: int) -> None:
         self._find = find

@@ -147,6 +147,7 @@ class Quotas:
                 yield at, node
 
     def _rewrite(self, stats: Znode, totals: Mapping[str, int]) -> None:
+        assert totals.keys() >= {COUNT, BYTES}, "both totals are known"
         data = write_totals(totals)
         self.unreported_bytes += len(data) - len(stats.data or b"")
         stats.data = data

@@ -102,7 +102,9 @@ class Reader:
     def get_children2(self, connection: Connection, request: req.GetChildren2) -> tuple[list[str], Stat]:
         """Return the names of the children and the Stat of a node."""
         names = self.get_children(connection, request)
-        return names, self._readable(connection, request.path, _TO_GET_CHILDREN).stat()
+        stat = self._readable(connection, request.path, _TO_GET_CHILDREN).stat()
+        assert stat.num_children == len(names)
+        return names, stat
 
     def get_all_children_number(self, connection: Connection, request: req.GetAllChildrenNumber) -> int:
         """Return the number of descendants of a node."""
@@ -146,6 +148,7 @@ class Reader:
         if request.mode not in (0, 1):
             raise RefusedError(Code.MARSHALLING_ERROR)
         self.watches.add_persistent(request.path, connection, recursive=request.mode == 1)
+        assert request.path in self.watches.data.by_path, "both modes watch the znode itself"
         return 0
 
     def check_watches(self, connection: Connection, request: req.CheckWatches) -> None:

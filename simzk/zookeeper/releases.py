@@ -129,10 +129,7 @@ SINCE: dict[type, tuple[int, int, int]] = {
 
 
 class Rules:
-    """Differences of a release from the newest one.
-
-    Args:
-        name: name of the release in `BUILDS`.
+    """Differences of a release, which is named as in `BUILDS`, from the newest one.
 
     Attributes:
         release: version number.

@@ -23,6 +23,7 @@ class RefusedError(Exception):
     """
 
     def __init__(self, code: Code, body: object = None) -> None:
+        assert code, "a refusal has an error"
         self.code = code
         self.body = body
         super().__init__(code)

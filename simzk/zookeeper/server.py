@@ -442,10 +442,9 @@ class Server:
     # Transactions
 
     def apply(self, transaction: txns.Transaction) -> object:
-        """Apply a transaction of this server, of its leader or of a log, and notify observers and watchers.
+        """Apply a transaction of this server, of its leader or of a log; return the body of the reply to the request.
 
-        Returns:
-            The body of the reply to the request.
+        Observers and watchers are notified.
         """
         session_id, _, zxid, time_ms, record = transaction
         assert zxid > self.zxid, f"zxid {zxid:#x} is not after {self.zxid:#x}"
@@ -503,12 +502,9 @@ class Server:
         return self._sweeper.next_ms
 
     def expire(self, session_id: int, now_ms: int) -> bool:
-        """Expire a session now.
+        """Expire a session now; return whether it was live.
 
         Its connection, if any, gets the events of its own watches, then Closed (§1.8).
-
-        Returns:
-            Whether the session was live.
         """
         if session_id not in self.sessions:
             return False

@@ -123,6 +123,7 @@ class SessionTracker:
         expiry_ms = self.expiry_of(now_ms, timeout_ms)
         if expiry_ms != session.expiry_ms:
             assert self._sessions.get(session.session_id) is session, f"{session} has ended"
+            assert expiry_ms - self._tick_ms <= now_ms + timeout_ms < expiry_ms, "the first tick after the timeout"
             self._leave_bucket(session)
             session.expiry_ms = expiry_ms
             bucket = self._buckets.get(expiry_ms)

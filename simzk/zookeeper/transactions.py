@@ -166,17 +166,16 @@ def touched_paths(record: Record) -> Sequence[str]:
 
 
 def multi_results(record: Record, bodies: object) -> list[OperationResult] | None:
-    """Return the results in the reply to a multi; None if the request was rejected as a whole.
+    """Return the results in the reply to a multi, from its record and the bodies that applying it returned.
 
-    Args:
-        record: record of the multi's transaction.
-        bodies: bodies that applying the transaction returned.
+    They are None if the request was rejected as a whole.
     """
     if isinstance(bodies, list):
         assert isinstance(record, MultiTxn)
         assert len(bodies) == len(record.records), "each operation of a multi that succeeded has a body"
         return [OperationResult(0, body) for body in bodies]
     if isinstance(record, MultiTxn):
+        assert record.failed, "a multi that succeeded has bodies"
         # Operations before the failed one have error 0, although nothing was applied (§1.6).
         errors = [step.error if isinstance(step, ErrorTxn) else 0 for step in record.records]
         return [OperationResult(error, None) for error in errors]

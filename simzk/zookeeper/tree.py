@@ -59,11 +59,7 @@ class Backing(Protocol):
         """Remove and return the node at a path, or None."""
 
     def settle(self, path: str, node: Znode) -> bool:
-        """Store a node if the backing can represent it exactly.
-
-        Returns:
-            Whether it is stored; the object then belongs to the backing.
-        """
+        """Store a node if the backing can represent it exactly; return whether it did: it then owns the object."""
 
     def forget(self, path: str) -> None:
         """Note that the node at a path, removed by `take`, was deleted."""
@@ -128,11 +124,7 @@ class BackedNodes(dict[str, "Znode"]):
         return super().__len__() + len(self.backing)
 
     def settle(self, paths: Iterable[str]) -> None:
-        """Offer the nodes that an applied transaction touched to the backing.
-
-        Args:
-            paths: paths of all created, changed and deleted nodes, in any order.
-        """
+        """Offer the nodes that an applied transaction created, changed or deleted to the backing, in any order."""
         taken, self._taken = self._taken, []
         for path in dict.fromkeys((*paths, *taken)):
             if not path.startswith(self._prefix):
@@ -404,6 +396,7 @@ class DataTree:
 
     def _paths_of(self, owner: int) -> HashOrderedSet | ConcurrentHashSet[str]:
         """Return the paths of the containers, of the TTL nodes or of the ephemerals of a session."""
+        assert owner, "a persistent znode is nobody's"
         owned = self.ephemerals.get(owner)
         if owned is not None:
             return owned

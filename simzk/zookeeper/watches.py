@@ -58,33 +58,21 @@ class WatcherType(IntEnum):
     PERSISTENT_RECURSIVE = 5
 
 
-class WatchedPaths(dict["str | None", int]):
-    """Modes of one watcher by path.
-
-    Attributes:
-        peak: the largest number of paths so far, which decides the capacity of the real server's map.
-    """
-
-    __slots__ = ("peak",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.peak: int = 0
-
-
 class WatchTable(Generic[Watcher]):
     """Watches by path and by watcher, with their modes.
 
     A watcher stays in the table when its last watch has had its event, as in the real server.
     """
 
-    __slots__ = ("_by_watcher", "_depths", "_peak", "_recursive", "_recursive_paths", "by_path")
+    __slots__ = ("_by_watcher", "_depths", "_peak", "_peaks", "_recursive", "_recursive_paths", "by_path")
     _drops_idle_watchers: ClassVar[bool] = True  # when their last watch was removed by request
 
     def __init__(self) -> None:
         self.by_path: dict[str | None, dict[Watcher, int]] = {}
+        # The largest numbers of paths so far, of all watchers and of each, decide the capacities of the server's maps.
         self._peak = 0
-        self._by_watcher: dict[Watcher, WatchedPaths] = {}
+        self._peaks: dict[Watcher, int] = {}
+        self._by_watcher: dict[Watcher, dict[str | None, int]] = {}
         self._depths: dict[int, int] = {}
         self._recursive: Counter[str | None] = Counter()
         # Those of them that may be above a node: paths of watches are not validated.
@@ -112,11 +100,12 @@ class WatchTable(Generic[Watcher]):
                 self._peak = len(self.by_path)
         paths = self._by_watcher.get(watcher)
         if paths is None:
-            paths = self._by_watcher[watcher] = WatchedPaths()
+            paths = self._by_watcher[watcher] = {}
+            self._peaks[watcher] = 0
         old = watchers.get(watcher, 0)
         self._set(path, watcher, old, old | int(mode))
-        if len(paths) > paths.peak:
-            paths.peak = len(paths)
+        if len(paths) > self._peaks[watcher]:
+            self._peaks[watcher] = len(paths)
 
     def contains(self, path: str | None, watcher: Watcher, mode: int) -> bool:
         """Return whether a watcher has a watch with one of the modes on a path."""
@@ -135,7 +124,7 @@ class WatchTable(Generic[Watcher]):
         if old & mode:
             self._set(path, watcher, old, old & ~mode)
             if not self._by_watcher[watcher] and self._drops_idle_watchers:
-                del self._by_watcher[watcher]
+                del self._by_watcher[watcher], self._peaks[watcher]
         assert not self.contains(path, watcher, mode), "a removed watch gets no event"
         return bool(old & mode)
 
@@ -144,6 +133,7 @@ class WatchTable(Generic[Watcher]):
         for path, modes in list(self._by_watcher.get(watcher, {}).items()):
             self._set(path, watcher, modes, 0)
         left = self._by_watcher.pop(watcher, None)
+        self._peaks.pop(watcher, None)
         assert not left, f"{watcher} is forgotten and has watches"
 
     def trigger(self, path: str, kind: EventType) -> dict[Watcher, None]:
@@ -184,7 +174,7 @@ class WatchTable(Generic[Watcher]):
         The order of the watchers is that of their first watches. The real server's is that of identity hashes.
         """
         for watcher, paths in self._by_watcher.items():
-            yield watcher, _in_map_order(paths, paths.peak)
+            yield watcher, _in_map_order(paths, self._peaks[watcher])
 
     def _set(self, path: str | None, watcher: Watcher, old: int, new: int) -> None:
         assert self.by_path[path].get(watcher, 0) == old
@@ -234,7 +224,8 @@ class WatchTable(Generic[Watcher]):
         assert all(modes for _, _, modes in self.entries())
         assert all(self.by_path.values())
         assert len(self.by_path) <= self._peak or not self.by_path
-        assert all(len(paths) <= paths.peak for paths in self._by_watcher.values())
+        assert self._peaks.keys() == self._by_watcher.keys()
+        assert all(len(paths) <= self._peaks[watcher] for watcher, paths in self._by_watcher.items())
         recursive = Counter(path for path, _, modes in self.entries() if modes & Mode.RECURSIVE)
         assert self._recursive == recursive
         for path in recursive:

@@ -210,15 +210,10 @@ def makes_ephemeral(request: req.Request) -> bool:
 
 
 def rejected_record(request: req.Request, asker: Asker, tree: DataTree, session_id: int, *, led: bool) -> txns.Record:
-    """Return the record of a request that a local session is not allowed to make.
+    """Return the record of a request that a local session is not allowed to make, given the tree of the leader.
 
-    Args:
-        request: the request.
-        asker: client and rules.
-        tree: tree of the leader.
-        session_id: the local session.
-        led: whether its server is the leader. A follower's multi is rejected only by the leader, which does not have
-            the session and reports it as expired [V].
+    The multi of a follower (`led` is False) is rejected only by the leader, which does not have the session and reports
+    it as expired [V].
     """
     if not isinstance(request, req.Multi):
         return txns.ErrorTxn(Code.EPHEMERAL_ON_LOCAL_SESSION)
@@ -293,6 +288,7 @@ class MemberSessions(SessionTracker):
     def upgrade(self, session_id: int) -> None:
         """Remove a local session whose connection goes on until the global one is added (UpgradeableSessionTracker)."""
         assert session_id in self.local, f"session 0x{session_id:x} is global already"
+        assert session_id not in self.upgrading
         self.remove(session_id)
         self.upgrading.add(session_id)
 
@@ -801,8 +797,10 @@ class Member(Server):
         assert session_id in self.sessions.local
         self.sessions.remove(session_id)
         self.close_connection_of(session_id)
+        assert session_id not in self._connections, "a local session ends with its connection"
 
     def _forward(self, connection: MemberConnection, xid: int, request: req.Request, now_ms: int) -> None:
+        assert self.role is Role.FOLLOWING, "a leader processes writes itself"
         leader, session_id = self._ensemble.leading, connection.session_id
         assert leader is not None, "a serving member has a leader"
         if session_id not in leader.sessions and session_id not in self.sessions.local:
@@ -857,6 +855,7 @@ class Member(Server):
 
     def _reject_moved(self, connection: MemberConnection, xid: int, now_ms: int) -> None:
         """Reject a write of a session that moved to another server: a failed transaction, and no reply."""
+        assert not self._owns_session_of(connection), "a session that is here has not moved"
         record = txns.ErrorTxn(Code.SESSION_MOVED)
         self._propose(connection, xid, record, now_ms, lambda transaction, body: self._close(connection))
 
@@ -899,10 +898,12 @@ class Member(Server):
 
     def expire_as_leader(self, session_id: int, now_ms: int) -> bool:
         """Expire a session by a transaction of the leader."""
+        assert self.role is Role.LEADING, "the leader decides expiry"
         return super().expire(session_id, now_ms)
 
     def tick_as_leader(self, now_ms: int) -> None:
         """Expire due sessions and remove due containers and TTL nodes."""
+        assert self.role is Role.LEADING, "the leader decides expiry"
         self.tick_locally(now_ms)
         super().tick(now_ms)
 
@@ -1032,6 +1033,7 @@ class Ensemble:
             raise SimzkError(f"server {server_id} runs already", where="server", right="a server that was stopped")
         member.change_role(Role.LOOKING, now_ms)
         self._update_roles(now_ms)
+        assert member.role is not Role.DOWN, "a started server looks for a leader at least"
 
     def pause(self, server_id: int, now_ms: int) -> None:
         """Suspend a server: it reaches no other one, and its driver passes nothing to it and sends nothing of it.
@@ -1159,6 +1161,8 @@ class Ensemble:
             raise SimzkError(f"server {server_id} cannot be elected", where="server", right=right)
         self._depose(now_ms)
         self._install_leader(able[max(able) if server_id is None else server_id], electorate, now_ms)
+        assert self.leading is not None, "a majority has a leader"
+        assert self.leading.position == self.history.end, "no committed transaction is lost"
 
     def restart(self, now_ms: int) -> None:
         """Restart all running servers at once."""
@@ -1291,6 +1295,7 @@ class Ensemble:
         for member in self.members.values():
             connection = member.connection_of(session_id)
             if connection is not None and connection.attended:
+                assert connection.session_id == session_id
                 return connection
         return None
 
@@ -1339,6 +1344,7 @@ class Ensemble:
         A membership that was configured or restored takes over only the client addresses.
         """
         self._lines = {line.server_id: line for line in lines}
+        assert self._lines.keys() >= self.members.keys(), "each server here has addresses"
         if self.config.membership is None:
             self.membership = Membership(in_java_order(self._lines.values()))
         else:
@@ -1364,6 +1370,7 @@ class Ensemble:
         """Return the role of a server for monitoring."""
         leader, membership = self.leading, self.membership
         follows = leader is not None and member.role in (Role.LEADING, Role.FOLLOWING)
+        assert leader is None or leader.server_id in membership.voters, "a leader has a vote"
         learners = (one for one in self.members.values() if leader is member and one.role is Role.FOLLOWING)
         return Place(
             line=self.line_of(member.server_id),

@@ -114,11 +114,7 @@ class Membership(NamedTuple):
         return len(self.voters) // 2 + 1
 
     def after(self, request: Reconfig, zxid: int) -> Membership:
-        """Return the membership after a reconfiguration.
-
-        Args:
-            request: the reconfiguration.
-            zxid: zxid of its transaction.
+        """Return the membership after a reconfiguration, given the zxid of its transaction.
 
         Raises:
             RefusedError: the reconfiguration is invalid.
@@ -206,6 +202,7 @@ def as_java(host: str) -> str:
         groups = IPv6Address(host).exploded.split(":")
     except ValueError:
         return host
+    assert len(groups) == 8, "an address is written in full"
     return ":".join(f"{int(group, 16):x}" for group in groups)
 
 
@@ -277,7 +274,9 @@ def in_java_order(lines: Iterable[ServerLine], capacity: int = _MAP_CAPACITY) ->
     >>> [line.server_id for line in in_java_order(parse_line(n, "h:1:2") for n in (1, 2, 100, 3, 17))]
     [1, 17, 2, 3, 100]
     """
-    return tuple(hash_map_order(lines, capacity, lambda line: long_hash(line.server_id)))
+    ordered = tuple(hash_map_order(lines, capacity, lambda line: long_hash(line.server_id)))
+    assert len({line.server_id for line in ordered}) == len(ordered), "a server has one line"
+    return ordered
 
 
 MAX_SERVERS = 254

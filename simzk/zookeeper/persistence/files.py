@@ -79,6 +79,7 @@ def zxid_of(kind: str, name: str) -> int | None:
     >>> zxid_of("log", "log.1a"), zxid_of("log", "log.1a.gz"), zxid_of("log", "snapshot.1a")
     (26, 26, None)
     """
+    assert kind in (LOG, SNAPSHOT)
     prefix, _, rest = name.partition(".")
     if prefix != kind:
         return None
@@ -99,23 +100,21 @@ def unpacked(stream: IO[bytes], suffix: str) -> Readable:
         stream: file opened for reading, at its beginning.
         suffix: suffix of its name, with the dot, as in `pathlib`.
     """
+    assert not suffix or suffix.startswith("."), "a suffix has its dot"
     if suffix == ".gz":
         return Unzipped(stream)
     return _Unsnapped(stream) if suffix == ".snappy" else stream
 
 
 class Unzipped:
-    """Unpacked bytes of a gzip stream.
-
-    Args:
-        stream: file opened for reading, at its beginning.
-    """
+    """Unpacked bytes of a gzip stream, a file opened for reading, at its beginning."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = gzip.GzipFile(fileobj=stream)
 
     def read(self, size: int, /) -> bytes:
         """Return at most `size` bytes; none at the end or where the stream is broken."""
+        assert size >= 0, "a file is read in parts"
         try:
             # `read1` returns the bytes before a break, which `read` would lose.
             return self._stream.read1(size)
@@ -141,6 +140,7 @@ class _Unsnapped:
     def read(self, size: int, /) -> bytes:
         from simzk.zookeeper.persistence.snappy import SnappyError
 
+        assert size >= 0, "a file is read in parts"
         while len(self._buffer) < size:
             chunk = self._stream.read(_CHUNK_BYTES)
             try:

@@ -58,14 +58,7 @@ class LazyNodes(dict[str, Znode]):
         self.tree: DataTree = DataTree.bare(self)
 
     def add(self, batch: NodeBatch) -> int | None:
-        """Add nodes of a snapshot, parents first.
-
-        Args:
-            batch: nodes.
-
-        Returns:
-            The index of the first node without a parent, or None.
-        """
+        """Add nodes of a snapshot, parents first; return the index of the first one without a parent, or None."""
         records, names = self._records, self._names
         may_need_decoding = (
             batch.has_owned() or LIMITS_NAME in "\0".join(batch.paths) or not self.keys().isdisjoint(batch.paths)
@@ -105,6 +98,7 @@ class LazyNodes(dict[str, Znode]):
             else:
                 node = super().get(path)
                 found.append(None if node is None else node.data or b"")
+        assert len(found) == len(paths), "each path has its data"
         return found
 
     def names(self, path: str) -> list[str]:
@@ -292,11 +286,7 @@ class Restoration:
         return [] if node is None else node.child_names()
 
     def finish(self) -> TreeDigest:
-        """Remove the ephemerals of unknown sessions (ZooKeeperServer.loadData).
-
-        Returns:
-            The digest of the tree, for further updates.
-        """
+        """Remove the ephemerals of unknown sessions (ZooKeeperServer.loadData), and return the digest of the tree."""
         if not self._extended_types:
             for path in list(self.tree.ttls):
                 self._is_patched = True
@@ -389,10 +379,7 @@ class Restoration:
     def _make_deletable(self, transaction: txns.Transaction, path: str, *, is_owned: bool = False) -> bool:
         """Return whether there is a node to delete, without children: they were created later, and will be again.
 
-        Args:
-            transaction: the transaction that deletes the node.
-            path: path of the node.
-            is_owned: whether the session of the transaction owns it; then even a special node is deleted.
+        If the session of the transaction owns it (`is_owned`), even a special node is deleted.
         """
         parent, node = self.tree.get(_parent_of(path)), self.tree.get(path)
         if path in SPECIAL_PATHS and not is_owned:

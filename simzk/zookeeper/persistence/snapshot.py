@@ -469,14 +469,7 @@ class TreeDigest:
         self.value: int = sum(self._parts.values()) & _MASK
 
     def refresh(self, paths: Iterable[str]) -> int:
-        """Update the digest after a change.
-
-        Args:
-            paths: paths of all created, changed and deleted nodes (`transactions.touched_paths`).
-
-        Returns:
-            The new digest.
-        """
+        """Update the digest after the nodes at these paths changed (`transactions.touched_paths`), and return it."""
         parts, get = self._parts, self._tree.get
         change = 0
         for path in paths:
