@@ -230,9 +230,7 @@ def long_map_order(keys: Iterable[int], size: int = 16) -> list[int]:
     mask = min((1 << max(size - 1, 0).bit_length()) - 1, _LONG_MAP_MOST) | _LONG_MAP_LEAST
     places: dict[int, int] = {}
     inserted = list(dict.fromkeys(keys))
-    for key in inserted:
-        if key == 0:
-            continue
+    for key in (key for key in inserted if key != 0):
         places[_free(places, mask, key)] = key
         if 2 * len(places) > mask:
             mask, places = _rebuilt(places, mask)

@@ -323,9 +323,7 @@ class DataTree:
     def ephemerals_of(self, session_id: int, *, copied: bool = True) -> list[str]:
         """Return the paths of a session's ephemerals in the order in which closing it deletes them (§2.6).
 
-        Args:
-            session_id: the session.
-            copied: whether the order is that of a copy of their set (`Rules.close_lists_ephemerals`).
+        It is that of a copy of their set, unless `copied` is False (`Rules.close_lists_ephemerals`).
         """
         owned = self.ephemerals.get(session_id)
         if owned is None:
@@ -335,14 +333,7 @@ class DataTree:
     # Applying
 
     def apply(self, transaction: txns.Transaction) -> Applied:
-        """Apply a transaction.
-
-        Args:
-            transaction: transaction checked against this tree, with a zxid above all earlier ones.
-
-        Returns:
-            The body of the reply and the changes in order.
-        """
+        """Apply a transaction that was checked against this tree, with a zxid above all earlier ones."""
         record = transaction[4]
         applied = _APPLY[record.__class__](self, transaction, record)
         if self._backed is not None:

@@ -308,6 +308,7 @@ class WatchManager(Generic[Watcher]):
             notices.extend(Notice(watcher, event, acl) for watcher in gone if watcher not in notified)
             if gone:
                 self.triggered[kind][len(gone)] += 1
+        assert parent_path, "what is created or deleted has a parent"
         parent_event = WatchedEvent(_CHILDREN_CHANGED, parent_path, zxid)
         above = self.child.trigger(parent_path, _CHILDREN_CHANGED)
         notices.extend(Notice(watcher, parent_event, parent_acl) for watcher in above)

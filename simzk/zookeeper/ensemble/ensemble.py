@@ -1111,6 +1111,7 @@ class Ensemble:
         leader = self.leading
         if leader is None or leader.server_id in self._paused:
             return False
+        assert leader.role is Role.LEADING
         if not self._silent:
             return True
         reached = [

@@ -104,6 +104,7 @@ class LazyNodes(dict[str, Znode]):
     def names(self, path: str) -> list[str]:
         """Return the names of the children of a node in any order; none for no node."""
         names = self._names.get(path, [])
+        assert path in self._records or not names, "a decoded node has its names itself"
         node = super().get(path)
         return node.child_names() if node is not None else [names] if isinstance(names, str) else list(names)
 
@@ -262,6 +263,7 @@ class Restoration:
         else:
             steps = (record,)
         digest = self._digest
+        assert digest is None or self.missing_until is None, "a tree within the range of a fuzzy snapshot has no digest"
         for step in steps:
             applied = self._apply(transaction, step)
             if applied is not None and digest is not None:
