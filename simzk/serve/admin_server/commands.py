@@ -44,13 +44,11 @@ def proposals(report: Report) -> Answer:
     if place is None or not place.leads:
         return {}
     tally = place.tally
-    return {
-        "proposal_stats": {
-            "last_buffer_size": tally.last_bytes,
-            "min_buffer_size": tally.least_bytes,
-            "max_buffer_size": tally.greatest_bytes,
-        }
-    }
+    return {"proposal_stats": _buffer_sizes(tally.last_bytes, tally.least_bytes, tally.greatest_bytes)}
+
+
+def _buffer_sizes(last: int, least: int, greatest: int) -> Answer:
+    return {"last_buffer_size": last, "min_buffer_size": least, "max_buffer_size": greatest}
 
 
 def observers(report: Report) -> Answer:
@@ -143,10 +141,6 @@ _CONFIGURATION = {
 }
 
 
-def _configuration(report: Report) -> Answer:
-    return {name: report.settings[key] for key, name in _CONFIGURATION.items()}
-
-
 def _connection(connection: ConnectionReport, *, brief: bool) -> Answer:
     statistics = connection.statistics
     answer: Answer = {
@@ -175,11 +169,7 @@ def _connection(connection: ConnectionReport, *, brief: bool) -> Answer:
     }
 
 
-def _connections(report: Report) -> Answer:
-    return _connection_lists(report, brief=False)
-
-
-def _connection_lists(report: Report, *, brief: bool) -> Answer:
+def _connections(report: Report, *, brief: bool) -> Answer:
     plain, secure = (
         [_connection(connection, brief=brief) for connection in report.connections if connection.is_secure == securely]
         for securely in (False, True)
@@ -192,10 +182,6 @@ def _connection_stat_reset(report: Report) -> Answer:
         if not connection.is_secure:  # the real server omits secure connections too [V]
             connection.statistics.reset()
     return {}
-
-
-def _dirs(report: Report) -> Answer:
-    return {"datadir_size": report.data_bytes, "logdir_size": report.log_bytes}
 
 
 def _dump(report: Report) -> Answer:
@@ -215,11 +201,7 @@ def _sets_by_session(paths: dict[int, list[str]]) -> Answer:
     return {str(session_id): hash_set_of(paths[session_id], len(paths[session_id])).ordered() for session_id in ids}
 
 
-def _environment(report: Report) -> Answer:
-    return dict(report.environment)
-
-
-def _get_trace_mask(report: Report) -> Answer:
+def _trace_mask(report: Report) -> Answer:
     return {"tracemask": report.trace_mask}
 
 
@@ -228,21 +210,9 @@ def _hash(report: Report) -> Answer:
     return {"digests": digests}
 
 
-def _initial_configuration(report: Report) -> Answer:
-    return {"initial_configuration": report.initial_configuration}
-
-
-def _is_read_only(report: Report) -> Answer:
-    return {"read_only": report.server.mode == monitoring.READ_ONLY}
-
-
 def _last_snapshot(report: Report) -> Answer:
     zxid, at_s = report.last_snapshot
     return {"zxid": f"{zxid & 0xFFFFFFFFFFFFFFFF:x}", "timestamp": at_s}
-
-
-def _monitor(report: Report) -> Answer:
-    return dict(monitoring.provider_values(report))
 
 
 def _nothing(report: Report) -> Answer:
@@ -252,11 +222,9 @@ def _nothing(report: Report) -> Answer:
 def _server_stats(report: Report) -> Answer:
     statistics = report.statistics
     latency = statistics.latency
-    sizes = {
-        "last_buffer_size": statistics.last_response_bytes,
-        "min_buffer_size": statistics.least_response_bytes,
-        "max_buffer_size": statistics.greatest_response_bytes,
-    }
+    sizes = _buffer_sizes(
+        statistics.last_response_bytes, statistics.least_response_bytes, statistics.greatest_response_bytes
+    )
     return {
         "version": report.server.config.rules.build,
         "read_only": report.server.mode == monitoring.READ_ONLY,
@@ -286,17 +254,9 @@ def _server_stats(report: Report) -> Answer:
     }
 
 
-def _stats(report: Report) -> Answer:
-    return {**_server_stats(report), **_connection_lists(report, brief=True)}
-
-
 def _stat_reset(report: Report) -> Answer:
     monitoring.reset(report)
     return {}
-
-
-def _system_properties(report: Report) -> Answer:
-    return dict(report.properties)
 
 
 def _watch_summary(report: Report) -> Answer:
@@ -306,10 +266,6 @@ def _watch_summary(report: Report) -> Answer:
         "num_paths": len(by_path),
         "num_total_watches": sum(map(len, by_path.values())),
     }
-
-
-def _watches(report: Report) -> Answer:
-    return {"session_id_to_watched_paths": _sets_by_session(monitoring.watched_paths(report))}
 
 
 def _watches_by_path(report: Report) -> Answer:
@@ -325,12 +281,7 @@ def _id_set(session_ids: list[int]) -> list[int]:
 
 
 class Command(NamedTuple):
-    """One command.
-
-    Attributes:
-        names: all its names, the primary one first.
-        answer: returns its fields.
-    """
+    """One command: its names, the primary one first, and what returns its fields."""
 
     names: tuple[str, ...]
     answer: Callable[[Report], Answer]
@@ -339,32 +290,38 @@ class Command(NamedTuple):
 SNAPSHOT, RESTORE = ("snapshot", "snap"), ("restore", "rest")
 SET_TRACE_MASK = ("set_trace_mask", "stmk")
 COMMANDS = (
-    Command(("configuration", "conf", "config"), _configuration),
+    Command(
+        ("configuration", "conf", "config"),
+        lambda report: {name: report.settings[key] for key, name in _CONFIGURATION.items()},
+    ),
     Command(("connection_stat_reset", "crst"), _connection_stat_reset),
-    Command(("connections", "cons"), _connections),
-    Command(("dirs",), _dirs),
+    Command(("connections", "cons"), lambda report: _connections(report, brief=False)),
+    Command(("dirs",), lambda report: {"datadir_size": report.data_bytes, "logdir_size": report.log_bytes}),
     Command(("dump",), _dump),
-    Command(("environment", "env", "envi"), _environment),
-    Command(("get_trace_mask", "gtmk"), _get_trace_mask),
+    Command(("environment", "env", "envi"), lambda report: dict(report.environment)),
+    Command(("get_trace_mask", "gtmk"), _trace_mask),
     Command(("hash",), _hash),
-    Command(("initial_configuration", "icfg"), _initial_configuration),
-    Command(("is_read_only", "isro"), _is_read_only),
+    Command(("initial_configuration", "icfg"), lambda report: {"initial_configuration": report.initial_configuration}),
+    Command(("is_read_only", "isro"), lambda report: {"read_only": report.server.mode == monitoring.READ_ONLY}),
     Command(("last_snapshot", "lsnp"), _last_snapshot),
     Command(("leader", "lead"), leader),
-    Command(("monitor", "mntr"), _monitor),
+    Command(("monitor", "mntr"), lambda report: dict(monitoring.provider_values(report))),
     Command(("observer_connection_stat_reset", "orst"), _nothing),
     Command(("observers", "obsr"), observers),
     Command(RESTORE, _nothing),  # server.py adds the last zxid
     Command(("ruok",), _nothing),
     Command(("server_stats", "srvr"), _server_stats),
-    Command(SET_TRACE_MASK, _get_trace_mask),  # server.py sets it before
+    Command(SET_TRACE_MASK, _trace_mask),  # server.py sets it before
     Command(SNAPSHOT, _nothing),  # server.py adds the bytes
     Command(("stat_reset", "srst"), _stat_reset),
-    Command(("stats", "stat"), _stats),
-    Command(("system_properties", "sysp"), _system_properties),
+    Command(("stats", "stat"), lambda report: {**_server_stats(report), **_connections(report, brief=True)}),
+    Command(("system_properties", "sysp"), lambda report: dict(report.properties)),
     Command(("voting_view",), voting_view),
     Command(("watch_summary", "wchs"), _watch_summary),
-    Command(("watches", "wchc"), _watches),
+    Command(
+        ("watches", "wchc"),
+        lambda report: {"session_id_to_watched_paths": _sets_by_session(monitoring.watched_paths(report))},
+    ),
     Command(("watches_by_path", "wchp"), _watches_by_path),
     Command(("zabstate",), zab_state),
 )

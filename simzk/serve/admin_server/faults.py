@@ -115,7 +115,7 @@ def verbs(server: TcpServer) -> EnsembleVerbs:
     return server.ensemble_verbs
 
 
-def move(server: TcpServer, query: Query) -> None:
+def _move(server: TcpServer, query: Query) -> None:
     verbs(server)
     session_id, target = session(server, query), number(query, "server")
     if target not in server.driver.group.servers:
@@ -128,64 +128,17 @@ def _outage(query: Query) -> float | None:
     return seconds(query, "outage") if "outage" in query else None
 
 
-def stop(server: TcpServer, query: Query) -> None:
-    verbs(server).stop(number(query, "server"), outage=_outage(query))
-
-
-def start(server: TcpServer, query: Query) -> None:
-    verbs(server).start(number(query, "server"))
-
-
-def lose_leader(server: TcpServer, query: Query) -> dict[str, int]:
-    return {"server": verbs(server).lose_leader(outage=_outage(query))}
-
-
-def elect(server: TcpServer, query: Query) -> None:
-    verbs(server).elect(number(query, "server") if "server" in query else None)
-
-
-def cut(server: TcpServer, query: Query) -> None:
+def _cut(server: TcpServer, query: Query) -> None:
     names = required(query, "servers").split(",")
     verbs(server).cut(*(whole(name, "servers") for name in names))
 
 
-def heal(server: TcpServer, query: Query) -> None:
-    verbs(server).heal()
-
-
-def lag(server: TcpServer, query: Query) -> None:
+def _lag(server: TcpServer, query: Query) -> None:
     verbs(server).lag(
         number(query, "server"),
         seconds=seconds(query) if "seconds" in query else 0.0,
         transactions=number(query, "transactions") if "transactions" in query else 0,
     )
-
-
-def _expire(server: TcpServer, query: Query) -> None:
-    server.driver.group.expire_session(session(server, query))
-
-
-def _disconnect(server: TcpServer, query: Query) -> None:
-    server.driver.group.disconnect_session(session(server, query))
-
-
-def _pause(server: TcpServer, query: Query) -> None:
-    server.driver.group.pause_session(session(server, query))
-
-
-def _resume(server: TcpServer, query: Query) -> None:
-    # A session may have expired during its pause; resuming it is no error.
-    server.driver.group.resume_session(number(query, "session"))
-
-
-def _restart(server: TcpServer, query: Query) -> None:
-    server.driver.group.restart()
-
-
-def _faults(server: TcpServer) -> FaultVerbs[int]:
-    """Return the fault verbs, for sessions that were looked up by their ids."""
-    driver = server.driver.group
-    return FaultVerbs(driver.rules, lambda session_id: session_id, driver.servers)
 
 
 def _which(server: TcpServer, query: Query) -> Which[int]:
@@ -208,8 +161,9 @@ def _rule_endpoint(kind: type[RequestFault]) -> Callable[[TcpServer, Query], Fau
 
     def handle(server: TcpServer, query: Query) -> FaultRule:
         value = readers[kind.parameter_type](query, kind.parameter) if kind.parameter else ""
-        fault = kind.from_parameter(value)
-        return _faults(server).inject(fault, query.get("op"), **_which(server, query))
+        driver = server.driver.group
+        faults: FaultVerbs[int] = FaultVerbs(driver.rules, lambda session_id: session_id, driver.servers)
+        return faults.inject(kind.from_parameter(value), query.get("op"), **_which(server, query))
 
     return handle
 
@@ -217,10 +171,6 @@ def _rule_endpoint(kind: type[RequestFault]) -> Callable[[TcpServer, Query], Fau
 def _fail_next(server: TcpServer, query: Query) -> FaultRule:
     required(query, "op")
     return _rule_endpoint(Fail)(server, query)
-
-
-def _release(server: TcpServer, query: Query) -> None:
-    server.driver.rules.find(number(query, "rule")).release()
 
 
 def _clear(server: TcpServer, query: Query) -> None:
@@ -233,19 +183,20 @@ def _clear(server: TcpServer, query: Query) -> None:
 # A handler returns what its answer contains: the rule that was added, or other fields.
 FAULTS: dict[str, Callable[[TcpServer, Query], FaultRule | dict[str, int] | None]] = {
     "clear": _clear,
-    "cut": cut,
-    "disconnect": _disconnect,
-    "elect": elect,
-    "expire": _expire,
+    "cut": _cut,
+    "disconnect": lambda server, query: server.driver.group.disconnect_session(session(server, query)),
+    "elect": lambda server, query: verbs(server).elect(number(query, "server") if "server" in query else None),
+    "expire": lambda server, query: server.driver.group.expire_session(session(server, query)),
     "fail_next": _fail_next,
-    "heal": heal,
-    "lag": lag,
-    "lose_leader": lose_leader,
-    "move": move,
-    "pause": _pause,
-    "release": _release,
-    "restart": _restart,
-    "resume": _resume,
-    "start": start,
-    "stop": stop,
+    "heal": lambda server, query: verbs(server).heal(),
+    "lag": _lag,
+    "lose_leader": lambda server, query: {"server": verbs(server).lose_leader(outage=_outage(query))},
+    "move": _move,
+    "pause": lambda server, query: server.driver.group.pause_session(session(server, query)),
+    "release": lambda server, query: server.driver.rules.find(number(query, "rule")).release(),
+    "restart": lambda server, query: server.driver.group.restart(),
+    # A session may have expired during its pause; resuming it is no error.
+    "resume": lambda server, query: server.driver.group.resume_session(number(query, "session")),
+    "start": lambda server, query: verbs(server).start(number(query, "server")),
+    "stop": lambda server, query: verbs(server).stop(number(query, "server"), outage=_outage(query)),
 } | {kind.endpoint or kind.name: _rule_endpoint(kind) for kind in REQUEST_FAULTS.values()}
