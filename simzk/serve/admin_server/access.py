@@ -73,7 +73,9 @@ class Access:
         if foreign:
             return Rejection(HTTPStatus.FORBIDDEN, foreign)
         if self._token is not None:
-            if self._has_token(headers):
+            scheme, _, sent = headers.get("authorization", "").partition(" ")
+            is_equal = hmac.compare_digest(sent.strip().encode(), self._token.encode())
+            if is_equal and scheme.lower() == "bearer":
                 return None
             right = "Authorization: Bearer TOKEN, with the token of --admin-token"
             return Rejection(HTTPStatus.UNAUTHORIZED, f"the token is missing or wrong; expected {right}")
@@ -85,22 +87,17 @@ class Access:
             return Rejection(HTTPStatus.FORBIDDEN, f"Host {host!r} is not this server; expected localhost")
         return None
 
-    def _has_token(self, headers: Mapping[str, str]) -> bool:
-        assert self._token is not None
-        scheme, _, sent = headers.get("authorization", "").partition(" ")
-        is_equal = hmac.compare_digest(sent.strip().encode(), self._token.encode())
-        return is_equal and scheme.lower() == "bearer"
-
     def _is_own(self, host: str, local_address: str) -> bool:
         """Return whether a Host names this server."""
         found = _AUTHORITY.fullmatch(host)
         name = "" if found is None else found[1].lower().strip("[]")
-        if not name:
-            return False
-        found_address = _address(name)
-        if found_address is not None and found_address.is_unspecified:
-            return True  # 0.0.0.0 reaches this machine, and is no name that could resolve to another address later
-        return name in ("localhost", self._address.lower()) or _is_loopback(name) or _is_same(name, local_address)
+        if name and name in ("localhost", self._address.lower()):
+            return True
+        address = _address(name)
+        # 0.0.0.0 reaches this machine, and is no name that could resolve to another address later.
+        return address is not None and (
+            address.is_unspecified or address.is_loopback or address == _address(local_address)
+        )
 
 
 def _foreign_origin(headers: Mapping[str, str]) -> str:
@@ -128,8 +125,3 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 def _is_loopback(text: str) -> bool:
     found = _address(text)
     return found is not None and found.is_loopback
-
-
-def _is_same(one: str, other: str) -> bool:
-    found = _address(one)
-    return found is not None and found == _address(other)

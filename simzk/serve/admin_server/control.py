@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.serve.admin_server.access import Access
-from simzk.serve.admin_server.http import JSON, Request, Response
+from simzk.serve.admin_server.http import JSON, Request, Response, canonical_path
 from simzk.serve.admin_server.server import AdminServer
 from simzk.serve.configuration.file_formats import read_properties
 
@@ -120,15 +120,16 @@ class ControlServer(AdminServer):
         self._allowed = Access(server.settings.admin_token, address)
 
     def _answer(self, request: Request) -> Response:
-        path = request.plain_path
+        path = canonical_path(request.path)
         if path == "/faults" or path.startswith("/faults/"):
             return super()._answer(request)
-        if path == "/brokers" and request.method in ("GET", "HEAD"):
-            return _json(self._controlled.control_state())
-        if path == "/zookeeper" and request.method in ("GET", "HEAD"):
-            return _json(self._controlled.zookeeper_state())
-        if path == "/broker_faults" and request.method in ("GET", "HEAD"):
-            return _json(self._controlled.request_faults())
+        show = {
+            "/brokers": self._controlled.control_state,
+            "/zookeeper": self._controlled.zookeeper_state,
+            "/broker_faults": self._controlled.request_faults,
+        }.get(path)
+        if show is not None and request.method in ("GET", "HEAD"):
+            return _json(show())
         act = self._action(path, request)
         if act is None:
             known = (
@@ -174,11 +175,7 @@ def _done(act: Callable[[], None]) -> Json:
 
 
 def _broker(parameters: Mapping[str, str]) -> int | None:
-    """Return the broker that a request names; None without one.
-
-    Raises:
-        ConfigError: it is no number.
-    """
+    """Return the broker that a request names; None without one."""
     text = parameters.get("broker")
     if text is None:
         return None
@@ -192,11 +189,6 @@ def _properties(body: bytes) -> dict[str, str]:
 
 
 def _seconds(text: str) -> float:
-    """Return a duration.
-
-    Raises:
-        ConfigError: it is no number, or negative.
-    """
     try:
         seconds = float(text)
     except ValueError:

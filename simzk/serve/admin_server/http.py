@@ -77,15 +77,6 @@ class Request(NamedTuple):
             return False
         return True
 
-    @property
-    def plain_path(self) -> str:
-        """Path with escapes decoded, without parameters of its parts and without dot parts.
-
-        Raises:
-            BadRequestError: an escape is malformed, or the path leads above the root.
-        """
-        return canonical_path(self.path)
-
 
 class Response(NamedTuple):
     """HTTP response; Jetty's own error pages have no date, and the worst of them close the connection."""
@@ -101,10 +92,10 @@ class Response(NamedTuple):
 class BadRequestError(Exception):
     """Malformed request: the status, and Jetty's reason."""
 
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
-        super().__init__(reason)
+    def __init__(self, status: HTTPStatus, reason: str = "") -> None:
         self.status = status
-        self.reason = reason
+        self.reason = reason or status.phrase
+        super().__init__(self.reason)
 
 
 def canonical_path(path: str) -> str:
@@ -119,7 +110,7 @@ def canonical_path(path: str) -> str:
     >>> canonical_path("/a;x=y/%62/../c")
     '/a/c'
     """
-    bad = BadRequestError(HTTPStatus.BAD_REQUEST, HTTPStatus.BAD_REQUEST.phrase)
+    bad = BadRequestError(HTTPStatus.BAD_REQUEST)
     bare = re.sub(";[^/]*", "", path)
     if not bare.startswith("/") or re.search("%(?!u[0-9a-fA-F]{4}|[0-9a-fA-F]{2})|%00|%u0000", bare):
         raise bad
@@ -293,7 +284,6 @@ class _Connection(asyncio.Protocol):
             self._idle_timer.cancel()
 
     def _restart_idle_timer(self) -> None:
-        """Set the idle timeout anew."""
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self._idle_timer = asyncio.get_running_loop().call_later(self._server.idle_s, self.end)
@@ -339,9 +329,7 @@ class _Connection(asyncio.Protocol):
         if end > HEAD_BYTES or (end < 0 and len(self._buffer) > HEAD_BYTES):
             if b" " in self._buffer[:HEAD_BYTES] and self._buffer.find(b"\n") not in range(HEAD_BYTES):
                 raise BadRequestError(HTTPStatus.REQUEST_URI_TOO_LONG, "URI Too Long")
-            raise BadRequestError(
-                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE.phrase
-            )
+            raise BadRequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         if end < 0:
             return False
         assert found is not None
@@ -363,7 +351,7 @@ class _Connection(asyncio.Protocol):
         try:
             length = int(self._buffer[:line].partition(b";")[0], 16)
         except ValueError:
-            raise BadRequestError(HTTPStatus.BAD_REQUEST, "Bad Request") from None
+            raise BadRequestError(HTTPStatus.BAD_REQUEST) from None
         self._check_body_size(length)
         end = line + 2 + length + 2
         if len(self._buffer) < end:
@@ -392,17 +380,13 @@ class _Connection(asyncio.Protocol):
         if colon and scheme.isalpha():
             target = "/" + rest.partition("/")[2]
         path, _, query = target.partition("?")
-        request = Request(head.method, path, query, head.headers, body, *self._addresses())
+        peer, own = peer_of(self._transport)[0], self._transport.get_extra_info("sockname")[0]
+        request = Request(head.method, path, query, head.headers, body, address=peer, local_address=own)
         if path == "*":
             self._send(error_page(request, HTTPStatus.BAD_REQUEST, servlet=""), head)
             return
         canonical_path(path)
         self._send(self._server.answer(request), head)
-
-    def _addresses(self) -> tuple[str, str]:
-        """Return the addresses of the client and of this end of its connection."""
-        assert self._transport is not None
-        return peer_of(self._transport)[0], self._transport.get_extra_info("sockname")[0]
 
     def _send(self, response: Response, head: _Head | None, reason: str = "") -> None:
         assert self._transport is not None
@@ -419,15 +403,12 @@ class _Connection(asyncio.Protocol):
             *(closing if response.closes and not names_close else []),
             ("Server", _SERVER),
         ]
-        lines = f"HTTP/1.1 {response.status.value} {reason or _phrase(response.status)}\r\n"
+        status = response.status
+        jettys = "Server Error" if status is HTTPStatus.INTERNAL_SERVER_ERROR else status.phrase
+        lines = f"HTTP/1.1 {status.value} {reason or jettys}\r\n"
         lines += "".join(f"{name}: {value}\r\n" for name, value in fields)
         self._transport.write(
             f"{lines}\r\n".encode("latin-1") + (b"" if head is not None and head.method == "HEAD" else body)
         )
         if ends:
             self._transport.close()
-
-
-def _phrase(status: HTTPStatus) -> str:
-    """Return Jetty's reason phrase."""
-    return "Server Error" if status is HTTPStatus.INTERNAL_SERVER_ERROR else status.phrase

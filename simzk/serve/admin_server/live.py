@@ -61,7 +61,6 @@ ADVANCE_MAX_S = 3600.0
 """Longest time that one request lets pass: the server answers nobody meanwhile."""
 
 HTML = "text/html; charset=utf-8"
-_HIDDEN = frozenset({"ping"})
 # As ZooKeeper's own command line writes permissions (ZKUtil.getPermString).
 _PERMISSIONS = ((CREATE, "c"), (DELETE, "d"), (READ, "r"), (WRITE, "w"), (ADMIN, "a"))
 
@@ -258,19 +257,17 @@ def _latest(recorder: RequestRecorder) -> list[Json]:
     for record in reversed(recorder.records()):
         if len(latest) == REQUESTS_MAX:
             break
-        shown = _notice(record) if isinstance(record, Notice) else _exchange(record)
-        if shown["what"] not in _HIDDEN:
+        shown = _shown(record)
+        if shown["what"] != "ping":
             latest.append({"at_ms": record.at_ms, "session": f"0x{record.session_id & (1 << 64) - 1:x}", **shown})
     return latest[::-1]
 
 
-def _notice(notice: Notice) -> Json:
-    return {"what": notice.what, "paths": [notice.path] if notice.path else [], "result": ""}
-
-
-def _exchange(exchange: Exchange) -> Json:
-    what, paths = operation_and_paths(exchange.request)
-    code = exchange.error
+def _shown(record: Exchange | Notice) -> Json:
+    if isinstance(record, Notice):
+        return {"what": record.what, "paths": [record.path] if record.path else [], "result": ""}
+    what, paths = operation_and_paths(record.request)
+    code = record.error
     known = code in Code.__members__.values()
     result = "no reply yet" if code is None else "ok" if code == 0 else Code(code).name if known else f"error {code}"
     return {"what": what or "unknown", "paths": list(paths[:5]), "result": result}
@@ -280,8 +277,8 @@ def _exchange(exchange: Exchange) -> Json:
 
 
 @cache
-def _page() -> tuple[str, str]:
-    """Return the page, and the policy that allows its script and its style only."""
+def page_response() -> Response:
+    """Return the page with its headers: the policy allows its own script and style only."""
     text = (Path(__file__).parent / "live.html").read_text(encoding="utf-8")
     hashes = {}
     for tag in ("script", "style"):
@@ -292,12 +289,6 @@ def _page() -> tuple[str, str]:
         f"default-src 'none'; script-src {hashes['script']}; style-src {hashes['style']}; connect-src 'self'; "
         "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
-    return text, policy
-
-
-def page_response() -> Response:
-    """Return the page with its headers."""
-    text, policy = _page()
     headers = (
         ("Content-Security-Policy", policy),
         ("X-Content-Type-Options", "nosniff"),

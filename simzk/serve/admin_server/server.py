@@ -35,6 +35,7 @@ from simzk.serve.admin_server.http import (
     HttpServer,
     Request,
     Response,
+    canonical_path,
     error_page,
     no_servlet,
     nothing,
@@ -119,13 +120,15 @@ class AdminServer(HttpServer):
         self._live = LiveView(server, self._brokers)
 
     def _answer(self, request: Request) -> Response:
-        path = request.plain_path
+        path = canonical_path(request.path)
         if request.path == "/" and request.method in ("GET", "HEAD"):
             return page_response()
         if path in _LIVE or path.startswith("/brokers/"):
             return self._answer_live(request, path)
         if path == "/faults" and request.method in ("GET", "HEAD"):
-            return _json({"command": "faults", "rules": self._rules(), "error": None})
+            with self._server.driver.lock:
+                rules = [rule.as_dict() for rule in self._server.driver.rules.list()]
+            return _json({"command": "faults", "rules": rules, "error": None})
         if path.startswith("/faults/"):
             if request.method != "POST":
                 return _json({"error": "a fault needs POST"}, HTTPStatus.METHOD_NOT_ALLOWED)
@@ -140,7 +143,7 @@ class AdminServer(HttpServer):
         if not f"{path}/".startswith(f"{self._path}/") or request.method == "TRACE":
             return no_servlet(request)
         if request.method == "OPTIONS":
-            return nothing(HTTPStatus.OK, ("Allow", "GET, HEAD, POST, TRACE, OPTIONS"), is_dated=True)
+            return nothing(HTTPStatus.OK, _ALLOWED, is_dated=True)
         if request.method not in ("GET", "HEAD", "POST"):
             return nothing(HTTPStatus.METHOD_NOT_ALLOWED)
         return self._command(request, path.removeprefix(self._path).removeprefix("/"))
@@ -178,7 +181,9 @@ class AdminServer(HttpServer):
             cause = f"org.eclipse.jetty.http.BadMessageException: 400: {_BAD_QUERY}"
             return error_page(request, HTTPStatus.BAD_REQUEST, _BAD_QUERY, servlet=_SERVLET, cause=cause)
         if name in NEEDS_LEADER and not self._server.driver.server.mode:
-            return _without_leader(NEEDS_LEADER[name])
+            # The real server's command monitor fails there.
+            status = HTTPStatus.INTERNAL_SERVER_ERROR if NEEDS_LEADER[name] == "monitor" else HTTPStatus.OK
+            return _json({"command": NEEDS_LEADER[name], "error": NOT_SERVING}, status)
         if name in SNAPSHOT or name in RESTORE:
             return self._guarded(request, SNAPSHOT[0] if name in SNAPSHOT else RESTORE[0])
         if request.method == "POST" and name in BY_NAME:
@@ -215,9 +220,10 @@ class AdminServer(HttpServer):
         snapshot = self._snapshots.snapshot()
         if isinstance(snapshot, Refusal):
             return _refused(SNAPSHOT[0], snapshot)
-        headers = (("last_zxid", f"0x{snapshot.zxid:x}"), ("snapshot_size", str(len(snapshot.data))))
+        zxid, data = snapshot
+        headers = (("last_zxid", f"0x{zxid:x}"), ("snapshot_size", str(len(data))))
         if request.parameters.get("streaming", "true").lower() == "true":
-            return Response(HTTPStatus.OK, STREAM, snapshot.data, headers)
+            return Response(HTTPStatus.OK, STREAM, data, headers)
         return _json({"command": SNAPSHOT[0], "error": None})._replace(headers=headers)
 
     def _restore(self, data: bytes) -> Response:
@@ -249,10 +255,6 @@ class AdminServer(HttpServer):
         made = rule if isinstance(rule, dict) else {} if rule is None else {"rule": rule.number}
         return _json({"command": verb, **made, "error": None})
 
-    def _rules(self) -> list[dict[str, object]]:
-        with self._server.driver.lock:
-            return [rule.as_dict() for rule in self._server.driver.rules.list()]
-
 
 def _null_pointer_page(request: Request) -> Response:
     """Answer a method that a command does not support: the real server fails with a NullPointerException."""
@@ -269,12 +271,6 @@ def _rejected(rejection: Rejection) -> Response:
     response = _json({"error": rejection.reason}, rejection.status)
     asks = (("WWW-Authenticate", 'Bearer realm="simzk"'),) if rejection.status is HTTPStatus.UNAUTHORIZED else ()
     return response._replace(headers=asks)
-
-
-def _without_leader(name: str) -> Response:
-    """Answer for a server without a leader; the real server's command monitor fails there."""
-    status = HTTPStatus.INTERNAL_SERVER_ERROR if name == "monitor" else HTTPStatus.OK
-    return _json({"command": name, "error": NOT_SERVING}, status)
 
 
 def _json(fields: dict[str, Any], status: HTTPStatus = HTTPStatus.OK) -> Response:
@@ -298,10 +294,6 @@ def metrics_response(server: TcpServer, request: Request, *, of_process: bool) -
 class MetricsServer(HttpServer):
     """Port for Prometheus of one server.
 
-    Args:
-        server: the server.
-        metrics: address and port.
-
     Raises:
         ConfigError: it cannot listen.
     """
@@ -315,8 +307,9 @@ class MetricsServer(HttpServer):
         self._server = server
 
     def _answer(self, request: Request) -> Response:
-        if request.plain_path == PATH and request.method == "OPTIONS":
+        is_path = canonical_path(request.path) == PATH
+        if is_path and request.method == "OPTIONS":
             return nothing(HTTPStatus.OK, _ALLOWED, is_dated=True)
-        if request.plain_path == PATH and request.method in ("GET", "HEAD", "POST"):
+        if is_path and request.method in ("GET", "HEAD", "POST"):
             return metrics_response(self._server, request, of_process=True)
         return no_servlet(request)

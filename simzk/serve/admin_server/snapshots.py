@@ -35,13 +35,6 @@ class Refusal(NamedTuple):
     error: str | None
 
 
-class Snapshot(NamedTuple):
-    """Bytes of a snapshot, and the zxid of its last transaction."""
-
-    zxid: int
-    data: bytes
-
-
 class _Limiter:
     """Rate limiter: one call per interval; an interval begins with the first call after the last one (RateLimiter)."""
 
@@ -80,8 +73,8 @@ class Snapshots:
         with self._server.driver.lock:
             return None if self._is_permitted(identities) else Refusal(HTTPStatus.FORBIDDEN, "Not authorized")
 
-    def snapshot(self) -> Snapshot | Refusal:
-        """Return a snapshot."""
+    def snapshot(self) -> tuple[int, bytes] | Refusal:
+        """Return the zxid of the last transaction of a snapshot, and its bytes."""
         settings = self._server.settings
         if not settings.gives_snapshots:
             return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, None)
@@ -91,7 +84,7 @@ class Snapshots:
             self._server.statistics.snapshots_limited += 1
             return Refusal(HTTPStatus.TOO_MANY_REQUESTS, None)
         with self._server.driver.lock:
-            return Snapshot(self._server.driver.server.zxid, self._data())
+            return self._server.driver.server.zxid, self._data()
 
     def restore(self, data: bytes) -> int | Refusal:
         """Replace the tree and sessions of the server by those of a snapshot; return its last zxid."""
@@ -126,8 +119,7 @@ class Snapshots:
         if scheme != "digest" or len(credentials) != 1 or not config.digest_auth:
             return []
         digest = digest_id(credentials[0].encode("latin-1"), config.digest_algorithm)
-        is_super = digest == config.super_digest
-        return [Id("digest", digest), *([Id("super", "")] if is_super else [])]
+        return [Id("digest", digest), *([Id("super", "")] if digest == config.super_digest else [])]
 
     def _is_permitted(self, identities: list[Id]) -> bool:
         root = self._server.driver.server.tree.get("/")
