@@ -33,202 +33,80 @@ _ONCE = "key stores are read once, at the start"
 
 
 class WithoutEffect(NamedTuple):
-    """A key without effect.
-
-    Attributes:
-        reason: why it has no effect here.
-        read: reader that rejects values with which the real server does not start.
-    """
+    """Why keys have no effect here, and the reader that rejects values with which the real server does not start."""
 
     reason: str
-    read: Callable[[str], object] = keys.text
+    read: Callable[[str], object] = str
 
 
-WITHOUT_EFFECT = {
-    **dict.fromkeys(
-        (
-            "connectToLearnerMasterLimit",
-            "observerMasterPort",
-            "quorum.cnxn.threads.size",
-            "multiAddress.reachabilityCheckTimeoutMs",
-        ),
-        WithoutEffect(_ENSEMBLE, keys.integer),
+# The keys by their reason and reader.
+_NAMES: dict[WithoutEffect, tuple[str, ...]] = {
+    WithoutEffect(_ENSEMBLE, keys.integer): (
+        "connectToLearnerMasterLimit", "observerMasterPort", "quorum.cnxn.threads.size",
+        "multiAddress.reachabilityCheckTimeoutMs",
     ),
-    **dict.fromkeys(
-        (
-            "quorumListenOnAllIPs",
-            "syncEnabled",
-            "sslQuorum",
-            "portUnification",
-            "sslQuorumReloadCertFiles",
-            "quorum.auth.enableSasl",
-            "quorum.auth.serverRequireSasl",
-            "quorum.auth.learnerRequireSasl",
-            "multiAddress.enabled",
-            "multiAddress.reachabilityCheckEnabled",
-        ),
-        WithoutEffect(_ENSEMBLE, keys.boolean),
+    WithoutEffect(_ENSEMBLE, keys.boolean): (
+        "quorumListenOnAllIPs", "syncEnabled", "sslQuorum", "portUnification", "sslQuorumReloadCertFiles",
+        "quorum.auth.enableSasl", "quorum.auth.serverRequireSasl", "quorum.auth.learnerRequireSasl",
+        "multiAddress.enabled", "multiAddress.reachabilityCheckEnabled",
     ),
-    "electionAlg": WithoutEffect(_ENSEMBLE, keys.one_of("3")),
-    "peerType": WithoutEffect(_ENSEMBLE, keys.one_of("observer", "participant")),
-    **dict.fromkeys(
-        (
-            "version",
-            "oraclePath",
-            "quorum.auth.learner.saslLoginContext",
-            "quorum.auth.server.saslLoginContext",
-            "quorum.auth.kerberos.servicePrincipal",
-            "commitLogCount",
-            "snapshotSizeFactor",
-            "forceSnapshotSync",
-            "leaderServes",
-            "leaderConnectDelayDuringRetryMs",
-            "leader.ackLoggingFrequency",
-            "leader.closeSocketAsync",
-            "leader.maxConcurrentDiffSyncs",
-            "leader.maxConcurrentSnapSyncs",
-            "leader.maxTimeToWaitForEpoch",
-            "leader.nodelay",
-            "follower.nodelay",
-            "learner.asyncSending",
-            "learner.closeSocketAsync",
-            "follower.skipLearnerRequestToNextProcessor",
-            "forward_learner_requests_to_commit_processor_disabled",
-            "cnxTimeout",
-            "quorumCnxnTimeoutMs",
-            "electionPortBindRetry",
-            "fastleader.minNotificationInterval",
-            "fastleader.maxNotificationInterval",
-            "observer.reconnectDelayMs",
-            "observer.election.DelayMs",
-            "observer.syncEnabled",
-            "observerMaster.sizeLimit",
-            "tcpKeepAlive",
-            "enableEagerACLCheck",
-            "initialize",
-            "db.autocreate",
-            "messageTracker.BufferSize",
-            "messageTracker.Enabled",
-            "ssl.quorum.keyStore.location",
-            "ssl.quorum.keyStore.password",
-            "ssl.quorum.keyStore.passwordPath",
-            "ssl.quorum.keyStore.type",
-            "ssl.quorum.trustStore.location",
-            "ssl.quorum.trustStore.password",
-            "ssl.quorum.trustStore.passwordPath",
-            "ssl.quorum.trustStore.type",
-            "ssl.quorum.protocol",
-            "ssl.quorum.enabledProtocols",
-            "ssl.quorum.ciphersuites",
-            "ssl.quorum.clientAuth",
-            "ssl.quorum.hostnameVerification",
-            "ssl.quorum.clientHostnameVerification",
-            "ssl.quorum.allowReverseDnsLookup",
-            "ssl.quorum.crl",
-            "ssl.quorum.ocsp",
-            "ssl.quorum.context.supplier.class",
-            "ssl.quorum.handshakeDetectionTimeoutMillis",
-        ),
-        WithoutEffect(_ENSEMBLE),
+    WithoutEffect(_ENSEMBLE, keys.one_of("3")): ("electionAlg",),
+    WithoutEffect(_ENSEMBLE, keys.one_of("observer", "participant")): ("peerType",),
+    WithoutEffect(_ENSEMBLE): (
+        "version", "oraclePath", "quorum.auth.learner.saslLoginContext", "quorum.auth.server.saslLoginContext",
+        "quorum.auth.kerberos.servicePrincipal", "commitLogCount", "snapshotSizeFactor", "forceSnapshotSync",
+        "leaderServes", "leaderConnectDelayDuringRetryMs", "leader.ackLoggingFrequency", "leader.closeSocketAsync",
+        "leader.maxConcurrentDiffSyncs", "leader.maxConcurrentSnapSyncs", "leader.maxTimeToWaitForEpoch",
+        "leader.nodelay", "follower.nodelay", "learner.asyncSending", "learner.closeSocketAsync",
+        "follower.skipLearnerRequestToNextProcessor", "forward_learner_requests_to_commit_processor_disabled",
+        "cnxTimeout", "quorumCnxnTimeoutMs", "electionPortBindRetry", "fastleader.minNotificationInterval",
+        "fastleader.maxNotificationInterval", "observer.reconnectDelayMs", "observer.election.DelayMs",
+        "observer.syncEnabled", "observerMaster.sizeLimit", "tcpKeepAlive", "enableEagerACLCheck", "initialize",
+        "db.autocreate", "messageTracker.BufferSize", "messageTracker.Enabled",
+        *(f"ssl.quorum.{store}.{name}" for store in ("keyStore", "trustStore")
+          for name in ("location", "password", "passwordPath", "type")),
+        "ssl.quorum.protocol", "ssl.quorum.enabledProtocols", "ssl.quorum.ciphersuites", "ssl.quorum.clientAuth",
+        "ssl.quorum.hostnameVerification", "ssl.quorum.clientHostnameVerification", "ssl.quorum.allowReverseDnsLookup",
+        "ssl.quorum.crl", "ssl.quorum.ocsp", "ssl.quorum.context.supplier.class",
+        "ssl.quorum.handshakeDetectionTimeoutMillis",
     ),
-    **dict.fromkeys(
-        (
-            "nio.numSelectorThreads",
-            "nio.numWorkerThreads",
-            "nio.directBufferBytes",
-            "nio.shutdownTimeout",
-            "commitProcessor.numWorkerThreads",
-            "commitProcessor.maxReadBatchSize",
-            "commitProcessor.maxCommitBatchSize",
-            "commitProcessor.shutdownTimeout",
-            "intBufferStartingSizeBytes",
-            "flushDelay",
-            "maxWriteQueuePollTime",
-            "maxBatchSize",
-            "admin.httpVersion",
-            "metricsProvider.numWorkerThreads",
-            "metricsProvider.maxQueueSize",
-            "metricsProvider.workerShutdownTimeoutMs",
-            "serverCnxnFactory",
-            "clientTcpKeepAlive",
-            "znode.container.maxPerMinute",
-        ),
-        WithoutEffect(_THREADS),
+    WithoutEffect(_THREADS): (
+        "nio.numSelectorThreads", "nio.numWorkerThreads", "nio.directBufferBytes", "nio.shutdownTimeout",
+        "commitProcessor.numWorkerThreads", "commitProcessor.maxReadBatchSize", "commitProcessor.maxCommitBatchSize",
+        "commitProcessor.shutdownTimeout", "intBufferStartingSizeBytes", "flushDelay", "maxWriteQueuePollTime",
+        "maxBatchSize", "admin.httpVersion", "metricsProvider.numWorkerThreads", "metricsProvider.maxQueueSize",
+        "metricsProvider.workerShutdownTimeoutMs", "serverCnxnFactory", "clientTcpKeepAlive",
+        "znode.container.maxPerMinute",
     ),
-    **dict.fromkeys(
-        (
-            "globalOutstandingLimit",
-            "request_throttle_max_requests",
-            "request_throttle_stall_time",
-            "request_throttle_drop_stale",
-            "request_throttler.shutdownTimeout",
-            "request_stale_connection_check",
-            "request_stale_latency_check",
-            "throttled_op_wait_time",
-        ),
-        WithoutEffect(_AT_ONCE),
+    WithoutEffect(_AT_ONCE): (
+        "globalOutstandingLimit", "request_throttle_max_requests", "request_throttle_stall_time",
+        "request_throttle_drop_stale", "request_throttler.shutdownTimeout", "request_stale_connection_check",
+        "request_stale_latency_check", "throttled_op_wait_time",
     ),
-    **dict.fromkeys(("maxResponseCacheSize", "maxGetChildrenResponseCacheSize"), WithoutEffect(_CACHE)),
-    **dict.fromkeys(
-        (
-            "watchManagerName",
-            "watcherCleanThreadsNum",
-            "watcherCleanThreshold",
-            "watcherCleanIntervalInSeconds",
-            "maxInProcessingDeadWatchers",
-            "bitHashCacheSize",
-        ),
-        WithoutEffect(_WATCHES),
+    WithoutEffect(_CACHE): ("maxResponseCacheSize", "maxGetChildrenResponseCacheSize"),
+    WithoutEffect(_WATCHES): (
+        "watchManagerName", "watcherCleanThreadsNum", "watcherCleanThreshold", "watcherCleanIntervalInSeconds",
+        "maxInProcessingDeadWatchers", "bitHashCacheSize",
     ),
-    **dict.fromkeys(
-        (
-            "netty.advancedFlowControl.enabled",
-            "netty.server.earlyDropSecureConnectionHandshakes",
-            "netty.server.outstandingHandshake.limit",
-            "ssl.sslProvider",
-            "ssl.hostnameVerification",
-            "ssl.allowReverseDnsLookup",
-            "ssl.handshakeDetectionTimeoutMillis",
-            "fips-mode",
-            "admin.needClientAuth",
-        ),
-        WithoutEffect(_NETTY),
+    WithoutEffect(_NETTY): (
+        "netty.advancedFlowControl.enabled", "netty.server.earlyDropSecureConnectionHandshakes",
+        "netty.server.outstandingHandshake.limit", "ssl.sslProvider", "ssl.hostnameVerification",
+        "ssl.allowReverseDnsLookup", "ssl.handshakeDetectionTimeoutMillis", "fips-mode", "admin.needClientAuth",
     ),
-    "client.certReload": WithoutEffect(_ONCE),
-    "jute.maxbuffer.extrasize": WithoutEffect(_BOUND),
-    **dict.fromkeys(
-        (
-            "kerberos.removeHostFromPrincipal",
-            "kerberos.removeRealmFromPrincipal",
-            "kerberos.canonicalizeHostNames",
-            "kerberos.minReLoginTimeMs",
-            "security.auth_to_local",
-            "requireKerberosConfig",
-            "kinit",
-            "sasl.serverconfig",
-        ),
-        WithoutEffect(_KERBEROS),
+    WithoutEffect(_ONCE): ("client.certReload",),
+    WithoutEffect(_BOUND): ("jute.maxbuffer.extrasize",),
+    WithoutEffect(_KERBEROS): (
+        "kerberos.removeHostFromPrincipal", "kerberos.removeRealmFromPrincipal", "kerberos.canonicalizeHostNames",
+        "kerberos.minReLoginTimeMs", "security.auth_to_local", "requireKerberosConfig", "kinit", "sasl.serverconfig",
     ),
-    **dict.fromkeys(
-        (
-            "audit.enable",
-            "audit.impl.class",
-            "jmx.log4j.disable",
-            "jmx.log4j.mbean",
-            "pathStats.delay",
-            "pathStats.enabled",
-            "pathStats.initialDelay",
-            "pathStats.maxDepth",
-            "pathStats.sampleRate",
-            "pathStats.slotCapacity",
-            "pathStats.slotDuration",
-            "pathStats.topPathMax",
-        ),
-        WithoutEffect(_LOGGING),
+    WithoutEffect(_LOGGING): (
+        "audit.enable", "audit.impl.class", "jmx.log4j.disable", "jmx.log4j.mbean", "pathStats.delay",
+        "pathStats.enabled", "pathStats.initialDelay", "pathStats.maxDepth", "pathStats.sampleRate",
+        "pathStats.slotCapacity", "pathStats.slotDuration", "pathStats.topPathMax",
     ),
-    **dict.fromkeys(
-        ("jvm.pause.info-threshold.ms", "jvm.pause.warn-threshold.ms", "jvm.pause.sleep.time.ms"),
-        WithoutEffect(_JAVA, keys.integer),
+    WithoutEffect(_JAVA, keys.integer): (
+        "jvm.pause.info-threshold.ms", "jvm.pause.warn-threshold.ms", "jvm.pause.sleep.time.ms",
     ),
-    "jvm.pause.monitor": WithoutEffect(_JAVA, keys.boolean),
-}
+    WithoutEffect(_JAVA, keys.boolean): ("jvm.pause.monitor",),
+}  # fmt: skip
+WITHOUT_EFFECT = {name: row for row, names in _NAMES.items() for name in names}
