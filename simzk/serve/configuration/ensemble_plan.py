@@ -62,25 +62,21 @@ def numbered(settings: Settings, servers: int, *, observers: int = 0, read_only:
     >>> [(each.port, each.admin_port) for each in plan.settings.values()]
     [(2181, 0), (2182, 0), (2183, 0)]
     """
-    ids = range(1, servers + observers + 1)
-    return EnsemblePlan(
-        {server_id: _nth(settings, server_id) for server_id in ids}, observers, settings.data_directory, None, read_only
-    )
+    each = {server_id: _nth(settings, server_id) for server_id in range(1, servers + observers + 1)}
+    return EnsemblePlan(each, observers, settings.data_directory, read_only=read_only)
 
 
 def _nth(settings: Settings, server_id: int) -> Settings:
     def port(first: int | None) -> int | None:
         return first + server_id - 1 if first else first
 
-    def folder(common: Path | None) -> Path | None:
-        return None if common is None else common / str(server_id)
-
+    data, logs = settings.data_directory, settings.log_directory
     return settings._replace(
         port=port(settings.port) or 0,
         secure_port=port(settings.secure_port),
         admin_port=port(settings.admin_port),
-        data_directory=folder(settings.data_directory),
-        log_directory=folder(settings.log_directory),
+        data_directory=None if data is None else data / str(server_id),
+        log_directory=None if logs is None else logs / str(server_id),
     )
 
 
@@ -94,29 +90,24 @@ def of_files(files: Sequence[Settings], *, read_only: bool = False) -> EnsembleP
     settings: dict[int, Settings] = {}
     for file in files:
         belonging = _belonging(file)
+        where = str(belonging.file)
         if belonging.server_id in settings:
             other = _belonging(settings[belonging.server_id]).file
-            raise ConfigError(f"it is for server {belonging.server_id}, like {other}", where=str(belonging.file))
-        if belonging.membership.version == first.membership.version and _common_lines(belonging) != _common_lines(
-            first
-        ):
-            raise ConfigError(
-                f"its servers differ from those of {first.file}", where=str(belonging.file), right="the same"
-            )
+            raise ConfigError(f"it is for server {belonging.server_id}, like {other}", where=where)
+        has_same_version = belonging.membership.version == first.membership.version
+        if has_same_version and _common_lines(belonging) != _common_lines(first):
+            raise ConfigError(f"its servers differ from those of {first.file}", where=where, right="the same")
         for name, value, first_value in zip(file.server._fields, file.server, files[0].server, strict=True):
             if value != first_value:
                 key = next((key for key, row in KEYS.items() if (row.name, row.of) == (name, "server")), name)
-                raise ConfigError(
-                    f"its {key} differs from that of {first.file}", where=str(belonging.file), right="the same"
-                )
+                raise ConfigError(f"its {key} differs from that of {first.file}", where=where, right="the same")
         settings[belonging.server_id] = file._replace(read_only=file.read_only or read_only)
     read_only = read_only or any(file.read_only for file in files)
     if len(files) == 1 < len(first.membership.lines) and not read_only:
         others = " ".join(f"--config ZOO{line.server_id}.CFG" for line in first.membership.lines[1:])
         right = f"one process with the files of all: simzk serve --config {first.file} {others}"
-        raise ConfigError(
-            f"it is the file of one of {len(first.membership.lines)} servers", where=str(first.file), right=right
-        )
+        what = f"it is the file of one of {len(first.membership.lines)} servers"
+        raise ConfigError(what, where=str(first.file), right=right)
     newest = max((_belonging(file).membership for file in files), key=lambda membership: membership.version)
     left = [server_id for server_id in settings if server_id not in newest.voters | newest.observers]
     notices = tuple(f"server {server_id} has left the ensemble, and is not started" for server_id in left)

@@ -72,17 +72,13 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             if not line or line[0] in "#!":
                 continue
             begin = number
-        if _is_continued(line):
+        if (len(line) - len(line.rstrip("\\"))) % 2 == 1:  # an even number of backslashes is escaped ones
             parts.append(line[:-1])
             continue
         yield begin, "".join([*parts, line])
         parts = []
     if parts:
         yield begin, "".join(parts)
-
-
-def _is_continued(line: str) -> bool:
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def _unescaped(text: str, where: str) -> str:

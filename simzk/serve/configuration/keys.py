@@ -82,11 +82,6 @@ def one_of(*values: str) -> Callable[[str], str]:
     return read
 
 
-def text(value: str) -> str:
-    """Read any text."""
-    return value
-
-
 def loose_integer(value: str) -> int:
     """Read an integer, also hexadecimal or octal, like Integer.getInteger (Integer.decode)."""
     found = re.fullmatch(r"([+-]?)(?:(?:0[xX]|#)([0-9a-fA-F]+)|(0[0-7]+)|([0-9]+))", value)
@@ -247,9 +242,9 @@ class Key(NamedTuple):
 KEYS = {
     # Ports
     "clientPort": Key("port", port),
-    "clientPortAddress": Key("address", text),
+    "clientPortAddress": Key("address", str),
     "secureClientPort": Key("secure_port", port),
-    "secureClientPortAddress": Key("secure_address", text, "file"),
+    "secureClientPortAddress": Key("secure_address", str, "file"),
     "clientPortListenBacklog": Key("backlog", integer),
     # Limits
     "maxClientCnxns": Key("max_connections_per_address", integer),
@@ -288,31 +283,31 @@ KEYS = {
     "autopurge.purgeInterval": Key("purge_interval_h", integer, "storage"),
     # TLS
     "ssl.keyStore.location": Key("certificate", Path, "tls"),
-    "ssl.keyStore.password": Key("password", text, "tls"),
+    "ssl.keyStore.password": Key("password", str, "tls"),
     "ssl.keyStore.passwordPath": Key("password_path", Path, "tls"),
     "ssl.keyStore.type": Key("key_store_type", one_of("pem", "jks", "pkcs12"), "tls"),
     "ssl.trustStore.location": Key("authorities", Path, "tls"),
-    "ssl.trustStore.password": Key("trust_password", text, "tls"),
+    "ssl.trustStore.password": Key("trust_password", str, "tls"),
     "ssl.trustStore.passwordPath": Key("trust_password_path", Path, "tls"),
     "ssl.trustStore.type": Key("trust_store_type", one_of("pem", "jks", "pkcs12"), "tls"),
     "ssl.clientAuth": Key("client_auth", one_of("need", "want", "none"), "tls"),
-    "ssl.protocol": Key("protocol", text, "tls"),
+    "ssl.protocol": Key("protocol", str, "tls"),
     "ssl.enabledProtocols": Key("protocols", names, "tls"),
     "ssl.ciphersuites": Key("ciphers", names, "tls"),
     "client.portUnification": Key("unifies_ports", loose_boolean),
-    "ssl.authProvider": Key("tls_scheme", text, "file"),
+    "ssl.authProvider": Key("tls_scheme", str, "file"),
     # Monitoring
     "admin.enableServer": Key("admin_enabled", not_false, "file"),
-    "admin.serverAddress": Key("admin_address", text),
+    "admin.serverAddress": Key("admin_address", str),
     "admin.serverPort": Key("admin_port", loose_port),
-    "admin.commandURL": Key("admin_path", text),
+    "admin.commandURL": Key("admin_path", str),
     "admin.idleTimeout": Key("admin_idle_ms", loose_positive),
     "admin.rateLimiterIntervalInMS": Key("snapshot_interval_ms", integer),
     "admin.snapshot.enabled": Key("gives_snapshots", loose_boolean),
     "admin.restore.enabled": Key("takes_snapshots", loose_boolean),
     "IPAuthenticationProvider.usexforwardedfor": Key("trusts_forwarded_for", loose_boolean),
-    "metricsProvider.className": Key("metrics_provider", text, "file"),
-    "metricsProvider.httpHost": Key("metrics_address", text, "file"),
+    "metricsProvider.className": Key("metrics_provider", str, "file"),
+    "metricsProvider.httpHost": Key("metrics_address", str, "file"),
     "metricsProvider.httpPort": Key("metrics_port", port, "file"),
     "metricsProvider.exportJvmInfo": Key("exports_process", loose_boolean, "file"),
     # Ensemble
@@ -321,7 +316,7 @@ KEYS = {
     "localSessionsEnabled": Key("local_sessions", boolean),
     "localSessionsUpgradingEnabled": Key("upgrades_sessions", boolean),
     "readonlymode.enabled": Key("read_only", loose_boolean),
-    "dynamicConfigFile": Key("dynamic", text, "file"),
+    "dynamicConfigFile": Key("dynamic", str, "file"),
     "standaloneEnabled": Key("standalone", boolean, "file"),
     # State machine
     "tickTime": Key("tick_time_ms", positive, "server"),
@@ -337,9 +332,9 @@ KEYS = {
     "skipACL": Key("skip_acl", yes, "server"),
     "DigestAuthenticationProvider.enabled": Key("digest_auth", loose_boolean, "server"),
     "DigestAuthenticationProvider.digestAlg": Key("digest_algorithm", digest_algorithm, "server"),
-    "DigestAuthenticationProvider.superDigest": Key("super_digest", text, "server"),
-    "X509AuthenticationProvider.superUser": Key("x509_super", text, "server"),
-    "SASLAuthenticationProvider.superPassword": Key("super_password", text, "server"),
+    "DigestAuthenticationProvider.superDigest": Key("super_digest", str, "server"),
+    "X509AuthenticationProvider.superUser": Key("x509_super", str, "server"),
+    "SASLAuthenticationProvider.superPassword": Key("super_password", str, "server"),
     "ensembleAuthName": Key("ensemble_names", lambda value: frozenset(names(value)), "server"),
     "enforce.auth.enabled": Key("enforces", loose_boolean, "file"),
     "enforce.auth.schemes": Key("enforced", names, "file"),

@@ -58,8 +58,7 @@ class Belonging:
     @property
     def line(self) -> ServerLine | None:
         """The server's own line; None if it has left the ensemble."""
-        own = (line for line in self.membership.lines if line.server_id == self.server_id)
-        return next(own, None)
+        return next((line for line in self.membership.lines if line.server_id == self.server_id), None)
 
 
 def read_membership(entries: Mapping[str, Entry], file: Path) -> Membership:

@@ -31,12 +31,11 @@ from simzk.serve.configuration.keys import (
     DoubtError,
 )
 from simzk.serve.configuration.keys_without_effect import WITHOUT_EFFECT
-from simzk.serve.configuration.settings import Metrics, Settings, Storage
+from simzk.serve.configuration.settings import Metrics, Settings, Storage, Throttle
 from simzk.serve.tcp.tls import STORES, Tls
 from simzk.zookeeper.config import ServerConfig
 
 if TYPE_CHECKING:
-    from simzk.serve.configuration.settings import Throttle
     from simzk.zookeeper.ensemble.membership import ServerLine
 
 DEFAULT_MAX_CONNECTIONS = 60
@@ -48,7 +47,6 @@ DEFAULT_LOG_STEP_KIB = 64 * 1024
 DEFAULT_PROTOCOL = "TLSv1.3"
 LEAST_SNAPSHOTS = 3
 _DYNAMIC = "dynamicConfigFile"
-_LIMITS = {"initLimit": "init_limit", "syncLimit": "sync_limit"}
 _OF_MEMBERS = ("server.", "group", "weight")
 _PARTS = ("settings", "server", "storage", "tls", "throttle", "file")
 _LARGE_REQUEST_BYTES = 100 * 1024 * 1024
@@ -80,11 +78,7 @@ def parse_zoo_cfg(text: str, name: str = "zoo.cfg") -> Settings:
 
 
 class _File:
-    """Parser of one file.
-
-    Attributes:
-        notices: warnings about it.
-    """
+    """Parser of one file; `notices` are warnings about it."""
 
     def __init__(self, text: str, name: str) -> None:
         self._text = text
@@ -168,7 +162,7 @@ class _File:
             "server": self._server(),
             "storage": self._storage(),
             "metrics": self._metrics(),
-            "throttle": self._throttle(),
+            "throttle": Throttle(**self._read["throttle"]) if self._read["throttle"].get("tokens", 0) else None,
             "counts": file.get("metrics_provider") != NO_METRICS,
             "text": self._text,
         }
@@ -210,10 +204,9 @@ class _File:
         membership = read_membership(self._entries, path)
         is_distributed = is_ensemble(membership, path, standalone_enabled=standalone)
         for key in ("initLimit", "syncLimit"):
-            if is_distributed and not settings.get(_LIMITS[key], 0):
-                raise ConfigError(
-                    f"{key} is not set", where=self._name, right=f"{key}=TICKS, which every ensemble needs"
-                )
+            if is_distributed and not settings.get(KEYS[key].name, 0):
+                right = f"{key}=TICKS, which every ensemble needs"
+                raise ConfigError(f"{key} is not set", where=self._name, right=right)
         server_id = read_myid(folder, membership, is_required=is_distributed)
         if is_distributed:
             assert server_id is not None, "an ensemble needs myid"
@@ -236,9 +229,8 @@ class _File:
         pairs = {"clientPort": (settings.get("port", port), port), "clientPortAddress": (address or own, own)}
         for key, (of_file, of_line) in pairs.items():
             if of_file != of_line:
-                raise ConfigError(
-                    f"it differs from server.{line.server_id}", where=self._where(key), right=str(line.client)
-                )
+                what = f"it differs from server.{line.server_id}"
+                raise ConfigError(what, where=self._where(key), right=str(line.client))
         settings["port"], settings["address"] = port, own
 
     def _tls(self, key: str) -> Tls:
@@ -250,27 +242,22 @@ class _File:
             self._warn(key, "without ssl.trustStore.location only clients of public authorities are trusted")
         for store, kind in (("ssl.keyStore", "key_store_type"), ("ssl.trustStore", "trust_store_type")):
             location = f"{store}.location"
-            if (
-                location in self._entries
-                and kind not in tls
-                and Path(self._entries[location].value).suffix not in STORES
-            ):
+            entry = None if kind in tls else self._entries.get(location)
+            if entry is not None and Path(entry.value).suffix not in STORES:
                 right = f"{store}.type, or a suffix {', '.join(STORES)}"
                 raise ConfigError("its type is unknown", where=self._where(location), right=right)
         scheme = self._read["file"].get("tls_scheme", "x509")
         if scheme != "x509" and f"authProvider.{scheme}" not in self._entries:
-            raise ConfigError(
-                f"authProvider.{scheme} is missing", where=self._where("ssl.authProvider"), right="x509, or absent"
-            )
+            where = self._where("ssl.authProvider")
+            raise ConfigError(f"authProvider.{scheme} is missing", where=where, right="x509, or absent")
         protocol = tls.pop("protocol", DEFAULT_PROTOCOL)
         return Tls(**{"protocols": (protocol,), **tls})
 
     def _server(self) -> ServerConfig:
-        file, asked = self._read["file"], self._read["server"]
-        x509 = self._read["settings"].get("tls") is not None
+        file = self._read["file"]
         server = ServerConfig(
-            **{"tick_time_ms": DEFAULT_TICK_MS, **asked},
-            x509=x509,
+            **{"tick_time_ms": DEFAULT_TICK_MS, **self._read["server"]},
+            x509=self._read["settings"].get("tls") is not None,
             providers=frozenset(file.get("schemes", ())),
             large_request_bytes=self._large_request_bytes(),
             required_schemes=self._required_schemes(),
@@ -297,18 +284,9 @@ class _File:
 
     def _large_request_bytes(self) -> int | None:
         """Return the limit of one request; no other is in flight, so it may be as long as all large ones together."""
-        threshold: int | None = self._read["file"].get("large_threshold")
-        return (
-            None if threshold is None else max(threshold, self._read["file"].get("large_bytes", _LARGE_REQUEST_BYTES))
-        )
-
-    def _throttle(self) -> Throttle | None:
-        asked = self._read["throttle"]
-        if not asked.get("tokens", 0):
-            return None
-        from simzk.serve.configuration.settings import Throttle
-
-        return Throttle(**asked)
+        file = self._read["file"]
+        threshold: int | None = file.get("large_threshold")
+        return None if threshold is None else max(threshold, file.get("large_bytes", _LARGE_REQUEST_BYTES))
 
     def _storage(self) -> Storage:
         asked = self._read["storage"]

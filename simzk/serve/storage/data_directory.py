@@ -31,13 +31,7 @@ from simzk.errors import ConfigError
 from simzk.serve.configuration.settings import Storage
 from simzk.serve.storage.directory_reader import DirectoryReader, as_config_errors, new_compressor, purgeable_files
 from simzk.wire.statistics import Summary
-from simzk.zookeeper.persistence import (
-    LOG_HEADER,
-    TreeDigest,
-    encode_log_entry,
-    encode_snapshot,
-    touched_paths,
-)
+from simzk.zookeeper.persistence import LOG_HEADER, TreeDigest, encode_log_entry, encode_snapshot, touched_paths
 from simzk.zookeeper.persistence.files import SNAPSHOT
 from simzk.zookeeper.releases import rules_of
 from simzk.zookeeper.server import Server
@@ -225,11 +219,8 @@ class DataDirectory:
         self.folder: Path = self._reader.folder
         self.log_folder: Path = self._reader.log_folder
         self._locks = FolderLocks()
-        self.measured: dict[str, Summary] = {
-            "fsynctime": Summary(),
-            "snapshottime": Summary(),
-            "sync_processor_batch_size": Summary(),
-        }
+        names = ("fsynctime", "snapshottime", "sync_processor_batch_size")
+        self.measured: dict[str, Summary] = {name: Summary() for name in names}
         self._log = LogFile(self.log_folder, self._storage, self.measured["fsynctime"])
         self._unwritten: list[bytes] = []
         self._failure: OSError | None = None
@@ -261,13 +252,8 @@ class DataDirectory:
                 boot from it.
         """
         restoration = self.restore(config)
-        server = Server(
-            config,
-            now_ms=now_ms,
-            tree=restoration.tree,
-            sessions=restoration.sessions.items(),
-            zxid=restoration.zxid,
-        )
+        tree, sessions = restoration.tree, restoration.sessions.items()
+        server = Server(config, now_ms=now_ms, tree=tree, sessions=sessions, zxid=restoration.zxid)
         self.attach(server, restoration)
         return server
 
@@ -289,9 +275,8 @@ class DataDirectory:
         if not self._locks:
             for folder in self._folders():
                 if not self._storage.makes_folders and not folder.exists():
-                    raise ConfigError(
-                        "the folder does not exist", where=str(folder), right="datadir.autocreate, or a folder"
-                    )
+                    right = "datadir.autocreate, or a folder"
+                    raise ConfigError("the folder does not exist", where=str(folder), right=right)
                 folder.mkdir(parents=True, exist_ok=True)
                 self._locks.acquire(folder)
         if self._storage.purge_interval_h > 0:
@@ -346,19 +331,13 @@ class DataDirectory:
                 sync_folder(folder, fsync=self._storage.fsync)
 
     def _folders(self) -> list[Path]:
-        return [self.folder] if self._has_one_folder else [self.folder, self.log_folder]
-
-    @property
-    def _has_one_folder(self) -> bool:
-        return self.log_folder == self.folder
+        return [self.folder] if self.log_folder == self.folder else [self.folder, self.log_folder]
 
     # Monitoring
 
     def size_bytes(self) -> tuple[int, int]:
         """Return the sizes of the folders of snapshots and of logs; the same twice if they share one."""
-        data, logs = (
-            sum(path.stat().st_size for path in folder.iterdir()) for folder in (self.folder, self.log_folder)
-        )
+        data, logs = (sum(file.stat().st_size for file in place.iterdir()) for place in (self.folder, self.log_folder))
         return data, logs
 
     def last_snapshot(self) -> tuple[int, int]:
@@ -406,7 +385,8 @@ class DataDirectory:
             self.measured["sync_processor_batch_size"].note(len(self._unwritten))
             self._since_snapshot += len(self._unwritten)
             self._unwritten.clear()
-            if self._snapshot is None and self._is_snapshot_due():
+            is_long = self._storage.snap_limit_kib > 0 and self._snapshot_after_bytes < self._log.total_bytes
+            if self._snapshot is None and (is_long or self._since_snapshot > self._snapshot_after):
                 self._log.roll()
                 self._begin_snapshot()
         if self._snapshot is not None and next(self._snapshot, _DONE) is _DONE:
@@ -442,8 +422,7 @@ class DataDirectory:
     def _purge(self) -> None:
         """Remove older snapshots and the logs before them (autopurge)."""
         self._purged_s = time.monotonic()
-        snapshots, logs = self._reader.snapshots(), self._reader.logs()
-        for path in purgeable_files(snapshots, logs, self._storage.snapshots_kept):
+        for path in purgeable_files(self._reader.snapshots(), self._reader.logs(), self._storage.snapshots_kept):
             path.unlink()
 
     # Snapshots
@@ -473,12 +452,6 @@ class DataDirectory:
         self._digest = TreeDigest(self._server.tree)
         self.snapshot()
 
-    def _is_snapshot_due(self) -> bool:
-        limited = self._storage.snap_limit_kib > 0
-        return self._since_snapshot > self._snapshot_after or (
-            limited and self._log.total_bytes > self._snapshot_after_bytes
-        )
-
     def _begin_snapshot(self) -> None:
         self._since_snapshot = 0
         # Random, so that the servers of an ensemble do not write snapshots at once
@@ -501,8 +474,7 @@ class DataDirectory:
         server, digest = self._server, self._digest
         assert server is not None
         assert digest is not None
-        begin_ns = time.monotonic_ns()
-        storage = self._storage
+        begin_ns, storage = time.monotonic_ns(), self._storage
         pieces = encode_snapshot(
             server.tree,
             server.sessions.timeouts_ms(),

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from simzk.zookeeper.persistence import Readable
-
 
 class Numbered(NamedTuple):
     """A log or a snapshot, with the zxid in its name."""
@@ -139,9 +137,8 @@ class DirectoryReader:
         if restoration is None:
             if snapshots or (logs and not self._trusts_empty):
                 content = "only damaged snapshots" if snapshots else "transaction logs without a snapshot"
-                raise ConfigError(
-                    f"it contains {content}", where=str(self.folder), right="a whole snapshot, or no files"
-                )
+                right = "a whole snapshot, or no files"
+                raise ConfigError(f"it contains {content}", where=str(self.folder), right=right)
             restoration = self._new_restoration()
         # The last log that starts at or before the first transaction to replay may contain it; later logs are needed.
         wanted = restoration.zxid + 1
@@ -156,7 +153,8 @@ class DirectoryReader:
         """Load the newest whole snapshot; report damaged ones as losses."""
         for zxid, path in reversed(snapshots):
             restoration = self._new_restoration()
-            with open_snapshot(path) as stream, _refused(path):
+            with path.open("rb") as file, _refused(path):
+                stream = unpacked(file, path.suffix)
                 damage = restoration.load(SnapshotReader(stream, max_item_bytes=max_item_bytes), zxid)
             if damage is None:
                 return restoration
@@ -182,9 +180,8 @@ class DirectoryReader:
         if damage is None:
             return
         if not damage.is_crash:
-            raise ConfigError(
-                str(damage), where=str(log.path), right="a transaction log of ZooKeeper whose entries are whole"
-            )
+            right = "a transaction log of ZooKeeper whose entries are whole"
+            raise ConfigError(str(damage), where=str(log.path), right=right)
         self.losses.append(Loss(log.path, str(damage)))
 
     def _new_restoration(self) -> Restoration:
@@ -203,10 +200,7 @@ class DirectoryReader:
         """Reject files in the wrong folder, if logs have their own (FileTxnSnapLog.checkLogDir, checkSnapDir)."""
         if self.log_folder == self.folder:
             return
-        for kind, folder, setting in (
-            (SNAPSHOT, self.log_folder, "dataLogDir"),
-            (LOG, self.folder, "dataDir"),
-        ):
+        for kind, folder, setting in ((SNAPSHOT, self.log_folder, "dataLogDir"), (LOG, self.folder, "dataDir")):
             misplaced = _numbered(kind, folder)
             if misplaced:
                 right = f"the {setting} that the directory was written with"
@@ -243,13 +237,6 @@ def as_config_errors(folder: Path) -> Iterator[None]:
 _GZIP_MAGIC, _SNAPPY_MAGIC = b"\x1f\x8b", b"\x82SNAPPY\x00"
 _END = b"\x00\x00\x00\x01/"
 _LEAST_BYTES = 10
-
-
-@contextmanager
-def open_snapshot(path: Path) -> Iterator[Readable]:
-    """Open a snapshot for reading, decompressed."""
-    with path.open("rb") as stream:
-        yield unpacked(stream, path.suffix)
 
 
 def is_whole_snapshot(path: Path) -> bool:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ConfigError
 from simzk.serve.configuration.file_formats import read_properties
-from simzk.serve.configuration.members import DYNAMIC
+from simzk.serve.configuration.members import DYNAMIC, MYID
 from simzk.serve.storage.data_directory import DataDirectory
 from simzk.serve.storage.directory_reader import Loss, as_config_errors
 from simzk.zookeeper.ensemble import Ensemble
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from simzk.zookeeper.ensemble.membership import Membership
     from simzk.zookeeper.persistence import Restoration
 
-_MYID = "myid"
 _ACCEPTED, _CURRENT = "acceptedEpoch", "currentEpoch"
 
 
@@ -72,9 +71,8 @@ def make_folder(path: Path, ids: Sequence[int]) -> None:
         for folder in sorted(path.iterdir()):
             if (folder / "version-2").is_dir() and folder.name.isdecimal() and int(folder.name) not in ids:
                 most = max(int(name.name) for name in path.iterdir() if name.name.isdecimal())
-                raise ConfigError(
-                    "it belongs to no server of this ensemble", where=str(folder), right=f"{most} servers"
-                )
+                what = "it belongs to no server of this ensemble"
+                raise ConfigError(what, where=str(folder), right=f"{most} servers")
 
 
 class EnsembleDirectory:
@@ -131,8 +129,10 @@ class EnsembleDirectory:
 
     def _load(self, config: EnsembleConfig, now_ms: int) -> Ensemble:
         for server_id, place in self._places.items():
+            myid = place.path / MYID
             with as_config_errors(place.path):
-                self._require_own(server_id, place.path / _MYID)
+                if myid.exists() and myid.read_text(encoding="latin-1").strip() != str(server_id):
+                    raise ConfigError("it belongs to another server", where=str(myid), right=str(server_id))
         past = {server_id: directory.restore(config.server) for server_id, directory in self._directories.items()}
         accepted = {server_id: self._read_epoch(server_id, _ACCEPTED) for server_id in past}
         current = {
@@ -153,7 +153,7 @@ class EnsembleDirectory:
             self._write_epochs()
         for server_id, directory in self._directories.items():
             directory.attach(ensemble.members[server_id], past[server_id])
-            myid = self._places[server_id].path / _MYID
+            myid = self._places[server_id].path / MYID
             if not myid.exists():
                 write_whole(myid, f"{server_id}\n", fsync=self._places[server_id].storage.fsync)
         return ensemble
@@ -163,14 +163,10 @@ class EnsembleDirectory:
 
         A server without `myid` is new, so the ensemble is new too.
         """
-        if not all((place.path / _MYID).exists() for place in self._places.values()):
+        if not all((place.path / MYID).exists() for place in self._places.values()):
             return None
         node = restoration.tree.get("/zookeeper/config")
         return None if node is None else membership_of(node.data or b"")
-
-    def _require_own(self, server_id: int, myid: Path) -> None:
-        if myid.exists() and myid.read_text(encoding="latin-1").strip() != str(server_id):
-            raise ConfigError("it belongs to another server", where=str(myid), right=str(server_id))
 
     def _replace(self, server_id: int, restoration: Restoration, farthest: int, config: EnsembleConfig) -> Restoration:
         """Return the history that all continue, for a server with another one."""
