@@ -132,14 +132,7 @@ class EnsembleDriver(WireDriver):
 
 
 class TcpMember(TcpServer):
-    """One server of an ensemble on its port.
-
-    Args:
-        settings: the server's configuration.
-        clock: the ensemble's time.
-        group: the ensemble that it belongs to.
-        member: the state machine.
-    """
+    """One server of an ensemble on its port; `member` is its state machine."""
 
     def __init__(self, settings: Settings, clock: Clock, group: TcpEnsemble, member: Member) -> None:
         self._group = group
@@ -148,7 +141,6 @@ class TcpMember(TcpServer):
 
     @property
     def ensemble_verbs(self) -> EnsembleVerbs:
-        """Verbs for the servers of its ensemble."""
         return self._group.verbs()
 
     def _load(self, settings: Settings) -> Server:
@@ -216,7 +208,8 @@ class TcpEnsemble(EventLoopServer):
         self.directory: EnsembleDirectory | None = None
         self.ensemble: Ensemble = self._load(self._config())
         self.use_driver(EnsembleDriver(self.ensemble, clock, self._persist))
-        self.driver.on_sent = self._arm_on_wall_time
+        if isinstance(clock, WallClock):
+            self.driver.on_sent = self.arm_anywhere
         self._tcp: dict[int, TcpMember] = {}
         self.admins: dict[int, AdminServer] = {}
         self.metrics: dict[int, MetricsServer] = {}
@@ -233,9 +226,8 @@ class TcpEnsemble(EventLoopServer):
             self.close_storage()
             raise
         self.names: dict[int, str] = {server_id: tcp.hosts for server_id, tcp in self._tcp.items()}
-        self.secure_names: dict[int, str] = {
-            server_id: tcp.secure_hosts for server_id, tcp in self._tcp.items() if tcp.secure_hosts
-        }
+        secure = {server_id: tcp.secure_hosts for server_id, tcp in self._tcp.items()}
+        self.secure_names: dict[int, str] = {server_id: name for server_id, name in secure.items() if name}
         self.ports: dict[int, int] = {server_id: tcp.port for server_id, tcp in self._tcp.items()}
         if plan.membership is None:
             self._name_members()
@@ -272,37 +264,32 @@ class TcpEnsemble(EventLoopServer):
         # The servers share one process and need no ports between them; report those that a real ensemble has.
         address = self.settings.address or ANY_HOST
         voters = len(self.ports) - self._plan.observers
-        self.ensemble.name_members(
-            (
-                ServerLine(
-                    server_id=server_id,
-                    peer=Endpoint(address, 2887 + server_id),
-                    election_port=3887 + server_id,
-                    observes=server_id > voters,
-                    client=Endpoint(address, port),
-                )
-                for server_id, port in self.ports.items()
-            ),
-            self.clock.now_ms(),
+        lines = (
+            ServerLine(
+                server_id=server_id,
+                peer=Endpoint(address, 2887 + server_id),
+                election_port=3887 + server_id,
+                observes=server_id > voters,
+                client=Endpoint(address, port),
+            )
+            for server_id, port in self.ports.items()
         )
+        self.ensemble.name_members(lines, self.clock.now_ms())
 
     def _load(self, config: EnsembleConfig) -> Ensemble:
         now_ms = self.clock.now_ms()
-        places = {server_id: settings.data_directory for server_id, settings in self._settings.items()}
-        if None in places.values():
+        if any(settings.data_directory is None for settings in self._settings.values()):
             return Ensemble(config, now_ms=now_ms)
         from simzk.serve.storage.ensemble_directory import DataPlace, EnsembleDirectory, make_folder
 
         if self._plan.folder is not None:
             make_folder(self._plan.folder, config.ids)
-        self.directory = EnsembleDirectory(
-            {
-                server_id: DataPlace(path, self._settings[server_id].log_directory, self._settings[server_id].storage)
-                for server_id, path in places.items()
-                if path is not None
-            }
-        )
-        self.storage = self.directory
+        places = {
+            server_id: DataPlace(settings.data_directory, settings.log_directory, settings.storage)
+            for server_id, settings in self._settings.items()
+            if settings.data_directory is not None
+        }
+        self.directory = self.storage = EnsembleDirectory(places)
         return self.directory.load(config, now_ms)
 
     def _persist(self) -> None:
@@ -329,16 +316,14 @@ class TcpEnsemble(EventLoopServer):
             return
         from simzk.serve.admin_server.server import AdminServer
 
-        tcp = self._tcp[server_id]
+        address, port = settings.admin_address, settings.admin_port
         try:
-            admin = AdminServer(tcp, settings.admin_address, settings.admin_port, settings.admin_path)
+            self.admins[server_id] = AdminServer(self._tcp[server_id], address, port, settings.admin_path)
         except ConfigError as error:
             if settings.belonging is None:
                 raise
             # Many files leave the default port, which only one server can bind: a real server goes on without.
             self.notices.append(f"server {server_id} has no AdminServer: {error}")
-            return
-        self.admins[server_id] = admin
 
     @property
     def hosts(self) -> str:
@@ -426,18 +411,11 @@ class TcpEnsemble(EventLoopServer):
             self.ensemble.stop(server_id, self.clock.now_ms())
             raise
         tcp = self._tcp[server_id]
-        if server_id in self.admins:
-            self.admins[server_id].use_server(tcp)
-        if server_id in self.metrics:
-            self.metrics[server_id].use_server(tcp)
+        for served in (self.admins.get(server_id), self.metrics.get(server_id)):
+            if served is not None:
+                served.use_server(tcp)
         assert self._loop is not None
         accepting = self._loop.create_task(tcp.start())
         self._starting.add(accepting)  # the loop alone keeps no reference to a task
         accepting.add_done_callback(self._starting.discard)
         return accepting
-
-    # Time
-
-    def _arm_on_wall_time(self) -> None:
-        if isinstance(self.clock, WallClock):
-            self.arm_anywhere()

@@ -29,7 +29,7 @@ import time
 from collections import Counter, deque
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from simzk.serve.clock import Clock, WallClock, tick_origin_ms
 from simzk.serve.tcp.accepting import Acceptor
@@ -54,15 +54,10 @@ if TYPE_CHECKING:
     from simzk.serve.verbs import EnsembleVerbs
     from simzk.serve.wire_driver import WireLink
     from simzk.wire.connections import Received
-    from simzk.wire.monitoring import Family
 
 
 class TcpServer(EventLoopServer):
     """One ZooKeeper server on its ports.
-
-    Args:
-        settings: the server's configuration.
-        clock: the server's time.
 
     Raises:
         ConfigError: it cannot listen, or its data directory cannot be used.
@@ -71,7 +66,7 @@ class TcpServer(EventLoopServer):
     def __init__(self, settings: Settings, clock: Clock) -> None:
         super().__init__(clock)
         settings = settings._replace(server=settings.server._replace(tick_origin_ms=tick_origin_ms(clock)))
-        self.settings = settings
+        self.settings, self.notices = settings, settings.notices
         self.directory: DataDirectory | None = None
         self._factories: list[ConnectionFactory] = []
         try:
@@ -87,9 +82,9 @@ class TcpServer(EventLoopServer):
         self.name = ",".join(factory.name for factory in self._factories)
         self.port, self.secure_port = first.port, others[0].port if others else -1
         self.statistics = ServerStatistics()
-        self.throttle = self._new_throttle()
+        self.throttle = None if settings.throttle is None else self._new_throttle(settings.throttle)
         self.trace_mask = DEFAULT_TRACE_MASK
-        self._words = self.settings.words
+        self.words = self.settings.words
         self._after_flush: list[Callable[[], None]] = []
         self._started_ns = time.monotonic_ns()
         self._sweep_ms: int | None = None
@@ -118,13 +113,10 @@ class TcpServer(EventLoopServer):
             listener = bind(address, settings.secure_port, settings.accept_backlog)
             self._factories.append(ConnectionFactory(self, listener, tls))
 
-    def _new_throttle(self) -> ConnectionThrottle | None:
-        if self.settings.throttle is None:
-            return None
+    def _new_throttle(self, config: Throttle) -> ConnectionThrottle:
         import random
 
-        now_ms, local = self.clock.now_ms(), self.settings.local_sessions
-        return ConnectionThrottle(self.settings.throttle, now_ms, random.random, local_sessions=local)
+        return ConnectionThrottle(config, self.now_ms(), random.random, local_sessions=self.settings.local_sessions)
 
     def _new_driver(self, server: Server) -> WireDriver:
         directory = self.directory
@@ -150,7 +142,7 @@ class TcpServer(EventLoopServer):
         """Accept connections on the running loop."""
         await super().start()
         for factory in self._factories:
-            await factory.start()
+            factory.start()
         self.arm()
 
     def stop(self) -> None:
@@ -163,17 +155,7 @@ class TcpServer(EventLoopServer):
             factory.abort()
         self.close_storage()
 
-    @property
-    def notices(self) -> Sequence[str]:
-        """Warnings about its configuration file."""
-        return self.settings.notices
-
     # Time
-
-    @property
-    def is_persistent(self) -> bool:
-        """Whether replies wait for the disk."""
-        return self.directory is not None
 
     def now_ms(self) -> int:
         """Return the server's time."""
@@ -234,20 +216,10 @@ class TcpServer(EventLoopServer):
 
     # Monitoring
 
-    def is_allowed(self, word: str) -> bool:
-        """Return whether a four-letter word is answered."""
-        return word in self._words
-
     def answer_word(self, word: str, argument: bytes, *, securely: bool) -> bytes:
-        """Return the answer to a four-letter word.
-
-        Args:
-            word: the word.
-            argument: bytes that followed it.
-            securely: whether it arrived at a port secured by TLS.
-        """
+        """Return the answer to a four-letter word; `argument` followed it, `securely` at a port secured by TLS."""
         self.statistics.packets_received += 1
-        if not self.is_allowed(word):
+        if word not in self.words:
             return f"{word} is not executed because it is not in the whitelist.\n".encode()
         with self.driver.lock:
             report = self.report()._replace(is_asked_securely=securely)
@@ -260,9 +232,9 @@ class TcpServer(EventLoopServer):
     def report(self) -> Report:
         """Return what monitoring commands report; hold the driver's lock while it is read."""
         # Imported late: most servers are never asked for a report.
-        from simzk.serve.tcp.process_info import environment, java_date, open_files, system_properties
+        from simzk.serve.tcp.process_info import environment, java_date, open_files, process_families, system_properties
 
-        settings, directory = self.settings, self.directory
+        settings, directory, metrics = self.settings, self.directory, self.settings.metrics
         data_bytes, log_bytes = self._sizes_bytes()
         return Report(
             server=self.driver.server,
@@ -283,35 +255,22 @@ class TcpServer(EventLoopServer):
             date_of=java_date,
             disk=directory.measured if directory is not None else {},
             slow_fsync_ms=settings.storage.slow_fsync_ms,
-            provider=self._provider(),
-            process=self._process(),
+            provider="prometheus" if metrics is not None else "default" if settings.counts else "null",
+            process=process_families() if metrics is not None and metrics.exports_process else (),
             open_files=open_files(),
             drop_chance=self.throttle.drop_chance if self.throttle is not None else 0.0,
         )
-
-    def _provider(self) -> Literal["default", "prometheus", "null"]:
-        if self.settings.metrics is not None:
-            return "prometheus"
-        return "default" if self.settings.counts else "null"
-
-    def _process(self) -> Sequence[Family]:
-        if self.settings.metrics is None or not self.settings.metrics.exports_process:
-            return ()
-        from simzk.serve.tcp.process_info import process_families
-
-        return process_families()
 
     def _sizes_bytes(self) -> tuple[int, int]:
         return self.directory.size_bytes() if self.directory is not None else (0, 0)
 
     def _conf(self) -> dict[str, str | int]:
         config, directory = self.settings.server, self.directory
-        where = str(directory.folder) if directory is not None else ""
         data_bytes, log_bytes = self._sizes_bytes()
         return {
             "clientPort": self.port,
             "secureClientPort": self.secure_port,
-            "dataDir": where,
+            "dataDir": str(directory.folder) if directory is not None else "",
             "dataDirSize": data_bytes,
             "dataLogDir": str(directory.log_folder) if directory is not None else "",
             "dataLogSize": log_bytes,
@@ -332,12 +291,7 @@ LINGER_S = 10.0  # how long a closed connection may take to send its write buffe
 
 
 class TcpConnection(asyncio.Protocol):
-    """Transport of one link, on asyncio.
-
-    Args:
-        server: the server that it is connected to.
-        factory: the port that accepted it.
-    """
+    """Transport of one link, on asyncio; `factory` is the port that accepted it."""
 
     def __init__(self, server: TcpServer, factory: ConnectionFactory) -> None:
         self._server = server
@@ -373,14 +327,14 @@ class TcpConnection(asyncio.Protocol):
             transport.abort()
             return
         self._link = self._driver.open(self, address=self.peer[0])
-        certificate = transport.get_extra_info("peercert")
-        if certificate and self._link is not None:
-            from simzk.serve.tcp.tls import subject_of
-
-            self._link.subject = subject_of(certificate)
         if self._link is None:
             transport.abort()
             return
+        certificate = transport.get_extra_info("peercert")
+        if certificate:
+            from simzk.serve.tcp.tls import subject_of
+
+            self._link.subject = subject_of(certificate)
         self._deadline = self._server.when_silent(self._expire)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -449,7 +403,7 @@ class TcpConnection(asyncio.Protocol):
         self._transport.pause_reading()
         self._reading = False
         # The argument must have arrived with the end of the word: NIOServerCnxn reads it once, without waiting.
-        if len(argument) >= WORDS[word].argument_bytes or not self._server.is_allowed(word):
+        if len(argument) >= WORDS[word].argument_bytes or word not in self._server.words:
             self._transport.write(self._server.answer_word(word, argument, securely=self._factory.is_secure))
         self._transport.close()
         return b""
@@ -478,10 +432,7 @@ class TcpConnection(asyncio.Protocol):
         want = not (self._queue or self._clogged or link.paused)
         if want != self._reading and self._transport is not None and not self._transport.is_closing():
             self._reading = want
-            if want:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
+            (self._transport.resume_reading if want else self._transport.pause_reading)()
 
     def _handle_slice(self, link: WireLink) -> None:
         queue = self._queue
@@ -492,7 +443,7 @@ class TcpConnection(asyncio.Protocol):
             batch = [queue.popleft() for _ in range(self._slice)]
         begin_ns, written_before = time.perf_counter_ns(), self._written_bytes
         self._driver.process(link, batch)
-        if not self._server.is_persistent:
+        if self._server.directory is None:
             self._driver.send_output()
             self._flushed(link, batch, begin_ns, written_before)
         else:
@@ -643,9 +594,9 @@ class ConnectionFactory:
     ) -> None:
         self._server = server
         self._tls = tls
-        self._acceptor = Acceptor(
-            listener, self._connection, self._wait_for_first_byte if tls is not None and plain else self._begin
-        )
+        # One that speaks both decides by the first byte whether TLS begins.
+        on_accept = self._wait_for_first_byte if tls is not None and plain else None
+        self._acceptor = Acceptor(listener, partial(TcpConnection, server, self), on_accept, tls)
         self.is_secure = tls is not None and not plain
         self.name = name_of(listener)
         self.port: int = listener.getsockname()[1]
@@ -653,7 +604,7 @@ class ConnectionFactory:
         self._by_address: Counter[str] = Counter()
         self._undecided: dict[socket.socket, asyncio.TimerHandle | None] = {}
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Begin to accept connections on the running loop."""
         self._acceptor.start()
 
@@ -668,9 +619,6 @@ class ConnectionFactory:
         self._acceptor.abort()
         for connection in list(self.connections):
             connection.abort()
-
-    def _connection(self) -> TcpConnection:
-        return TcpConnection(self._server, self)
 
     # Limits
 
@@ -693,9 +641,6 @@ class ConnectionFactory:
             del self._by_address[address]
 
     # Accepting
-
-    def _begin(self, client: socket.socket) -> None:
-        self._acceptor.hand_over(client, self._tls)
 
     def _wait_for_first_byte(self, client: socket.socket) -> None:
         self._undecided[client] = self._server.when_silent(lambda: self._decided(client).close())
