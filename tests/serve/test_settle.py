@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import struct
@@ -19,6 +20,7 @@ from kazoo.protocol.states import KazooState
 from kazoo.recipe.cache import TreeCache
 
 import simzk
+from simzk.serve.tcp.server import TcpServer
 from simzk.serve.tcp.tls import Tls
 from tests.serve.tls_files import FILES
 from tests.waiting import PATIENCE_S, in_thread
@@ -340,6 +342,27 @@ def test_clients_that_know_only_the_hosts_are_settled(
     with server.pause(watcher.client_id[0]):
         writer.set("/config-0", b"fourth")
         server.settle(PATIENCE_S)  # what a pause holds back is not waited for
+
+
+def test_a_lost_connection_with_tls_is_closing_in_each_turn_until_it_is_gone() -> None:
+    """asyncio drops the socket of an SSL transport one turn before it tells the protocol (`_SSLProtocolTransport`)."""
+    with simzk.ZooKeeperServer(tls=Tls(FILES / "server-and-key.pem", client_auth="none")) as server:
+        client = server.client(verify_certs=False)
+        client.start(timeout=PATIENCE_S)
+
+        async def lose() -> list[bool]:
+            tcp = server._tcp
+            assert isinstance(tcp, TcpServer)
+            (connection,) = tcp.connections
+            connection.abort()
+            seen = []
+            while connection in tcp.connections:
+                with server.lock:
+                    seen.append(connection.traffic().closing)
+                await asyncio.sleep(0)
+            return seen
+
+        assert set(asyncio.run_coroutine_threadsafe(lose(), server._loop).result(PATIENCE_S)) == {True}
 
 
 def test_a_callback_of_a_client_that_knows_only_the_hosts_is_named() -> None:

@@ -539,13 +539,14 @@ class TcpConnection(asyncio.Protocol):
         # Imported late: only a waiting test needs it.
         from simzk.serve.client_activity import Traffic, unread_bytes, unsent_bytes
 
-        paused = self._link is not None and self._link.paused
+        transport, paused = self._transport, self._link is not None and self._link.paused
+        # A lost connection with TLS has no socket any more; asyncio calls `connection_lost` in its next turn.
+        connected = None if transport is None else transport.get_extra_info("socket")
         busy = bool(self._queue or self._flushing or self._from_others)
-        if not busy and self._transport is not None:
-            connected = self._transport.get_extra_info("socket")
-            busy = bool(unread_bytes(connected) or self._transport.get_write_buffer_size() or unsent_bytes(connected))
+        if not busy and transport is not None and connected is not None:
+            busy = bool(unread_bytes(connected) or transport.get_write_buffer_size() or unsent_bytes(connected))
         busy = busy and not (paused or self._clogged)
-        closing = self._transport is None or self._transport.is_closing()
+        closing = transport is None or connected is None or transport.is_closing()
         return Traffic(self._received_bytes, self._written_bytes, busy=busy, paused=paused, closing=closing)
 
     def abort(self) -> None:
