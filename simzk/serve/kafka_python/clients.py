@@ -8,6 +8,7 @@ Rules of this module:
 
 from __future__ import annotations
 
+import inspect
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -70,34 +71,21 @@ _SPECIAL = ("__init__", "__next__", "__exit__", "__del__")
 
 def _subclass(kind: type) -> type:
     """Return a subclass of a client's class whose public methods run in virtual time."""
-    members: dict[str, object] = {
-        "__module__": kind.__module__,
-        "__qualname__": kind.__qualname__,
-        "__doc__": kind.__doc__,
-    }
+    members: dict[str, object] = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
     for name in dir(kind):
         found = getattr(kind, name)
-        if (name in _SPECIAL or not name.startswith("_")) and callable(found) and not isinstance(found, type):
-            is_bound = isinstance(vars(_owner(kind, name)).get(name), staticmethod | classmethod)
-            if not is_bound:
-                members[name] = _entering(found)
+        is_method = callable(found) and not isinstance(
+            inspect.getattr_static(kind, name), type | staticmethod | classmethod
+        )
+        if is_method and (name in _SPECIAL or not name.startswith("_")):
+            members[name] = _entering(found)
     if issubclass(kind, KafkaProducer):
         members["send"] = _send
     return type(kind.__name__, (kind,), members)
 
 
-def _owner(kind: type, name: str) -> type:
-    """Return the class that defines a member."""
-    return next(base for base in kind.__mro__ if name in vars(base))
-
-
 class _Made:
-    """A client, and what ends with it.
-
-    Args:
-        runtime: its clock, chance and waits.
-        kind: the class that it is made of.
-    """
+    """A client, and what ends with it; `kind` is the class that it is made of."""
 
     def __init__(self, runtime: ClientRuntime, kind: type) -> None:
         self.runtime = runtime
@@ -125,11 +113,7 @@ class _Made:
 
 
 class MemoryClients:
-    """The clients of one cluster.
-
-    Args:
-        brokers: the cluster.
-    """
+    """The clients of one cluster."""
 
     def __init__(self, brokers: MemoryBrokers) -> None:
         self._brokers = brokers

@@ -43,16 +43,13 @@ class _Time(_Replaced):
     """The module `time`, with the virtual time of a client in memory."""
 
     def monotonic(self) -> float:
-        runtime = present()
-        return time.monotonic() if runtime is None else runtime.monotonic()
+        return (present() or time).monotonic()
 
     def time(self) -> float:
-        runtime = present()
-        return time.time() if runtime is None else runtime.time()
+        return (present() or time).time()
 
     def sleep(self, seconds: float) -> None:
-        runtime = present()
-        (time.sleep if runtime is None else runtime.sleep)(seconds)
+        (present() or time).sleep(seconds)
 
 
 class _Random(_Replaced):

@@ -57,14 +57,7 @@ class _Direction:
 
 
 class MemoryConnection:
-    """A connection between a client and a broker.
-
-    Args:
-        brokers: the cluster.
-        client: the name of the client in the network.
-        broker: the broker's id.
-        transport: the client's end.
-    """
+    """A connection between a client, by its name in the network, and a broker, by its id."""
 
     def __init__(self, brokers: MemoryBrokers, client: str, broker: int, transport: MemoryTransport) -> None:
         end = brokers.end_of(broker)
@@ -93,12 +86,10 @@ class MemoryConnection:
     # The broker's side
 
     def send(self, frame: bytes) -> None:
-        """Send the frame of a response."""
         data = len(frame).to_bytes(_LENGTH_BYTES, "big") + frame
         self._to_client.send(partial(self._transport.arrive, data))
 
     def close(self) -> None:
-        """Close the connection."""
         if self._link is not None:
             self._link = None
             self._to_client.send(self._transport.end)
@@ -169,8 +160,7 @@ class MemoryTransport:
 
     def refuse(self) -> None:
         """End the connection: no broker accepts it."""
-        error = errors.KafkaConnectionError("111 ECONNREFUSED")
-        self._net.call_soon(lambda: self._open(error))
+        self._net.call_soon(lambda: self._open(errors.KafkaConnectionError("111 ECONNREFUSED")))
 
     def arrive(self, data: bytes) -> None:
         """Receive bytes."""
@@ -201,7 +191,6 @@ class MemoryTransport:
         """Do nothing: there is no TLS."""
 
     def is_closing(self) -> bool:
-        """Return whether it is closed."""
         return self._closed
 
     def set_protocol(self, protocol: object) -> None:
@@ -209,18 +198,13 @@ class MemoryTransport:
         self._protocol = protocol
 
     def get_protocol(self) -> object:
-        """Return the receiver of the bytes that arrive."""
         return self._protocol
 
     def resume_reading(self) -> None:
         """Do nothing: no byte arrives before the first request is sent."""
 
     def write(self, data: bytes) -> None:
-        """Send bytes.
-
-        Raises:
-            RuntimeError: it is closed.
-        """
+        """Send bytes; raise RuntimeError if it is closed."""
         if self._closed or self._connection is None:
             raise RuntimeError("Transport closed for writes")
         self._connection.write(bytes(data))
@@ -229,7 +213,6 @@ class MemoryTransport:
             self._protocol._sensors.bytes_sent.record(len(data))
 
     def close(self) -> None:
-        """Close the connection."""
         self.abort()
 
     def abort(self, error: Exception | None = None) -> None:
@@ -244,11 +227,9 @@ class MemoryTransport:
             protocol.connection_lost(error)
 
     def getPeer(self) -> tuple[str, int]:  # noqa: N802 - kafka-python's name
-        """Return the broker's address."""
         return self._address
 
     def host_port(self) -> str:
-        """Return the broker's address as text."""
         return "{}:{}".format(*self._address)
 
 
@@ -262,11 +243,9 @@ class _NoSelector:
         """Do nothing."""
 
     def get_map(self) -> dict[int, object]:
-        """Return no file descriptor."""
         return {}
 
     def select(self, _timeout_s: float | None = None) -> list[object]:
-        """Return no event."""
         return []
 
     def close(self) -> None:
@@ -287,12 +266,7 @@ class _Task(Task):  # type: ignore[misc]  # kafka-python has no types
 
 
 class MemoryNet(NetworkSelector):  # type: ignore[misc]
-    """Event loop of a client, whose tasks run in events of the cluster's scheduler.
-
-    Args:
-        runtime: the client.
-        configs: the client's settings.
-    """
+    """Event loop of a client, whose tasks run in events of the cluster's scheduler."""
 
     def __init__(self, runtime: ClientRuntime, **configs: object) -> None:
         self.runtime: ClientRuntime = runtime
@@ -324,8 +298,7 @@ class MemoryNet(NetworkSelector):  # type: ignore[misc]
     def run(self, coro: Any, *args: object) -> Any:
         """Let virtual time pass until a coroutine is done; return its result or raise its error.
 
-        Raises:
-            RuntimeError: it is called in a callback, as kafka-python raises it there.
+        A call in a callback is a RuntimeError, as kafka-python raises it there.
         """
         self.runtime.require_wait()
         future = self.call_soon_with_future(coro, *args)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableSequence, Sequence
+    from collections.abc import Callable, Iterator, MutableSequence, Sequence
     from contextlib import AbstractContextManager
-    from types import TracebackType
 
     from simzk.serve.tcp.broker_ports import FrameConnection, FrameTransport
     from simzk.simulation import Network, Scheduler
@@ -88,11 +88,7 @@ def present() -> ClientRuntime | None:
 
 
 def require_test() -> None:
-    """Raise unless this thread may let virtual time pass.
-
-    Raises:
-        RuntimeError: it runs in an event: a callback of a client in memory, or a call in the background.
-    """
+    """Raise RuntimeError if this thread runs in an event: a callback of a client in memory, or a background call."""
     if _present.in_step or _present.fiber is not None:
         raise RuntimeError("time passes already: only the thread of the test can let it pass")
 
@@ -109,40 +105,13 @@ class FiberLock:
         if _present.fiber is None:
             self._lock.acquire()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if _present.fiber is None:
             self._lock.release()
 
 
-class _Entered:
-    """A block in which this thread runs the code of a client."""
-
-    __slots__ = ("_before", "_in_step", "_runtime")
-
-    def __init__(self, runtime: ClientRuntime, *, in_step: bool) -> None:
-        self._runtime = runtime
-        self._in_step = in_step
-
-    def __enter__(self) -> None:
-        self._before = _present.runtime, _present.in_step
-        _present.runtime = self._runtime
-        _present.in_step = self._in_step or _present.in_step
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _present.runtime, _present.in_step = self._before
-
-
 class ClientRuntime:
-    """Clock, chance and waits of one client.
-
-    Args:
-        brokers: the cluster.
-        name: the client's name: of its end in the network, its events and its random stream.
-    """
+    """Clock, chance and waits of one client; its end in the network, events and random stream have its name."""
 
     def __init__(self, brokers: MemoryBrokers, name: str) -> None:
         self.brokers: MemoryBrokers = brokers
@@ -151,13 +120,19 @@ class ClientRuntime:
         self._stream = brokers.scheduler.stream(name)
         self._read_s = EPOCH_S
 
-    def entered(self, *, in_step: bool = False) -> AbstractContextManager[None]:
-        """Return a block in which this thread runs the client's code.
+    @contextmanager
+    def entered(self, *, in_step: bool = False) -> Iterator[None]:
+        """Note that this thread runs the client's code in a block.
 
         Args:
             in_step: whether an event of the scheduler runs it, so that it cannot wait.
         """
-        return _Entered(self, in_step=in_step)
+        before = _present.runtime, _present.in_step
+        _present.runtime, _present.in_step = self, in_step or _present.in_step
+        try:
+            yield
+        finally:
+            _present.runtime, _present.in_step = before
 
     # Its clock
 
@@ -242,11 +217,7 @@ class ClientRuntime:
             ready.resume()
 
     def require_wait(self) -> None:
-        """Raise unless this thread may wait for a response.
-
-        Raises:
-            RuntimeError: it runs a callback of a client, in the middle of an event.
-        """
+        """Raise RuntimeError if this thread runs a callback of a client, in the middle of an event."""
         if _present.in_step:
             raise RuntimeError(f"{self.name}: a callback of a client cannot wait for a response")
 
@@ -266,11 +237,7 @@ class ClientRuntime:
 
 
 class Event:
-    """Replacement of `threading.Event`: a thread that waits for it lets virtual time pass.
-
-    Args:
-        runtime: the client that it belongs to.
-    """
+    """Replacement of `threading.Event`: a thread of `runtime` that waits for it lets virtual time pass."""
 
     __slots__ = ("_is_set", "runtime")
 
@@ -279,15 +246,12 @@ class Event:
         self._is_set = False
 
     def is_set(self) -> bool:
-        """Return whether it is set."""
         return self._is_set
 
     def set(self) -> None:
-        """Set it."""
         self._is_set = True
 
     def clear(self) -> None:
-        """Reset it."""
         self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -345,11 +309,7 @@ class Fiber:
             raise SystemExit
 
     def resume(self) -> None:
-        """Let it run until it pauses or ends.
-
-        Raises:
-            BaseException: what its code raises.
-        """
+        """Let it run until it pauses or ends; raise what its code raises."""
         if not self.done:
             self._go.release()
             self._back.acquire()

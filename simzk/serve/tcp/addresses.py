@@ -47,9 +47,7 @@ def bind(address: str, port: int, backlog: int) -> socket.socket:
 def name_of(listener: socket.socket) -> str:
     """Return the address of a listener, as clients write it."""
     address, port = listener.getsockname()[:2]
-    if address == _ANY_HOST_6:
-        address = ANY_HOST
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    return written((ANY_HOST if address == _ANY_HOST_6 else address, port))
 
 
 def peer_of(transport: asyncio.BaseTransport) -> tuple[str, int]:

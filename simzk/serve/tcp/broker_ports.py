@@ -160,12 +160,7 @@ class RequestBuffer:
 
 
 class BrokerConnection(asyncio.Protocol):
-    """The TCP end of a connection between a client and a broker.
-
-    Args:
-        ports: the ports of all brokers.
-        broker: the broker's id.
-    """
+    """The TCP end of a connection between a client and the broker of an id."""
 
     def __init__(self, ports: BrokerPorts, broker: int) -> None:
         self._ports = ports
@@ -360,9 +355,8 @@ class BrokerPorts:
             reserved = self._reserved[broker]
             listener = _bound(reserved.family, *reserved.getsockname()[:2])
             listener.listen(BACKLOG)
-            self._acceptors[broker] = acceptor = Acceptor(
-                listener, partial(BrokerConnection, self, broker), tls=self._tls
-            )
+            make_protocol = partial(BrokerConnection, self, broker)
+            self._acceptors[broker] = acceptor = Acceptor(listener, make_protocol, tls=self._tls)
             acceptor.start()
 
     def _close(self, broker: int) -> None:

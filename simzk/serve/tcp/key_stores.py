@@ -28,9 +28,8 @@ try:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.serialization import pkcs12
 except ImportError as missing:
-    raise ConfigError(
-        "key stores need cryptography, which is not installed", right="pip install 'simzk[tls]', or PEM files"
-    ) from missing
+    right = "pip install 'simzk[tls]', or PEM files"
+    raise ConfigError("key stores need cryptography, which is not installed", right=right) from missing
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -90,9 +89,8 @@ def load_key(context: ssl.SSLContext, path: Path, data: bytes, password: str) ->
             file.write_text("".join(lines), encoding="ascii")
             context.load_cert_chain(file, password=passing)
     except ssl.SSLError as error:
-        raise ConfigError(
-            f"it cannot be used ({error.reason})", where=str(path), right="a key and its certificate"
-        ) from error
+        right = "a key and its certificate"
+        raise ConfigError(f"it cannot be used ({error.reason})", where=str(path), right=right) from error
 
 
 def load_authorities(context: ssl.SSLContext, path: Path, data: bytes, password: str) -> None:
@@ -120,11 +118,7 @@ def _contents(path: Path, data: bytes, password: str) -> Contents:
 
 
 def read_pkcs12(data: bytes, password: str) -> Contents:
-    """Parse a PKCS #12 store, the default format of Java since 9.
-
-    Raises:
-        StoreError: the library cannot parse it, or the password is wrong.
-    """
+    """Parse a PKCS #12 store, the default format of Java since 9; raise StoreError as `read_jks`."""
     try:
         store = pkcs12.load_pkcs12(data, password.encode())
         certificates = [one.certificate for one in (store.cert, *store.additional_certs) if one is not None]
@@ -142,10 +136,7 @@ def _chain(certificates: list[Certificate]) -> list[Certificate]:
     """Return the first certificate and those of its issuers, in order."""
     by_subject = {certificate.subject: certificate for certificate in certificates}
     found = certificates[:1]
-    while found:
-        following = by_subject.get(found[-1].issuer)
-        if following is None or following in found:
-            break
+    while found and (following := by_subject.get(found[-1].issuer)) is not None and following not in found:
         found.append(following)
     return found
 

@@ -68,9 +68,8 @@ def system_properties(text: str) -> dict[str, str]:
         from simzk.serve.configuration.file_formats import read_properties
 
         for key, entry in read_properties(text).items():
-            if key not in _CONFIGURATION_KEYS and not key.startswith(
-                ("server.", "group", "weight", "metricsProvider.")
-            ):
+            of_prefix = key.startswith(("server.", "group", "weight", "metricsProvider."))
+            if not of_prefix and key not in _CONFIGURATION_KEYS:
                 properties[f"zookeeper.{key}"] = entry.value
     return dict(sorted(properties.items()))
 
@@ -98,41 +97,34 @@ def java_date(at_ms: int) -> str:
 
 _STARTED_S = time.time()
 _JVM_ONLY = {
-    "jvm_memory_bytes_used": ("gauge", "Used bytes of a given JVM memory area."),
-    "jvm_memory_bytes_committed": ("gauge", "Committed (bytes) of a given JVM memory area."),
-    "jvm_memory_bytes_max": ("gauge", "Max (bytes) of a given JVM memory area."),
-    "jvm_memory_bytes_init": ("gauge", "Initial bytes of a given JVM memory area."),
-    "jvm_memory_pool_bytes_used": ("gauge", "Used bytes of a given JVM memory pool."),
-    "jvm_memory_pool_bytes_committed": ("gauge", "Committed bytes of a given JVM memory pool."),
-    "jvm_memory_pool_bytes_max": ("gauge", "Max bytes of a given JVM memory pool."),
-    "jvm_memory_pool_bytes_init": ("gauge", "Initial bytes of a given JVM memory pool."),
+    "jvm_memory_bytes_used": "Used bytes of a given JVM memory area.",
+    "jvm_memory_bytes_committed": "Committed (bytes) of a given JVM memory area.",
+    "jvm_memory_bytes_max": "Max (bytes) of a given JVM memory area.",
+    "jvm_memory_bytes_init": "Initial bytes of a given JVM memory area.",
+    "jvm_memory_pool_bytes_used": "Used bytes of a given JVM memory pool.",
+    "jvm_memory_pool_bytes_committed": "Committed bytes of a given JVM memory pool.",
+    "jvm_memory_pool_bytes_max": "Max bytes of a given JVM memory pool.",
+    "jvm_memory_pool_bytes_init": "Initial bytes of a given JVM memory pool.",
     "jvm_memory_pool_allocated_bytes_total": (
-        "counter",
-        "Total bytes allocated in a given JVM memory pool. Only updated after GC, not continuously.",
+        "Total bytes allocated in a given JVM memory pool. Only updated after GC, not continuously."
     ),
-    "jvm_buffer_pool_used_bytes": ("gauge", "Used bytes of a given JVM buffer pool."),
-    "jvm_buffer_pool_capacity_bytes": ("gauge", "Bytes capacity of a given JVM buffer pool."),
-    "jvm_buffer_pool_used_buffers": ("gauge", "Used buffers of a given JVM buffer pool."),
-    "jvm_classes_loaded": ("gauge", "The number of classes that are currently loaded in the JVM"),
+    "jvm_buffer_pool_used_bytes": "Used bytes of a given JVM buffer pool.",
+    "jvm_buffer_pool_capacity_bytes": "Bytes capacity of a given JVM buffer pool.",
+    "jvm_buffer_pool_used_buffers": "Used buffers of a given JVM buffer pool.",
+    "jvm_classes_loaded": "The number of classes that are currently loaded in the JVM",
     "jvm_classes_loaded_total": (
-        "counter",
-        "The total number of classes that have been loaded since the JVM has started execution",
+        "The total number of classes that have been loaded since the JVM has started execution"
     ),
     "jvm_classes_unloaded_total": (
-        "counter",
-        "The total number of classes that have been unloaded since the JVM has started execution",
+        "The total number of classes that have been unloaded since the JVM has started execution"
     ),
-    "jvm_threads_peak": ("gauge", "Peak thread count of a JVM"),
-    "jvm_threads_started_total": ("counter", "Started thread count of a JVM"),
+    "jvm_threads_peak": "Peak thread count of a JVM",
+    "jvm_threads_started_total": "Started thread count of a JVM",
     "jvm_threads_deadlocked": (
-        "gauge",
-        "Cycles of JVM-threads that are in deadlock waiting to acquire object monitors or ownable synchronizers",
+        "Cycles of JVM-threads that are in deadlock waiting to acquire object monitors or ownable synchronizers"
     ),
-    "jvm_threads_deadlocked_monitor": (
-        "gauge",
-        "Cycles of JVM-threads that are in deadlock waiting to acquire object monitors",
-    ),
-    "jvm_threads_state": ("gauge", "Current count of threads by state"),
+    "jvm_threads_deadlocked_monitor": "Cycles of JVM-threads that are in deadlock waiting to acquire object monitors",
+    "jvm_threads_state": "Current count of threads by state",
 }
 
 
@@ -141,11 +133,8 @@ def process_families() -> list[Family]:
     opened, most = open_files()
     virtual_bytes, resident_bytes = _memory_bytes()
     threads = threading.enumerate()
-    version = (
-        ("version", platform.python_version()),
-        ("vendor", platform.python_implementation()),
-        ("runtime", "Python"),
-    )
+    vendor = ("vendor", platform.python_implementation())
+    version = (("version", platform.python_version()), vendor, ("runtime", "Python"))
     return [
         Family("jvm_info", "gauge", [Sample("jvm_info", version, 1)], "JVM version info"),
         _one("process_cpu_seconds_total", time.process_time(), "Total user and system CPU time spent in seconds."),
@@ -157,13 +146,14 @@ def process_families() -> list[Family]:
         _collections(),
         _one("jvm_threads_current", len(threads), "Current thread count of a JVM"),
         _one("jvm_threads_daemon", sum(thread.daemon for thread in threads), "Daemon thread count of a JVM"),
-        *(Family(name, kind, [], about) for name, (kind, about) in _JVM_ONLY.items()),
+        *(_one(name, None, about) for name, about in _JVM_ONLY.items()),
     ]
 
 
-def _one(name: str, value: float, about: str) -> Family:
+def _one(name: str, value: float | None, about: str) -> Family:
+    """Return a metric with one sample, or with none."""
     kind = "counter" if name.endswith("_total") else "gauge"
-    return Family(name, kind, [Sample(name, (), value)], about)
+    return Family(name, kind, [] if value is None else [Sample(name, (), value)], about)
 
 
 def _collections() -> Family:

@@ -42,13 +42,8 @@ def make_certificate(folder: Path, host: str) -> Tls:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, NAME)])
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    usage = dict.fromkeys(
-        (
-            *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "crl_sign"),
-            *("encipher_only", "decipher_only"),
-        ),
-        False,
-    )
+    others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "crl_sign")
+    usage = dict.fromkeys((*others, "encipher_only", "decipher_only"), False)
     certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), _FROM, _UNTIL)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

@@ -142,7 +142,6 @@ class ClusterTcpServer(TcpServer):
 
     @property
     def brokers(self) -> SimulatedBrokers:
-        """The brokers of the cluster."""
         return self._cluster.brokers
 
     def _load(self, settings: Settings) -> Server:

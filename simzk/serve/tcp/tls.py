@@ -98,8 +98,7 @@ class Tls:
 
     def _load_key(self, context: ssl.SSLContext) -> None:
         password = _password(self.password, self.password_path)
-        kind = store_type(self.certificate, self.key_store_type)
-        if kind != "pem":
+        if store_type(self.certificate, self.key_store_type) != "pem":
             from simzk.serve.tcp.key_stores import load_key
 
             load_key(context, self.certificate, _read(self.certificate), password)
@@ -120,8 +119,7 @@ class Tls:
         if self.authorities is None:
             context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
             return
-        kind = store_type(self.authorities, self.trust_store_type)
-        if kind != "pem":
+        if store_type(self.authorities, self.trust_store_type) != "pem":
             from simzk.serve.tcp.key_stores import load_authorities
 
             password = _password(self.trust_password, self.trust_password_path)
@@ -145,10 +143,9 @@ class Tls:
             try:
                 context.set_ciphers(":".join(older))
             except ssl.SSLError as error:
+                what = f"unknown cipher suites {', '.join(self.ciphers)}"
                 right = "cipher suites, as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
-                raise ConfigError(
-                    f"unknown cipher suites {', '.join(self.ciphers)}", where="TLS", right=right
-                ) from error
+                raise ConfigError(what, where="TLS", right=right) from error
 
 
 _PROTOCOLS = {
@@ -195,7 +192,6 @@ def _require_pem(path: Path) -> None:
 
 
 def _read(path: Path) -> bytes:
-    """Read a file of keys or certificates."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -214,10 +210,8 @@ def subject_of(certificate: dict[str, Any]) -> str:
     >>> subject_of({"subject": ((("countryName", "NL"),), (("organizationName", "simzk, tests"),))})
     'O=simzk\\\\, tests,C=NL'
     """
-    names = [
-        "+".join(_attribute(name, value) for name, value in relative) for relative in reversed(certificate["subject"])
-    ]
-    return ",".join(names)
+    parts = reversed(certificate["subject"])
+    return ",".join("+".join(_attribute(name, value) for name, value in part) for part in parts)
 
 
 def _attribute(name: str, value: str) -> str:
