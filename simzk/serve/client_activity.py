@@ -17,7 +17,6 @@ Rules of this module:
 
 from __future__ import annotations
 
-import logging
 import queue
 import ssl
 import struct
@@ -43,10 +42,12 @@ except ImportError:  # on Windows
     fcntl = termios = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
+    import logging
     import socket
     from collections.abc import Callable, Iterable, Sequence
     from types import FrameType
 
+    from _typeshed import HasFileno
     from kazoo.client import KazooClient
     from kazoo.protocol.states import Callback
 
@@ -76,13 +77,8 @@ class Traffic(NamedTuple):
 
 Connections = Mapping[tuple[str, int], Traffic] | None
 """The server's side of the connections, by the client's address; None if the server cannot be looked into."""
-
-
-class HasFileno(Protocol):
-    """Socket, or what asyncio gives for one."""
-
-    def fileno(self) -> int:
-        """Return its file descriptor; -1 if it is closed."""
+CallbackFailure = tuple[BaseException, str]
+"""Error that a callback raised, and a description of the callback."""
 
 
 class Wait(Protocol):
@@ -118,24 +114,8 @@ class Activity:
         self.waits_for = None
 
 
-class CallbackFailure(NamedTuple):
-    """Error that a callback raised.
-
-    Attributes:
-        error: the error.
-        callback: description of the callback.
-    """
-
-    error: BaseException
-    callback: str
-
-
 class ObservedQueue(queue.Queue[object]):
-    """Queue of a handler: knows which thread of the client waits for it.
-
-    Args:
-        handler: the handler.
-    """
+    """Queue of a handler: knows which thread of the client waits for it."""
 
     def __init__(self, handler: ObservedHandler) -> None:
         super().__init__()
@@ -216,12 +196,18 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
             self._activities[activity] = None
             self.calls += 1
 
+        def note_listener_error(record: logging.LogRecord) -> bool:
+            """Record the error of a state listener, which kazoo catches and logs."""
+            error = record.exc_info[1] if record.msg == _LISTENER_FAILED and record.exc_info else None
+            if error is not None and self.activity() is not None:
+                self.note_failure(error, "a state listener")
+            return True
+
         def run() -> None:
             self._local.activity = activity
             activity.thread_id = threading.get_ident()
-            listeners = _ListenerErrors(self)
             if logger is not None:
-                logger.addFilter(listeners)
+                logger.addFilter(note_listener_error)
             try:
                 func(*args, **kwargs)
             except BaseException as error:
@@ -230,7 +216,7 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
                 raise
             finally:
                 if logger is not None:
-                    logger.removeFilter(listeners)
+                    logger.removeFilter(note_listener_error)
                 with self._lock:
                     del self._activities[activity]
 
@@ -270,27 +256,19 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
 
     def note_failure(self, error: BaseException, callback: str) -> None:
         """Record the error of a callback."""
-        self._failures.append(CallbackFailure(error, callback))
+        self._failures.append((error, callback))
 
     def take_failures(self) -> list[CallbackFailure]:
         """Return the errors of callbacks since the last call, oldest first."""
-        found = []
-        while self._failures:
-            found.append(self._failures.popleft())
-        return found
+        return [self._failures.popleft() for _ in range(len(self._failures))]
 
     def counts(self) -> tuple[object, ...]:
         """Return the counts that differ after any thread of the client has done something."""
         with self._lock:
-            activities = list(self._activities)
-            return (self.calls, *((id(activity), activity.steps) for activity in activities))
+            return (self.calls, *((id(activity), activity.steps) for activity in self._activities))
 
     def why_busy(self, connections: Connections) -> str:
-        """Return what a thread does that is not idle; empty if all are idle.
-
-        Args:
-            connections: the server's side of the connections.
-        """
+        """Return what a thread does that is not idle; empty if all are idle."""
         with self._lock:
             activities = list(self._activities)
         client = self.client
@@ -313,27 +291,7 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
                 doing = "its connection thread is busy"
         else:
             doing = f"{describe(activity.call)} does not return"
-        where = _where(activity.thread_id)
-        return f"client {self.number}: {doing}{where}"
-
-
-class _ListenerErrors(logging.Filter):
-    """Record the errors of state listeners, which kazoo catches and logs.
-
-    Args:
-        handler: of the client.
-    """
-
-    def __init__(self, handler: ObservedHandler) -> None:
-        super().__init__()
-        self._handler = handler
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.msg == _LISTENER_FAILED and record.exc_info and self._handler.activity() is not None:
-            error = record.exc_info[1]
-            if error is not None:
-                self._handler.note_failure(error, "a state listener")
-        return True
+        return f"client {self.number}: {doing}{_where(activity.thread_id)}"
 
 
 def describe(call: Callable[..., object]) -> str:
@@ -367,12 +325,7 @@ def _where(thread_id: int | None) -> str:
 
 
 class CountingSocket:
-    """Socket of a client that counts the bytes of the session, inside TLS.
-
-    Args:
-        connected: the connected socket.
-        address: its own address, as the server writes it.
-    """
+    """Socket of a client that counts the bytes of the session, inside TLS; `address` is as the server writes it."""
 
     def __init__(self, connected: socket.socket, address: tuple[str, int]) -> None:
         self._socket = connected
@@ -411,11 +364,7 @@ class CountingSocket:
 
 
 class _Select(NamedTuple):
-    """Wait of a connection thread for its sockets.
-
-    Attributes:
-        readers: the sockets.
-    """
+    """Wait of a connection thread for its sockets."""
 
     readers: Sequence[object]
 
@@ -448,17 +397,15 @@ class ObservedTcpHandler(ObservedHandler):
         timeout_s: float | None = None,
     ) -> tuple[list[object], list[object], list[object]]:
         """Wait for sockets."""
-        activity = self.activity()
-        if activity is None or writers:
-            found: tuple[list[object], list[object], list[object]] = super().select(
-                readers, writers, exceptional, timeout_s
-            )
-            return found
-        activity.waits_for = _Select(readers)
+        found: tuple[list[object], list[object], list[object]]
+        activity = None if writers else self.activity()
+        if activity is not None:
+            activity.waits_for = _Select(readers)
         try:
             found = super().select(readers, writers, exceptional, timeout_s)
         finally:
-            activity.run_on()
+            if activity is not None:
+                activity.run_on()
         return found
 
 
@@ -484,11 +431,7 @@ def _ask_kernel(connected: HasFileno, what: int) -> int:
 
 
 class Watched(Protocol):
-    """Client that `settle` waits for.
-
-    Attributes:
-        number: of the client, for the order of messages.
-    """
+    """Client that `settle` waits for; its number orders messages."""
 
     number: int
 
@@ -508,11 +451,7 @@ class Watched(Protocol):
 class PlainClient:
     """Client of this process with kazoo's own handler, which knows only the address of the server.
 
-    The errors of its callbacks are not recorded: kazoo logs them.
-
-    Args:
-        client: the client.
-        thread: its connection thread.
+    The errors of its callbacks are not recorded: kazoo logs them. `thread` is its connection thread.
     """
 
     number = 0
@@ -530,11 +469,9 @@ class PlainClient:
         return ()
 
     def take_failures(self) -> list[CallbackFailure]:
-        """Return nothing."""
         return []
 
     def why_busy(self, connections: Connections) -> str:
-        """Return what a thread does that is not idle; empty if all are idle."""
         client = self._client
         connected = client._connection._socket
         address = None if connected is None else _address_of(connected)
@@ -573,11 +510,7 @@ _FRAMES_IN_SELECT = 5  # from the call into the kernel to `select` of the handle
 
 
 def plain_clients(is_mine: Callable[[KazooClient], bool]) -> list[PlainClient]:
-    """Return the running clients of this process with kazoo's own handler.
-
-    Args:
-        is_mine: returns whether a client connects to the server.
-    """
+    """Return the running clients of this process with kazoo's own handler that are the server's."""
     found = []
     for thread in threading.enumerate():
         owner = getattr(getattr(thread, "_target", None), "__self__", None)
@@ -652,11 +585,7 @@ def wait_until_idle(handlers: Callable[[], Iterable[Watched]], look: Callable[[]
 
 
 def raise_failures(handlers: Sequence[Watched]) -> None:
-    """Raise what callbacks raised since the last time.
-
-    Raises:
-        BaseException: the error of a callback; several in one `BaseExceptionGroup`.
-    """
+    """Raise what callbacks raised since the last time; several errors in one `BaseExceptionGroup`."""
     found = []
     for handler in handlers:
         for error, callback in handler.take_failures():

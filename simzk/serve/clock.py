@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from simzk.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -69,6 +71,13 @@ class BorrowedClock:
 
 
 Clock = StillClock | WallClock | BorrowedClock
+
+
+def own_clock(kind: str) -> StillClock | WallClock:
+    """Return a new clock, "still" or "wall"; any other kind is a ConfigError."""
+    if kind not in ("still", "wall"):
+        raise ConfigError(f"unknown clock {kind!r}", where="clock", right='"still" or "wall"')
+    return StillClock() if kind == "still" else WallClock()
 
 
 def tick_origin_ms(clock: Clock) -> int:

@@ -28,7 +28,7 @@ from kazoo.hosts import collect_hosts
 from simzk.errors import ConfigError
 from simzk.lifecycle import note_made
 from simzk.serve.client_activity import Connections, Look, ObservedHandler
-from simzk.serve.clock import BorrowedClock, Clock, StillClock, WallClock
+from simzk.serve.clock import BorrowedClock, Clock, own_clock
 from simzk.serve.verbs import EAGER_RETRY, TestServer
 from simzk.serve.wire_driver import WireDriver, WireLink
 from simzk.zookeeper.config import ServerConfig
@@ -204,11 +204,7 @@ class Listener(Protocol):
 
 
 class _Select:
-    """Wait of a connection thread for its sockets; one object for all waits of a client.
-
-    Attributes:
-        readers: the sockets.
-    """
+    """Wait of a connection thread for its sockets; one object for all waits of a client."""
 
     __slots__ = ("readers",)
 
@@ -221,27 +217,17 @@ class _Select:
 
 
 class MemoryHandler(ObservedHandler):
-    """Handler that connects one kazoo client to a server in this process.
-
-    Args:
-        listener: the server.
-        number: of the client, for messages.
-    """
+    """Handler that connects one kazoo client to a server in this process."""
 
     name = "simzk_memory_handler"
 
     def __init__(self, listener: Listener, number: int = 0) -> None:
         super().__init__(number)
-        self._listener = listener
+        self.listener: Listener = listener
         self._signal = Signal()
         self._peer: Peer | None = None
         self._earlier_session_id = 0
         self._select = _Select()
-
-    @property
-    def listener(self) -> Listener:
-        """Server that this handler connects to."""
-        return self._listener
 
     @property
     def session_id(self) -> int:
@@ -255,7 +241,7 @@ class MemoryHandler(ObservedHandler):
             ConnectionRefusedError: the server is closed.
         """
         socket = MemorySocket(self._signal, address)
-        peer = self._listener.accept(socket)
+        peer = self.listener.accept(socket)
         if peer is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "this ZooKeeper is closed")
         self._earlier_session_id = self.session_id
@@ -294,11 +280,11 @@ class MemoryHandler(ObservedHandler):
 
     def _wait(self, give_up_at_s: float | None) -> bool:
         """Wait for the signal or the server's next deadline; return False once `give_up_at_s` has passed."""
-        deadline_s = self._listener.seconds_to_deadline()
+        deadline_s = self.listener.seconds_to_deadline()
         left_s = None if give_up_at_s is None else give_up_at_s - time.monotonic()
         if deadline_s is not None and (left_s is None or deadline_s < left_s):
             if not self._signal.wait(max(deadline_s, 0)):
-                self._listener.tick()
+                self.listener.tick()
             return True
         return self._signal.wait(left_s if left_s is None else max(left_s, 0))
 
@@ -347,7 +333,7 @@ class ZooKeeper(TestServer):
         chosen = _clock(clock, server, now_ms, pump)
         served = server or Server(ServerConfig(version=version, sasl_users=sasl_users), now_ms=chosen.now_ms())
         super().__init__(WireDriver(served, chosen, send=pump, rules=rules), chosen, version)
-        # Called by a handler before each wait (kazoo_handler.Listener): bound here to save a call.
+        # Called by a handler before each wait (Listener): bound here to save a call.
         self.seconds_to_deadline: Callable[[], float | None] = self._driver.seconds_to_deadline
         self.tick: Callable[[], None] = self._driver.tick
         if server is None:  # a cluster is noted as a whole
@@ -408,7 +394,7 @@ class ZooKeeper(TestServer):
         """Call `wake_at` with each time, in ms of the server, at which a delayed request is to be processed."""
         self._driver.on_deadline = wake_at
 
-    # Called by handlers (kazoo_handler.Listener)
+    # Called by handlers (Listener)
 
     def accept(self, socket: MemorySocket) -> WireLink | None:
         """Return the server's end of a new connection; None once this object is closed."""
@@ -422,8 +408,4 @@ def _clock(
         return BorrowedClock(now_ms)
     if (now_ms, server, pump) != (None, None, None):
         raise ConfigError("server, now_ms and pump belong together", right="all three or none")
-    if clock == "still":
-        return StillClock()
-    if clock == "wall":
-        return WallClock()
-    raise ConfigError(f"unknown clock {clock!r}", where="clock", right='"still" or "wall"')
+    return own_clock(clock)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 from weakref import WeakSet
@@ -29,7 +30,7 @@ from simzk.zookeeper.tree import DataTree
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from kazoo.client import KazooClient
@@ -246,7 +247,7 @@ class TestServer(ABC):
         """
         session_id = self._session_id(client)
         self._driver.pause_session(session_id)
-        return PauseHandle(lambda: self._resume(session_id))
+        return PauseHandle(lambda: self._driver.resume_session(session_id))
 
     def _session_id(self, client: KazooClient | int) -> int:
         """Return the id of a client's session.
@@ -269,8 +270,7 @@ class TestServer(ABC):
 
     def _check_mine(self, client: KazooClient) -> None:
         if not self._is_mine(client):
-            kind = type(self).__name__
-            right = f"a client of this {kind}'s client()"
+            right = f"a client of this {type(self).__name__}'s client()"
             raise SimzkError("this client belongs to another server", where="client", right=right)
 
     @abstractmethod
@@ -280,9 +280,6 @@ class TestServer(ABC):
     @abstractmethod
     def _last_session_id(self, client: KazooClient) -> int:
         """Return the id of a client's present or last session; 0 before the first."""
-
-    def _resume(self, session_id: int) -> None:
-        self._driver.resume_session(session_id)
 
     # Server and time
 
@@ -498,7 +495,7 @@ class TestServer(ABC):
         self._driver.end_faults()
         self.session_owners()  # names of clients for a report about a failed test
         for client in [one for one in self._clients if one not in keep]:
-            self._resume(self._last_session_id(client))
+            self._driver.resume_session(self._last_session_id(client))
             client.stop()
             client.close()
             self._clients.remove(client)
@@ -670,9 +667,8 @@ class EnsembleVerbs:
         Raises:
             SimzkError: no majority is connected, or it cannot elect this server.
         """
-        with self._tcp.driver.lock:
-            self._tcp.ensemble.elect(self._clock.now_ms(), server)
-            self._tcp.driver.flush()
+        with self._changed_at() as now_ms:
+            self._tcp.ensemble.elect(now_ms, server)
 
     def cut(self, *servers: int) -> None:
         """Partition the ensemble: these servers reach only each other; clients reach all as before.
@@ -680,15 +676,13 @@ class EnsembleVerbs:
         Raises:
             SimzkError: there is no such server.
         """
-        with self._tcp.driver.lock:
-            self._tcp.ensemble.cut(*servers, now_ms=self._clock.now_ms())
-            self._tcp.driver.flush()
+        with self._changed_at() as now_ms:
+            self._tcp.ensemble.cut(*servers, now_ms=now_ms)
 
     def heal(self) -> None:
         """End a partition: all servers reach each other again."""
-        with self._tcp.driver.lock:
-            self._tcp.ensemble.heal(self._clock.now_ms())
-            self._tcp.driver.flush()
+        with self._changed_at() as now_ms:
+            self._tcp.ensemble.heal(now_ms)
 
     def lag(self, server: int, *, seconds: float = 0.0, transactions: int = 0) -> None:
         """Let a follower apply committed transactions later; without arguments it catches up.
@@ -702,9 +696,14 @@ class EnsembleVerbs:
         Raises:
             SimzkError: there is no such server, or a lag is negative.
         """
-        with self._tcp.driver.lock:
-            now_ms = self._clock.now_ms()
+        with self._changed_at() as now_ms:
             self._tcp.ensemble.lag(server, now_ms, lag_ms=round(seconds * 1000), transactions=transactions)
+
+    @contextmanager
+    def _changed_at(self) -> Iterator[int]:
+        """Change the ensemble under its lock at the present time; then send the output of all servers."""
+        with self._tcp.driver.lock:
+            yield self._clock.now_ms()
             self._tcp.driver.flush()
 
     def _run(self, work: Callable[[], asyncio.Task[None] | None]) -> None:

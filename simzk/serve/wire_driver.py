@@ -60,9 +60,8 @@ class WireLink(Link):
     def __init__(self, driver: WireDriver, transport: Transport, address: str) -> None:
         super().__init__(driver, address)
         self.transport: Transport = transport
-        self.wire: ServerConnection = ServerConnection(
-            driver.server.config.longest_request_bytes, driver.server.config.rules
-        )
+        config = driver.server.config
+        self.wire: ServerConnection = ServerConnection(config.longest_request_bytes, config.rules)
         self.sent: int = 0
         self.last_zxid: int = -1
         self.unanswered: dict[int, Pending] = {}
@@ -123,7 +122,6 @@ class WireLink(Link):
                 recorder.note_event(self.driver.clock.now_ms(), self.session_id, message)
 
     def end(self) -> None:
-        """Close the transport."""
         self.transport.end()
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.lifecycle import note_closing, note_made
-from simzk.serve.clock import Clock, StillClock, WallClock
+from simzk.serve.clock import own_clock
 from simzk.serve.configuration.settings import Settings
 from simzk.serve.tcp.server import TcpServer
 from simzk.serve.verbs import EAGER_RETRY, TestServer
@@ -88,21 +88,15 @@ class ZooKeeperServer(TestServer):
         local_sessions: bool = False,
         super_digest: str | None = None,
     ) -> None:
-        if clock not in ("still", "wall"):
-            raise ConfigError(f"unknown clock {clock!r}", where="clock", right='"still" or "wall"')
-        chosen: Clock = StillClock() if clock == "still" else WallClock()
+        chosen = own_clock(clock)
         if secure_port is not None and tls is None:
             raise ConfigError("a secure port needs a key", where="secure_port", right="tls=Tls(...)")
         settings = Settings(address=host, port=port, secure_port=secure_port, data_directory=data_directory, tls=tls)
+        config = settings.server._replace(version=version, x509=tls is not None, sasl_users=sasl_users)
         settings = settings._replace(
             local_sessions=local_sessions,
             upgrades_sessions=local_sessions,
-            server=settings.server._replace(
-                version=version,
-                x509=tls is not None,
-                sasl_users=sasl_users,
-                super_digest=super_digest,
-            ),
+            server=config._replace(super_digest=super_digest),
         )
         self._tcp: TcpServer | TcpEnsemble
         if servers == 1 and not observers and not read_only:
@@ -237,10 +231,8 @@ class ZooKeeperServer(TestServer):
             with self.lock:
                 self._driver.flush()
                 traffic = self._tcp.traffic()
-            waiting = next(
-                (f"the server has yet to answer {address}" for address, one in traffic.items() if one.busy), ""
-            )
-            return Look(traffic, traffic, waiting)
+            waiting = (f"the server has yet to answer {address}" for address, one in traffic.items() if one.busy)
+            return Look(traffic, traffic, next(waiting, ""))
 
         return asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result()
 
@@ -282,9 +274,6 @@ class ZooKeeperServer(TestServer):
         self._close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
 
 
 async def end_connections() -> None:

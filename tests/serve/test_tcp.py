@@ -371,7 +371,7 @@ def test_a_pause_may_end_after_its_client_is_gone(server: simzk.ZooKeeperServer)
         client.send(create("/a"), req.GetData("/a", True))
     with TcpClient(server.port) as other:
         other.connect()
-        server._resume(session.session_id)
+        server._driver.resume_session(session.session_id)
         assert other.ask(req.Sync("/")).error == 0
         server.server.check()
 
