@@ -57,11 +57,7 @@ Query = dict[str, str]
 
 
 def required(query: Query, name: str) -> str:
-    """Return a parameter.
-
-    Raises:
-        SimzkError: it is missing.
-    """
+    """Return a parameter; a missing one is a SimzkError."""
     if name not in query:
         raise SimzkError("the parameter is missing", where=name, right=f"?{name}=...")
     return query[name]
@@ -105,11 +101,7 @@ def session(server: TcpServer, query: Query) -> int:
 
 
 def verbs(server: TcpServer) -> EnsembleVerbs:
-    """Return the verbs of a server's ensemble.
-
-    Raises:
-        SimzkError: it is a single server.
-    """
+    """Return the verbs of a server's ensemble; without one it is a SimzkError."""
     if server.ensemble_verbs is None:
         raise SimzkError("this is a single server", right="simzk serve --servers 3")
     return server.ensemble_verbs

@@ -164,11 +164,7 @@ class LiveView:
         ]
 
     def node(self, path: str) -> Json:
-        """Return a znode with its data and children.
-
-        Raises:
-            SimzkError: there is none.
-        """
+        """Return a znode with its data and children; a missing one is a SimzkError."""
         driver = self._server.driver
         with driver.lock:
             driver.tick()
@@ -188,22 +184,14 @@ class LiveView:
             }
 
     def brokers(self) -> Json:
-        """Return the simulated brokers and the partitions.
-
-        Raises:
-            SimzkError: there are none.
-        """
+        """Return the simulated brokers and the partitions; without any it is a SimzkError."""
         driver = self._server.driver
         with driver.lock:
             driver.tick()
             return self._simulated().state()
 
     def act(self, path: str, query: Mapping[str, str]) -> None:
-        """Do what a POST to /brokers/N/VERB asks for.
-
-        Raises:
-            SimzkError: it is impossible.
-        """
+        """Do what a POST to /brokers/N/VERB asks for; what is impossible is a SimzkError."""
         found = re.fullmatch(r"/brokers/(\d{1,9})/([a-z_]+)", path)
         brokers = self._simulated()
         if found is None:

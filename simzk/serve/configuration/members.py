@@ -43,13 +43,7 @@ _FORM = "HOST:PORT:PORT[:participant or :observer][;[HOST:]PORT]"
 
 @dataclass(frozen=True)
 class Belonging:
-    """Membership of one server in an ensemble, by its zoo.cfg.
-
-    Attributes:
-        file: the zoo.cfg.
-        server_id: the server's number.
-        membership: all members.
-    """
+    """Membership of one server in an ensemble, by its zoo.cfg; `membership` has all members."""
 
     file: Path
     server_id: int

@@ -38,13 +38,6 @@ from simzk.zookeeper.config import ServerConfig
 if TYPE_CHECKING:
     from simzk.zookeeper.ensemble.membership import ServerLine
 
-DEFAULT_MAX_CONNECTIONS = 60
-DEFAULT_ADMIN_PORT = 8080
-DEFAULT_METRICS_PORT = 7000
-DEFAULT_TICK_MS = 3000
-DEFAULT_SNAPSHOT_INTERVAL_MS = 300_000
-DEFAULT_LOG_STEP_KIB = 64 * 1024
-DEFAULT_PROTOCOL = "TLSv1.3"
 LEAST_SNAPSHOTS = 3
 _DYNAMIC = "dynamicConfigFile"
 _OF_MEMBERS = ("server.", "group", "weight")
@@ -151,12 +144,12 @@ class _File:
         self._choose_ports()
         settings["address"] = settings.get("address", "")
         enabled = file.get("admin_enabled", True)
-        settings["admin_port"] = settings.get("admin_port", DEFAULT_ADMIN_PORT) if enabled else None
+        settings["admin_port"] = settings.get("admin_port", 8080) if enabled else None
         defaults = {
-            "max_connections_per_address": DEFAULT_MAX_CONNECTIONS,
+            "max_connections_per_address": 60,
             "whitelist": None,
             "admin_address": "",
-            "snapshot_interval_ms": DEFAULT_SNAPSHOT_INTERVAL_MS,
+            "snapshot_interval_ms": 300_000,
         }
         made = {
             "server": self._server(),
@@ -250,13 +243,12 @@ class _File:
         if scheme != "x509" and f"authProvider.{scheme}" not in self._entries:
             where = self._where("ssl.authProvider")
             raise ConfigError(f"authProvider.{scheme} is missing", where=where, right="x509, or absent")
-        protocol = tls.pop("protocol", DEFAULT_PROTOCOL)
-        return Tls(**{"protocols": (protocol,), **tls})
+        return Tls(**{"protocols": (tls.pop("protocol", "TLSv1.3"),), **tls})
 
     def _server(self) -> ServerConfig:
         file = self._read["file"]
         server = ServerConfig(
-            **{"tick_time_ms": DEFAULT_TICK_MS, **self._read["server"]},
+            **{"tick_time_ms": 3000, **self._read["server"]},
             x509=self._read["settings"].get("tls") is not None,
             providers=frozenset(file.get("schemes", ())),
             large_request_bytes=self._large_request_bytes(),
@@ -293,7 +285,7 @@ class _File:
         if asked.get("snapshots_kept", LEAST_SNAPSHOTS) < LEAST_SNAPSHOTS:
             self._warn("autopurge.snapRetainCount", f"the minimum of {LEAST_SNAPSHOTS} snapshots is kept")
             asked["snapshots_kept"] = LEAST_SNAPSHOTS
-        return Storage(**{"log_step_kib": DEFAULT_LOG_STEP_KIB, **asked})
+        return Storage(**{"log_step_kib": 64 * 1024, **asked})
 
     def _metrics(self) -> Metrics | None:
         file = self._read["file"]
@@ -304,8 +296,8 @@ class _File:
             raise ConfigError(f"unknown class {class_name!r}", where=where, right=" or ".join(known))
         if class_name != PROMETHEUS_METRICS:
             return None
-        port = file.get("metrics_port", DEFAULT_METRICS_PORT)
-        return Metrics(file.get("metrics_address", ""), port, file.get("exports_process", True))
+        address, port = file.get("metrics_address", ""), file.get("metrics_port", 7000)
+        return Metrics(address, port, file.get("exports_process", True))
 
 
 def _interface(host: str) -> str:

@@ -44,13 +44,7 @@ _ACCEPTED, _CURRENT = "acceptedEpoch", "currentEpoch"
 
 
 class DataPlace(NamedTuple):
-    """Data folders of one server.
-
-    Attributes:
-        path: its dataDir.
-        log_path: its dataLogDir, or None.
-        storage: how snapshots and logs are written.
-    """
+    """Data folders of one server: dataDir, dataLogDir if it is another, and how snapshots and logs are written."""
 
     path: Path
     log_path: Path | None
@@ -249,11 +243,7 @@ _OF_CLIENTS = "clientPort"
 
 
 class DynamicConfig:
-    """Configuration files of one server, which reconfigurations rewrite.
-
-    Args:
-        belonging: the ensemble in its zoo.cfg at the start.
-    """
+    """Configuration files of one server, which reconfigurations rewrite; `belonging` is that at the start."""
 
     def __init__(self, belonging: Belonging) -> None:
         self._file = belonging.file.absolute()

@@ -88,13 +88,10 @@ class Acceptor:
                 return
             except OSError:
                 self.loop.remove_reader(self._listener)
-                self._retry = self.loop.call_later(_RETRY_S, self._accept_again)
+                self._retry = self.loop.call_later(_RETRY_S, self.loop.add_reader, self._listener, self._accept)
                 return
             client.setblocking(False)
             self._on_accept(client)
-
-    def _accept_again(self) -> None:
-        self.loop.add_reader(self._listener, self._accept)
 
     def _end_handshake(self, client: socket.socket, handshake: asyncio.Task[None]) -> None:
         self._handshakes.discard(handshake)

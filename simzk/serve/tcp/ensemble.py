@@ -76,11 +76,9 @@ class EnsembleDriver(WireDriver):
             driver.recorder = recorder
 
     def is_connected(self, session_id: int) -> bool:
-        """Return whether a client is connected with a session, to any server."""
         return any(driver.is_connected(session_id) for driver in self.members.values())
 
     def deliver_output(self) -> None:
-        """Send the output of all servers."""
         if not self.is_durable():
             return
         for driver in self.members.values():
@@ -88,29 +86,24 @@ class EnsembleDriver(WireDriver):
         self.on_sent()
 
     def open_links(self) -> list[Link]:
-        """Return the links of the clients of all servers."""
         return [link for driver in self.members.values() for link in driver.open_links()]
 
     def has_session(self, session_id: int) -> bool:
-        """Return whether a session is alive on any server."""
         with self.lock:
             return any(session_id in member.sessions for member in self.ensemble.members.values())
 
     def disconnect_session(self, session_id: int) -> None:
-        """Close the connection of a session, whichever server it is to."""
         with self.lock:
             for driver in self.members.values():
                 driver.disconnect_session(session_id)
 
     def pause_session(self, session_id: int) -> None:
-        """Stop reading and answering a session on all servers."""
         with self.lock:
             super().pause_session(session_id)
             for driver in self.members.values():
                 driver.pause_session(session_id)
 
     def resume_session(self, session_id: int) -> None:
-        """End a pause on all servers."""
         with self.lock:
             self._paused_sessions.discard(session_id)
             for driver in self.members.values():
@@ -125,7 +118,6 @@ class EnsembleDriver(WireDriver):
             self.disconnect_session(session_id)
 
     def close(self) -> None:
-        """Close all servers' connections."""
         super().close()
         for driver in self.members.values():
             driver.close()
@@ -174,7 +166,6 @@ class TcpMember(TcpServer):
         }
 
     def arm(self) -> None:
-        """Set the ensemble's timer to the next deadline."""
         self._group.arm()
 
 

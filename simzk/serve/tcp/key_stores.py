@@ -61,13 +61,7 @@ class Contents(NamedTuple):
 
 
 def load_key(context: ssl.SSLContext, path: Path, data: bytes, password: str) -> None:
-    """Load the key of a store and its certificates into a context.
-
-    Args:
-        context: the context.
-        path: the file, for errors.
-        data: its content.
-        password: of the store.
+    """Load the key of a store and its certificates into a context; `data` is the content of the file.
 
     Raises:
         ConfigError: it cannot be parsed or used, the password is wrong, or it contains no key.
@@ -94,7 +88,7 @@ def load_key(context: ssl.SSLContext, path: Path, data: bytes, password: str) ->
 
 
 def load_authorities(context: ssl.SSLContext, path: Path, data: bytes, password: str) -> None:
-    """Load the certificates of a store into a context as trusted; the arguments are those of `load_key`.
+    """Load the certificates of a store into a context as trusted; `data` is the content of the file.
 
     Raises:
         ConfigError: it cannot be parsed or used, the password is wrong, or it contains no certificate.
