@@ -98,6 +98,7 @@ class Pending:
 
     def answer(self, reply: Reply) -> None:
         """Set the result. A failed transaction has the error of the operation that failed, as kazoo reports it."""
+        assert self.error is None, "a request is answered once"
         _, self.zxid, self.error, results = reply
         if self.request.__class__ is Multi and isinstance(results, list):
             # Operations before the failed one have error 0, those after it RUNTIME_INCONSISTENCY.
@@ -180,6 +181,7 @@ class RequestRecorder:
         if self._large_bytes > self._large_bytes_max:
             while len(records) > 1 and self._large_bytes > self._large_bytes_max // 2:
                 self._large_bytes -= _large_bytes_of(records.popleft())
+        assert self._large_bytes >= 0, "more large requests are forgotten than stored"
 
     def clear(self) -> None:
         """Forget everything."""

@@ -487,6 +487,7 @@ class TestServer(ABC):
             for record in records:
                 server.apply(Transaction(0, 0, server.next_zxid, now_ms, record))
             self._driver.send_output()
+            assert not {*server.sessions.ids()} - kept, "a session of a stopped client is left"
             self.recorder.clear()
             self._sessions_of = {client: sessions for client, sessions in self._sessions_of.items() if client in keep}
 

@@ -155,6 +155,7 @@ class WireDriver(Driver):
         rules: FaultRules | None = None,
         group: WireDriver | None = None,
     ) -> None:
+        assert group is None or rules is group.rules, "the servers of an ensemble share one table of rules"
         self._shares_rules = rules is not None
         lock: AbstractContextManager[object] = threading.RLock()
         if group is not None:
@@ -252,6 +253,8 @@ class WireDriver(Driver):
 
     def advance(self, clock: StillClock, duration_ms: int) -> None:
         """Let virtual time pass, stopping wherever the server has something to do."""
+        assert clock is self.clock, "a driver ticks by its own clock"
+        assert duration_ms >= 0, "time never goes back"
         with self.lock:
             end_ms = clock.now_ms() + duration_ms
             while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= end_ms:

@@ -326,6 +326,7 @@ COMMANDS = (
     Command(("zabstate",), zab_state),
 )
 BY_NAME = {name: command for command in COMMANDS for name in command.names}
+assert len(BY_NAME) == sum(len(command.names) for command in COMMANDS), "two commands have the same name"
 _WITHOUT_LEADER = frozenset({"environment", "get_trace_mask", "set_trace_mask", "system_properties", "zabstate"})
 NEEDS_LEADER = {name: command.names[0] for name, command in BY_NAME.items() if command.names[0] not in _WITHOUT_LEADER}
 """Primary names, by all names, of the commands that a server answers only while there is a leader."""

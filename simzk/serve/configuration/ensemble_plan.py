@@ -86,6 +86,7 @@ def of_files(files: Sequence[Settings], *, read_only: bool = False) -> EnsembleP
     Raises:
         ConfigError: a file has no ensemble, two are for the same server, or common settings differ.
     """
+    assert files, "an ensemble of no file"
     first = _belonging(files[0])
     settings: dict[int, Settings] = {}
     for file in files:

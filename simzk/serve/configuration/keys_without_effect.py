@@ -110,3 +110,5 @@ _NAMES: dict[WithoutEffect, tuple[str, ...]] = {
     WithoutEffect(_JAVA, keys.boolean): ("jvm.pause.monitor",),
 }  # fmt: skip
 WITHOUT_EFFECT = {name: row for row, names in _NAMES.items() for name in names}
+assert len(WITHOUT_EFFECT) == sum(map(len, _NAMES.values())), "a key has two reasons"
+assert not WITHOUT_EFFECT.keys() & keys.KEYS.keys() - keys.FLAGS, "a key has an effect and none"

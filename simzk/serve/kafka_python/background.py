@@ -51,6 +51,7 @@ class BackgroundCall(Generic[T]):
         require_test()
         if not self._runtime.wait(lambda: self.done, timeout):
             raise TimeoutError(f"{self._runtime.name} has not returned after {timeout:g} virtual seconds")
+        assert self._fiber.done, "the wait ends with the function"
         if self._fiber.error is not None:
             raise self._fiber.error
         if not self._results:

@@ -51,6 +51,7 @@ class _Direction:
         self._sent += 1
 
     def _arrive(self, number: int, deliver: Callable[[], None]) -> None:
+        assert self._arrived <= number < self._sent, f"message {number} arrives a second time, or was not sent"
         if number == self._arrived:
             self._arrived += 1
             deliver()
@@ -95,6 +96,7 @@ class MemoryConnection:
             self._to_client.send(self._transport.end)
 
     def _accept(self) -> None:
+        assert self._link is None, "a connection is opened once"
         self._link = self._brokers.connect(self._broker, self)
         transport = self._transport
         self._to_client.send(transport.refuse if self._link is None else transport.establish)
@@ -144,6 +146,7 @@ class MemoryTransport:
 
     def connect(self) -> None:
         """Ask for a connection; `opened` says what comes of it."""
+        assert self._connection is None, "a transport connects once"
         runtime = self._net.runtime
         broker = runtime.brokers.find(*self._address)
         if broker is None:

@@ -213,6 +213,7 @@ class ClientRuntime:
 
     def look(self) -> None:
         """Resume the fibers for which what they wait for has happened; in an event, on the thread of the test."""
+        assert _present.fiber is None, "a fiber cannot resume another one"
         while ready := next((fiber for fiber in self._waiting if fiber.is_over()), None):
             ready.resume()
 
@@ -284,6 +285,8 @@ class Fiber:
 
     def run(self, body: Callable[[], None]) -> None:
         """Run the code of the fiber; in its thread."""
+        assert _present.fiber is None, "a thread is one fiber"
+        assert not self.done, "a fiber runs once"
         _present.runtime, _present.fiber = self._runtime, self
         self._go.acquire()
         try:
@@ -303,6 +306,7 @@ class Fiber:
         Raises:
             SystemExit: the cluster is closed.
         """
+        assert _present.fiber is self, "a fiber pauses in its own thread"
         self._back.release()
         self._go.acquire()
         if self._abandoned:
@@ -310,6 +314,7 @@ class Fiber:
 
     def resume(self) -> None:
         """Let it run until it pauses or ends; raise what its code raises."""
+        assert _present.fiber is not self, "a fiber that runs would wait for itself"
         if not self.done:
             self._go.release()
             self._back.acquire()

@@ -129,6 +129,7 @@ class LogFile:
         Raises:
             OSError: the disk cannot be written to.
         """
+        assert entries, "an fsync without a transaction"
         stream = self._open(first_zxid)
         size = padded_size(self._position, self._size, self._storage.log_step_kib * 1024)
         if size != self._size:
@@ -136,6 +137,7 @@ class LogFile:
         _write_all(stream, entries)
         self._position += len(entries)
         self._size = max(size, self._position)
+        assert self._size >= len(LOG_HEADER) + len(entries), "the log is shorter than what was written"
         if self._storage.fsync:
             begin_ns = time.monotonic_ns()
             os.fdatasync(stream.fileno())
@@ -303,6 +305,8 @@ class DataDirectory:
             ConfigError: the directory cannot be written.
         """
         assert self._server is None, "a directory belongs to one server"
+        assert self._locks, "a directory is locked before it is written"
+        assert server.zxid >= restoration.zxid, "the server lacks transactions of its directory"
         self._server, self._digest = server, restoration.finish()
         server.on_transaction.append(self._append)
         try:
@@ -321,6 +325,7 @@ class DataDirectory:
         Raises:
             ConfigError: the directory cannot be written.
         """
+        assert self._server is None, "a server uses the directory"
         with as_config_errors(self.folder):
             for _, path in reversed(self._reader.logs()):
                 path.unlink()
@@ -357,6 +362,7 @@ class DataDirectory:
             digest = None if record.__class__ is ErrorTxn else self._digest.refresh(touched_paths(record))
             if transaction.zxid % _DIGEST_INTERVAL == 0:
                 self.digests.append((transaction.zxid, self._digest.value))
+        assert not self._unwritten or transaction.zxid > self._first_unwritten, "the log has transactions in order"
         if not self._unwritten:
             self._first_unwritten = transaction.zxid
         named = self._storage.names_ephemerals
@@ -453,6 +459,7 @@ class DataDirectory:
         self.snapshot()
 
     def _begin_snapshot(self) -> None:
+        assert self._snapshot is None, "one snapshot is written at a time"
         self._since_snapshot = 0
         # Random, so that the servers of an ensemble do not write snapshots at once
         # (SyncRequestProcessor.resetSnapshotStats).

@@ -41,6 +41,7 @@ def purgeable_files(snapshots: Sequence[Numbered], logs: Sequence[Numbered], kep
         logs: all logs, oldest first.
         kept: number of snapshots to keep.
     """
+    assert kept > 0, "a purge without a snapshot to keep would lose all data"
     whole = [snapshot.zxid for snapshot in reversed(snapshots) if is_whole_snapshot(snapshot.path)][:kept]
     if not whole:
         return []

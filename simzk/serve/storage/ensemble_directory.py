@@ -164,6 +164,7 @@ class EnsembleDirectory:
 
     def _replace(self, server_id: int, restoration: Restoration, farthest: int, config: EnsembleConfig) -> Restoration:
         """Return the history that all continue, for a server with another one."""
+        assert server_id != farthest, "a server keeps its own history"
         history = self._directories[farthest].restore(config.server)
         if restoration.zxid > history.zxid:
             self._directories[server_id].truncate(history.zxid)
@@ -184,6 +185,7 @@ class EnsembleDirectory:
     def _write_epochs(self) -> None:
         assert self._ensemble is not None
         for server_id, member in self._ensemble.members.items():
+            assert member.epoch >= self._epochs[server_id], f"the epoch of server {server_id} goes back"
             if member.epoch != self._epochs[server_id]:
                 folder = self._directories[server_id].folder
                 for name in (_ACCEPTED, _CURRENT):  # in this order: currentEpoch must not exceed acceptedEpoch
@@ -258,6 +260,7 @@ class DynamicConfig:
         """
         if membership.version == self._version:
             return
+        assert membership.version > self._version, "an older membership would replace a newer one"
         dynamic = self._file.with_name(f"{self._file.name}.dynamic.{membership.version:x}")
         write_whole(dynamic, "\n".join(map(str, membership.lines)))
         text = self._file.read_text(encoding="latin-1")

@@ -75,6 +75,7 @@ class Acceptor:
 
     def hand_over(self, client: socket.socket, tls: ssl.SSLContext | None = None) -> None:
         """Give an accepted socket to a new protocol, after a handshake if there is TLS."""
+        assert client.gettimeout() == 0, "asyncio takes only sockets that do not block"
         handshake = self.loop.create_task(self._connect(client, tls))
         self._handshakes.add(handshake)
         handshake.add_done_callback(partial(self._end_handshake, client))

@@ -156,6 +156,7 @@ class RequestBuffer:
             self._frames.pending = b""
         head = self._parts[0][:_LENGTH_BYTES]
         self._needed = _LENGTH_BYTES + (int.from_bytes(head, "big") if len(head) == _LENGTH_BYTES else 0)
+        assert self.size < self._needed, "a complete request is left in the buffer"
         return frames
 
 
@@ -209,6 +210,7 @@ class BrokerConnection(asyncio.Protocol):
         self._ports.connections.discard(self)
         self._arrived.clear()
         self._ports.unfinished_bytes -= self._buffer.size
+        assert self._ports.unfinished_bytes >= 0, "more bytes of unfinished requests are forgotten than arrived"
         self._buffer = RequestBuffer()
         link, self._link, self._transport = self._link, None, None
         if link is not None:
@@ -317,6 +319,7 @@ class BrokerPorts:
 
     def start(self) -> None:
         """Listen for the brokers that accept connections; on the running loop."""
+        assert self._loop is None, "the ports were started before"
         self._loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
         self.update()
@@ -344,6 +347,7 @@ class BrokerPorts:
         """Open and close ports as the brokers accept connections or not; on the loop."""
         if self._loop is None or not self._reserved or self._is_updating:
             return
+        assert threading.get_ident() == self._thread_id, "ports are opened on the loop's thread"
         self._is_updating = True
         with self.driver.lock:
             wanted = self.brokers.accepting()
@@ -358,6 +362,7 @@ class BrokerPorts:
             make_protocol = partial(BrokerConnection, self, broker)
             self._acceptors[broker] = acceptor = Acceptor(listener, make_protocol, tls=self._tls)
             acceptor.start()
+        assert self._acceptors.keys() == wanted, "a port is open just while its broker accepts connections"
 
     def _close(self, broker: int) -> None:
         acceptor = self._acceptors.pop(broker)

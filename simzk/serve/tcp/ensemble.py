@@ -65,6 +65,7 @@ class EnsembleDriver(WireDriver):
 
     def member(self, server: Member) -> WireDriver:
         """Return a new driver of one server, under the common lock."""
+        assert server is self.ensemble.members[server.server_id], "a server of another ensemble"
         driver = WireDriver(server, self.clock, send=self.deliver_output, rules=self.rules, group=self)
         self.members[server.server_id] = driver
         return driver
@@ -219,6 +220,7 @@ class TcpEnsemble(EventLoopServer):
         self.names: dict[int, str] = {server_id: tcp.hosts for server_id, tcp in self._tcp.items()}
         secure = {server_id: tcp.secure_hosts for server_id, tcp in self._tcp.items()}
         self.secure_names: dict[int, str] = {server_id: name for server_id, name in secure.items() if name}
+        assert self.names.keys() == self.ensemble.members.keys(), "each server has a port"
         self.ports: dict[int, int] = {server_id: tcp.port for server_id, tcp in self._tcp.items()}
         if plan.membership is None:
             self._name_members()
@@ -255,6 +257,7 @@ class TcpEnsemble(EventLoopServer):
         # The servers share one process and need no ports between them; report those that a real ensemble has.
         address = self.settings.address or ANY_HOST
         voters = len(self.ports) - self._plan.observers
+        assert voters > 0, "the plan has a server with a vote"
         lines = (
             ServerLine(
                 server_id=server_id,
@@ -280,6 +283,7 @@ class TcpEnsemble(EventLoopServer):
             for server_id, settings in self._settings.items()
             if settings.data_directory is not None
         }
+        assert places.keys() == self._settings.keys(), "all servers have a directory, or none"
         self.directory = self.storage = EnsembleDirectory(places)
         return self.directory.load(config, now_ms)
 
@@ -294,6 +298,7 @@ class TcpEnsemble(EventLoopServer):
         """Bind a server's ports. One that chose any free port keeps it when it is started again."""
         settings = self._settings[server_id]
         tcp = self._tcp[server_id] = TcpMember(settings, self.clock, self, self.ensemble.members[server_id])
+        assert settings.port in (0, tcp.port), "a server that starts again keeps its port"
         secure_port = None if settings.secure_port is None else tcp.secure_port
         self._settings[server_id] = settings._replace(port=tcp.port, secure_port=secure_port)
 
@@ -379,6 +384,7 @@ class TcpEnsemble(EventLoopServer):
 
     def stop_server(self, server_id: int, outage_ms: int | None = None) -> None:
         """Stop one server and close its port; on the loop."""
+        assert self.is_on_loop, "sockets are closed on the loop's thread"
         with self.driver.lock:
             self.ensemble.stop(server_id, self.clock.now_ms(), outage_ms=outage_ms)
             self.driver.flush()
@@ -393,9 +399,11 @@ class TcpEnsemble(EventLoopServer):
         Raises:
             ConfigError: another process uses its port.
         """
+        assert self.is_on_loop, "sockets are opened on the loop's thread"
         with self.driver.lock:
             self.ensemble.start(server_id, self.clock.now_ms())
             self.driver.flush()
+        assert server_id not in self._tcp, "the port of a stopped server is closed"
         try:
             self._bind(server_id)
         except ConfigError:

@@ -62,6 +62,7 @@ class EventLoopServer(ABC):
 
     async def start(self) -> None:
         """Use the running loop."""
+        assert self._loop is None, "it was started before"
         self._loop = asyncio.get_running_loop()
         self.thread_id = threading.get_ident()
 
@@ -79,6 +80,7 @@ class EventLoopServer(ABC):
         delay_s = self.driver.seconds_to_deadline()
         if delay_s is None or self._loop is None:
             return
+        assert self.is_on_loop, "asyncio's timers are of its loop's thread alone"
         due_s = self._loop.time() + max(delay_s, 0)
         if self._timer is not None:
             if self._timer.when() <= due_s:

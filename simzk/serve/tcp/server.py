@@ -194,6 +194,7 @@ class TcpServer(EventLoopServer):
             return None
         now_ms = self.now_ms()
         interval_ms = self.settings.silence_ms
+        assert interval_ms > 0, "the reader of zoo.cfg replaces other timeouts"
         at_ms = ((now_ms + interval_ms) // interval_ms + 1) * interval_ms
         return self.call_later((at_ms - now_ms) / 1000, callback)
 
@@ -210,6 +211,7 @@ class TcpServer(EventLoopServer):
 
     def _flush(self) -> None:
         waiting, self._after_flush = self._after_flush, []
+        assert waiting, "a flush is asked for"
         self.driver.flush()
         for then in waiting:
             then()
@@ -436,6 +438,7 @@ class TcpConnection(asyncio.Protocol):
 
     def _handle_slice(self, link: WireLink) -> None:
         queue = self._queue
+        assert not self._flushing, "one slice at a time waits for the disk"
         if len(queue) <= self._slice:
             batch = list(queue)
             queue.clear()
@@ -451,6 +454,7 @@ class TcpConnection(asyncio.Protocol):
             self._server.flush_soon(partial(self._go_on_flushed, link, batch, begin_ns, written_before))
 
     def _go_on_flushed(self, link: WireLink, batch: list[Received], begin_ns: int, written_before: int) -> None:
+        assert self._flushing, "a slice waits for the disk once"
         self._flushing = False
         self._flushed(link, batch, begin_ns, written_before)
         self.go_on()
@@ -463,6 +467,7 @@ class TcpConnection(asyncio.Protocol):
             self._slice = max(1, len(batch) * SLICE_BYTES // written)
         elif self._slice < LAST_SLICE:
             self._slice = min(self._slice * 2, LAST_SLICE)
+        assert 1 <= self._slice <= LAST_SLICE, f"the next slice has {self._slice} requests"
         if link.closed:
             self._queue.clear()
 
@@ -494,6 +499,7 @@ class TcpConnection(asyncio.Protocol):
         if link is None:
             return
         count, self._counted = link.sent - self._counted, link.sent
+        assert count >= 0, "the link counts messages before it delivers them"
         self.statistics.packets_sent += count
         self._server.statistics.packets_sent += count
         if not data:  # closed, with nothing before it
@@ -514,6 +520,7 @@ class TcpConnection(asyncio.Protocol):
         self._server.call_on_loop(self._send_from_others)
 
     def _send_from_others(self) -> None:
+        assert self._server.is_on_loop, "only the loop's thread writes to a transport"
         while self._from_others:
             self._write(self._from_others.popleft())
 
@@ -536,6 +543,7 @@ class TcpConnection(asyncio.Protocol):
 
     def traffic(self) -> Traffic:
         """Return what was received and sent; on the loop's thread, under the driver's lock."""
+        assert self._server.is_on_loop, "another thread would see a connection while it changes"
         # Imported late: only a waiting test needs it.
         from simzk.serve.client_activity import Traffic, unread_bytes, unsent_bytes
 
@@ -552,6 +560,7 @@ class TcpConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once, on the loop's thread; the write buffer is lost."""
         if self._transport is not None:
+            assert self._server.is_on_loop, "only the loop's thread closes a transport"
             self._transport.abort()
 
     def report(self) -> ConnectionReport:
@@ -625,6 +634,7 @@ class ConnectionFactory:
 
     def admit(self, connection: TcpConnection) -> bool:
         """Add a connection; return whether it is within the limits."""
+        assert connection not in self.connections, "a connection is admitted once"
         self.connections[connection] = None
         self._by_address[connection.peer[0]] += 1
         settings = self._server.settings
@@ -638,12 +648,14 @@ class ConnectionFactory:
         del self.connections[connection]
         address = connection.peer[0]
         self._by_address[address] -= 1
+        assert self._by_address[address] >= 0, f"more connections of {address} end than began"
         if not self._by_address[address]:
             del self._by_address[address]
 
     # Accepting
 
     def _wait_for_first_byte(self, client: socket.socket) -> None:
+        assert self._tls is not None, "without TLS there is nothing to decide"
         self._undecided[client] = self._server.when_silent(lambda: self._decided(client).close())
         self._acceptor.loop.add_reader(client, self._decide, client)
 

@@ -70,6 +70,7 @@ class ClusterClock(WallClock):
         """Return the time that the cluster has to run up to; a cluster that was advanced by hand stays ahead."""
         wall_ms = super().now_ms()
         self._ahead_ms = max(self._ahead_ms, self._cluster.now_ms() - wall_ms)
+        assert wall_ms + self._ahead_ms >= self._cluster.now_ms(), "the cluster would run into its past"
         return wall_ms + self._ahead_ms
 
 
