@@ -476,16 +476,18 @@ class PlainClient:
         connected = client._connection._socket
         address = None if connected is None else _address_of(connected)
         traffic = None if connections is None or address is None else connections.get(address)
-        if address is None or traffic is None or traffic.closing or not (client.connected or traffic.paused):
-            return "" if not self._thread.is_alive() else f"{self._name(address)}: it is not connected, and tries again"
+        name = "a client" if address is None else f"client at {address[0]}:{address[1]}"
+        if traffic is None or traffic.closing or not (client.connected or traffic.paused):
+            return "" if not self._thread.is_alive() else f"{name}: it is not connected, and tries again"
         # In the order in which a reply passes: socket, connection thread, queues.
         if not traffic.paused and unread_bytes(connected):
-            return f"{self._name(address)}: a reply is on its way"
+            return f"{name}: a reply is on its way"
         if client._queue or not self._is_selecting():
-            return f"{self._name(address)}: its connection thread is busy"
+            return f"{name}: its connection thread is busy"
         for work in (client.handler.completion_queue, client.handler.callback_queue):
             if work.unfinished_tasks:
-                return f"{self._name(address)}: a callback does not return{self._where()}"
+                where = next(filter(None, (_where(worker.ident) for worker in client.handler._workers)), "")
+                return f"{name}: a callback does not return{where}"
         return ""
 
     def _is_selecting(self) -> bool:
@@ -498,12 +500,6 @@ class PlainClient:
                 return True
             frame = frame.f_back
         return False
-
-    def _name(self, address: tuple[str, int] | None) -> str:
-        return "a client" if address is None else f"client at {address[0]}:{address[1]}"
-
-    def _where(self) -> str:
-        return next(filter(None, (_where(worker.ident) for worker in self._client.handler._workers)), "")
 
 
 _FRAMES_IN_SELECT = 5  # from the call into the kernel to `select` of the handler

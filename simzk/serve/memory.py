@@ -330,7 +330,13 @@ class ZooKeeper(TestServer):
         pump: Callable[[], None] | None = None,
         rules: FaultRules | None = None,
     ) -> None:
-        chosen = _clock(clock, server, now_ms, pump)
+        chosen: Clock
+        if now_ms is not None and server is not None and pump is not None:
+            chosen = BorrowedClock(now_ms)
+        elif (now_ms, server, pump) == (None, None, None):
+            chosen = own_clock(clock)
+        else:
+            raise ConfigError("server, now_ms and pump belong together", right="all three or none")
         served = server or Server(ServerConfig(version=version, sasl_users=sasl_users), now_ms=chosen.now_ms())
         super().__init__(WireDriver(served, chosen, send=pump, rules=rules), chosen, version)
         # Called by a handler before each wait (Listener): bound here to save a call.
@@ -399,13 +405,3 @@ class ZooKeeper(TestServer):
     def accept(self, socket: MemorySocket) -> WireLink | None:
         """Return the server's end of a new connection; None once this object is closed."""
         return self._driver.open(socket)
-
-
-def _clock(
-    clock: str, server: Server | None, now_ms: Callable[[], int] | None, pump: Callable[[], None] | None
-) -> Clock:
-    if now_ms is not None and server is not None and pump is not None:
-        return BorrowedClock(now_ms)
-    if (now_ms, server, pump) != (None, None, None):
-        raise ConfigError("server, now_ms and pump belong together", right="all three or none")
-    return own_clock(clock)

@@ -66,12 +66,7 @@ _PERMISSIONS = ((CREATE, "c"), (DELETE, "d"), (READ, "r"), (WRITE, "w"), (ADMIN,
 
 
 class LiveView:
-    """Live view of one server.
-
-    Args:
-        server: the server.
-        brokers: the brokers of the simulated cluster that it belongs to; None for none.
-    """
+    """Live view of one server; `brokers` are those of the simulated cluster that it belongs to, if it does."""
 
     def __init__(self, server: TcpServer, brokers: SimulatedBrokers | None) -> None:
         self._server = server

@@ -52,12 +52,7 @@ class _Limiter:
 
 
 class Snapshots:
-    """Snapshots of one server over HTTP.
-
-    Args:
-        server: the server.
-        interval_ms: minimum time between two snapshots, and between two restores (admin.rateLimiterIntervalInMS).
-    """
+    """Snapshots of one server over HTTP: one in an interval, and one restore (admin.rateLimiterIntervalInMS)."""
 
     def __init__(self, server: TcpServer, interval_ms: int) -> None:
         self._server = server
@@ -70,8 +65,12 @@ class Snapshots:
         identities = self._identities(authorization, address)
         if not identities:
             return Refusal(HTTPStatus.UNAUTHORIZED, "Not authenticated")
+        skips = self._server.settings.server.skip_acl
         with self._server.driver.lock:
-            return None if self._is_permitted(identities) else Refusal(HTTPStatus.FORBIDDEN, "Not authorized")
+            root = self._server.driver.server.tree.get("/")
+            assert root is not None, "every tree has a root"
+            permitted = skips or all(is_permitted(root.acl, permission, identities) for permission in _PERMISSIONS)
+        return None if permitted else Refusal(HTTPStatus.FORBIDDEN, "Not authorized")
 
     def snapshot(self) -> tuple[int, bytes] | Refusal:
         """Return the zxid of the last transaction of a snapshot, and its bytes."""
@@ -120,12 +119,6 @@ class Snapshots:
             return []
         digest = digest_id(credentials[0].encode("latin-1"), config.digest_algorithm)
         return [Id("digest", digest), *([Id("super", "")] if digest == config.super_digest else [])]
-
-    def _is_permitted(self, identities: list[Id]) -> bool:
-        root = self._server.driver.server.tree.get("/")
-        assert root is not None
-        skipped = self._server.settings.server.skip_acl
-        return skipped or all(is_permitted(root.acl, permission, identities) for permission in _PERMISSIONS)
 
     def _data(self) -> bytes:
         if self._server.directory is not None:

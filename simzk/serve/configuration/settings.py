@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from simzk.serve.tcp.tls import Tls
 
 
-_DEFAULT_BACKLOG = 1024
-
-
 class Throttle(NamedTuple):
     """Limits on how often sessions are requested (connection_throttle_*; simzk.serve.tcp.server).
 
@@ -195,4 +192,4 @@ class Settings(NamedTuple):
     @property
     def accept_backlog(self) -> int:
         """Return the maximum number of connections that wait to be accepted."""
-        return self.backlog if self.backlog > 0 else _DEFAULT_BACKLOG
+        return self.backlog if self.backlog > 0 else 1024

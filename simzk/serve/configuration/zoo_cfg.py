@@ -271,8 +271,7 @@ class _File:
         if "enforced" not in file:
             where = self._where("enforce.auth.enabled")
             raise ConfigError("enforce.auth.schemes is missing", where=where, right="enforce.auth.schemes=SCHEME,...")
-        required: tuple[str, ...] = file["enforced"]
-        return required
+        return tuple(file["enforced"])
 
     def _large_request_bytes(self) -> int | None:
         """Return the limit of one request; no other is in flight, so it may be as long as all large ones together."""

@@ -55,15 +55,14 @@ def _entering(method: Callable[..., object]) -> Callable[..., object]:
     return run
 
 
+@_entering
 def _send(self: Any, /, *args: object, **kwargs: object) -> FutureRecordMetadata:
     """Send a record, with a timestamp of virtual time unless one is given."""
-    runtime: ClientRuntime = self._simzk_runtime
-    with runtime.brokers.lock, runtime.entered():
-        if len(args) <= _TIMESTAMP_POSITION and kwargs.get("timestamp_ms") is None:
-            kwargs["timestamp_ms"] = runtime.brokers.now_ms()
-        future = KafkaProducer.send(self, *args, **kwargs)
-        future.__class__ = _RecordFuture
-        return future
+    if len(args) <= _TIMESTAMP_POSITION and kwargs.get("timestamp_ms") is None:
+        kwargs["timestamp_ms"] = self._simzk_runtime.brokers.now_ms()
+    future = KafkaProducer.send(self, *args, **kwargs)
+    future.__class__ = _RecordFuture
+    return future
 
 
 _SPECIAL = ("__init__", "__next__", "__exit__", "__del__")

@@ -186,11 +186,7 @@ class ClientRuntime:
         return True
 
     def _wait_in_fiber(self, fiber: Fiber, is_over: Callable[[], bool], timeout_s: float | None) -> bool:
-        """Let other threads run until a condition holds; return whether it does.
-
-        Raises:
-            SystemExit: the cluster is closed.
-        """
+        """Let other threads run until a condition holds; return whether it does. A closed cluster is a SystemExit."""
         scheduler, timer, is_late = self.brokers.scheduler, None, False
 
         def end() -> None:

@@ -260,11 +260,7 @@ class DataDirectory:
         return server
 
     def restore(self, config: ServerConfig) -> Restoration:
-        """Lock the directory and load it; return a new tree if it is empty.
-
-        Raises:
-            ConfigError: as `load`.
-        """
+        """Lock the directory and load it; return a new tree if it is empty, or raise ConfigError as `load`."""
         assert self._server is None, "a directory is loaded once"
         try:
             with as_config_errors(self.folder):
@@ -434,11 +430,7 @@ class DataDirectory:
     # Snapshots
 
     def snapshot(self) -> Path:
-        """Write a snapshot of the server; return its file.
-
-        Raises:
-            OSError: as `sync`.
-        """
+        """Write a snapshot of the server; return its file, or raise OSError as `sync`."""
         assert self._server is not None
         self.sync()
         self._finish_snapshot()
@@ -449,11 +441,7 @@ class DataDirectory:
         return self._last_snapshot
 
     def restart_from_tree(self) -> None:
-        """Write a snapshot after the server's tree was replaced; the log does not lead to it.
-
-        Raises:
-            OSError: as `sync`.
-        """
+        """Write a snapshot after the server's tree was replaced: the log does not lead to it. Raise as `sync`."""
         assert self._server is not None
         self._digest = TreeDigest(self._server.tree)
         self.snapshot()

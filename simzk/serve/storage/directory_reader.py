@@ -281,14 +281,12 @@ class _Snappy:
     def compress(self, data: bytes, /) -> bytes:
         from simzk.zookeeper.persistence.snappy import BLOCK_BYTES, pack_frame
 
-        out, self._out = bytearray(self._out), b""
         self._buffer += data
-        at = 0
-        while len(self._buffer) - at >= BLOCK_BYTES:
-            out += pack_frame(self._buffer[at : at + BLOCK_BYTES])
-            at += BLOCK_BYTES
-        self._buffer = self._buffer[at:]
-        return bytes(out)
+        whole = len(self._buffer) // BLOCK_BYTES * BLOCK_BYTES
+        frames = (pack_frame(self._buffer[at : at + BLOCK_BYTES]) for at in range(0, whole, BLOCK_BYTES))
+        out = b"".join([self._out, *frames])
+        self._out, self._buffer = b"", self._buffer[whole:]
+        return out
 
     def flush(self) -> bytes:
         from simzk.zookeeper.persistence.snappy import pack_frame

@@ -205,11 +205,7 @@ class EnsembleDirectory:
             directory.sync()
 
     def close(self) -> None:
-        """Write the transactions that were applied, and close the files.
-
-        Raises:
-            OSError: as `sync`.
-        """
+        """Write the transactions that were applied, and close the files; raise OSError as `sync`."""
         self._write_epochs()
         for directory in self._directories.values():
             directory.close()

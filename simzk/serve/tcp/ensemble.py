@@ -153,10 +153,10 @@ class TcpMember(TcpServer):
             place = place._replace(line=place.line._replace(client=client))
         return super().report()._replace(place=place, initial_configuration=None)
 
-    def _conf(self) -> dict[str, str | int]:
+    def _conf(self, sizes_bytes: tuple[int, int]) -> dict[str, str | int]:
         place = self._member.place
         return {
-            **super()._conf(),
+            **super()._conf(sizes_bytes),
             "serverId": self._member.server_id,
             "initLimit": self.settings.init_limit,
             "syncLimit": self.settings.sync_limit,
@@ -171,17 +171,15 @@ class TcpMember(TcpServer):
 
 
 class TcpEnsemble(EventLoopServer):
-    """An ensemble, each server on its ports.
-
-    Args:
-        plan: the servers and their configuration.
-        clock: their time.
+    """An ensemble, each server of a plan on its ports.
 
     Attributes:
         admins: the AdminServers by server, as configured; whoever starts the ensemble starts them too.
         metrics: likewise, the ports for Prometheus.
         names: the addresses by server, as clients write them.
         secure_names: those of the secure ports beside them.
+        hosts, secure_hosts, name: these addresses as a client's hosts, and those of all ports.
+        port: that of the first server.
         notices: warnings about the servers' files.
 
     Raises:
@@ -222,6 +220,9 @@ class TcpEnsemble(EventLoopServer):
         self.secure_names: dict[int, str] = {server_id: name for server_id, name in secure.items() if name}
         assert self.names.keys() == self.ensemble.members.keys(), "each server has a port"
         self.ports: dict[int, int] = {server_id: tcp.port for server_id, tcp in self._tcp.items()}
+        self.hosts, self.secure_hosts = ",".join(self.names.values()), ",".join(self.secure_names.values())
+        self.name = ",".join([*self.names.values(), *self.secure_names.values()])
+        self.port = next(iter(self.ports.values()))
         if plan.membership is None:
             self._name_members()
         self._dynamic = self._dynamic_configs()
@@ -320,26 +321,6 @@ class TcpEnsemble(EventLoopServer):
                 raise
             # Many files leave the default port, which only one server can bind: a real server goes on without.
             self.notices.append(f"server {server_id} has no AdminServer: {error}")
-
-    @property
-    def hosts(self) -> str:
-        """Addresses of all servers, as a client's hosts."""
-        return ",".join(self.names.values())
-
-    @property
-    def secure_hosts(self) -> str:
-        """Addresses of the secure ports beside them; empty without such ports."""
-        return ",".join(self.secure_names.values())
-
-    @property
-    def name(self) -> str:
-        """Addresses of all ports for clients."""
-        return ",".join([*self.names.values(), *self.secure_names.values()])
-
-    @property
-    def port(self) -> int:
-        """Port of the first server."""
-        return next(iter(self.ports.values()))
 
     async def start(self) -> None:
         """Accept connections on the running loop."""

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 class EventLoopServer(ABC):
     """Base of `TcpServer` and `TcpEnsemble`.
 
-    Args:
-        clock: the servers' time.
-
     Attributes:
         driver: the way to the server, or to all of the ensemble; a subclass sets it with `use_driver`.
         storage: its data on disk; None in memory.

@@ -237,12 +237,12 @@ class TcpServer(EventLoopServer):
         from simzk.serve.tcp.process_info import environment, java_date, open_files, process_families, system_properties
 
         settings, directory, metrics = self.settings, self.directory, self.settings.metrics
-        data_bytes, log_bytes = self._sizes_bytes()
+        data_bytes, log_bytes = sizes_bytes = directory.size_bytes() if directory is not None else (0, 0)
         return Report(
             server=self.driver.server,
             statistics=self.statistics,
             connections=[connection.report() for connection in self.connections],
-            settings=self._conf(),
+            settings=self._conf(sizes_bytes),
             environment=environment(self.driver.server.config.rules.build),
             properties=system_properties(settings.text or ""),
             data_bytes=data_bytes,
@@ -263,19 +263,15 @@ class TcpServer(EventLoopServer):
             drop_chance=self.throttle.drop_chance if self.throttle is not None else 0.0,
         )
 
-    def _sizes_bytes(self) -> tuple[int, int]:
-        return self.directory.size_bytes() if self.directory is not None else (0, 0)
-
-    def _conf(self) -> dict[str, str | int]:
+    def _conf(self, sizes_bytes: tuple[int, int]) -> dict[str, str | int]:
         config, directory = self.settings.server, self.directory
-        data_bytes, log_bytes = self._sizes_bytes()
         return {
             "clientPort": self.port,
             "secureClientPort": self.secure_port,
             "dataDir": str(directory.folder) if directory is not None else "",
-            "dataDirSize": data_bytes,
+            "dataDirSize": sizes_bytes[0],
             "dataLogDir": str(directory.log_folder) if directory is not None else "",
-            "dataLogSize": log_bytes,
+            "dataLogSize": sizes_bytes[1],
             "tickTime": config.tick_time_ms,
             "maxClientCnxns": self.settings.max_connections_per_address,
             "minSessionTimeout": config.clamp_timeout(0),
