@@ -306,6 +306,7 @@ class _Connection(asyncio.Protocol):
     def _read_next(self) -> bool:
         """Parse the next head, body or chunk; return whether it has arrived."""
         if self._head is None:
+            assert not self._body, "a body before its head"
             return self._read_request_head()
         if self._head.headers.get("transfer-encoding", "").lower() == "chunked":
             return self._read_chunk()
@@ -371,6 +372,7 @@ class _Connection(asyncio.Protocol):
         head, body = self._head, b"".join(self._body)
         assert head is not None
         assert self._transport is not None
+        assert self._body_bytes in (0, len(body)), "the count of a body in chunks differs from its length"
         self._head, self._body, self._body_bytes = None, [], 0
         if head.method not in _METHODS:
             self._send(nothing(HTTPStatus.NOT_IMPLEMENTED), head)

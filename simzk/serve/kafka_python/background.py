@@ -64,4 +64,5 @@ class BackgroundCall(Generic[T]):
         self._thread.join()
 
     def _call(self) -> None:
+        assert not self._results, "a function runs once"
         self._results.append(self._function())

@@ -329,6 +329,7 @@ class MemoryNet(NetworkSelector):  # type: ignore[misc]
         self._timer = self.runtime.brokers.scheduler.call_at(at_us, self.runtime.name, self._turn)
 
     def _turn(self) -> None:
+        assert self._timer is not None, "a turn begins by the loop's only timer"
         self._timer = None
         if not self._closed:
             with self.runtime.entered(in_step=True):

@@ -197,6 +197,7 @@ class ClientRuntime:
 
         if timeout_s is not None and timeout_s < FOREVER_S:
             timer = scheduler.call_later(max(STEP_US, math.ceil(timeout_s * 1_000_000)), self.name, end)
+        assert fiber not in self._waiting, "a fiber waits for one condition"
         self._waiting[fiber] = None
         fiber.is_over = is_over
         try:

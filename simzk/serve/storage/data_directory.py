@@ -148,6 +148,7 @@ class LogFile:
     def _open(self, first_zxid: int) -> FileIO:
         """Return the log to write to. A file of its name, left with a torn first entry, is overwritten."""
         if self._stream is None:
+            assert self._position == self._size == 0, "the log before was closed"
             self._stream = FileIO(self._folder / f"log.{first_zxid:x}", "w")
             _write_all(self._stream, LOG_HEADER)
             self._position = self._size = len(LOG_HEADER)

@@ -286,6 +286,7 @@ class _Snappy:
         frames = (pack_frame(self._buffer[at : at + BLOCK_BYTES]) for at in range(0, whole, BLOCK_BYTES))
         out = b"".join([self._out, *frames])
         self._out, self._buffer = b"", self._buffer[whole:]
+        assert len(self._buffer) < BLOCK_BYTES, "a whole block is left in the buffer"
         return out
 
     def flush(self) -> bytes:

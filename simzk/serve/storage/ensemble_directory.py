@@ -137,6 +137,7 @@ class EnsembleDirectory:
         for server_id, restoration in past.items():
             if restoration.zxid != past[farthest].zxid:
                 past[server_id] = self._replace(server_id, restoration, farthest, config)
+        assert {one.zxid for one in past.values()} == {past[farthest].zxid}, "all continue one history"
         if config.membership is None:
             kept = self._stored_membership(past[farthest])
             if kept is not None:

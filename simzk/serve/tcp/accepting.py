@@ -95,6 +95,7 @@ class Acceptor:
             self._on_accept(client)
 
     def _end_handshake(self, client: socket.socket, handshake: asyncio.Task[None]) -> None:
+        assert handshake in self._handshakes, "a handshake ends once"
         self._handshakes.discard(handshake)
         if handshake.cancelled():  # perhaps before its first step
             client.close()

@@ -195,6 +195,7 @@ class BrokerConnection(asyncio.Protocol):
         if self._link is None or self._is_bad:
             return
         ports, before = self._ports, self._buffer.size
+        assert self in ports.connections, "a connection with a link is counted"
         try:
             self._arrived.extend(self._buffer.receive(data))
         except BadLengthError as error:

@@ -369,6 +369,7 @@ class TcpEnsemble(EventLoopServer):
         with self.driver.lock:
             self.ensemble.stop(server_id, self.clock.now_ms(), outage_ms=outage_ms)
             self.driver.flush()
+            assert server_id in self.ensemble.stopped, "a port is closed with its server"
         self._tcp.pop(server_id).stop()
 
     def start_server(self, server_id: int) -> asyncio.Task[None]:

@@ -98,6 +98,7 @@ class EventLoopServer(ABC):
             self._timer.cancel()
 
     def _tick(self) -> None:
+        assert self._timer is not None, "a tick begins by the loop's only timer"
         self._timer = None
         self.driver.tick()
         self.arm()

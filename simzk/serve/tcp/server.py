@@ -205,6 +205,7 @@ class TcpServer(EventLoopServer):
     def flush_soon(self, then: Callable[[], None]) -> None:
         """Send output after one disk write for all requests of this turn of the loop; then call back."""
         assert self._loop is not None
+        assert self.directory is not None, "without a disk nothing waits for it"
         if not self._after_flush:
             self._loop.call_soon(self._flush)
         self._after_flush.append(then)
