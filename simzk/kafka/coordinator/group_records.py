@@ -68,9 +68,8 @@ def encode_offset_key(key: OffsetKey) -> bytes:
     OffsetKey(group_id='g', partition=TopicPartition(topic='orders', partition=2))
     """
     writer = FieldWriter(OFFSET_KEY_VERSION)
-    writer.string(key.group_id)
-    writer.string(key.partition.topic)
-    writer.int32(key.partition.partition)
+    writer.texts(key.group_id, key.partition.topic)
+    writer.numbers("i", key.partition.partition)
     return writer.done()
 
 
@@ -81,7 +80,7 @@ def encode_group_key(group_id: str) -> bytes:
     '0002000167'
     """
     writer = FieldWriter(GROUP_KEY_VERSION)
-    writer.string(group_id)
+    writer.texts(group_id)
     return writer.done()
 
 
@@ -112,13 +111,13 @@ def encode_offset(committed: CommittedOffset, version: int) -> bytes:
     if committed.expire_ms != NO_TIMESTAMP:  # later versions have no field for it
         version = min(version, _FIRST_WITH_EXPIRY)
     writer = FieldWriter(version)
-    writer.int64(committed.offset)
+    writer.numbers("q", committed.offset)
     if version >= _LEADER_EPOCHS:
-        writer.int32(committed.leader_epoch)
-    writer.string(committed.metadata)
-    writer.int64(committed.commit_ms)
+        writer.numbers("i", committed.leader_epoch)
+    writer.texts(committed.metadata)
+    writer.numbers("q", committed.commit_ms)
     if version == _FIRST_WITH_EXPIRY:
-        writer.int64(committed.expire_ms)
+        writer.numbers("q", committed.expire_ms)
     return writer.done()
 
 
@@ -151,24 +150,19 @@ def encode_group(group: GroupSnapshot, version: int) -> bytes:
     """
     assert version in GROUP_VALUE_VERSIONS, f"version {version}"
     writer = FieldWriter(version)
-    writer.string(group.protocol_type)
-    writer.int32(group.generation)
-    writer.string(group.protocol_name)
-    writer.string(group.leader)
+    writer.texts(group.protocol_type)
+    writer.numbers("i", group.generation)
+    writer.texts(group.protocol_name, group.leader)
     if version >= _STATE_TIMESTAMP:
-        writer.int64(group.state_since_ms)
-    writer.int32(len(group.members))
+        writer.numbers("q", group.state_since_ms)
+    writer.numbers("i", len(group.members))
     for member in group.members:
-        writer.string(member.member_id)
-        if version >= _INSTANCE_ID:
-            writer.string(member.instance_id)
-        writer.string(member.client_id)
-        writer.string(member.client_host)
+        ids = [member.member_id, member.instance_id] if version >= _INSTANCE_ID else [member.member_id]
+        writer.texts(*ids, member.client_id, member.client_host)
         if version >= _REBALANCE_TIMEOUT:
-            writer.int32(member.rebalance_ms)
-        writer.int32(member.session_ms)
-        writer.data(member.subscription)
-        writer.data(member.assignment)
+            writer.numbers("i", member.rebalance_ms)
+        writer.numbers("i", member.session_ms)
+        writer.data(member.subscription, member.assignment)
     return writer.done()
 
 
@@ -192,12 +186,7 @@ def decode_group(group_id: str, data: bytes) -> GroupSnapshot:
         client_id, client_host = reader.string(), reader.string()
         rebalance_ms = reader.int32() if version >= _REBALANCE_TIMEOUT else NO_TIMESTAMP
         session_ms = reader.int32()
-        if version < _REBALANCE_TIMEOUT:
-            rebalance_ms = session_ms
-        subscription, assignment = reader.data(), reader.data()
-        members.append(
-            MemberSnapshot(
-                member_id, instance_id, client_id, client_host, session_ms, rebalance_ms, subscription, assignment
-            )
-        )
+        timeouts = session_ms, session_ms if version < _REBALANCE_TIMEOUT else rebalance_ms
+        of_protocol = reader.data(), reader.data()
+        members.append(MemberSnapshot(member_id, instance_id, client_id, client_host, *timeouts, *of_protocol))
     return GroupSnapshot(group_id, protocol_type, generation, protocol_name, leader, since_ms, members)

@@ -30,7 +30,7 @@ class FieldWriter:
         version: of the record, its first field.
 
     >>> writer = FieldWriter(2)
-    >>> writer.string("g")
+    >>> writer.texts("g")
     >>> writer.done().hex()
     '0002000167'
     """
@@ -38,30 +38,21 @@ class FieldWriter:
     def __init__(self, version: int) -> None:
         self._parts = [struct.pack(">h", version)]
 
-    def int8(self, value: int) -> None:
-        """Write an int8."""
-        self._parts.append(struct.pack(">b", value))
+    def numbers(self, sizes: str, *values: int) -> None:
+        """Write integers; `sizes` has a letter for each: `b` for 8 bits, `h` for 16, `i` for 32, `q` for 64."""
+        assert len(sizes) == len(values)
+        self._parts.append(struct.pack(f">{sizes}", *values))
 
-    def int16(self, value: int) -> None:
-        """Write an int16."""
-        self._parts.append(struct.pack(">h", value))
+    def texts(self, *values: str | None) -> None:
+        """Write texts; None is null."""
+        for value in values:
+            data = None if value is None else value.encode()
+            assert data is None or len(data) <= TEXT_MAX_BYTES, f"a text of {len(data)} bytes; see `fits`"
+            self._parts.append(struct.pack(">h", -1 if data is None else len(data)) + (data or b""))
 
-    def int32(self, value: int) -> None:
-        """Write an int32."""
-        self._parts.append(struct.pack(">i", value))
-
-    def int64(self, value: int) -> None:
-        """Write an int64."""
-        self._parts.append(struct.pack(">q", value))
-
-    def string(self, value: str | None) -> None:
-        """Write a text, or null."""
-        data = None if value is None else value.encode()
-        self._parts.append(struct.pack(">h", -1 if data is None else len(data)) + (data or b""))
-
-    def data(self, value: bytes) -> None:
+    def data(self, *values: bytes) -> None:
         """Write bytes."""
-        self._parts.append(struct.pack(">i", len(value)) + value)
+        self._parts += [struct.pack(">i", len(value)) + value for value in values]
 
     def done(self) -> bytes:
         """Return the record."""
@@ -86,6 +77,7 @@ class FieldReader:
                 f"a record ends at byte {len(self._data)}, in a field of {count} bytes", where=f"byte {self._at}"
             )
         self._at += count
+        assert count <= self._at <= len(self._data)
         return self._data[self._at - count : self._at]
 
     def int8(self) -> int:

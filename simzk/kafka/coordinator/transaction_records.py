@@ -18,17 +18,8 @@ from simzk.kafka.topic_partition import TopicPartition, numbers_by_topic
 
 VERSION = 0
 _NULL = -1
-_CODES = {
-    TransactionState.EMPTY: 0,
-    TransactionState.ONGOING: 1,
-    TransactionState.PREPARE_COMMIT: 2,
-    TransactionState.PREPARE_ABORT: 3,
-    TransactionState.COMPLETE_COMMIT: 4,
-    TransactionState.COMPLETE_ABORT: 5,
-    TransactionState.DEAD: 6,
-    TransactionState.PREPARE_EPOCH_FENCE: 7,
-}
-_STATES = {code: state for state, code in _CODES.items()}
+_STATES = tuple(TransactionState)
+"""States by their code (TransactionState.id), in which `TransactionState` lists them."""
 
 
 def encode_transaction_key(transactional_id: str) -> bytes:
@@ -38,7 +29,7 @@ def encode_transaction_key(transactional_id: str) -> bytes:
     '0000000174'
     """
     writer = FieldWriter(VERSION)
-    writer.string(transactional_id)
+    writer.texts(transactional_id)
     return writer.done()
 
 
@@ -59,23 +50,17 @@ def encode_transaction(stored: TransactionSnapshot) -> bytes:
     (7, 3, 60000, <TransactionState.EMPTY: 'Empty'>)
     """
     writer = FieldWriter(VERSION)
-    writer.int64(stored.producer_id)
-    writer.int16(stored.epoch)
-    writer.int32(stored.timeout_ms)
-    writer.int8(_CODES[stored.state])
+    writer.numbers("qhib", stored.producer_id, stored.epoch, stored.timeout_ms, _STATES.index(stored.state))
     if stored.state == TransactionState.EMPTY:
         assert not stored.partitions, "an empty transaction has no partitions"
-        writer.int32(_NULL)
+        writer.numbers("i", _NULL)
     else:
         by_topic = numbers_by_topic(stored.partitions)
-        writer.int32(len(by_topic))
+        writer.numbers("i", len(by_topic))
         for topic, numbers in by_topic.items():
-            writer.string(topic)
-            writer.int32(len(numbers))
-            for number in numbers:
-                writer.int32(number)
-    writer.int64(stored.updated_ms)
-    writer.int64(stored.start_ms)
+            writer.texts(topic)
+            writer.numbers("i" * (1 + len(numbers)), len(numbers), *numbers)
+    writer.numbers("qq", stored.updated_ms, stored.start_ms)
     return writer.done()
 
 
@@ -90,8 +75,9 @@ def decode_transaction(data: bytes) -> TransactionSnapshot:
     if version != VERSION:
         raise RecordError(f"a transaction of version {version}", where="byte 0", right=f"version {VERSION}")
     producer_id, epoch, timeout_ms, code = reader.int64(), reader.int16(), reader.int32(), reader.int8()
-    if code not in _STATES:
-        raise RecordError(f"a transaction in state {code}", where="byte 16", right=f"a state of 0 to {max(_STATES)}")
+    if not 0 <= code < len(_STATES):
+        last = len(_STATES) - 1
+        raise RecordError(f"a transaction in state {code}", where="byte 16", right=f"a state of 0 to {last}")
     partitions = []
     for _ in range(reader.int32()):
         topic = reader.string()
