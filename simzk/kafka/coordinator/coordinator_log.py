@@ -10,17 +10,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from simzk.jvm.hash_codes import string_hash
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from simzk.kafka.log.batches import ProducerStamp
-    from simzk.kafka.requests import Error
     from simzk.kafka.topic_partition import TopicPartition
 
 LOAD_US = 20_000
 """How long a broker reads the log of a partition with records (of real brokers 10 to 100 ms)."""
 _INT_MIN = -(1 << 31)
+ERRORS_OF_APPEND = {
+    Error.NONE: ErrorCode.NONE,
+    Error.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Error.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    Error.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    Error.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""Errors of requests, by the error of the append of their records; what a timeout is depends on the request."""
 
 
 def partition_of(key: str, partitions: int) -> int:
@@ -29,6 +39,7 @@ def partition_of(key: str, partitions: int) -> int:
     >>> partition_of("orders-service", 50)
     17
     """
+    assert partitions > 0
     number = string_hash(key)
     return (0 if number == _INT_MIN else abs(number)) % partitions
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.protocol.errors import ErrorCode
 
@@ -150,20 +150,20 @@ class GroupSnapshot(NamedTuple):
     members: Sequence[MemberSnapshot]
 
 
-class GroupHost(Protocol):
-    """Services of the coordinator for its groups."""
+class GroupHost(NamedTuple):
+    """Services of the coordinator for the groups of one partition.
 
-    def call_later(self, delay_us: int, callback: Callable[[], None]) -> Timer:
-        """Call back after a delay of virtual time."""
+    Args:
+        call_later: calls back after a delay of virtual time, in µs.
+        now_ms: returns the present time, in ms since 1970.
+        new_id: returns a new unique text.
+        store: stores a group; calls back when it is stored, or with the error for its members.
+    """
 
-    def now_ms(self) -> int:
-        """Return the present time, in ms since 1970."""
-
-    def new_id(self) -> str:
-        """Return a new unique text."""
-
-    def store(self, snapshot: GroupSnapshot, done: Callable[[ErrorCode], None]) -> None:
-        """Store a group; call back when it is stored, or with the error for its members."""
+    call_later: Callable[[int, Callable[[], None]], Timer]
+    now_ms: Callable[[], int]
+    new_id: Callable[[], str]
+    store: Callable[[GroupSnapshot, Callable[[ErrorCode], None]], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -360,6 +360,7 @@ class Group:
             current = self._member_of_instance.get(instance_id)
             if current is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
+            assert current in self._members
             return ErrorCode.NONE if current == member_id else ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self._members else ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -394,6 +395,7 @@ class Group:
 
     def _add(self, request: JoinRequest, member_id: str, respond: Callable[[JoinResult], None]) -> None:
         """Add a member, and rebalance."""
+        assert member_id not in self._members
         announced = self._announced.pop(member_id, None)
         if announced is not None:
             announced.cancel()
@@ -442,6 +444,7 @@ class Group:
     def _replace_static(self, request: JoinRequest, member_id: str, respond: Callable[[JoinResult], None]) -> None:
         """Give the place of a static member to its next process."""
         assert request.instance_id is not None
+        assert member_id not in self._members
         before, leader_before = self._member_of_instance[request.instance_id], self.leader
         member = self._members.pop(before)
         self._answer_join(member, JoinResult(ErrorCode.FENCED_INSTANCE_ID, before))
@@ -539,6 +542,8 @@ class Group:
         """Begin to collect the members of the next generation."""
         if self.state == GroupState.COMPLETING_REBALANCE:
             self._fail_sync(ErrorCode.REBALANCE_IN_PROGRESS)
+        assert self.state not in (GroupState.PREPARING_REBALANCE, GroupState.DEAD), f"no rebalance in {self.state}"
+        assert self._join_timer is None
         self._stop_sync_timer()
         rebalance_ms = max((member.rebalance_ms for member in self._members.values()), default=0)
         is_first = self.state == GroupState.EMPTY and self.rules.delays_first_rebalance
@@ -553,7 +558,8 @@ class Group:
 
     def _end_initial_delay(self, delay_ms: int) -> None:
         left_ms = self._initial_ms_left
-        assert left_ms is not None
+        assert self.state == GroupState.PREPARING_REBALANCE
+        assert left_ms is not None, "only the first rebalance of an empty group has an initial delay"
         if self._has_newcomer and left_ms > 0:
             self._has_newcomer = False
             next_ms = min(self.settings.initial_delay_ms, left_ms)
@@ -581,6 +587,7 @@ class Group:
             rebalance_ms = max(member.rebalance_ms for member in self._members.values())
             self._join_timer = self._after(rebalance_ms, self._complete_join)
             return
+        assert all(one.respond_join is not None or one.instance_id is not None for one in self._members.values())
         self.generation += 1
         self._unsynced.clear()
         if not self._members:
@@ -598,6 +605,8 @@ class Group:
             self._sync_timer = self._after(longest_ms, self._expire_unsynced)
 
     def _become_empty(self) -> None:
+        assert not self._members
+        assert self.leader is None
         self.protocol_name = None
         self._set_state(GroupState.EMPTY)
         self.host.store(self.snapshot(), lambda _error: None)
@@ -606,13 +615,11 @@ class Group:
 
     def _elect_leader(self) -> bool:
         """Replace a leader that has not joined; return false if nobody has."""
-        if self.leader is not None and self._members[self.leader].respond_join is not None:
-            return True
-        joined = next((one.member_id for one in self._members.values() if one.respond_join is not None), None)
-        if joined is None:
-            return False
-        self.leader = joined
-        return True
+        assert self.leader in self._members, f"{self.leader} is no member"
+        joined = [one.member_id for one in self._members.values() if one.respond_join is not None]
+        if joined and self.leader not in joined:
+            self.leader = joined[0]
+        return bool(joined)
 
     def _common_protocols(self) -> list[str]:
         """Return the protocols that all members support."""
@@ -622,6 +629,7 @@ class Group:
     def _choose_protocol(self) -> str:
         """Return the protocol with the most votes; each member votes for its first that all support."""
         common = self._common_protocols()
+        assert common, "a member without a common protocol is refused"
         votes = Counter(next(name for name, _ in one.protocols if name in common) for one in self._members.values())
         return votes.most_common(1)[0][0]
 
@@ -632,6 +640,7 @@ class Group:
 
     def _assign(self, assignments: Mapping[str, bytes]) -> None:
         """Store the assignments of the leader, then send each member its own."""
+        assert self.state == GroupState.COMPLETING_REBALANCE
         generation = self.generation
         stored = {member_id: assignments.get(member_id, b"") for member_id in self._members}
 
@@ -670,6 +679,8 @@ class Group:
 
     def _expire_unsynced(self) -> None:
         """Remove members that have not asked for their assignment in time (KAFKA-12890)."""
+        assert self.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE), f"a sync in {self.state}"
+        assert self._unsynced, "the last sync stops the timer"
         self._sync_timer = None
         for member_id in list(self._unsynced):
             self._remove(member_id)
@@ -678,20 +689,12 @@ class Group:
     # -- responses
 
     def _result_for(self, member: _Member, *, with_members: bool) -> JoinResult:
-        protocol = self.protocol_name
+        protocol, everyone = self.protocol_name, self._members.values() if with_members else ()
         assert protocol is not None
-        members = [
-            JoinedMember(one.member_id, one.instance_id, one.metadata(protocol)) for one in self._members.values()
-        ]
-        return JoinResult(
-            ErrorCode.NONE,
-            member.member_id,
-            self.generation,
-            self.protocol_type,
-            protocol,
-            self.leader or NO_MEMBER,
-            members if with_members else (),
-        )
+        assert self.leader in self._members, f"{self.leader} is no member"
+        members = [JoinedMember(one.member_id, one.instance_id, one.metadata(protocol)) for one in everyone]
+        chosen = self.generation, self.protocol_type, protocol, self.leader or NO_MEMBER
+        return JoinResult(ErrorCode.NONE, member.member_id, *chosen, members)
 
     def _assignment_of(self, member: _Member) -> SyncResult:
         return SyncResult(ErrorCode.NONE, self.protocol_type, self.protocol_name, member.assignment)

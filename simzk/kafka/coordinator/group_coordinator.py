@@ -16,9 +16,11 @@ Rules of this module (GroupCoordinator, GroupMetadataManager; recorded 0.8.2 to 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.coordinator.coordinator_log import (
+    ERRORS_OF_APPEND,
     LOAD_US,
     CoordinatorBatch,
     CoordinatorLog,
@@ -66,17 +68,9 @@ OFFSETS_TOPIC = "__consumer_offsets"
 _UNLIMITED = (1 << 31) - 1
 _MS_OF_MINUTE = 60_000
 
-_OF_STORED_GROUP = {
-    Error.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Error.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Error.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    Error.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    Error.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
-}
+_OF_STORED_GROUP = ERRORS_OF_APPEND | {Error.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS}
 """Errors of members, by the error of the append of their group."""
-_OF_COMMIT = {
-    **_OF_STORED_GROUP,
+_OF_COMMIT = ERRORS_OF_APPEND | {
     Error.REQUEST_TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
     Error.INVALID_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
     Error.INVALID_TXN_STATE: ErrorCode.INVALID_TXN_STATE,
@@ -146,21 +140,15 @@ class _Loaded:
     @property
     def group_ids(self) -> list[str]:
         """The ids of all groups that are stored, or have offsets, committed or not."""
-        uncommitted = (name for of_groups in self.pending.values() for name, found in of_groups.items() if found)
-        return list(
-            dict.fromkeys((*self.groups, *(name for name, found in self.offsets.items() if found), *uncommitted))
-        )
+        with_offsets = (self.offsets, *self.pending.values())
+        named = (group_id for of_groups in with_offsets for group_id, found in of_groups.items() if found)
+        return list(dict.fromkeys((*self.groups, *named)))
 
 
 def _texts_of(request: JoinRequest) -> list[str | None]:
     """Return the texts that a request adds to the record of its group, the id of a new member among them."""
-    start = request.instance_id or request.client_id
-    return [
-        f"{start}-{uuid_text(0)}",
-        request.client_id,
-        request.protocol_type,
-        *(name for name, _ in request.protocols),
-    ]
+    new_id = f"{request.instance_id or request.client_id}-{uuid_text(0)}"
+    return [new_id, request.client_id, request.protocol_type, *(name for name, _ in request.protocols)]
 
 
 class FetchedOffset(NamedTuple):
@@ -208,26 +196,6 @@ class _Shard:
     partition: TopicPartition
     entries: dict[str, _Entry] = field(default_factory=dict)
     loading: Timer | None = None
-
-
-@dataclass(eq=False)
-class _Host(GroupHost):
-    """Services for the groups of one partition."""
-
-    coordinator: GroupCoordinator
-    shard: _Shard
-
-    def call_later(self, delay_us: int, callback: Callable[[], None]) -> Timer:
-        return self.coordinator.process.call_later(delay_us, callback)
-
-    def now_ms(self) -> int:
-        return self.coordinator.now_ms()
-
-    def new_id(self) -> str:
-        return self.coordinator.new_id()
-
-    def store(self, snapshot: GroupSnapshot, done: Callable[[ErrorCode], None]) -> None:
-        self.coordinator.store_group(self.shard.partition, snapshot, done)
 
 
 @dataclass(eq=False)
@@ -282,20 +250,19 @@ class GroupCoordinator:
         assert partition.topic == OFFSETS_TOPIC
         if self.log.leads(partition):
             if partition.partition not in self._shards:
-                self._begin_load(partition)
+                loaded = self._shards[partition.partition] = _Shard(partition)
+                if not self.log.is_empty(partition):
+                    loaded.loading = self.process.call_later(LOAD_US, lambda: self._load(loaded))
         elif (shard := self._shards.pop(partition.partition, None)) is not None:
             if shard.loading is not None:
                 shard.loading.cancel()
             for entry in shard.entries.values():
                 entry.group.unload()
 
-    def _begin_load(self, partition: TopicPartition) -> None:
-        shard = self._shards[partition.partition] = _Shard(partition)
-        if not self.log.is_empty(partition):
-            shard.loading = self.process.call_later(LOAD_US, lambda: self._load(shard))
-
     def _load(self, shard: _Shard) -> None:
         """Load the groups of a partition."""
+        assert self._shards[shard.partition.partition] is shard, "a broker that ceases to lead cancels the load"
+        assert not shard.entries
         shard.loading = None
         try:
             loaded = _Loaded(self.log.read_batches(shard.partition), self._next_commit)
@@ -313,7 +280,11 @@ class GroupCoordinator:
             self._start_cleaning()
 
     def _new_entry(self, shard: _Shard, group_id: str) -> _Entry:
-        entry = _Entry(Group(group_id, _Host(self, shard), self.rules, self._settings))
+        assert shard.partition == self._partition(group_id)
+        assert group_id not in shard.entries
+        store = partial(self._store_group, shard.partition)
+        host = GroupHost(self.process.call_later, self.now_ms, self.new_id, store)
+        entry = _Entry(Group(group_id, host, self.rules, self._settings))
         shard.entries[group_id] = entry
         return entry
 
@@ -329,12 +300,7 @@ class GroupCoordinator:
         return shard if shard.loading is None else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     def _find(self, group_id: str, *, may_be_empty: bool = False) -> _Entry | ErrorCode | None:
-        """Return a group; None if it does not exist, or the error of requests for it.
-
-        Args:
-            group_id: its id.
-            may_be_empty: whether the request accepts an empty id.
-        """
+        """Return a group; None if it does not exist, or the error of requests for it; some accept an empty id."""
         if not group_id and not may_be_empty:
             return ErrorCode.INVALID_GROUP_ID
         if not fits(group_id):
@@ -347,7 +313,7 @@ class GroupCoordinator:
 
     def _find_or_create(self, group_id: str) -> _Entry:
         shard = self._shard_of(group_id)
-        assert isinstance(shard, _Shard)
+        assert isinstance(shard, _Shard), f"`_find` has not refused {group_id}: {shard}"
         self._start_cleaning()
         return shard.entries.get(group_id) or self._new_entry(shard, group_id)
 
@@ -398,7 +364,7 @@ class GroupCoordinator:
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(members)
         return [found.group.leave(member_id, instance_id) for member_id, instance_id in members]
 
-    def store_group(
+    def _store_group(
         self, partition: TopicPartition, snapshot: GroupSnapshot, done: Callable[[ErrorCode], None]
     ) -> None:
         """Append a group to its partition; a group without members is removed where it then does not exist."""
@@ -406,10 +372,9 @@ class GroupCoordinator:
         if not snapshot.members and not self.rules.keeps_empty_groups:
             value = None
 
-        def finish(error: Error) -> None:
-            done(ErrorCode.NONE if error == Error.NONE else _OF_STORED_GROUP.get(error, ErrorCode.UNKNOWN_SERVER_ERROR))
-
-        self.log.append(partition, [CoordinatorRecord(encode_group_key(snapshot.group_id), value)], finish)
+        record = CoordinatorRecord(encode_group_key(snapshot.group_id), value)
+        unknown = ErrorCode.UNKNOWN_SERVER_ERROR
+        self.log.append(partition, [record], lambda error: done(_OF_STORED_GROUP.get(error, unknown)))
 
     # -- offsets
 
@@ -450,7 +415,7 @@ class GroupCoordinator:
             refused = error if error != ErrorCode.NONE else ErrorCode.OFFSET_METADATA_TOO_LARGE
             respond(dict.fromkeys(offsets, refused))
             return
-        assert isinstance(found, _Entry)
+        assert isinstance(found, _Entry), "a commit without an error has a group"
 
         def finish(results: dict[TopicPartition, ErrorCode]) -> None:
             too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -473,7 +438,7 @@ class GroupCoordinator:
             in_transaction.update({partition: (number, committed) for partition, committed in stored.items()})
 
         def finish(error: Error) -> None:
-            code = ErrorCode.NONE if error == Error.NONE else _OF_COMMIT.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
+            code = _OF_COMMIT.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
             if producer is None:
                 self._end_commit(entry, stored, number, is_stored=code == ErrorCode.NONE)
             elif code != ErrorCode.NONE:
@@ -491,6 +456,7 @@ class GroupCoordinator:
         self, entry: _Entry, stored: Mapping[TopicPartition, CommittedOffset], number: int, *, is_stored: bool
     ) -> None:
         """Note that a commit outside of transactions is stored, or has failed."""
+        assert 0 < number <= self._commits
         for partition, committed in stored.items():
             is_pending = partition in entry.pending  # else the offset was deleted meanwhile
             if entry.pending.get(partition) == number:
@@ -546,8 +512,8 @@ class GroupCoordinator:
             if stable and entry.is_unstable(partition):
                 found[partition] = FetchedOffset(None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
             else:
-                stored = entry.offsets.get(partition)
-                found[partition] = FetchedOffset(None if stored is None else stored[1])
+                _, committed = entry.offsets.get(partition, (0, None))
+                found[partition] = FetchedOffset(committed)
         return found
 
     def delete_offsets(
@@ -572,10 +538,8 @@ class GroupCoordinator:
             read = subscribed(GroupDescription(group.state, group.snapshot()))
         deleted = [partition for partition in partitions if partition.topic not in read]
         self._remove_offsets(found, deleted)
-        return {
-            partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if partition.topic in read else ErrorCode.NONE
-            for partition in partitions
-        }
+        refused = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        return {partition: refused if partition.topic in read else ErrorCode.NONE for partition in partitions}
 
     # -- groups
 
@@ -613,8 +577,7 @@ class GroupCoordinator:
 
     def _remove_offsets(self, entry: _Entry, partitions: Sequence[TopicPartition]) -> None:
         """Remove offsets, and the group if nothing is left of it."""
-        group = entry.group
-        records = []
+        group, records = entry.group, []
         for partition in partitions:
             entry.pending.pop(partition, None)
             for producer_id in list(entry.in_transactions):
@@ -662,20 +625,14 @@ class GroupCoordinator:
 
     def _has_expired(self, entry: _Entry, partition: TopicPartition, now_ms: int) -> bool:
         group, committed = entry.group, entry.offsets[partition][1]
-        if partition in entry.pending:
+        expires_in_active = self.rules.offsets_expire_in_active_groups  # up to 2.0
+        if partition in entry.pending or not (expires_in_active or group.state == GroupState.EMPTY):
             return False
-        if self.rules.offsets_expire_in_active_groups:  # up to 2.0
-            if committed.expire_ms != NO_TIMESTAMP:
-                return now_ms >= committed.expire_ms
-            since_ms = committed.commit_ms
-        elif group.state != GroupState.EMPTY:
-            return False
-        elif committed.expire_ms != NO_TIMESTAMP:
+        if committed.expire_ms != NO_TIMESTAMP:
             return now_ms >= committed.expire_ms
-        else:
-            since_ms = committed.commit_ms
-            if group.protocol_type is not None and group.state_since_ms != NO_TIMESTAMP:
-                since_ms = group.state_since_ms
+        since_ms = committed.commit_ms
+        if not expires_in_active and group.protocol_type is not None and group.state_since_ms != NO_TIMESTAMP:
+            since_ms = group.state_since_ms
         return now_ms - since_ms >= self.config.integer("offsets.retention.minutes") * _MS_OF_MINUTE
 
     def check(self) -> None:

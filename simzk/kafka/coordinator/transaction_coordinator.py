@@ -17,7 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.kafka.coordinator.coordinator_log import LOAD_US, CoordinatorLog, CoordinatorRecord, partition_of
+from simzk.kafka.coordinator.coordinator_log import (
+    ERRORS_OF_APPEND,
+    LOAD_US,
+    CoordinatorLog,
+    CoordinatorRecord,
+    partition_of,
+)
 from simzk.kafka.coordinator.marker_channels import EndedTransaction, MarkerChannels
 from simzk.kafka.coordinator.record_fields import RecordError, fits
 from simzk.kafka.coordinator.transaction import (
@@ -49,17 +55,11 @@ if TYPE_CHECKING:
 TRANSACTIONS_TOPIC = "__transaction_state"
 AFTER_REQUEST_US = 3_000
 """From a request to the deferred completions: the next request of a fast client still comes before them (recorded)."""
+_ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+_EXPIRY_INTERVAL = "transaction.remove.expired.transaction.cleanup.interval.ms"
 APPEND_RETRY_US = 100_000
 """Pause before a completion is appended again."""
-_OF_APPEND = {
-    Error.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Error.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Error.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Error.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    Error.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-}
-"""Errors of requests, by the error of the append of their transition."""
+_OF_APPEND = ERRORS_OF_APPEND | {Error.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE}
 
 
 class TransactionOverview(NamedTuple):
@@ -67,6 +67,14 @@ class TransactionOverview(NamedTuple):
 
     transactional_id: str
     stored: TransactionSnapshot
+
+
+class _InitRequest(NamedTuple):
+    """Request for a producer id; see `TransactionCoordinator.init_producer_id`."""
+
+    timeout_ms: int
+    expected: ProducerIdentity | None
+    respond: Callable[[ProducerIdentity | ErrorCode], None]
 
 
 @dataclass(eq=False)
@@ -127,21 +135,24 @@ class TransactionCoordinator:
     def on_leadership(self, partition: TopicPartition) -> None:
         """Load or unload the ids of a partition that this broker began or ceased to lead."""
         assert partition.topic == TRANSACTIONS_TOPIC
-        leads = self.log.leads(partition)
+        epoch = self.log.leader_epoch(partition) if self.log.leads(partition) else None
         before = self._shards.get(partition.partition)
-        if before is not None and leads and before.epoch == self.log.leader_epoch(partition):
+        if before is not None and before.epoch == epoch:
             return
         if before is not None:
             del self._shards[partition.partition]
             if before.loading is not None:
                 before.loading.cancel()
-        if leads:
-            shard = self._shards[partition.partition] = _Shard(partition, self.log.leader_epoch(partition))
+        if epoch is not None:
+            assert before is None or epoch > before.epoch, f"{partition}: leader epoch {epoch} after {before.epoch}"
+            shard = self._shards[partition.partition] = _Shard(partition, epoch)
             if not self.log.is_empty(partition):
                 shard.loading = self.process.call_later(LOAD_US, lambda: self._load(shard))
 
     def _load(self, shard: _Shard) -> None:
         """Load the ids of a partition, and go on with their prepared transactions."""
+        assert self._shards[shard.partition.partition] is shard, "a broker that ceases to lead cancels the load"
+        assert not shard.transactions
         shard.loading = None
         try:
             found = _read(self.log.read(shard.partition))
@@ -190,17 +201,15 @@ class TransactionCoordinator:
         *,
         is_retried: bool = False,
     ) -> None:
-        """Append a transition; it takes effect when all in the ISR have it.
+        """Append a prepared transition; it takes effect when all in the ISR have it.
 
-        Args:
-            shard, transaction: which one.
-            transition: the prepared transition.
-            done: called with the result.
-            is_retried: whether the transition stays pending while the coordinator is not available.
+        If it `is_retried`, it stays pending while the coordinator is not available.
         """
+        assert self._is_coordinated(shard, transaction), f"{transaction.transactional_id} is not coordinated here"
+        assert shard.loading is None
 
         def finish(error: Error) -> None:
-            code = ErrorCode.NONE if error == Error.NONE else _OF_APPEND.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
+            code = _OF_APPEND.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
             if not self._is_coordinated(shard, transaction):
                 code = ErrorCode.NOT_COORDINATOR
             elif code == ErrorCode.NONE:
@@ -233,11 +242,11 @@ class TransactionCoordinator:
         if transactional_id and not 0 < timeout_ms <= self.config.integer("transaction.max.timeout.ms"):
             respond(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
             return
-        shard = self._shard_of(transactional_id)
+        shard, request = self._shard_of(transactional_id), _InitRequest(timeout_ms, expected, respond)
         if isinstance(shard, ErrorCode):
             respond(shard)
         elif (known := shard.transactions.get(transactional_id)) is not None:
-            self._begin_producer(shard, known, timeout_ms, expected, respond)
+            self._begin_producer(shard, known, request)
         else:
 
             def create(producer_id: int | None) -> None:
@@ -250,19 +259,12 @@ class TransactionCoordinator:
                     # Another request may have made it meanwhile.
                     found = shard.transactions.setdefault(transactional_id, Transaction(transactional_id, stored))
                     self._start_timers()
-                    self._begin_producer(shard, found, timeout_ms, expected, respond)
+                    self._begin_producer(shard, found, request)
 
             self.take_id(create)
 
-    def _begin_producer(
-        self,
-        shard: _Shard,
-        transaction: Transaction,
-        timeout_ms: int,
-        expected: ProducerIdentity | None,
-        respond: Callable[[ProducerIdentity | ErrorCode], None],
-    ) -> None:
-        stored = transaction.stored
+    def _begin_producer(self, shard: _Shard, transaction: Transaction, request: _InitRequest) -> None:
+        stored, (timeout_ms, expected, respond) = transaction.stored, request
         if transaction.pending is not None:
             respond(ErrorCode.CONCURRENT_TRANSACTIONS)
         elif expected is not None and not transaction.accepts(expected):
@@ -276,7 +278,7 @@ class TransactionCoordinator:
 
             self._fence(transaction, ask_again)
         elif stored.is_epoch_exhausted and (expected is None or expected.epoch == stored.epoch):
-            self._rotate_id(shard, transaction, timeout_ms, respond, keeps_epoch=expected is not None)
+            self._rotate_id(shard, transaction, request)
         else:
             epoch = None if expected is None else expected.epoch
             transition = transaction.with_next_epoch(timeout_ms, epoch, self.now_ms())
@@ -285,16 +287,9 @@ class TransactionCoordinator:
             else:
                 self._answer_with(shard, transaction, transition, respond)
 
-    def _rotate_id(
-        self,
-        shard: _Shard,
-        transaction: Transaction,
-        timeout_ms: int,
-        respond: Callable[[ProducerIdentity | ErrorCode], None],
-        *,
-        keeps_epoch: bool,
-    ) -> None:
+    def _rotate_id(self, shard: _Shard, transaction: Transaction, request: _InitRequest) -> None:
         """Give a producer a new producer id, because the epochs of the old one are used up."""
+        timeout_ms, expected, respond = request
 
         def rotate(producer_id: int | None) -> None:
             if producer_id is None:
@@ -304,8 +299,9 @@ class TransactionCoordinator:
             elif transaction.pending is not None:
                 respond(ErrorCode.CONCURRENT_TRANSACTIONS)
             else:
+                keeps_epoch, now_ms = expected is not None, self.now_ms()
                 transition = transaction.with_producer_id(
-                    producer_id, timeout_ms, keeps_epoch=keeps_epoch, now_ms=self.now_ms()
+                    producer_id, timeout_ms, keeps_epoch=keeps_epoch, now_ms=now_ms
                 )
                 self._answer_with(shard, transaction, transition, respond)
 
@@ -334,8 +330,7 @@ class TransactionCoordinator:
     ) -> None:
         """Add partitions to the open transaction of a producer, or begin one."""
         self._complete_soon()
-        found = self._find(transactional_id, producer)
-        if isinstance(found, ErrorCode):
+        if isinstance(found := self._find(transactional_id, producer), ErrorCode):
             respond(found)
             return
         shard, transaction = found
@@ -375,8 +370,7 @@ class TransactionCoordinator:
     ) -> None:
         """Commit or abort the open transaction of a producer."""
         self._complete_soon()
-        found = self._find(transactional_id, producer)
-        if isinstance(found, ErrorCode):
+        if isinstance(found := self._find(transactional_id, producer), ErrorCode):
             respond(found)
             return
         shard, transaction = found
@@ -417,6 +411,7 @@ class TransactionCoordinator:
         """Abort an open transaction with a bumped epoch, so that its producer is fenced."""
         shard = self._shard_of(transaction.transactional_id)
         assert isinstance(shard, _Shard)
+        assert transaction.state == TransactionState.ONGOING
         epoch = transaction.with_fence().epoch
         transaction.begin_fence(epoch)
 
@@ -429,10 +424,12 @@ class TransactionCoordinator:
 
     def _send_markers(self, shard: _Shard, transaction: Transaction) -> None:
         """Send the markers of a prepared transaction, and complete it when all are written."""
+        assert transaction.state in PREPARED
         stored, is_commit = transaction.stored, transaction.state == TransactionState.PREPARE_COMMIT
         completion = transaction.with_completion(self.now_ms())
 
         def on_marked(partitions: list[TopicPartition]) -> None:
+            assert transaction.pending == completion.state, "a transaction is completed once"
             transaction.remove_partitions(partitions)
             if not transaction.stored.partitions:
                 self._defer(lambda: self._complete(shard, transaction, completion))
@@ -453,7 +450,10 @@ class TransactionCoordinator:
             complete()
             return
         self._deferred.append(complete)
-        self.process.call_later(self.config.integer("replica.fetch.wait.max.ms") * 1000, self._complete_deferred)
+        self._call_after("replica.fetch.wait.max.ms", self._complete_deferred)
+
+    def _call_after(self, setting: str, callback: Callable[[], None]) -> None:
+        self.process.call_later(self.config.integer(setting) * 1000, callback)
 
     def _complete_soon(self) -> None:
         """Complete the deferred transactions after the request that arrives now."""
@@ -504,12 +504,8 @@ class TransactionCoordinator:
     def _start_timers(self) -> None:
         if not self._has_timers:
             self._has_timers = True
-            self._abort_later()
-            self._expire_later()
-
-    def _abort_later(self) -> None:
-        pause_ms = self.config.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms")
-        self.process.call_later(pause_ms * 1000, self._abort_timed_out)
+            self._call_after(_ABORT_INTERVAL, self._abort_timed_out)
+            self._call_after(_EXPIRY_INTERVAL, self._remove_expired)
 
     def _abort_timed_out(self) -> None:
         """Abort transactions that are open for too long, periodically."""
@@ -518,11 +514,7 @@ class TransactionCoordinator:
             is_open = one.state == TransactionState.ONGOING and one.pending is None
             if is_open and one.stored.start_ms + one.stored.timeout_ms < now_ms:
                 self._fence(one, lambda _error: None)
-        self._abort_later()
-
-    def _expire_later(self) -> None:
-        pause_ms = self.config.integer("transaction.remove.expired.transaction.cleanup.interval.ms")
-        self.process.call_later(pause_ms * 1000, self._remove_expired)
+        self._call_after(_ABORT_INTERVAL, self._abort_timed_out)
 
     def _remove_expired(self) -> None:
         """Remove ids without a transaction that nobody has used for long, periodically."""
@@ -535,7 +527,7 @@ class TransactionCoordinator:
             ]
             if expired:
                 self._remove(shard, expired)
-        self._expire_later()
+        self._call_after(_EXPIRY_INTERVAL, self._remove_expired)
 
     def _remove(self, shard: _Shard, expired: list[Transaction]) -> None:
         for one in expired:
@@ -546,6 +538,7 @@ class TransactionCoordinator:
                 if error != Error.NONE:
                     one.pending = None
                 elif self._is_coordinated(shard, one):
+                    assert one.pending == TransactionState.DEAD
                     del shard.transactions[one.transactional_id]
 
         tombstones = [CoordinatorRecord(encode_transaction_key(one.transactional_id), None) for one in expired]
