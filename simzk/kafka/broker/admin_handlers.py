@@ -10,6 +10,7 @@ Rules of this module (docs/reference/kafka.md §2.9):
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.errors import LayoutError
@@ -94,6 +95,7 @@ class PlannedPartitions(NamedTuple):
     added: Mapping[int, Sequence[int]]
 
 
+@dataclass(eq=False)
 class AdminHandlers:
     """Requests of operators, served by a broker or executed by a tool.
 
@@ -105,21 +107,14 @@ class AdminHandlers:
         defaults: partitions and replicas of a topic that names none.
     """
 
-    def __init__(
-        self,
-        client: KafkaZooKeeperClient,
-        racks: Callable[[], Coroutine[Future[Any], None, Racks]],
-        *,
-        random: Random,
-        new_topic_id: Callable[[str], str] | None,
-        defaults: tuple[int, int],
-    ) -> None:
-        self._client = client
-        self._configs = EntityConfigs(client)
-        self._racks = racks
-        self._random = random
-        self._new_topic_id = new_topic_id
-        self._defaults = defaults
+    client: KafkaZooKeeperClient
+    racks: Callable[[], Coroutine[Future[Any], None, Racks]]
+    random: Random
+    new_topic_id: Callable[[str], str] | None
+    defaults: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        self._configs = EntityConfigs(self.client)
 
     async def create_topic(self, request: CreateTopicRequest) -> AdminResponse:
         """Create a topic."""
@@ -128,15 +123,15 @@ class AdminHandlers:
 
     async def plan_topic(self, request: CreateTopicRequest) -> PlannedTopic | AdminResponse:
         """Return the topic that a request creates, or an error; nothing is written."""
-        name, version, texts = request.name, self._client.version, self._client.version.texts
+        name, version, texts = request.name, self.client.version, self.client.version.texts
         if (illegal := name_problem(name, version)) is not None:
             return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, illegal)
-        if await self._client.exists(paths.delete_topic(name)):
+        if await self.client.exists(paths.delete_topic(name)):
             return AdminResponse(Error.TOPIC_ALREADY_EXISTS, texts.marked_for_deletion.format(name=name))
-        if await self._client.exists(paths.topic(name)):
+        if await self.client.exists(paths.topic(name)):
             return AdminResponse(Error.TOPIC_ALREADY_EXISTS, texts.exists.format(name=name))
         if version.broker.rejects_colliding_topics and ("." in name or "_" in name):
-            others = await self._client.children(paths.TOPICS)
+            others = await self.client.children(paths.TOPICS)
             colliding = [other for other in others if other.replace(".", "_") == name.replace(".", "_")]
             if colliding:
                 message = texts.collides.format(name=name, others=", ".join(colliding))
@@ -154,14 +149,15 @@ class AdminHandlers:
 
     async def write_topic(self, planned: PlannedTopic) -> AdminResponse:
         """Write the znodes of a planned topic."""
-        name, version = planned.name, self._client.version
+        name, version = planned.name, self.client.version
         if "topics" in version.configs.entity_types:
             await self._configs.write(f"topics/{name}", config.in_properties_order(planned.config))
+        assert planned.assignment, f"{name} has no partitions"
         numbers = mutable_order(sorted(planned.assignment), version.orders.scala)
         partitions = {number: ReplicaAssignment(tuple(planned.assignment[number])) for number in numbers}
-        topic_id = None if self._new_topic_id is None else planned.topic_id or self._new_topic_id(name)
+        topic_id = None if self.new_topic_id is None else planned.topic_id or self.new_topic_id(name)
         topic = TopicZnode(partitions, topic_id)
-        code = await self._client.create_recursive(paths.topic(name), version.znodes.encode_topic(topic))
+        code = await self.client.create_recursive(paths.topic(name), version.znodes.encode_topic(topic))
         if code == Code.NODE_EXISTS:
             return AdminResponse(Error.TOPIC_ALREADY_EXISTS, version.texts.exists.format(name=name))
         return OK._replace(topic_id=topic_id)
@@ -169,10 +165,10 @@ class AdminHandlers:
     async def _assignment(self, request: CreateTopicRequest) -> Mapping[int, Sequence[int]] | AdminResponse:
         if request.assignment is not None:
             return request.assignment
-        texts = self._client.version.texts
-        racks = await self._racks()
-        partitions = self._defaults[0] if request.partitions == BY_DEFAULT else request.partitions
-        factor = self._defaults[1] if request.replication_factor == BY_DEFAULT else request.replication_factor
+        texts = self.client.version.texts
+        racks = await self.racks()
+        partitions = self.defaults[0] if request.partitions == BY_DEFAULT else request.partitions
+        factor = self.defaults[1] if request.replication_factor == BY_DEFAULT else request.replication_factor
         if partitions <= 0:
             return AdminResponse(Error.INVALID_PARTITIONS, texts.few_partitions)
         if factor <= 0:
@@ -184,24 +180,27 @@ class AdminHandlers:
     ) -> Mapping[int, Sequence[int]] | AdminResponse:
         """Return an assignment to brokers; from a random broker on if none is given."""
         if factor > len(racks):
-            text = self._client.version.texts.many_replicas.format(factor=factor, brokers=len(racks))
+            text = self.client.version.texts.many_replicas.format(factor=factor, brokers=len(racks))
             return AdminResponse(Error.INVALID_REPLICATION_FACTOR, text)
+        assert partitions > 0
+        # None if no broker has a rack; a placement fails if only some brokers have one.
+        known = {broker: rack for broker, rack in racks.items() if rack is not None} or None
         try:
             if start is None:
-                return assign_replicas(list(racks), _known_racks(racks), partitions, factor, random=self._random)
-            return assign_replicas(sorted(racks), _known_racks(racks), partitions, factor, start, first)
+                return assign_replicas(list(racks), known, partitions, factor, random=self.random)
+            return assign_replicas(sorted(racks), known, partitions, factor, start, first)
         except LayoutError as error:
             return AdminResponse(Error.INVALID_REPLICATION_FACTOR, str(error))
 
     def _assignment_problem(self, assignment: Mapping[int, Sequence[int]]) -> AdminResponse | None:
         """Return why a new topic cannot have an assignment: lists of one length, no broker twice, no gap."""
-        texts, refused = self._client.version.texts, Error.INVALID_REPLICA_ASSIGNMENT
+        texts, refused = self.client.version.texts, Error.INVALID_REPLICA_ASSIGNMENT
         if len(dict.fromkeys(map(len, assignment.values()))) != 1:
             return AdminResponse(refused, texts.uneven_replicas)
         if any(len(dict.fromkeys(ids)) != len(ids) for ids in assignment.values()):
             shown = ", ".join(f"{number} -> ArrayBuffer({_listed(ids)})" for number, ids in assignment.items())
             return AdminResponse(refused, texts.duplicate_replica.format(map=texts.map_name, assignment=shown))
-        is_strict = self._client.version.api.requires_consecutive_partitions
+        is_strict = self.client.version.api.requires_consecutive_partitions
         if is_strict and sorted(assignment) != list(range(len(assignment))):
             return AdminResponse(refused, texts.gap)
         return None
@@ -214,11 +213,11 @@ class AdminHandlers:
     async def plan_partitions(self, request: CreatePartitionsRequest) -> PlannedPartitions | AdminResponse:
         """Return the topic with added partitions, or an error; nothing is written."""
         name = request.name
-        live = await self._client.brokers()
-        found = await self._client.read(paths.topic(name))
+        live = await self.client.brokers()
+        found = await self.client.read(paths.topic(name))
         if found is None:
             return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-        topic = topic_schema.decode(paths.topic(name), found[0], self._client.version.reading)
+        topic = topic_schema.decode(paths.topic(name), found[0], self.client.version.reading)
         present = len(topic.partitions)
         if any(assignment.being_reassigned for assignment in topic.partitions.values()):
             text = f"A partition reassignment is in progress for the topic '{name}'."
@@ -245,20 +244,20 @@ class AdminHandlers:
         """Write the znode of a topic with added partitions."""
         name, topic = planned.name, planned.topic
         every = topic.partitions | {number: ReplicaAssignment(tuple(ids)) for number, ids in planned.added.items()}
-        if self._client.version.broker.topic_config_when_growing != "kept":
-            emptied = self._client.version.broker.topic_config_when_growing == "emptied"
+        if self.client.version.broker.topic_config_when_growing != "kept":
+            emptied = self.client.version.broker.topic_config_when_growing == "emptied"
             entity = f"topics/{name}"
-            await self._configs.write(entity, {} if emptied else await self._client.entity_config(entity))
-        wider = {number: every[number] for number in mutable_order(sorted(every), self._client.version.orders.scala)}
-        data = self._client.version.znodes.encode_topic(topic._replace(partitions=wider))
-        await self._client.session.call(SetData(paths.topic(name), data, ANY_VERSION))
+            await self._configs.write(entity, {} if emptied else await self.client.entity_config(entity))
+        wider = {number: every[number] for number in mutable_order(sorted(every), self.client.version.orders.scala)}
+        data = self.client.version.znodes.encode_topic(topic._replace(partitions=wider))
+        await self.client.session.call(SetData(paths.topic(name), data, ANY_VERSION))
         return OK
 
     async def delete_topic(self, request: DeleteTopicRequest) -> AdminResponse:
         """Request the deletion of a topic."""
-        if not await self._client.exists(paths.topic(request.name)):
+        if not await self.client.exists(paths.topic(request.name)):
             return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"topic {request.name} does not exist")
-        code = await self._client.create(paths.delete_topic(request.name), self._client.version.znodes.deletion_request)
+        code = await self.client.create(paths.delete_topic(request.name), self.client.version.znodes.deletion_request)
         if code == Code.NODE_EXISTS:
             return AdminResponse(Error.INVALID_REQUEST, f"topic {request.name} is already being deleted")
         return OK
@@ -266,12 +265,6 @@ class AdminHandlers:
     async def alter_config(self, request: AlterConfigRequest) -> AdminResponse:
         """Set and remove configuration keys of an entity, and write the notification."""
         return await self._configs.alter(request)
-
-
-def _known_racks(racks: Mapping[int, str | None]) -> dict[int, str] | None:
-    """Return the racks, None if no broker has one; a placement fails if only some brokers have one."""
-    known = {broker: rack for broker, rack in racks.items() if rack is not None}
-    return known or None
 
 
 def _listed(ids: Sequence[int]) -> str:

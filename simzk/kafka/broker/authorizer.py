@@ -11,6 +11,7 @@ Rules of this module (docs/reference/kafka.md §1.3):
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ZnodeError
@@ -48,12 +49,6 @@ _IMPLIED: Final = {
 
 class Authorizer:
     """ACLs, cached by one broker.
-
-    Args:
-        process: the broker's process.
-        client: its ZooKeeper client.
-        config: its configuration.
-        now_ms: the clock, in milliseconds.
 
     Attributes:
         acls: the ACLs of each resource.
@@ -107,7 +102,8 @@ class Authorizer:
         self, resource: AclResource, added: tuple[AclEntry, ...], removed: tuple[AclEntry, ...]
     ) -> AdminResponse:
         """Add and remove ACLs of a resource in ZooKeeper, and announce the change."""
-        assert self._store is not None
+        assert self._store is not None, "the release has no ACLs"
+        assert self.is_enabled
         response = await self._store.alter(AlterAclsRequest(resource, added, removed))
         if response.error == Error.NONE:
             await self.read(resource)
@@ -139,34 +135,23 @@ class Authorizer:
         return any(entry.permission == "Allow" and entry.operation in accepted for entry in mine)
 
 
+@dataclass(eq=False)
 class AclChanges(Notifications):
     """Notifications of ACL changes."""
 
-    def __init__(
-        self,
-        process: Process,
-        client: KafkaZooKeeperClient,
-        parent: str,
-        now_ms: Callable[[], int],
-        authorizer: Authorizer,
-    ) -> None:
-        super().__init__(process, client, parent, now_ms)
-        self._authorizer = authorizer
+    _authorizer: Authorizer
 
     async def handle(self, path: str, data: bytes | None) -> None:
         """Read the ACLs of a resource that changed."""
-        is_literal = path.startswith(paths.ACL_CHANGE_PREFIX)
-        resource = acl_schema.decode_change(path, data) if is_literal else _extended_change(path, data)
+        if path.startswith(paths.ACL_CHANGE_PREFIX):
+            resource = acl_schema.decode_change(path, data)
+        else:
+            fields = read_object(path, data)
+            resource = AclResource(fields.text("resourceType"), fields.text("name"), fields.text("patternType"))
         kind = kind_of(resource.kind)
         if kind is None:
             raise ZnodeError(f"names a resource of type {resource.kind}", where=path, right="a type of resources")
         await self._authorizer.read(resource._replace(kind=kind))
-
-
-def _extended_change(path: str, data: bytes | None) -> AclResource:
-    """Return the prefixed resource of a notification."""
-    fields = read_object(path, data)
-    return AclResource(fields.text("resourceType"), fields.text("name"), fields.text("patternType"))
 
 
 def _covers(known: AclResource, resource: AclResource) -> bool:

@@ -43,8 +43,6 @@ class TopicConfigs:
     """Configuration of topics, cached by one broker.
 
     Args:
-        process: the broker's process.
-        client: its ZooKeeper client.
         config: the broker's configuration, the default of all topics.
         on_change: called with each topic whose configuration was read.
     """
@@ -95,26 +93,15 @@ class TopicConfigs:
         self.update(topic, values)
 
 
+@dataclass(eq=False)
 class ConfigChanges(Notifications):
-    """Notifications of configuration changes, below `/config/changes`.
+    """Notifications of configuration changes.
 
     Args:
-        process: the broker's process.
-        client: its ZooKeeper client.
-        now_ms: the clock, in milliseconds.
         on_change: called with the entity's path below `/config` and its configuration.
     """
 
-    def __init__(
-        self,
-        process: Process,
-        client: KafkaZooKeeperClient,
-        *,
-        now_ms: Callable[[], int],
-        on_change: Callable[[str, dict[str, str]], None],
-    ) -> None:
-        super().__init__(process, client, paths.CONFIG_CHANGES, now_ms)
-        self._on_change = on_change
+    _on_change: Callable[[str, dict[str, str]], None]
 
     async def handle(self, path: str, data: bytes | None) -> None:
         """Read the configuration of an entity that changed; skip a notification of another release that is not JSON."""
@@ -134,11 +121,11 @@ QUOTAS = frozenset({"clients", "users", "ips"})
 """Entity types whose empty znodes are deleted."""
 
 
+@dataclass(eq=False)
 class EntityConfigs:
     """Configuration of entities, written in the session of a broker or a tool."""
 
-    def __init__(self, client: KafkaZooKeeperClient) -> None:
-        self._client = client
+    _client: KafkaZooKeeperClient
 
     async def alter(self, request: AlterConfigRequest) -> AdminResponse:
         """Set and remove configuration keys of an entity, and write the notification."""
@@ -209,25 +196,19 @@ class EntityConfigs:
 
     async def write(self, entity_path: str, values: Mapping[str, str]) -> None:
         """Set the configuration of an entity, or create its znode; since 3.7.1 while the controller is the same."""
-        path, data = paths.config(entity_path), config.encode(values)
+        path, data, session = paths.config(entity_path), config.encode(values), self._client.session
         write = SetData(path, data, ANY_VERSION)
         if not self._client.version.configs.checks_controller:
-            reply = await self._client.session.call(write)
-            if reply.error:
+            if (await session.call(write)).error:
                 await self._client.create_below(path, data)
             return
-        controller = await self._client.session.call(
-            GetData(paths.CONTROLLER, paths.CONTROLLER in self._client.session.data_handlers)
-        )
+        controller = await session.call(GetData(paths.CONTROLLER, paths.CONTROLLER in session.data_handlers))
         if controller.error:
-            reply = await self._client.session.call(write)
-            code = reply.error
+            code = (await session.call(write)).error
         else:
-            check = Check(paths.CONTROLLER, stat_of(controller).version)
-            reply = await self._client.session.call(Multi((check, write)))
-            results = reply.body
-            assert isinstance(results, (list, tuple))
-            result = results[1]
+            reply = await session.call(Multi((Check(paths.CONTROLLER, stat_of(controller).version), write)))
+            assert isinstance(reply.body, (list, tuple))
+            result = reply.body[1]
             assert isinstance(result, OperationResult)
             code = result.error
         if code != Code.OK:

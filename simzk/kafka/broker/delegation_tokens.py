@@ -12,6 +12,7 @@ Rules of this module (docs/reference/kafka.md §1.3):
 from __future__ import annotations
 
 import hmac
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
@@ -20,7 +21,7 @@ from simzk.kafka.requests import AdminResponse, CreateTokenRequest, Error, Expir
 from simzk.kafka.schemas import delegation_token
 from simzk.kafka.schemas.delegation_token import DelegationToken
 from simzk.kafka.schemas.json_text import NoJsonError
-from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
+from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.simulation import Process
 
 MASTER_KEY = "delegation.token.master.key"
 _MAX_LIFETIME = "delegation.token.max.lifetime.ms"
@@ -36,30 +36,17 @@ _RENEWAL = "delegation.token.expiry.time.ms"
 _DISABLED = AdminResponse(Error.DELEGATION_TOKEN_AUTH_DISABLED)
 
 
+@dataclass(eq=False)
 class DelegationTokens(Notifications):
-    """Delegation tokens, cached by one broker.
+    """Delegation tokens, cached by one broker, with the notifications of their changes.
 
     Args:
-        process: the broker's process.
-        client: its ZooKeeper client.
-        config: its configuration.
-        now_ms: the clock, in milliseconds.
         new_id: returns a random token id.
     """
 
-    def __init__(
-        self,
-        process: Process,
-        client: KafkaZooKeeperClient,
-        config: BrokerConfig,
-        *,
-        now_ms: Callable[[], int],
-        new_id: Callable[[], str],
-    ) -> None:
-        super().__init__(process, client, paths.TOKEN_CHANGES, now_ms)
-        self._config = config
-        self._new_id = new_id
-        self._tokens: dict[str, DelegationToken] = {}
+    _config: BrokerConfig
+    _new_id: Callable[[], str]
+    _tokens: dict[str, DelegationToken] = field(default_factory=dict, init=False)
 
     @property
     def enabled(self) -> bool:
@@ -117,25 +104,21 @@ class DelegationTokens(Notifications):
         if any(not renewer.startswith("User:") for renewer in (request.owner, *request.renewers)):
             return AdminResponse(Error.INVALID_PRINCIPAL_TYPE, "owner and renewers must be users (User:name)")
         now_ms, longest_ms = self._now_ms(), self._config.integer(_MAX_LIFETIME)
-        life_ms = longest_ms if request.max_lifetime_ms <= 0 else min(request.max_lifetime_ms, longest_ms)
-        ends_ms = now_ms + life_ms
-        expires_ms = min(ends_ms, now_ms + self._config.integer(_RENEWAL))
+        ends_ms = now_ms + (longest_ms if request.max_lifetime_ms <= 0 else min(request.max_lifetime_ms, longest_ms))
+        times = now_ms, min(ends_ms, now_ms + self._config.integer(_RENEWAL)), ends_ms
         token_id = self._new_id()
-        token = DelegationToken(
-            token_id, request.owner, request.requester, request.renewers, now_ms, expires_ms, ends_ms
-        )
-        return await self._update(token)
+        assert token_id not in self._tokens, f"token {token_id} exists"
+        return await self._update(DelegationToken(token_id, request.owner, request.requester, request.renewers, *times))
 
     async def renew(self, request: RenewTokenRequest) -> AdminResponse:
         """Renew a token from now on, at most until its maximum lifetime."""
         token = self._allowed(request.token_id, request.principal)
         if isinstance(token, AdminResponse):
             return token
-        now_ms = self._now_ms()
         if self._is_expired(token):
             return AdminResponse(Error.DELEGATION_TOKEN_EXPIRED)
         life_ms = self._config.integer(_RENEWAL) if request.lifetime_ms < 0 else request.lifetime_ms
-        return await self._update(token._replace(expires_ms=min(token.ends_ms, now_ms + life_ms)))
+        return await self._update(token._replace(expires_ms=min(token.ends_ms, self._now_ms() + life_ms)))
 
     async def expire(self, request: ExpireTokenRequest) -> AdminResponse:
         """Set when a token expires, from now on; a negative lifetime deletes it at once."""
@@ -165,11 +148,11 @@ class DelegationTokens(Notifications):
         return token
 
     def _is_expired(self, token: DelegationToken) -> bool:
-        now_ms = self._now_ms()
-        return token.ends_ms < now_ms or token.expires_ms < now_ms
+        return min(token.ends_ms, token.expires_ms) < self._now_ms()
 
     async def _update(self, token: DelegationToken) -> AdminResponse:
         version, path = self._client.version, paths.token(token.token_id)
+        assert token.expires_ms <= token.ends_ms, f"{token.token_id} is valid after its end"
         assert version.znodes.encode_token is not None
         data = version.znodes.encode_token(token, version.orders.scala)
         reply = await self._client.session.call(SetData(path, data, ANY_VERSION))

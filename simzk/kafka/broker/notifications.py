@@ -12,6 +12,7 @@ Rules of this module (docs/reference/kafka.md §1.8):
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
@@ -29,23 +30,20 @@ KEPT_MS = 15 * 60 * 1000
 """Age at which a notification is deleted (ZkNodeChangeNotificationListener.changeExpirationMs)."""
 
 
+@dataclass(eq=False)
 class Notifications(ABC):
     """Notifications below one znode.
 
     Args:
-        process: the broker's process.
-        client: its ZooKeeper client.
         parent: path of the znode.
-        now_ms: the clock, in milliseconds.
     """
 
-    def __init__(self, process: Process, client: KafkaZooKeeperClient, parent: str, now_ms: Callable[[], int]) -> None:
-        self._process = process
-        self._client = client
-        self._parent = parent
-        self._now_ms = now_ms
-        self._last_number = -1
-        self._signal: Queue[None] = Queue()
+    _process: Process
+    _client: KafkaZooKeeperClient
+    _parent: str
+    _now_ms: Callable[[], int]
+    _last_number: int = field(default=-1, init=False)
+    _signal: Queue[None] = field(default_factory=Queue, init=False)
 
     def start(self) -> None:
         """Watch the children, and handle those present."""
@@ -76,17 +74,16 @@ class Notifications(ABC):
                 self._client.unusable(problem)
 
     async def _process_new(self) -> None:
-        names = sorted(await self._client.children(self._parent))
-        for name in names:
-            path = f"{self._parent}/{name}"
+        present = [f"{self._parent}/{name}" for name in sorted(await self._client.children(self._parent))]
+        for path in present:
             number = _number(path)
             if number > self._last_number:
                 found = await self._client.read(path)
                 if found is not None:
                     await self._handle(path, found[0])
+                assert number > self._last_number, "notifications are handled one after the other"
                 self._last_number = number
-        for name in names:
-            path = f"{self._parent}/{name}"
+        for path in present:
             found = await self._client.read(path)
             if found is not None and self._now_ms() - found[1].ctime_ms > KEPT_MS:
                 await self._client.session.call(Delete(path, ANY_VERSION))

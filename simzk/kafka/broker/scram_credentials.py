@@ -7,6 +7,7 @@ Rules of this module:
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -23,16 +24,12 @@ if TYPE_CHECKING:
 _USERS = "users"
 
 
+@dataclass(eq=False)
 class ScramCredentials:
-    """Credentials by mechanism and user.
+    """Credentials by mechanism and user."""
 
-    Args:
-        client: the broker's ZooKeeper client.
-    """
-
-    def __init__(self, client: KafkaZooKeeperClient) -> None:
-        self._client = client
-        self._found: dict[tuple[str, str], ScramCredential] = {}
+    _client: KafkaZooKeeperClient
+    _found: dict[tuple[str, str], ScramCredential] = field(default_factory=dict, init=False)
 
     async def load(self) -> None:
         """Read the credentials of all users."""
