@@ -200,9 +200,7 @@ class Group:
     """A classic group at its coordinator.
 
     Args:
-        group_id: its id.
         host: services of the coordinator.
-        rules: rules of the release.
         settings: settings of the broker.
 
     Attributes:
@@ -316,11 +314,9 @@ class Group:
         return ErrorCode.NONE
 
     def commit_error(self, member_id: str, generation: int, instance_id: str | None, *, in_txn: bool) -> ErrorCode:
-        """Return why a member may not commit offsets; it is alive if it may.
+        """Return why a member may not commit offsets, at once or with a transaction; it is alive if it may.
 
-        Args:
-            member_id, generation, instance_id: of the request; a consumer without a group has no generation.
-            in_txn: whether the offsets are part of a transaction.
+        A consumer without a group has no generation.
         """
         if self.state == GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -721,33 +717,24 @@ class Group:
     # -- life of the object
 
     def snapshot(self, assignments: Mapping[str, bytes] | None = None) -> GroupSnapshot:
-        """Return the group as it is stored and described.
-
-        Args:
-            assignments: by member id; None for those that the members have.
-        """
+        """Return the group as it is stored and described, with assignments by member id in place of the present."""
+        assert (self.leader is None) == (not self._members), f"{self.group_id} is led by {self.leader}"
         protocol = self.protocol_name
-        return GroupSnapshot(
-            self.group_id,
-            self.protocol_type or "",
-            self.generation,
-            protocol,
-            self.leader,
-            self.state_since_ms,
-            [
-                MemberSnapshot(
-                    one.member_id,
-                    one.instance_id,
-                    one.client_id,
-                    one.client_host,
-                    one.session_ms,
-                    one.rebalance_ms,
-                    dict(one.protocols).get(protocol, b"") if protocol is not None else b"",
-                    one.assignment if assignments is None else assignments.get(one.member_id, b""),
-                )
-                for one in self._members.values()
-            ],
-        )
+        members = [
+            MemberSnapshot(
+                one.member_id,
+                one.instance_id,
+                one.client_id,
+                one.client_host,
+                one.session_ms,
+                one.rebalance_ms,
+                dict(one.protocols).get(protocol, b"") if protocol is not None else b"",
+                one.assignment if assignments is None else assignments.get(one.member_id, b""),
+            )
+            for one in self._members.values()
+        ]
+        kind, since_ms = self.protocol_type or "", self.state_since_ms
+        return GroupSnapshot(self.group_id, kind, self.generation, protocol, self.leader, since_ms, members)
 
     def load(self, stored: GroupSnapshot) -> None:
         """Continue a stored group; its members have to send a heartbeat within their session timeouts."""

@@ -64,6 +64,9 @@ if TYPE_CHECKING:
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.simulation import Process, Timer
 
+    CommitDone = Callable[[dict[TopicPartition, ErrorCode]], None]
+    """Called with the result of a commit for each partition."""
+
 OFFSETS_TOPIC = "__consumer_offsets"
 _UNLIMITED = (1 << 31) - 1
 _MS_OF_MINUTE = 60_000
@@ -204,9 +207,6 @@ class GroupCoordinator:
 
     Args:
         process: the broker's process; its end cancels all timers.
-        rules: rules of the release.
-        config: settings of the broker.
-        log: its logs.
         partitions: returns how many partitions `__consumer_offsets` has, or will have.
         topic_exists: returns whether a topic exists, as far as the broker knows.
         watch_topics: calls back after each change of the metadata cache with the topics that may have changed.
@@ -280,7 +280,6 @@ class GroupCoordinator:
             self._start_cleaning()
 
     def _new_entry(self, shard: _Shard, group_id: str) -> _Entry:
-        assert shard.partition == self._partition(group_id)
         assert group_id not in shard.entries
         store = partial(self._store_group, shard.partition)
         host = GroupHost(self.process.call_later, self.now_ms, self.new_id, store)
@@ -383,7 +382,7 @@ class GroupCoordinator:
         group_id: str,
         member: tuple[str, int, str | None],
         offsets: Mapping[TopicPartition, CommittedOffset],
-        respond: Callable[[dict[TopicPartition, ErrorCode]], None],
+        respond: CommitDone,
         producer: TransactionalProducer | None = None,
     ) -> None:
         """Commit offsets, at once or with a transaction.
@@ -407,18 +406,14 @@ class GroupCoordinator:
         else:
             found = self._find_or_create(group_id) if found is None else found
             error = found.group.commit_error(member_id, generation, instance_id, in_txn=in_txn)
-        longest = self.config.integer("offset.metadata.max.bytes")
-        stored = {
-            partition: one for partition, one in offsets.items() if len(one.metadata) <= longest and fits(one.metadata)
-        }
+        longest, too_large = self.config.integer("offset.metadata.max.bytes"), ErrorCode.OFFSET_METADATA_TOO_LARGE
+        stored = {p: one for p, one in offsets.items() if len(one.metadata) <= longest and fits(one.metadata)}
         if error != ErrorCode.NONE or not stored:
-            refused = error if error != ErrorCode.NONE else ErrorCode.OFFSET_METADATA_TOO_LARGE
-            respond(dict.fromkeys(offsets, refused))
+            respond(dict.fromkeys(offsets, error if error != ErrorCode.NONE else too_large))
             return
         assert isinstance(found, _Entry), "a commit without an error has a group"
 
         def finish(results: dict[TopicPartition, ErrorCode]) -> None:
-            too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
             respond({partition: results.get(partition, too_large) for partition in offsets})
 
         self._store_offsets(found, stored, finish, producer)
@@ -427,7 +422,7 @@ class GroupCoordinator:
         self,
         entry: _Entry,
         stored: Mapping[TopicPartition, CommittedOffset],
-        respond: Callable[[dict[TopicPartition, ErrorCode]], None],
+        respond: CommitDone,
         producer: TransactionalProducer | None,
     ) -> None:
         group_id, number = entry.group.group_id, self._next_commit()
@@ -494,12 +489,9 @@ class GroupCoordinator:
     def fetch(
         self, group_id: str, partitions: Sequence[TopicPartition] | None, *, stable: bool
     ) -> ErrorCode | dict[TopicPartition, FetchedOffset]:
-        """Return committed offsets, or an error for all.
+        """Return committed offsets, of all partitions with one if none is named, or an error for all.
 
-        Args:
-            group_id: the group.
-            partitions: None for all with an offset.
-            stable: whether an offset that is being committed is an error (KIP-447).
+        If the client wants them `stable`, an offset that is being committed is an error (KIP-447).
         """
         shard = self._shard_of(group_id)
         if isinstance(shard, ErrorCode):
@@ -521,10 +513,7 @@ class GroupCoordinator:
     ) -> ErrorCode | dict[TopicPartition, ErrorCode]:
         """Delete offsets of topics that no member reads, or return an error for all (KIP-496).
 
-        Args:
-            group_id: the group.
-            partitions: of which the offsets are deleted.
-            subscribed: returns the topics that a group of consumers reads.
+        `subscribed` returns the topics that a group of consumers reads.
         """
         found = self._find(group_id)
         if isinstance(found, ErrorCode):
@@ -553,12 +542,8 @@ class GroupCoordinator:
     def groups(self) -> tuple[ErrorCode, list[GroupOverview]]:
         """Return all groups, with an error if some are not loaded yet."""
         is_loading = any(shard.loading is not None for shard in self._shards.values())
-        found = [
-            GroupOverview(group_id, entry.group.protocol_type or "", entry.group.state)
-            for shard in self._shards.values()
-            for group_id, entry in shard.entries.items()
-            if entry.group.exists
-        ]
+        visible = [entry.group for entry in self._entries() if entry.group.exists]
+        found = [GroupOverview(one.group_id, one.protocol_type or "", one.state) for one in visible]
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE, found
 
     def delete(self, group_id: str) -> ErrorCode:

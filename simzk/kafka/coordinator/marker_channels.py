@@ -78,7 +78,6 @@ class MarkerChannels:
     """Markers that one broker sends.
 
     Args:
-        process: the broker's process.
         leader_of: returns the leader of a partition, `NO_LEADER` while it has no live one, None if there is no such
             partition, as far as the broker knows.
         send: sends a request to a broker; the future has the response, or fails with `Disconnected`.

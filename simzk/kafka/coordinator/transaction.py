@@ -107,7 +107,6 @@ class Transaction:
     """A transactional id at its coordinator.
 
     Args:
-        transactional_id: the id.
         stored: what its log says, except for partitions that already have their marker.
         pending: the state of a transition that is not appended yet; None without one.
         has_failed_fence: whether the epoch was bumped by a transition that could not be appended.

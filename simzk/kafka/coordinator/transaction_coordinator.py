@@ -15,6 +15,7 @@ Rules of this module (TransactionCoordinator, TransactionStateManager; recorded 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.coordinator.coordinator_log import (
@@ -52,6 +53,11 @@ if TYPE_CHECKING:
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.simulation import Process, Timer
 
+    Done = Callable[[ErrorCode], None]
+    """Called with the result of a request or transition."""
+    AnswerProducer = Callable[[ProducerIdentity | ErrorCode], None]
+    """Called with id and epoch of a producer, or an error."""
+
 TRANSACTIONS_TOPIC = "__transaction_state"
 AFTER_REQUEST_US = 3_000
 """From a request to the deferred completions: the next request of a fast client still comes before them (recorded)."""
@@ -74,7 +80,7 @@ class _InitRequest(NamedTuple):
 
     timeout_ms: int
     expected: ProducerIdentity | None
-    respond: Callable[[ProducerIdentity | ErrorCode], None]
+    respond: AnswerProducer
 
 
 @dataclass(eq=False)
@@ -109,9 +115,6 @@ class TransactionCoordinator:
 
     Args:
         process: the broker's process; its end cancels all timers.
-        rules: rules of the release.
-        config: settings of the broker.
-        log: its logs.
         take_id: calls back, now or later, with a new producer id; None if there is none now.
         markers: sends markers.
         partitions: returns how many partitions `__transaction_state` has, or will have.
@@ -197,7 +200,7 @@ class TransactionCoordinator:
         shard: _Shard,
         transaction: Transaction,
         transition: TransactionSnapshot,
-        done: Callable[[ErrorCode], None],
+        done: Done,
         *,
         is_retried: bool = False,
     ) -> None:
@@ -224,11 +227,7 @@ class TransactionCoordinator:
     # -- producers
 
     def init_producer_id(
-        self,
-        transactional_id: str,
-        timeout_ms: int,
-        expected: ProducerIdentity | None,
-        respond: Callable[[ProducerIdentity | ErrorCode], None],
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None, respond: AnswerProducer
     ) -> None:
         """Give a producer its id and the next epoch, and fence older producers of the same transactional id.
 
@@ -308,11 +307,7 @@ class TransactionCoordinator:
         self.take_id(rotate)
 
     def _answer_with(
-        self,
-        shard: _Shard,
-        transaction: Transaction,
-        transition: TransactionSnapshot,
-        respond: Callable[[ProducerIdentity | ErrorCode], None],
+        self, shard: _Shard, transaction: Transaction, transition: TransactionSnapshot, respond: AnswerProducer
     ) -> None:
         """Append a transition, and answer with its producer."""
 
@@ -322,11 +317,7 @@ class TransactionCoordinator:
         self._append(shard, transaction, transition, finish)
 
     def add_partitions(
-        self,
-        transactional_id: str,
-        producer: ProducerIdentity,
-        partitions: Sequence[TopicPartition],
-        respond: Callable[[ErrorCode], None],
+        self, transactional_id: str, producer: ProducerIdentity, partitions: Sequence[TopicPartition], respond: Done
     ) -> None:
         """Add partitions to the open transaction of a producer, or begin one."""
         self._complete_soon()
@@ -360,14 +351,7 @@ class TransactionCoordinator:
 
     # -- the end of transactions
 
-    def end(
-        self,
-        transactional_id: str,
-        producer: ProducerIdentity,
-        *,
-        is_commit: bool,
-        respond: Callable[[ErrorCode], None],
-    ) -> None:
+    def end(self, transactional_id: str, producer: ProducerIdentity, *, is_commit: bool, respond: Done) -> None:
         """Commit or abort the open transaction of a producer."""
         self._complete_soon()
         if isinstance(found := self._find(transactional_id, producer), ErrorCode):
@@ -385,18 +369,12 @@ class TransactionCoordinator:
         else:
             respond(_ANSWER_TO_END.get((transaction.state, is_commit), ErrorCode.INVALID_TXN_STATE))
 
-    def _end(
-        self,
-        shard: _Shard,
-        transaction: Transaction,
-        epoch: int,
-        respond: Callable[[ErrorCode], None],
-        *,
-        is_commit: bool,
-    ) -> None:
+    def _end(self, shard: _Shard, transaction: Transaction, epoch: int, respond: Done, *, is_commit: bool) -> None:
         """Append the decision, answer, and send the markers."""
+        assert epoch >= transaction.stored.epoch, f"epoch {epoch} of {transaction.transactional_id} is fenced"
 
         def finish(error: ErrorCode) -> None:
+            assert error != ErrorCode.NONE or transaction.state in PREPARED
             if error == ErrorCode.NONE and transaction.stored.epoch != epoch:
                 # Up to 2.4 a later epoch is noticed only now, and nobody sends the markers (recorded).
                 respond(ErrorCode.PRODUCER_FENCED)
@@ -407,7 +385,7 @@ class TransactionCoordinator:
 
         self._append(shard, transaction, transaction.with_end(is_commit=is_commit, now_ms=self.now_ms()), finish)
 
-    def _fence(self, transaction: Transaction, respond: Callable[[ErrorCode], None]) -> None:
+    def _fence(self, transaction: Transaction, respond: Done) -> None:
         """Abort an open transaction with a bumped epoch, so that its producer is fenced."""
         shard = self._shard_of(transaction.transactional_id)
         assert isinstance(shard, _Shard)
@@ -434,14 +412,8 @@ class TransactionCoordinator:
             if not transaction.stored.partitions:
                 self._defer(lambda: self._complete(shard, transaction, completion))
 
-        ended = EndedTransaction(
-            stored.producer_id,
-            stored.epoch,
-            is_commit,
-            shard.epoch,
-            on_marked,
-            lambda: self._is_coordinated(shard, transaction),
-        )
+        is_wanted = partial(self._is_coordinated, shard, transaction)
+        ended = EndedTransaction(stored.producer_id, stored.epoch, is_commit, shard.epoch, on_marked, is_wanted)
         self.markers.add(ended, list(stored.partitions))
 
     def _defer(self, complete: Callable[[], None]) -> None:
@@ -520,11 +492,8 @@ class TransactionCoordinator:
         """Remove ids without a transaction that nobody has used for long, periodically."""
         last_ms = self.now_ms() - self.config.integer("transactional.id.expiration.ms")
         for shard in self._shards.values():
-            expired = [
-                one
-                for one in shard.transactions.values()
-                if one.pending is None and one.state in WITHOUT_TRANSACTION and one.stored.updated_ms <= last_ms
-            ]
+            unused = [one for one in shard.transactions.values() if one.stored.updated_ms <= last_ms]
+            expired = [one for one in unused if one.pending is None and one.state in WITHOUT_TRANSACTION]
             if expired:
                 self._remove(shard, expired)
         self._call_after(_EXPIRY_INTERVAL, self._remove_expired)
