@@ -24,8 +24,6 @@ class BrokerLog(CoordinatorLog):
     """Logs of the partitions that a broker leads.
 
     Args:
-        producing: appends.
-        replicas: reads.
         rules: the format of the records.
         timeout_ms: of an append.
         now_ms: returns the present time, in ms since 1970.
@@ -38,12 +36,12 @@ class BrokerLog(CoordinatorLog):
     now_ms: Callable[[], int]
 
     def leads(self, partition: TopicPartition) -> bool:
-        """Return whether the broker leads a partition."""
         return self.replicas.leads(partition)
 
     def leader_epoch(self, partition: TopicPartition) -> int:
-        """Return the leader epoch of a partition that the broker leads."""
-        return self.replicas.replicas[partition].state.leader_epoch
+        replica = self.replicas.replicas[partition]
+        assert replica.state.leader == self.replicas.broker_id, f"{partition} is led by {replica.state.leader}"
+        return replica.state.leader_epoch
 
     def append(
         self,
@@ -66,7 +64,6 @@ class BrokerLog(CoordinatorLog):
         )
 
     def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:
-        """Return all records with a key, ascending."""
         return [record for batch in self.read_batches(partition) for record in batch.records]
 
     def read_batches(self, partition: TopicPartition) -> Iterator[CoordinatorBatch]:
@@ -75,16 +72,11 @@ class BrokerLog(CoordinatorLog):
         for batch in () if replica is None else replica.log.batches:
             if batch.payload is None:
                 continue
-            is_marker = batch.producer is not None and batch.producer.marker is not None
-            records = [
-                CoordinatorRecord(record.key, record.value)
-                for record in (() if is_marker else decode_entry(batch.payload))
-                if record.key is not None
-            ]
-            in_transaction = batch.producer is not None and batch.producer.is_transactional
-            yield CoordinatorBatch(records, batch.producer if in_transaction else None)
+            producer = batch.producer
+            found = decode_entry(batch.payload) if producer is None or producer.marker is None else ()
+            records = [CoordinatorRecord(record.key, record.value) for record in found if record.key is not None]
+            yield CoordinatorBatch(records, producer if producer is not None and producer.is_transactional else None)
 
     def is_empty(self, partition: TopicPartition) -> bool:
-        """Return whether the log has no records with content."""
         replica = self.replicas.replicas.get(partition)
         return replica is None or all(batch.payload is None for batch in replica.log.batches)

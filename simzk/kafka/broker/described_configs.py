@@ -61,7 +61,6 @@ class DescribedConfigs:
 
     Args:
         release: the broker's release.
-        broker_id: its id.
         static: returns the values of its properties file.
     """
 

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 class Disk:
     """Disk of a broker.
 
-    Args:
-        process: the broker's process.
-
     Attributes:
         delay_us: duration of an access; 0 for a disk that is fast enough.
     """

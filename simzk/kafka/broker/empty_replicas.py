@@ -63,7 +63,6 @@ class EmptyReplicas:
 
     Args:
         process: where proposals wait for their responses.
-        network: between brokers.
         connections: the way to the controller.
         history: records refused proposals.
         manager: the replicas.
@@ -86,12 +85,10 @@ class EmptyReplicas:
         self._isrs = LeaderIsrs(self, self._scala, lambda broker: broker in self._metadata.live_brokers)
 
     def metadata_cache(self, _version: KafkaVersion) -> MetadataCache:
-        """Return the metadata cache that all brokers share."""
         return self._metadata
 
     def requests_of(self, broker: int, _with_logs: object) -> EmptyReplicasOfBroker:
-        """Return the handler of control requests that a broker gets by itself."""
-        return EmptyReplicasOfBroker(self, broker)
+        return EmptyReplicasOfBroker(self, self._manager, broker)
 
     # -- control requests
 
@@ -122,6 +119,7 @@ class EmptyReplicas:
 
     def _handle_batch(self, places: NDArray[np.intp], batch: ControlBatch) -> None:
         """Handle a batch at some of its target brokers."""
+        assert len(batch.brokers) == len(batch.broker_epochs)
         accepting = self._epochs.accepting(batch.brokers[places], batch.broker_epochs[places], batch.controller_epoch)
         for updates, named in batch.parts:
             concerned = named & among(updates.replicas, accepting)
@@ -137,10 +135,6 @@ class EmptyReplicas:
         if new is not None:
             self._become_leaders(new)
             self._become_followers(new)
-
-    def stop(self, broker: int, stops: ReplicaStops) -> BoolArray:
-        """Stop replicas of one broker; return which are fenced."""
-        return self._manager.stop(broker, stops)
 
     def _become_leaders(self, new: NewLeaders) -> None:
         leads = any_of(new.accepted & (new.replicas == new.states.leader[:, None]))
@@ -190,16 +184,15 @@ class EmptyReplicas:
     # -- replicas by row, for `LeaderIsrs`
 
     def states(self, rows: IntArray) -> States:
-        """Return the states that the last leaders know."""
         return self._table.states(rows)
 
     def are_waiting(self, rows: IntArray) -> BoolArray:
-        """Return which leaders wait for the result of a proposed ISR."""
         waiting: BoolArray = self._manager.leaders_at(rows).pending != 0
         return waiting
 
     def are_pending(self, rows: IntArray, proposals: Proposals) -> BoolArray:
         """Return which proposals are those of the present leaders, in their leader epochs and broker epochs."""
+        assert len(rows) == len(proposals.leader)
         accepted = self._manager.leaders_at(rows)
         leader, epoch = accepted.by(proposals.leader, self._table.replicas_at(rows))
         pending: BoolArray = (
@@ -211,7 +204,6 @@ class EmptyReplicas:
         return pending
 
     def have_caught_up(self, rows: IntArray, _follower: int) -> BoolArray:
-        """Return true everywhere: an empty log has nothing to fetch."""
         return np.ones(len(rows), dtype=np.bool_)
 
     def propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
@@ -253,7 +245,6 @@ class EmptyReplicas:
             self._history.record_later(partial(_refusals, proposals.at(refused), errors))
 
     def end_proposals(self, rows: IntArray) -> None:
-        """Wait no more for results."""
         self._manager.set_pending(rows, False)
 
     def commit(self, rows: IntArray, states: States) -> None:
@@ -263,23 +254,22 @@ class EmptyReplicas:
         self._manager.set_pending(rows, False)
 
 
+@dataclass(eq=False)
 class EmptyReplicasOfBroker:
     """Control requests that one broker gets by itself, not in a batch."""
 
-    def __init__(self, replicas: EmptyReplicas, broker: int) -> None:
-        self._replicas = replicas
-        self._broker = broker
+    _replicas: EmptyReplicas
+    _manager: ReplicaManager
+    _broker: int
 
     def lead_and_follow(self, request: LeaderAndIsrRequest) -> ControlResponse:
-        """Become leader or follower."""
         assert isinstance(request.updates, PartitionUpdates)
         self._replicas.lead_and_follow(request.updates, request.updates.replicas == self._broker)
         return ControlResponse(Error.NONE, {})
 
     def stop(self, request: StopReplicaRequest) -> ControlResponse:
-        """Stop replicas."""
         assert isinstance(request.stops, ReplicaStops)
-        self._replicas.stop(self._broker, request.stops)
+        self._manager.stop(self._broker, request.stops)
         return ControlResponse(Error.NONE, {})
 
     def start_timers(self) -> None:

@@ -164,7 +164,8 @@ class IdGeneration:
         drawn = stat_of(reply).version + self._reserved
         if drawn != broker:
             raise ZnodeError(f"generated the id {drawn}", where=paths.SEQUENCE_ID, right=f"{broker}, the next one")
-        self._waiting.popleft()
+        first = self._waiting.popleft()
+        assert first == broker, f"{first} asks before {broker}"
 
 
 def generation_of(brokers: Sequence[int], oldest: BrokerRelease) -> IdGeneration:
@@ -206,11 +207,9 @@ class ReplicationOfLogs:
     """Replication where every replica has a log; each broker keeps its own state."""
 
     def metadata_cache(self, version: KafkaVersion) -> MetadataCache:
-        """Return a new metadata cache."""
         return MetadataCache(forgets=version.broker.cache_drops_dead_brokers)
 
     def requests_of(self, _broker: int, with_logs: ReplicaRequests) -> ReplicaRequests:
-        """Return the handler of replicas with logs."""
         return with_logs
 
 

@@ -27,6 +27,7 @@ Rules of this module (Partition, AlterPartitionManager; KIP-497; docs/reference/
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -136,6 +137,7 @@ class LeaderReplicas(Protocol):
         """Call `LeaderIsrs.expand` again when the followers fetch again."""
 
 
+@dataclass(eq=False)
 class LeaderIsrs:
     """Expand and shrink ISRs of partitions, and apply the results, as their leaders do.
 
@@ -145,10 +147,9 @@ class LeaderIsrs:
         is_alive: whether the leaders take a broker for alive.
     """
 
-    def __init__(self, replicas: LeaderReplicas, scala: Scala, is_alive: Callable[[int], bool]) -> None:
-        self._replicas = replicas
-        self._scala: Scala = scala
-        self._is_alive = is_alive
+    _replicas: LeaderReplicas
+    _scala: Scala
+    _is_alive: Callable[[int], bool]
 
     def expand(self, rows: IntArray, follower: int, is_accepted: BoolArray) -> None:
         """Propose to add a follower to ISRs after a fetch.
@@ -212,48 +213,36 @@ async def call_controller(
         return None
 
 
+@dataclass(eq=False)
 class IsrProposals:
     """Sends the proposals of one broker in batches, until each has a result.
 
     Args:
-        process: the broker's process.
         connections: the way to the controller.
-        broker_id: the broker's id.
         broker_epoch: returns the broker's epoch.
         metadata: the broker's metadata cache, which names the controller.
         on_results: handles results.
         on_dropped: is told of a proposal that the result of an earlier one withdraws (up to 2.8).
     """
 
-    def __init__(
-        self,
-        process: Process,
-        connections: Connections,
-        broker_id: int,
-        *,
-        broker_epoch: Callable[[], int],
-        metadata: MetadataCache,
-        on_results: OnResults,
-        on_dropped: OnDropped,
-    ) -> None:
-        self._process = process
-        self._connections = connections
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
-        self._metadata = metadata
-        self._on_results = on_results
-        self._on_dropped = on_dropped
-        self._pending: dict[TopicPartition, IsrProposal] = {}  # without a result: sent ones too
-        self._signal: Queue[None] = Queue()
-        process.spawn(self._run(), "ISR proposals")
+    process: Process
+    connections: Connections
+    broker_id: int
+    broker_epoch: Callable[[], int]
+    metadata: MetadataCache
+    on_results: OnResults
+    on_dropped: OnDropped
+    has_unannounced_changes: bool = field(default=False, init=False)
+    """Always false: the controller informs all brokers."""
+    _pending: dict[TopicPartition, IsrProposal] = field(default_factory=dict, init=False)
+    """Proposals without a result, sent ones too."""
+    _signal: Queue[None] = field(default_factory=Queue, init=False)
+
+    def __post_init__(self) -> None:
+        self.process.spawn(self._run(), "ISR proposals")
 
     def start(self) -> None:
-        """Do nothing: there are no announcements, the controller informs all brokers."""
-
-    @property
-    def has_unannounced_changes(self) -> bool:
-        """Always false: the controller informs all brokers."""
-        return False
+        """Do nothing: there are no announcements."""
 
     def propose(self, proposal: IsrProposal) -> bool:
         """Propose an ISR; return false while an earlier proposal for the same partition has no result."""
@@ -273,71 +262,66 @@ class IsrProposals:
             await self._signal.get()
             while self._pending:
                 batch = dict(self._pending)
-                request = AlterPartitionRequest(self._broker_id, self._broker_epoch(), tuple(batch.values()))
+                request = AlterPartitionRequest(self.broker_id, self.broker_epoch(), tuple(batch.values()))
                 response = await self._send(request)
                 if response.error != Error.NONE:
-                    await self._process.sleep(RETRY_PAUSE_US)
+                    await self.process.sleep(RETRY_PAUSE_US)
                     continue
                 for partition, answered in batch.items():
                     removed = self._pending.pop(partition, answered)
                     if removed is not answered:
-                        self._on_dropped(removed)
+                        assert removed.leader_epoch > answered.leader_epoch, f"{partition} was proposed twice"
+                        self.on_dropped(removed)
                 results = [response.results.get(partition, Error.UNKNOWN_SERVER_ERROR) for partition in batch]
-                retries = self._on_results(list(batch.values()), results)
+                retries = self.on_results(list(batch.values()), results)
                 for proposal in retries:
+                    assert proposal.partition in batch
                     self._pending.setdefault(proposal.partition, proposal)
                 if retries:
-                    await self._process.sleep(RETRY_PAUSE_US)
+                    await self.process.sleep(RETRY_PAUSE_US)
 
     async def _send(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Send a request until a controller answers it."""
         while True:
             response: AlterPartitionResponse | None = await call_controller(
-                self._process, self._connections, self._metadata.controller_id, request
+                self.process, self.connections, self.metadata.controller_id, request
             )
             if response is not None and response.error != Error.NOT_CONTROLLER:
                 return response
-            await self._process.sleep(RETRY_PAUSE_US)
+            await self.process.sleep(RETRY_PAUSE_US)
 
 
+@dataclass(eq=False)
 class IsrWrites:
     """Writes the ISR changes of one broker in order, and announces them.
 
     Args:
-        process: the broker's process.
-        client: its ZooKeeper client.
         state_of: returns the present state of a replica; None if the broker has none.
         on_results: handles results; a write without a reply, because the session expired, is `NETWORK_EXCEPTION`. None
             is retried as it was.
         has_timer: whether changes are announced periodically; otherwise only by `announce_if_due`.
     """
 
-    def __init__(
-        self,
-        process: Process,
-        client: KafkaZooKeeperClient,
-        *,
-        state_of: Callable[[TopicPartition], LeaderAndIsr | None],
-        on_results: OnResults,
-        has_timer: bool,
-    ) -> None:
-        self._process = process
-        self._client = client
-        self._has_timer = has_timer
-        self._queue: Queue[IsrProposal] = Queue()
-        self._changed_us: dict[TopicPartition, int] = {}
-        self._last_announcement_us = process.scheduler.now_us
-        self._state_of = state_of
-        self._on_results = on_results
-        process.spawn(self._run(), "ISR writes")
+    process: Process
+    client: KafkaZooKeeperClient
+    state_of: Callable[[TopicPartition], LeaderAndIsr | None]
+    on_results: OnResults
+    has_timer: bool
+    _queue: Queue[IsrProposal] = field(default_factory=Queue, init=False)
+    _changed_us: dict[TopicPartition, int] = field(default_factory=dict, init=False)
+    """When a change was written that is not announced yet."""
+
+    def __post_init__(self) -> None:
+        self._last_announcement_us = self.process.scheduler.now_us
+        self.process.spawn(self._run(), "ISR writes")
 
     def start(self) -> None:
         """Start to announce changes: the broker begins to serve."""
-        if not self._client.version.broker.announces_isr_changes:
+        if not self.client.version.broker.announces_isr_changes:
             return
-        self._last_announcement_us = self._process.scheduler.now_us
-        if self._has_timer:
-            self._process.spawn(self._announce(), "ISR announcements")
+        self._last_announcement_us = self.process.scheduler.now_us
+        if self.has_timer:
+            self.process.spawn(self._announce(), "ISR announcements")
 
     @property
     def has_unannounced_changes(self) -> bool:
@@ -355,7 +339,7 @@ class IsrWrites:
     async def _run(self) -> None:
         while True:
             proposal = await self._queue.get()
-            state = self._state_of(proposal.partition)
+            state = self.state_of(proposal.partition)
             if state is None or state.leader_epoch != proposal.leader_epoch:
                 continue
             changed = state._replace(isr=proposal.isr, version=proposal.version, recovering=proposal.recovering)
@@ -363,20 +347,20 @@ class IsrWrites:
                 result = await self._write(proposal.partition, changed)
             except SessionExpiredError:
                 result = Error.NETWORK_EXCEPTION
-            if not isinstance(result, Error) and self._client.version.broker.announces_isr_changes:
-                self._changed_us[proposal.partition] = self._process.scheduler.now_us
-            self._on_results([proposal], [result])
+            if not isinstance(result, Error) and self.client.version.broker.announces_isr_changes:
+                self._changed_us[proposal.partition] = self.process.scheduler.now_us
+            self.on_results([proposal], [result])
 
     async def _write(self, partition: TopicPartition, changed: LeaderAndIsr) -> LeaderAndIsr | Error:
         """Write a state, conditional on its version; return it with its new version."""
-        path, data = paths.state(partition), self._client.version.znodes.encode_state(changed)
-        session, rules = self._client.session, self._client.version.client
+        path, data = paths.state(partition), self.client.version.znodes.encode_state(changed)
+        session, rules = self.client.session, self.client.version.client
         call = session.call_across_sessions if rules.retries_across_sessions else session.call
         reply = await call(SetData(path, data, changed.version))
         if reply.error == Code.OK:
             return changed._replace(version=changed.version + 1)
-        rereads = reply.error == Code.BAD_VERSION and self._client.version.broker.accepts_own_isr_after_conflict
-        found = await self._client.read(path) if rereads else None
+        rereads = reply.error == Code.BAD_VERSION and self.client.version.broker.accepts_own_isr_after_conflict
+        found = await self.client.read(path) if rereads else None
         if found is not None and found[0] == data:
             return changed._replace(version=found[1].version)
         return Error.INVALID_UPDATE_VERSION
@@ -386,7 +370,7 @@ class IsrWrites:
 
         Up to Scala 2.11 the second set is immutable.
         """
-        version = self._client.version
+        version = self.client.version
         partitions = mutable_set_order(changed, version.orders.scala, version.orders.announced_hash)
         if version.orders.scala in ("2.10", "2.11"):
             return immutable_order(partitions, version.orders.scala, version.orders.json_hash)
@@ -394,7 +378,7 @@ class IsrWrites:
 
     async def _announce(self) -> None:
         while True:
-            await self._process.sleep(PERIOD_US)
+            await self.process.sleep(PERIOD_US)
             await self.announce_if_due()
 
     async def announce_if_due(self, missed: Sequence[TopicPartition] = ()) -> None:
@@ -404,16 +388,16 @@ class IsrWrites:
             missed: partitions that are left for the next announcement: a leader notes a change after it has written the
                 state, and another thread may announce changes in between (ReplicaManager.recordIsrChange).
         """
-        now_us = self._process.scheduler.now_us
+        now_us = self.process.scheduler.now_us
         changed = {partition: at_us for partition, at_us in self._changed_us.items() if partition not in missed}
         if not changed:
             return
-        is_due = now_us - max(changed.values()) > QUIET_US or now_us - self._last_announcement_us > INTERVAL_US
-        if not is_due:
+        assert self._last_announcement_us <= now_us
+        if now_us - max(changed.values()) <= QUIET_US and now_us - self._last_announcement_us <= INTERVAL_US:
             return
         self._changed_us = {partition: at_us for partition, at_us in self._changed_us.items() if partition in missed}
         self._last_announcement_us = now_us
         with contextlib.suppress(SessionExpiredError):
-            await self._client.create(
+            await self.client.create(
                 paths.ISR_CHANGE_PREFIX, encode_partitions(self._in_order(changed)), PERSISTENT_SEQUENTIAL
             )

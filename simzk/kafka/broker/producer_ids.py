@@ -32,7 +32,6 @@ class ProducerIds:
     """Producer ids of one broker's process.
 
     Args:
-        process: the broker's process.
         allocate: allocates a block and returns its first id.
         on_failure: called with the reason if that fails.
     """

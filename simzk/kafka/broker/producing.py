@@ -46,11 +46,7 @@ class Producing:
     """Produce requests of one broker.
 
     Args:
-        process: the broker's process.
-        version: its release.
-        replicas: its replicas.
         on_append: called with each partition whose log grew.
-        disk: its disk.
     """
 
     _process: Process

@@ -48,9 +48,6 @@ class BrokerEpochs:
 
     The last element of each array stands for ids that no broker has.
 
-    Args:
-        brokers: the ids of all brokers.
-
     Attributes:
         alive: whether the process of each broker runs, as a mask over ids.
         starting: ids of live brokers that handle no requests yet.

@@ -39,8 +39,6 @@ class TransactionMarkers:
 
     Args:
         config: the timeout of an append.
-        replicas: the broker's replicas.
-        producing: appends.
         now_ms: returns the present time, in ms since 1970.
         on_marker: called with each partition whose marker is committed, the producer id, and whether it commits.
     """

@@ -12,7 +12,7 @@ Rules of this module:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.coordinator.coordinator_log import partition_of
 from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from simzk.kafka.protocol.messages import AddPartitionsToTxnResponse
     from simzk.simulation import Future, Process
 
+    Respond = Callable[[Mapping[TopicPartition, ErrorCode]], None]
+
 VERIFICATION_KEY = "transaction.partition.verification.enable"
 
 _OF_OFFSETS = {
@@ -36,8 +38,6 @@ _OF_OFFSETS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 """Errors of TxnOffsetCommit, by those of the coordinator (GroupMetadataManager.maybeConvertOffsetCommitError)."""
-
-Errors: TypeAlias = "Mapping[TopicPartition, ErrorCode]"
 
 
 class TransactionBatch(NamedTuple):
@@ -53,9 +53,6 @@ class TransactionVerification:
     """Questions of one broker to the coordinators of transactions.
 
     Args:
-        process: the broker's process.
-        cache: its metadata cache.
-        replicas: its replicas.
         partitions: returns how many partitions `__transaction_state` has, or will have.
         send: sends a request to a broker; the future has the response, or fails with `Disconnected`.
     """
@@ -67,12 +64,7 @@ class TransactionVerification:
     send: Callable[[int, AddPartitionsToTxnRequest], Future[AddPartitionsToTxnResponse]]
 
     def verify(
-        self,
-        batch: TransactionBatch,
-        partitions: Sequence[TopicPartition],
-        respond: Callable[[Errors], None],
-        *,
-        knows_abortable: bool,
+        self, batch: TransactionBatch, partitions: Sequence[TopicPartition], respond: Respond, *, knows_abortable: bool
     ) -> None:
         """Ask whether partitions were added to a transaction.
 
@@ -95,7 +87,13 @@ class TransactionVerification:
             except Disconnected:
                 respond(dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION))
                 return
-            errors = {one: _translated(code, knows_abortable=knows_abortable) for one, code in _errors(response)}
+            errors = {
+                TopicPartition(topic.name, one.partition_index): _translated(one.partition_error_code, knows_abortable)
+                for result in response.results_by_transaction
+                for topic in result.topic_results
+                for one in topic.results_by_partition
+            }
+            assert errors.keys() <= set(partitions), f"{sorted(errors)} is the answer about {partitions}"
             respond({one: errors.get(one, ErrorCode.NONE) for one in partitions})
 
         self.process.spawn(ask(), "transaction verification")
@@ -108,20 +106,16 @@ class TransactionVerification:
         *,
         knows_abortable: bool,
     ) -> None:
-        """Ask whether the partition with a group's offsets was added to a transaction, unless it is open in the log.
+        """Ask whether the partition of `__consumer_offsets` of a group was added to a transaction; see `verify`.
 
-        Args:
-            batch: the transaction.
-            partition: the partition of `__consumer_offsets`.
-            respond: called, now or later, with the error for the client.
-            knows_abortable: whether the client understands TRANSACTION_ABORTABLE.
+        Nobody is asked if the transaction is open in the log of the partition.
         """
         before = self.replicas.producer_entry(partition, batch.producer_id)
         if before is not None and before.is_in_transaction:
             respond(ErrorCode.NONE)
             return
 
-        def go_on(errors: Errors) -> None:
+        def go_on(errors: Mapping[TopicPartition, ErrorCode]) -> None:
             code = _OF_OFFSETS.get(errors[partition], errors[partition])
             entry = self.replicas.producer_entry(partition, batch.producer_id)
             is_open = entry is not None and entry.is_in_transaction
@@ -145,20 +139,10 @@ def _request(batch: TransactionBatch, partitions: Sequence[TopicPartition]) -> A
     return kind(transactions=[transaction])
 
 
-def _errors(response: AddPartitionsToTxnResponse) -> list[tuple[TopicPartition, ErrorCode]]:
-    """Return the errors of a response by partition."""
-    return [
-        (TopicPartition(topic.name, one.partition_index), ErrorCode(one.partition_error_code))
-        for result in response.results_by_transaction
-        for topic in result.topic_results
-        for one in topic.results_by_partition
-    ]
-
-
-def _translated(code: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
+def _translated(code: int, knows_abortable: bool) -> ErrorCode:
     """Return an error of the coordinator as a producer expects it."""
     if code == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code == ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
         return ErrorCode.INVALID_TXN_STATE
-    return code
+    return ErrorCode(code)
