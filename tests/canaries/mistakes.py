@@ -552,8 +552,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a leader fences fetches in every release": Mistake(
         "kafka/broker/fetching.py",
-        "leader_epoch = fetched.leader_epoch if partition in session.fenced else None",
-        "leader_epoch = fetched.leader_epoch",
+        "is_fenced = partition in session.fenced\n",
+        "is_fenced = True\n",
         "kafka/test_woken_brokers.py::test_a_woken_follower_joins_isrs_before_it_registers_up_to_2_4[2.4-True]",
     ),
     "a follower joins the ISR before the start of the leader's epoch": Mistake(
@@ -564,8 +564,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a follower keeps records that its leader does not have": Mistake(
         "kafka/broker/replica_logs.py",
-        "            self._truncate(replica, offset)\n            replica.truncates = replica.truncates and not",
-        "            replica.truncates = replica.truncates and not",
+        "        self._truncate(replica, offset)\n        replica.truncates = replica.truncates and not",
+        "        replica.truncates = replica.truncates and not",
         "kafka/test_truncation.py::test_the_log_of_a_former_leader_is_cut_to_that_of_its_successor[2.4]",
     ),
     "a follower does not ask again about a smaller epoch": Mistake(

@@ -231,9 +231,9 @@ def test_a_fetch_returns_no_more_than_its_size(line: str) -> None:
         sizes: list[dict[int, int]] = []
         append = follower.append_fetched
 
-        def note(partition: TopicPartition, leader_epoch: int, log_end: int, batches: Sequence[RecordBatch]) -> None:
+        def note(partition: TopicPartition, log_end: int, batches: Sequence[RecordBatch]) -> None:
             sizes.append({partition.partition: len(batches)})
-            append(partition, leader_epoch, log_end, batches)
+            append(partition, log_end, batches)
 
         follower.append_fetched = note  # type: ignore[method-assign]
         c.network.heal_all()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_manager import NewLeaders
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.kafka.log.log import Log
+    from simzk.kafka.requests import FetchedPartition
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Event as HistoryEvent
     from simzk.zookeeper.transactions import Transaction
@@ -263,11 +264,12 @@ def observed_fetches(refinements: Sequence[Refinement]) -> Iterator[None]:
     read = ReplicaLogs.read
 
     def read_and_tell(
-        self: ReplicaLogs, partition: TopicPartition, follower: int, leader_epoch: int | None, log_end: int, *rest: int
+        self: ReplicaLogs, follower: int, fetched: FetchedPartition, *, is_fenced: bool, max_bytes: int | None = None
     ) -> object:
-        result = read(self, partition, follower, leader_epoch, log_end, *rest)
+        result, partition = read(self, follower, fetched, is_fenced=is_fenced, max_bytes=max_bytes), fetched.partition
         if isinstance(result, FetchedRecords) and result.diverging is None and partition in of:
-            of[partition].on_accepted_fetch(self.broker_id, follower, leader_epoch, log_end)
+            epoch = fetched.leader_epoch if is_fenced else None
+            of[partition].on_accepted_fetch(self.broker_id, follower, epoch, fetched.log_end)
         return result
 
     ReplicaLogs.read = read_and_tell  # type: ignore[assignment, method-assign]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import JavaRandom
@@ -104,8 +104,7 @@ if TYPE_CHECKING:
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Future, Process
 
-LAG_MESSAGES_KEY = "replica.lag.max.messages"
-"""A setting of 0.8 only (KIP-16)."""
+T = TypeVar("T", int, None)
 RESPONSE_BYTES_KEY = "replica.fetch.response.max.bytes"
 """A setting of 0.10.1 and later (KIP-74)."""
 BOOT_US = 500_000
@@ -125,7 +124,6 @@ class Broker:
     """A broker of a simulated cluster.
 
     Args:
-        broker_id: the broker's id.
         registration: its registration znode; the timestamp is set when it registers.
         process: its process, not running yet.
         environment: what all brokers of the cluster share.
@@ -140,9 +138,7 @@ class Broker:
         self.epoch = -1
         self.cluster_id = environment.cluster_id
         self.features_epoch = -1
-        self.registered = False
-        self.stopping = False
-        self.serving = False
+        self.registered = self.stopping = self.serving = False
         self._held_requests: list[Callable[[], None]] = []
         self.logs: dict[TopicPartition, LogOnDisk] = {}
         self.version, self.config = environment.release_of(broker_id)
@@ -151,6 +147,7 @@ class Broker:
         self._registration = registration
         self._environment = environment
         self._name = f"broker {broker_id}"
+        self._record = partial(environment.history.record, self._name)
         self._address = registration.host, registration.port
         self.security: str = PLAINTEXT
         self._session_before = 0
@@ -205,7 +202,7 @@ class Broker:
 
     def start(self) -> None:
         """Start the process, which registers later."""
-        self._environment.history.record(self._name, "started")
+        self._record("started")
         self._start_process()
         self.process.spawn(self._boot(), "boot")
 
@@ -259,7 +256,7 @@ class Broker:
     def kill(self) -> None:
         """End the process at once; the session remains until it expires."""
         assert self.alive, f"{self._name} is dead"
-        self._environment.history.record(self._name, "killed")
+        self._record("killed")
         self._end_process()
 
     def log_of(self, partition: TopicPartition) -> Log | None:
@@ -271,16 +268,14 @@ class Broker:
 
     def power_off(self, unwritten_us: int) -> None:
         """End the process if it runs, and lose the records of the last `unwritten_us` that were not flushed."""
-        self._environment.history.record(self._name, "power lost")
+        self._record("power lost")
         if self.alive:
             self._end_process()
         for partition, (log, watermark) in self.logs.items():
             log.flush_older(self.process.scheduler.now_us - unwritten_us)
             end = log.end
             if lost := log.lose_unflushed():
-                self._environment.history.record(
-                    self._name, "records lost", str(partition), f"end {end}", f"end {log.end}"
-                )
+                self._record("records lost", str(partition), f"end {end}", f"end {log.end}")
                 assert end - log.end == lost
                 self._environment.ledger.on_crash(self.id, [partition])
             self.logs[partition] = LogOnDisk(log, min(watermark, log.end))
@@ -288,7 +283,7 @@ class Broker:
     def wipe(self) -> None:
         """Replace the disks by empty ones; the process does not run."""
         assert not self.alive, f"{self._name} runs"
-        self._environment.history.record(self._name, "disks replaced")
+        self._record("disks replaced")
         self._environment.ledger.on_crash(self.id, self.logs)
         self.logs = {}
         self.log_dirs = self._new_log_dirs(self.log_dirs.count)
@@ -302,7 +297,7 @@ class Broker:
     def shut_down(self) -> None:
         """Start a clean shutdown; a broker of 0.9 or later that is still starting halts."""
         assert self.alive, f"{self._name} is dead"
-        self._environment.history.record(self._name, "shutting down")
+        self._record("shutting down")
         if self.stopping:
             return
         self.stopping = True
@@ -313,7 +308,7 @@ class Broker:
 
     def _halt(self, reason: str) -> None:
         """End the process at once by its own decision; the session remains until it expires."""
-        self._environment.history.record(self._name, "halted", "", "", reason)
+        self._record("halted", "", "", reason)
         self._end_process()
 
     def fail_log_dir(self, directory: int) -> None:
@@ -327,7 +322,7 @@ class Broker:
                 return
             lost = self.log_dirs.fail(directory)
             names = ", ".join(str(partition) for partition in lost)
-            self._environment.history.record(self._name, "log directory failed", str(directory), names)
+            self._record("log directory failed", str(directory), names)
             self._environment.ledger.on_crash(self.id, lost)
             self.replicas.lose(lost)
             if self.version.broker.survives_log_dir_failure and self.log_dirs.live:
@@ -359,20 +354,60 @@ class Broker:
         environment.manager.epochs.starting.add(self.id)
         self.log_dirs.restart()
         self.disk.restart()
-        self.registered = False
-        self.stopping = False
-        self.serving = False
+        self.registered = self.stopping = self.serving = False
         self.session = ZooKeeperSession(
             process,
             environment.host,
             timeout_ms=config.integer("zookeeper.session.timeout.ms"),
-            reconnect_pause_us=self._reconnect_pause_us,
+            reconnect_pause_us=lambda: self._chosen_us(environment.timing.reconnect_pause_us, None),
             max_in_flight=config.integer("zookeeper.max.in.flight.requests"),
             sends_batches=environment.sends_batches,
         )
+        self.session.before_new_session = self._before_new_session
+        self.session.after_new_session = self._after_new_session
         self.client = KafkaZooKeeperClient(self.session, version, self._note_unusable)
         self.metadata = environment.replication.metadata_cache(version)
         self.described_configs = DescribedConfigs(version.number, self.id, self._static_config)
+        self._begin_replication()
+        self._begin_coordination()
+        self.controller = self._new_controller()
+        now_ms, changes = environment.now_ms, paths.CONFIG_CHANGES
+        self.config_changes = ConfigChanges(process, self.client, changes, now_ms, self._on_config)
+        self.tokens = DelegationTokens(
+            process, self.client, paths.TOKEN_CHANGES, now_ms, config, environment.new_token_id
+        )
+        self.authorizer = Authorizer(process, self.client, config, environment.now_ms)
+        self.scram_credentials = ScramCredentials(self.client)
+        self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
+        self._admin = AdminHandlers(
+            self.client,
+            self._racks,
+            random=JavaRandom(process.scheduler.stream(f"placement/{self._name}").bits(48)),
+            new_topic_id=environment.new_topic_id if version.znodes.has_topic_ids else None,
+            defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
+        )
+        self._services = Services(
+            self.id,
+            process,
+            self.client,
+            epochs=environment.manager.epochs,
+            replicas=self.replica_requests,
+            metadata=self.metadata,
+            fetch_sessions=self.fetch_sessions,
+            producing=self.producing,
+            markers=self.markers,
+            tokens=self.tokens,
+            admin=self._admin,
+            controller=self.controller,
+            logs=self.replicas,
+            answer_pause_us=lambda: self._chosen_us(environment.timing.answer_pause_us, 0),
+            add_partitions=self._add_partitions_of_brokers,
+        )
+        self._client_api: BrokerApi | None = None
+
+    def _begin_replication(self) -> None:
+        """Prepare the logs of the process that starts, its fetches and those of its followers, and its ISR changes."""
+        environment, process, version, config = self._environment, self.process, self.version, self.config
         self.topic_configs = TopicConfigs(
             process, self.client, config, lambda topic: self.replicas.on_topic_config(topic)
         )
@@ -385,71 +420,58 @@ class Broker:
             version,
             lambda: self.stopping,
             environment.endpoint_of,
-            self._fetcher_start_us,
+            lambda: self._chosen_us(environment.timing.first_fetch_us, STARTS_US),
             self.disk,
         )
         self.proposals = self._isr_proposals()
-        self.fetch_sessions = self._fetch_sessions()
+        self.fetch_sessions = FetchSessions(
+            process,
+            self.replicas,
+            version,
+            config.integer("replica.fetch.wait.max.ms") * 1000,
+            config.integer("replica.fetch.max.bytes"),
+            config.integer(RESPONSE_BYTES_KEY) if RESPONSE_BYTES_KEY in version.defaults else None,
+            self.disk,
+        )
         self.producing = Producing(process, version, self.replicas, self._on_append, self.disk)
-        self._begin_transactions()
-        self.producer_ids = ProducerIds(process, self._allocate_producer_ids, self._note_no_producer_ids)
-        self._observe_replicas()
-        self.controller = self._new_controller()
-        self.session.before_new_session = self._before_new_session
-        self.session.after_new_session = self._after_new_session
-        self.config_changes = ConfigChanges(process, self.client, now_ms=environment.now_ms, on_change=self._on_config)
-        self.tokens = DelegationTokens(
-            process, self.client, config, now_ms=environment.now_ms, new_id=environment.new_token_id
-        )
-        self.authorizer = Authorizer(process, self.client, config, environment.now_ms)
-        self.scram_credentials = ScramCredentials(self.client)
-        self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
-        self._admin = self._admin_handlers()
-        self._services = self._new_services()
-        self.groups = self._group_coordinator()
-        self.transactions = self._transaction_coordinator()
-        self._client_api: BrokerApi | None = None
-
-    def _new_services(self) -> Services:
-        """Return the handlers of requests of other brokers, for the process that starts."""
-        return Services(
-            self.id,
-            self.process,
-            self.client,
-            epochs=self._environment.manager.epochs,
-            replicas=self.replica_requests,
-            metadata=self.metadata,
-            fetch_sessions=self.fetch_sessions,
-            producing=self.producing,
-            markers=self.markers,
-            tokens=self.tokens,
-            admin=self._admin,
-            controller=self.controller,
-            has_log=lambda partition: partition in self.replicas.replicas,
-            epoch_ends=self.replicas.epoch_ends,
-            answer_pause_us=self._answer_pause_us,
-            add_partitions=self._add_partitions_of_brokers,
-        )
-
-    def _observe_replicas(self) -> None:
-        """Let changes of replicas complete the requests that wait for them, and move groups."""
         self.replicas.on_watermark = self._on_watermark
         self.replicas.on_leadership = self._on_leadership
         self.replicas.on_logs_changed = self.fetch_sessions.complete_fetches
 
-    def _group_coordinator(self) -> GroupCoordinator:
-        """Return the coordinator of the process that starts."""
-        ids = self.process.scheduler.stream(f"members/{self._name}")
-        return GroupCoordinator(
-            self.process,
-            self.version.groups,
-            self.config,
+    def _begin_coordination(self) -> None:
+        """Prepare the process that starts for groups, and for transactions with their markers and verification."""
+        environment, process, version, config = self._environment, self.process, self.version, self.config
+        ids = process.scheduler.stream(f"members/{self._name}")
+        self.groups = GroupCoordinator(
+            process,
+            version.groups,
+            config,
             self._broker_log("offsets.commit.timeout.ms"),
             partitions=lambda: self._partitions_of_internal(OFFSETS_TOPIC),
             topic_exists=lambda topic: topic in self.metadata.topics,
             watch_topics=self.metadata.observers.append,
-            now_ms=self._environment.now_ms,
+            now_ms=environment.now_ms,
             new_id=lambda: uuid_text(ids.bits(128)),
+        )
+        self.markers = TransactionMarkers(
+            config, self.replicas, self.producing, environment.now_ms, self._on_transaction_marker
+        )
+        transaction_partitions = partial(self._partitions_of_internal, TRANSACTIONS_TOPIC)
+        self.verification = TransactionVerification(
+            process, self.metadata, self.replicas, transaction_partitions, self._call
+        )
+        self.producer_ids = ProducerIds(
+            process, self._allocate_producer_ids, lambda reason: self._record("no producer ids", "", "", reason)
+        )
+        self.transactions = TransactionCoordinator(
+            process,
+            version.transactions,
+            config,
+            self._broker_log("request.timeout.ms"),
+            partial(self.producer_ids.take, waits=version.api.waits_for_producer_ids),
+            markers=MarkerChannels(process, self._leader_of, self._call),
+            partitions=transaction_partitions,
+            now_ms=environment.now_ms,
         )
 
     def _broker_log(self, timeout_key: str) -> BrokerLog:
@@ -457,23 +479,9 @@ class Broker:
         timeout_ms = self.config.integer(timeout_key) if timeout_key in self.config.keys else REQUEST_TIMEOUT_MS
         return BrokerLog(self.producing, self.replicas, self.version.groups, timeout_ms, self._environment.now_ms)
 
-    def _transaction_coordinator(self) -> TransactionCoordinator:
-        """Return the coordinator of transactions of the process that starts."""
-        connections = self._environment.connections
-        return TransactionCoordinator(
-            self.process,
-            self.version.transactions,
-            self.config,
-            self._broker_log("request.timeout.ms"),
-            lambda answer: self.producer_ids.take(answer, waits=self.version.api.waits_for_producer_ids),
-            markers=MarkerChannels(
-                self.process,
-                self._leader_of,
-                lambda broker, request: connections.call(self.process, f"broker {broker}", request),
-            ),
-            partitions=lambda: self._partitions_of_internal(TRANSACTIONS_TOPIC),
-            now_ms=self._environment.now_ms,
-        )
+    def _call(self, broker: int, request: object) -> Future[Any]:
+        """Send a request to a broker; return a future of the response, which fails with `Disconnected`."""
+        return self._environment.connections.call(self.process, f"broker {broker}", request)
 
     def _leader_of(self, partition: TopicPartition) -> int | None:
         """Return the leader of a partition in the metadata cache, `NO_LEADER` without a live one, None if unknown."""
@@ -509,36 +517,9 @@ class Broker:
         elif partition.topic == TRANSACTIONS_TOPIC:
             self.transactions.on_leadership(partition)
 
-    def _begin_transactions(self) -> None:
-        """Prepare the process that starts for markers, and for the verification of transactions."""
-        environment, process = self._environment, self.process
-        self.markers = TransactionMarkers(
-            self.config, self.replicas, self.producing, environment.now_ms, self._on_transaction_marker
-        )
-        self.verification = TransactionVerification(
-            process,
-            self.metadata,
-            self.replicas,
-            lambda: self._partitions_of_internal(TRANSACTIONS_TOPIC),
-            lambda broker, request: environment.connections.call(process, f"broker {broker}", request),
-        )
-
     def _on_transaction_marker(self, partition: TopicPartition, producer_id: int, is_commit: bool) -> None:
         if partition.topic == OFFSETS_TOPIC:
             self.groups.end_transaction(partition, producer_id, is_commit=is_commit)
-
-    def _fetch_sessions(self) -> FetchSessions:
-        """Return the fetch sessions of the process that starts."""
-        version, config = self.version, self.config
-        return FetchSessions(
-            self.process,
-            self.replicas,
-            version,
-            config.integer("replica.fetch.wait.max.ms") * 1000,
-            config.integer("replica.fetch.max.bytes"),
-            config.integer(RESPONSE_BYTES_KEY) if RESPONSE_BYTES_KEY in version.defaults else None,
-            self.disk,
-        )
 
     @property
     def client_api(self) -> BrokerApi:
@@ -581,14 +562,8 @@ class Broker:
             environment.history,
             features_epoch=lambda: self.features_epoch,
             handlers=authorization.guard(
-                {
-                    **metadata.handlers,
-                    **topics.handlers,
-                    **leadership.handlers,
-                    **self._admin_api_handlers(sasl),
-                    **self._group_api_handlers(metadata),
-                    **self._data_handlers(),
-                },
+                (metadata.handlers | topics.handlers | leadership.handlers | self._admin_api_handlers(sasl))
+                | (self._group_api_handlers(metadata) | self._data_handlers()),
                 lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer),
             ),
             faults=environment.broker_faults,
@@ -665,7 +640,7 @@ class Broker:
             verifies=version.groups.verifies_transactions and self.config.boolean(VERIFICATION_KEY),
             spawn=self._spawn_for_client,
         )
-        return {**groups.handlers, **offsets.handlers}
+        return groups.handlers | offsets.handlers
 
     def _data_handlers(self) -> dict[int, Handler]:
         """Return the handlers of clients' requests about records."""
@@ -696,15 +671,8 @@ class Broker:
         ids = ProducerIdsApi(self.version, self.producer_ids, transactions.serve_init)
         producers = ProducersApi(self.version, self.metadata, self.replicas)
         markers = TransactionMarkersApi(self.version, self.markers, self.authorizer.allows)
-        return {
-            **produce.handlers,
-            **fetch.handlers,
-            **offsets.handlers,
-            **ids.handlers,
-            **transactions.handlers,
-            **producers.handlers,
-            **markers.handlers,
-        }
+        of_transactions = ids.handlers | transactions.handlers | producers.handlers | markers.handlers
+        return produce.handlers | fetch.handlers | offsets.handlers | of_transactions
 
     def _static_config(self) -> dict[str, str]:
         """Return the broker's properties as clients see them: those that were given, and those of its place."""
@@ -741,52 +709,30 @@ class Broker:
         controller.on_registered = self._register_again
         return controller
 
-    def _admin_handlers(self) -> AdminHandlers:
-        environment, config = self._environment, self.config
-        return AdminHandlers(
-            self.client,
-            self._racks,
-            random=JavaRandom(self.process.scheduler.stream(f"placement/{self._name}").bits(48)),
-            new_topic_id=environment.new_topic_id if self.version.znodes.has_topic_ids else None,
-            defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
-        )
-
-    def _answer_pause_us(self) -> int:
-        chosen_us = self._environment.timing.answer_pause_us
-        return 0 if chosen_us is None else chosen_us(self.id)
-
-    def _reconnect_pause_us(self) -> int | None:
-        chosen_us = self._environment.timing.reconnect_pause_us
-        return None if chosen_us is None else chosen_us(self.id)
+    def _chosen_us(self, choose: Callable[[int], int | None] | None, typical_us: T) -> int | T:
+        """Return a time that `BrokerTiming` chooses for this broker, or the typical one."""
+        chosen_us = None if choose is None else choose(self.id)
+        return typical_us if chosen_us is None else chosen_us
 
     def _replica_logs(self) -> ReplicaLogs:
-        version, config = self.version, self.config
+        environment, validates = self._environment, self.version.controller.validates_isr_changes
         return ReplicaLogs(
             self.id,
-            version,
+            self.version,
+            self.config,
             self.process,
-            self._environment.manager,
-            self._environment.history,
-            logs_on_disk=self.logs,
-            propose=lambda proposal: self.proposals.propose(proposal),
-            withdraw=lambda partition: self.proposals.withdraw(partition),
+            environment.manager,
+            environment.history,
+            environment.ledger,
+            environment.timing,
+            self.logs,
+            self.log_dirs,
+            self.topic_configs,
+            propose_isr=lambda proposal: self.proposals.propose(proposal),
+            withdraw_isr=lambda partition: self.proposals.withdraw(partition),
             follow=lambda changed: self.fetchers.update(changed),
-            is_alive=lambda broker: (
-                not version.controller.validates_isr_changes or broker in self.metadata.live_brokers
-            ),
-            lag_max_us=config.integer("replica.lag.time.max.ms") * 1000,
-            lag_max_messages=config.integer(LAG_MESSAGES_KEY) if LAG_MESSAGES_KEY in version.defaults else None,
-            flush_interval=config.integer("log.flush.interval.messages"),
-            ledger=self._environment.ledger,
-            log_dirs=self.log_dirs,
-            configs=self.topic_configs,
-            timing=self._environment.timing,
+            is_alive=lambda broker: not validates or broker in self.metadata.live_brokers,
         )
-
-    def _fetcher_start_us(self) -> int:
-        chosen_us = self._environment.timing.first_fetch_us
-        found = None if chosen_us is None else chosen_us(self.id)
-        return STARTS_US if found is None else found
 
     def _isr_proposals(self) -> IsrProposals | IsrWrites:
         if not self.version.broker.uses_alter_isr:
@@ -827,8 +773,7 @@ class Broker:
                 await self._pause_before_registration(LATE_REGISTRATION_US)
                 await self._register()
         except (ZooKeeperRefused, SessionExpiredError, ZnodeError) as problem:
-            reason = str(problem) or "its session expired"
-            self._environment.history.record(self._name, "cannot start", "", "", reason)
+            self._record("cannot start", "", "", str(problem) or "its session expired")
             await self._exit()
             return
         self._start_serving()
@@ -849,10 +794,7 @@ class Broker:
         await self.session.close()
 
     async def _pause_before_registration(self, typical_us: int) -> None:
-        chosen_us = self._environment.timing.registration_pause_us
-        found = None if chosen_us is None else chosen_us(self.id)
-        pause_us = typical_us if found is None else found
-        if pause_us:
+        if pause_us := self._chosen_us(self._environment.timing.registration_pause_us, typical_us):
             await self.process.sleep(pause_us)
 
     async def _connect(self) -> None:
@@ -959,14 +901,10 @@ class Broker:
         controller = self.metadata.controller_id
         if controller is None:
             raise NoProducerIdsError("the controller is not known")
-        request = AllocateProducerIdsRequest(self.id, self.epoch)
-        answer: AdminResponse = await self._environment.connections.call(self.process, f"broker {controller}", request)
+        answer: AdminResponse = await self._call(controller, AllocateProducerIdsRequest(self.id, self.epoch))
         if answer.error != Error.NONE:
             raise NoProducerIdsError(answer.error.name)
         return int(answer.message)
-
-    def _note_no_producer_ids(self, reason: str) -> None:
-        self._environment.history.record(self._name, "no producer ids", "", "", reason)
 
     async def _racks(self) -> dict[int, str | None]:
         """Return live brokers in the order of the cache's map, which decides the placement of new topics."""
@@ -1000,7 +938,7 @@ class Broker:
         self.process.spawn(work(), name)
 
     async def _before_new_session(self) -> None:
-        self._environment.history.record(self._name, "learned that its session has expired")
+        self._record("learned that its session has expired")
         self.registered = False
         self._session_before = self.session.last_session_id
         await self.controller.expire()
@@ -1018,7 +956,7 @@ class Broker:
         await self._close()
         self.replicas.save_watermarks()
         self.replicas.flush()
-        self._environment.history.record(self._name, "stopped")
+        self._record("stopped")
         self._end_process()
 
     async def _controlled_shutdown(self) -> None:
@@ -1036,10 +974,9 @@ class Broker:
                 continue
             if controller is None:
                 continue
-            request = ControlledShutdownRequest(self.id, self.epoch)
             try:
-                response: ControlledShutdownResponse = await self._environment.connections.call(
-                    self.process, f"broker {controller}", request
+                response: ControlledShutdownResponse = await self._call(
+                    controller, ControlledShutdownRequest(self.id, self.epoch)
                 )
             except Disconnected:
                 continue

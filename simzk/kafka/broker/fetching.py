@@ -66,7 +66,7 @@ from simzk.kafka.topic_partition import (
     grouped_by_topic,
     topic_partition_hash,
 )
-from simzk.simulation import Future, Process, Task, Timer
+from simzk.simulation import Future, Process, Timer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from simzk.kafka.log.batches import RecordBatch
     from simzk.kafka.log.leader_epochs import EpochEnd
     from simzk.kafka.releases.profile import FetchOrder, KafkaVersion, OrderRules
-    from simzk.kafka.requests import ReadRequest, ReadResponse
 
 BACKOFF_US = 1_000_000
 """`replica.fetch.backoff.ms`: 1 s by default."""
@@ -88,27 +87,20 @@ NOTHING_NEW = FetchResponse(False, {}, {})
 """Response to a fetch for which nothing came in time: the follower has nothing to apply."""
 
 
+@dataclass(eq=False)
 class Fetcher:
     """Fetcher thread of a follower for one leader; it waits while there is nothing to fetch."""
 
-    def __init__(
-        self,
-        process: Process,
-        connections: Connections,
-        leader: int,
-        replicas: ReplicaLogs,
-        version: KafkaVersion,
-        disk: Disk,
-        starts_us: int,
-    ) -> None:
-        self._disk = disk
-        self._orders = version.orders
-        self._rules = version.broker
-        self._starts_us = starts_us
-        self._process = process
-        self._connections = connections
-        self._leader = leader
-        self._replicas = replicas
+    _process: Process
+    _connections: Connections
+    _leader: int
+    _replicas: ReplicaLogs
+    _version: KafkaVersion
+    _disk: Disk
+    _starts_us: int
+
+    def __post_init__(self) -> None:
+        self._orders, self._rules = self._version.orders, self._version.broker
         self.following: dict[TopicPartition, int] = {}
         self._requested: dict[TopicPartition, int] = {}
         self._truncating: dict[TopicPartition, None] = {}  # those that may have to be truncated first
@@ -116,13 +108,14 @@ class Fetcher:
         self._changed: dict[TopicPartition, None] = {}
         self._forgotten: dict[TopicPartition, None] = {}
         self._full = True
-        self._unchanged = FetchRequest(replicas.broker_id, False, version.broker.fetches_have_leader_epochs, (), ())
+        self._unchanged = FetchRequest(self._replicas.broker_id, False, self._rules.fetches_have_leader_epochs, (), ())
         self._wake: Future[None] | None = None
-        self._task: Task[None] = process.spawn(self._run(), f"fetcher from broker {leader}")
+        self._process.spawn(self._run(), f"fetcher from broker {self._leader}")
 
     def follow(self, partition: TopicPartition, leader_epoch: int) -> None:
         """Add a partition, or set its leader epoch."""
         assert leader_epoch >= self.following.get(partition, leader_epoch), f"{partition}: an old leader epoch"
+        assert self._replicas.replicas[partition].state.leader == self._leader
         self.following[partition] = leader_epoch
         self._changed[partition] = None
         self._truncating[partition] = None
@@ -182,7 +175,7 @@ class Fetcher:
             for partition in waiting:
                 last_epoch = self._replicas.replicas[partition].log.epochs.latest
                 if last_epoch == NO_EPOCH:
-                    self._replicas.truncate_to_watermark(partition, self.following[partition])
+                    self._replicas.truncate_to_watermark(partition)
                 else:
                     asked[partition] = AskedEpoch(self.following[partition], last_epoch)
             if not asked:
@@ -195,9 +188,8 @@ class Fetcher:
     def _waiting(self) -> list[TopicPartition]:
         """Return the followed partitions that have to be truncated."""
         if self._truncating:
-            found = [(partition, self._replicas.replicas.get(partition)) for partition in self._truncating]
-            waiting = [p for p, replica in found if p in self.following and replica is not None and replica.truncates]
-            self._truncating = dict.fromkeys(waiting)
+            replicas, followed = self._replicas.replicas, self.following
+            self._truncating = {p: None for p in self._truncating if p in followed and replicas[p].truncates}
         return list(self._truncating)
 
     async def _ask(self, asked: Mapping[TopicPartition, AskedEpoch]) -> None:
@@ -213,7 +205,7 @@ class Fetcher:
             if self.following.get(partition) != asked[partition].leader_epoch:
                 continue
             if not isinstance(end, Error):
-                self._replicas.truncate_after(partition, asked[partition].leader_epoch, end)
+                self._replicas.truncate_after(partition, end)
             if isinstance(end, Error) or self._is_unchanged(partition, asked[partition].last_epoch):
                 self._asks_again_us = self._process.scheduler.now_us + BACKOFF_US
                 self._forgotten[partition] = None
@@ -239,14 +231,13 @@ class Fetcher:
         for partition in ordered:
             if partition not in self._changed:
                 continue
-            replica = self._replicas.replicas.get(partition)
-            if replica is not None and not replica.truncates:
-                last_epoch = replica.log.epochs.latest if self._rules.truncates_on_fetch else NO_EPOCH
-                fetched = FetchedPartition(
-                    partition, self.following[partition], replica.log_end, last_epoch, replica.log.start
-                )
-                self._requested[partition] = fetched.log_end
-                changed.append(fetched)
+            replica = self._replicas.replicas[partition]
+            if not replica.truncates:
+                log, epoch = replica.log, self.following[partition]
+                assert epoch == replica.state.leader_epoch, f"{partition} is in epoch {replica.state.leader_epoch}"
+                last_epoch = log.epochs.latest if self._rules.truncates_on_fetch else NO_EPOCH
+                changed.append(FetchedPartition(partition, epoch, log.end, last_epoch, log.start))
+                self._requested[partition] = log.end
         fenced = self._rules.fetches_have_leader_epochs
         request = FetchRequest(self._replicas.broker_id, self._full, fenced, tuple(changed), tuple(self._forgotten))
         self._full = False
@@ -257,37 +248,34 @@ class Fetcher:
     def _apply(self, response: FetchResponse) -> bool:
         """Apply a response; return whether to back off because of errors."""
         for partition, batches in response.records.items():
-            epoch = self.following.get(partition)
-            if epoch is not None and partition in self._requested:
-                self._replicas.append_fetched(partition, epoch, self._requested[partition], batches)
+            if partition in self.following and partition in self._requested:
+                self._replicas.append_fetched(partition, self._requested[partition], batches)
                 self._changed[partition] = None
         for partition, answer in response.diverging.items():
-            epoch = self.following.get(partition)
-            if epoch is not None and self._is_as_requested(partition):
-                self._replicas.truncate_after(partition, epoch, answer)
+            if self._is_as_requested(partition):
+                self._replicas.truncate_after(partition, answer)
                 self._changed[partition] = None
         for partition, leader_log in response.ranges.items():
-            epoch = self.following.get(partition)
-            if epoch is not None and self._is_as_requested(partition):
-                self._replicas.truncate_to_range(partition, epoch, leader_log)
+            if self._is_as_requested(partition):
+                self._replicas.truncate_to_range(partition, leader_log)
                 self._changed[partition] = None
         for partition in response.errors:
             if partition in self.following:
                 self._changed[partition] = None
         for partition, watermark in response.watermarks.items():
-            epoch = self.following.get(partition)
-            if epoch is not None:
-                self._replicas.set_watermark(partition, epoch, watermark)
+            if partition in self.following:
+                self._replicas.set_watermark(partition, watermark)
         for partition, start in response.starts.items():
-            epoch = self.following.get(partition)
-            if epoch is not None and self._replicas.raise_start(partition, epoch, start):
+            if partition in self.following and self._replicas.raise_start(partition, start):
                 self._changed[partition] = None
         return bool(response.errors)
 
     def _is_as_requested(self, partition: TopicPartition) -> bool:
-        """Return whether a log still ends where the last request named it, and may be fetched."""
-        replica = self._replicas.replicas.get(partition)
-        return replica is not None and not replica.truncates and replica.log_end == self._requested.get(partition)
+        """Return whether a followed log still ends where the last request named it, and may be fetched."""
+        if partition not in self.following:
+            return False
+        replica = self._replicas.replicas[partition]
+        return not replica.truncates and replica.log.end == self._requested.get(partition)
 
 
 @dataclass(slots=True)
@@ -327,13 +315,9 @@ class FetchSessions:
     """Fetch sessions of a leader, by follower.
 
     Args:
-        process: the leader's process.
-        replicas: its replicas.
-        version: its release.
         wait_us: `replica.fetch.wait.max.ms`.
         max_bytes: `replica.fetch.max.bytes`.
         response_max_bytes: `replica.fetch.response.max.bytes`; None before 0.10.1.
-        disk: its disk.
     """
 
     _process: Process
@@ -352,10 +336,6 @@ class FetchSessions:
         else:
             self._serve(request, respond)
 
-    def read_committed(self, request: ReadRequest) -> ReadResponse:
-        """Read records up to the high watermark for a consumer, which has no session; they are in the page cache."""
-        return self._replicas.read_committed(request)
-
     def _reads_disk(self, request: FetchRequest) -> bool:
         """Return whether a follower fetches records, not only waits at the log end."""
         session = self._sessions.get(request.replica_id)
@@ -365,7 +345,7 @@ class FetchSessions:
             due = tuple(session.partitions[p] for p in session.due if p in session.partitions)
         replicas = self._replicas.replicas
         return any(
-            p.partition in replicas and p.log_end < replicas[p.partition].log_end for p in (*request.changed, *due)
+            p.partition in replicas and p.log_end < replicas[p.partition].log.end for p in (*request.changed, *due)
         )
 
     def _serve(self, request: FetchRequest, respond: Respond) -> None:
@@ -427,10 +407,10 @@ class FetchSessions:
         for partition in dict.fromkeys(partitions):
             if (fetched := session.partitions.get(partition)) is None:
                 continue
-            leader_epoch = fetched.leader_epoch if partition in session.fenced else None
             serve = self._replicas.fetch if is_new else self._replicas.read
             max_bytes = self._max_bytes if left_bytes is None else min(self._max_bytes, left_bytes)
-            result = serve(partition, session.follower, leader_epoch, fetched.log_end, fetched.last_epoch, max_bytes)
+            is_fenced = partition in session.fenced
+            result = serve(session.follower, fetched, is_fenced=is_fenced, max_bytes=max_bytes)
             if not isinstance(result, Error) and not result.batches and result.diverging is None:  # nearly always
                 continue
             found = found or _Found()
@@ -488,14 +468,10 @@ class Fetchers:
     """Fetchers of a follower, one for each leader.
 
     Args:
-        process: the broker's process.
         connections: the way to leaders.
-        replicas: the broker's replicas.
-        version: its release.
         is_shutting_down: whether a clean shutdown of the broker has begun.
         endpoint_of: returns host and port of a broker.
         starts_us: returns how long a new fetcher takes to start.
-        disk: the broker's disk.
     """
 
     _process: Process
@@ -526,17 +502,17 @@ class Fetchers:
                 added[partition] = replica
         for partition in order_added(added, self._endpoint_of, self._version):
             state = added[partition].state
-            self._fetcher(state.leader).follow(partition, state.leader_epoch)
-
-    def _fetcher(self, leader: int) -> Fetcher:
-        fetcher = self._fetchers.get(leader)
-        if fetcher is None:
-            starts_us = self._starts_us()
-            fetcher = Fetcher(
-                self._process, self._connections, leader, self._replicas, self._version, self._disk, starts_us
-            )
-            self._fetchers[leader] = fetcher
-        return fetcher
+            if state.leader not in self._fetchers:
+                self._fetchers[state.leader] = Fetcher(
+                    self._process,
+                    self._connections,
+                    state.leader,
+                    self._replicas,
+                    self._version,
+                    self._disk,
+                    self._starts_us(),
+                )
+            self._fetchers[state.leader].follow(partition, state.leader_epoch)
 
 
 def order_added(
@@ -556,13 +532,14 @@ def order_added(
         replica, (host, port) = added[partition], endpoint_of(added[partition].state.leader)
         leader = product_hash(replica.state.leader, string_hash(host), port)
         epoch = (replica.state.leader_epoch,) if rules.fetchers_start_with_leader_epochs else ()
-        offset = replica.high_watermark if rules.fetches_from_high_watermark else replica.log_end
+        offset = replica.high_watermark if rules.fetches_from_high_watermark else replica.log.end
         return product_hash(topic_partition_hash(*partition), product_hash(leader, *epoch, long_hash(offset)))
 
     if orders.fetches == "by topic" and len(partitions) <= SMALL:
         partitions = mutable_set_order(partitions, orders.scala, cluster_partition_hash)
         partitions = mutable_set_order(partitions, orders.scala, hash_of_start)
-    return immutable_order(partitions, orders.scala, _keys(orders).partition_hash)
+    keys = Collections(orders.scala, orders.fetches in _CASE_CLASSES)
+    return immutable_order(partitions, orders.scala, keys.partition_hash)
 
 
 def order_fetched(followed: Sequence[TopicPartition], orders: OrderRules) -> list[TopicPartition]:
@@ -602,10 +579,6 @@ def _order_fetched(followed: Sequence[TopicPartition], fetches: FetchOrder, scal
 
 
 _CASE_CLASSES = ("scala's maps", "java's maps")
-
-
-def _keys(orders: OrderRules) -> Collections:
-    return Collections(orders.scala, orders.fetches in _CASE_CLASSES)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:

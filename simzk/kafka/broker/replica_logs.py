@@ -39,7 +39,7 @@ from simzk.kafka.log.batches import NO_EPOCH, NewBatch
 from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd
 from simzk.kafka.log.log import Log, find_batch
 from simzk.kafka.log.producer_state import SequenceRules, check_coordinator_batch, check_sequence
-from simzk.kafka.log.record_batches import decode_entry, stamped
+from simzk.kafka.log.record_batches import stamped
 from simzk.kafka.log.truncation import truncation_after
 from simzk.kafka.requests import (
     CODE_OF,
@@ -69,14 +69,16 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.timing import BrokerTiming
     from simzk.kafka.log.batches import RecordBatch
     from simzk.kafka.log.producer_state import KeptBatch, ProducerEntry
-    from simzk.kafka.log.record_batches import Record
     from simzk.kafka.observation.records import RecordLedger
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
-    from simzk.kafka.requests import OffsetForLeaderEpochRequest, ReadRequest
+    from simzk.kafka.releases.settings import BrokerConfig
+    from simzk.kafka.requests import FetchedPartition, OffsetForLeaderEpochRequest, ReadRequest
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.states import States
     from simzk.simulation import History, Process
 
+LAG_MESSAGES_KEY = "replica.lag.max.messages"
+"""A setting of 0.8 only (KIP-16)."""
 NEVER_US = -(1 << 60)
 """When a follower was last caught up, if it never was."""
 WATERMARKS_SAVED_US = 5_000_000
@@ -117,11 +119,8 @@ class Replica:
     """One replica with a log.
 
     Args:
-        partition: the partition.
         state: the last accepted state, with changes of the ISR that this replica made as leader; it is kept here as
             Python values because every fetch reads it.
-        replicas: the assigned replicas.
-        log: the log.
         saved_watermark: the high watermark in the checkpoint file.
         proposed: the ISR that waits for an answer.
         followers: the progress of followers, as leader.
@@ -235,26 +234,23 @@ class LogDirs:
         assert self._loads == [list(self._directory_of.values()).count(number) for number in range(self.count)]
 
 
+@dataclass(eq=False)
 class ReplicaLogs:
     """All replicas with logs of one broker, from the start of its process to the end.
 
     Args:
-        broker_id: the broker's id.
-        version: its release.
-        process: its process.
+        version, config: its release and configuration.
         manager: the replicas of the whole cluster.
-        history: records refused proposals.
-        logs_on_disk: logs of the previous process; each is removed when its replica is opened.
-        propose: sends a proposed ISR to the controller, or writes it; false if it does not accept it yet.
-        withdraw: forgets the proposed ISR of a partition.
-        follow: called with replicas that changed their leader or leader epoch.
-        is_alive: whether the broker takes another for alive; up to 3.2 always true.
-        lag_max_us: `replica.lag.time.max.ms`.
-        lag_max_messages: `replica.lag.max.messages` of 0.8; None for later releases.
-        flush_interval: `log.flush.interval.messages`.
+        history: records what happens to logs, and refused proposals.
         ledger: the acknowledged records of the cluster.
+        timing: when followers may join ISRs, and whether leaders check them.
+        logs_on_disk: logs of the previous process; each is removed when its replica is opened.
         log_dirs: the log directories.
         configs: the configuration of topics.
+        propose_isr: sends a proposed ISR to the controller, or writes it; false if it does not accept it yet.
+        withdraw_isr: forgets the proposed ISR of a partition.
+        follow: called with replicas that changed their leader or leader epoch.
+        is_alive: whether the broker takes another for alive; up to 3.2 always true.
 
     Attributes:
         on_watermark: called with each partition whose high watermark rose.
@@ -266,28 +262,24 @@ class ReplicaLogs:
         raised_starts: partitions with a log start offset above 0.
     """
 
-    def __init__(
-        self,
-        broker_id: int,
-        version: KafkaVersion,
-        process: Process,
-        manager: ReplicaManager,
-        history: History,
-        *,
-        logs_on_disk: dict[TopicPartition, LogOnDisk],
-        propose: Callable[[IsrProposal], bool],
-        withdraw: Callable[[TopicPartition], None],
-        follow: Callable[[Iterable[Replica]], None],
-        is_alive: Callable[[int], bool],
-        lag_max_us: int,
-        lag_max_messages: int | None,
-        flush_interval: int,
-        ledger: RecordLedger,
-        log_dirs: LogDirs,
-        configs: TopicConfigs,
-        timing: BrokerTiming,
-    ) -> None:
-        self.broker_id = broker_id
+    broker_id: int
+    version: KafkaVersion
+    config: BrokerConfig
+    process: Process
+    manager: ReplicaManager
+    history: History
+    ledger: RecordLedger
+    timing: BrokerTiming
+    logs_on_disk: dict[TopicPartition, LogOnDisk]
+    log_dirs: LogDirs
+    configs: TopicConfigs
+    propose_isr: Callable[[IsrProposal], bool]
+    withdraw_isr: Callable[[TopicPartition], None]
+    follow: Callable[[Iterable[Replica]], None]
+    is_alive: Callable[[int], bool]
+
+    def __post_init__(self) -> None:
+        version, config = self.version, self.config
         self.replicas: dict[TopicPartition, Replica] = {}
         self._of_topic: dict[str, dict[TopicPartition, Replica]] = {}
         self._most_replicas = 0
@@ -297,26 +289,12 @@ class ReplicaLogs:
         self.on_readable: Callable[[TopicPartition], None] = lambda _: None
         self.on_start: Callable[[TopicPartition], None] = lambda _: None
         self.raised_starts: dict[TopicPartition, None] = {}
-        self._version = version
-        self._scala = version.orders.scala
-        self._process = process
-        self._scheduler = process.scheduler
-        self._manager = manager
-        self._history = history
-        self._isrs = LeaderIsrs(self, version.orders.scala, is_alive)
-        self._logs_on_disk = logs_on_disk
-        self._propose = propose
-        self._withdraw = withdraw
-        self._follow = follow
-        self._is_alive = is_alive
-        self._lag_max_us = lag_max_us
-        self._lag_max_messages = lag_max_messages
-        self._flush_interval = flush_interval
-        self._ledger = ledger
-        self._name = f"broker {broker_id}"
-        self._log_dirs = log_dirs
-        self._configs = configs
-        self._timing = timing
+        self._scheduler = self.process.scheduler
+        self._isrs = LeaderIsrs(self, version.orders.scala, self.is_alive)
+        self._lag_max_us = config.integer("replica.lag.time.max.ms") * 1000
+        self._lag_max_messages = config.integer(LAG_MESSAGES_KEY) if LAG_MESSAGES_KEY in version.defaults else None
+        self._flush_interval = config.integer("log.flush.interval.messages")
+        self._name = f"broker {self.broker_id}"
         self._sequences = SequenceRules(
             version.broker.recognized_duplicates,
             Error[version.broker.unknown_producer],
@@ -340,32 +318,31 @@ class ReplicaLogs:
 
     def start_timers(self) -> None:
         """Start to check for lagging followers and to save high watermarks, both now and periodically."""
-        if self._timing.checks_isrs:
+        if self.timing.checks_isrs:
             self._check_isrs()
         self._save_watermarks_periodically()
 
     def _check_isrs(self) -> None:
         self.shrink_isrs()
-        self._process.call_later(self._lag_max_us // self._version.broker.isr_checks_per_lag_time, self._check_isrs)
+        self.process.call_later(self._lag_max_us // self.version.broker.isr_checks_per_lag_time, self._check_isrs)
 
     def _save_watermarks_periodically(self) -> None:
         self.save_watermarks()
-        self._process.call_later(WATERMARKS_SAVED_US, self._save_watermarks_periodically)
+        self.process.call_later(WATERMARKS_SAVED_US, self._save_watermarks_periodically)
 
     # -- control requests
 
     def lead_and_follow(self, request: LeaderAndIsrRequest) -> ControlResponse:
-        """Become leader or follower of partitions."""
         updates = request.updates
         assert isinstance(updates, PartitionUpdates)
         errors = self._open_logs(updates)
-        if request.topic_ids and self._version.broker.checks_topic_ids:
+        if request.topic_ids and self.version.broker.checks_topic_ids:
             errors |= self._of_other_topics([update.partition for update in updates], request.topic_ids)
         opened = np.array([update.partition not in errors for update in updates], dtype=np.bool_)
-        accepted = self._manager.accept_on(self.broker_id, updates, opened).tolist()
+        accepted = self.manager.accept_on(self.broker_id, updates, opened).tolist()
         changed = [self._apply(update) for update, is_accepted in zip(updates, accepted, strict=True) if is_accepted]
         self._note_topic_ids(updates, request.topic_ids, errors)
-        self._follow(changed)
+        self.follow(changed)
         for replica in changed:
             self.on_leadership(replica.partition)
         self.on_logs_changed([update.partition for update in updates])
@@ -380,9 +357,9 @@ class ReplicaLogs:
         partitions iterates.
         """
         by_partition = {update.partition: update for update in updates}
-        ordered = mutable_order(by_partition, self._scala, cluster_partition_hash)
+        ordered = mutable_order(by_partition, self.version.orders.scala, cluster_partition_hash)
         ordered.sort(key=lambda partition: by_partition[partition].state.leader != self.broker_id)
-        opened = {p: self._log_dirs.open(p, is_new=by_partition[p].is_new) for p in ordered}
+        opened = {p: self.log_dirs.open(p, is_new=by_partition[p].is_new) for p in ordered}
         return {p: Error.KAFKA_STORAGE_ERROR for p, found in opened.items() if not found}
 
     def _of_other_topics(
@@ -391,7 +368,7 @@ class ReplicaLogs:
         """Return an error for each partition whose log belongs to another topic of that name (hasConsistentTopicId)."""
         errors = {}
         for partition in partitions:
-            found = self.replicas.get(partition) or self._logs_on_disk.get(partition)
+            found = self.replicas.get(partition) or self.logs_on_disk.get(partition)
             known, wanted = None if found is None else found.log.topic_id, topic_ids.get(partition.topic)
             if known is not None and wanted is not None and known != wanted:
                 errors[partition] = Error.INCONSISTENT_TOPIC_ID
@@ -401,7 +378,7 @@ class ReplicaLogs:
         self, updates: Sequence[PartitionUpdate], topic_ids: Mapping[str, str], errors: Mapping[TopicPartition, Error]
     ) -> None:
         """Store the ids of topics in the logs that have none, also if the leader epoch is not new."""
-        if not topic_ids or not self._version.broker.checks_topic_ids:
+        if not topic_ids or not self.version.broker.checks_topic_ids:
             return
         for partition, *_ in updates:
             replica = self.replicas.get(partition)
@@ -413,23 +390,23 @@ class ReplicaLogs:
         partition, state = update.partition, update.state
         replica = self.replicas.get(partition)
         previous_leader = None
-        assert self._log_dirs.directory_of(partition) is not None, f"the log of {partition} is not open"
+        assert self.log_dirs.directory_of(partition) is not None, f"the log of {partition} is not open"
         if replica is None:
             replica = Replica(partition, state, update.assignment.replicas, Log())
-            if (found := self._logs_on_disk.pop(partition, None)) is not None:
+            if (found := self.logs_on_disk.pop(partition, None)) is not None:
                 replica.log, replica.saved_watermark = found
                 replica.log.recover()
-                if not self._version.znodes.has_topic_ids:  # LogManager deletes `partition.metadata` at its start
+                if not self.version.znodes.has_topic_ids:  # LogManager deletes `partition.metadata` at its start
                     replica.log.topic_id = None
                 replica.log.set_high_watermark(found.high_watermark)
             if replica.log.start:
                 self.raised_starts[partition] = None
-            replica.log.epochs.resolves_conflicts = self._version.broker.epochs_begin_with_leadership
-            replica.log.epochs.drops_empty = self._version.broker.truncation_drops_empty_epochs
-            replica.log.lists_empty_transactions = self._version.broker.lists_empty_transactions
+            replica.log.epochs.resolves_conflicts = self.version.broker.epochs_begin_with_leadership
+            replica.log.epochs.drops_empty = self.version.broker.truncation_drops_empty_epochs
+            replica.log.lists_empty_transactions = self.version.broker.lists_empty_transactions
             self.replicas[partition] = self._of_topic.setdefault(partition.topic, {})[partition] = replica
             self._most_replicas = max(self._most_replicas, len(self.replicas))
-            self._configs.open(partition.topic)
+            self.configs.open(partition.topic)
         else:
             assert state.leader_epoch > replica.state.leader_epoch, f"{partition} accepted an old leader epoch"
             previous_leader = replica.state.leader
@@ -437,15 +414,15 @@ class ReplicaLogs:
         replica.state = state
         replica.replicas = update.assignment.replicas
         replica.proposed = None
-        if self._version.broker.withdraws_isr_proposals:
-            self._withdraw(partition)
+        if self.version.broker.withdraws_isr_proposals:
+            self.withdraw_isr(partition)
         replica.followers = {}
         replica.truncates = False
         if state.leader == self.broker_id:
             self._lead(replica)
-        elif state.leader not in (previous_leader, -1) and self._version.broker.truncates_to_high_watermark:
+        elif state.leader not in (previous_leader, -1) and self.version.broker.truncates_to_high_watermark:
             self._truncate(replica, replica.high_watermark)
-        elif state.leader != -1 and not self._version.broker.truncates_to_high_watermark:
+        elif state.leader != -1 and not self.version.broker.truncates_to_high_watermark:
             self._require_truncation(replica, is_new=state.leader != previous_leader, missed_epochs=missed_epochs)
         return replica
 
@@ -455,9 +432,9 @@ class ReplicaLogs:
         replica.epoch_start = log.end
         if not log.is_empty:
             begins = f"epoch {replica.state.leader_epoch} from {log.end}"
-            self._history.record(self._name, "begins to lead", str(replica.partition), "", begins)
-        self._ledger.on_leader(self.broker_id, replica.partition, replica.state.leader_epoch, log)
-        if self._version.broker.truncates_to_epoch_end and self._version.broker.epochs_begin_with_leadership:
+            self.history.record(self._name, "begins to lead", str(replica.partition), "", begins)
+        self.ledger.on_leader(self.broker_id, replica.partition, replica.state.leader_epoch, log)
+        if self.version.broker.truncates_to_epoch_end and self.version.broker.epochs_begin_with_leadership:
             log.epochs.assign(replica.state.leader_epoch, log.end)
         for broker in replica.replicas:
             if broker != self.broker_id:
@@ -469,7 +446,7 @@ class ReplicaLogs:
 
         With the same leader it does so since 2.1, where fetches name the epoch (Partition.makeFollower).
         """
-        rules = self._version.broker
+        rules = self.version.broker
         if is_new or rules.fetches_have_leader_epochs or (rules.truncates_after_missed_epochs and missed_epochs):
             by_fetch = rules.truncates_on_fetch and replica.log.epochs.latest != NO_EPOCH
             replica.truncates = not replica.log.is_empty and not by_fetch
@@ -478,9 +455,9 @@ class ReplicaLogs:
         """Close replicas whose log directory failed: they neither lead nor follow any more."""
         count = len(partitions)
         every = ReplicaStops(named(partitions), np.ones(count, dtype=np.bool_), np.full(count, -1, dtype=np.int32))
-        self._manager.stop(self.broker_id, every)
+        self.manager.stop(self.broker_id, every)
         for partition in partitions:
-            self._logs_on_disk.pop(partition, None)
+            self.logs_on_disk.pop(partition, None)
         self._close([self._remove(partition) for partition in partitions if partition in self.replicas])
         self.on_logs_changed(partitions)
 
@@ -490,11 +467,11 @@ class ReplicaLogs:
         assert isinstance(stops, ReplicaStops)
         stopped = []
         errors = {}
-        all_fenced = self._manager.stop(self.broker_id, stops, self._version.broker.stop_epochs)
+        all_fenced = self.manager.stop(self.broker_id, stops, self.version.broker.stop_epochs)
         for stop, fenced in zip(stops, all_fenced.tolist(), strict=True):
             partition = stop.partition
             errors[partition] = Error.NONE
-            if partition in self._log_dirs.offline:
+            if partition in self.log_dirs.offline:
                 errors[partition] = Error.KAFKA_STORAGE_ERROR
             elif fenced:
                 errors[partition] = Error.FENCED_LEADER_EPOCH
@@ -502,11 +479,11 @@ class ReplicaLogs:
                 if partition in self.replicas:
                     stopped.append(self._remove(partition) if stop.delete else self.replicas[partition])
                 if stop.delete:
-                    self._log_dirs.delete(partition)
+                    self.log_dirs.delete(partition)
         self._close(stopped)
         for stop in stops:
             if stop.delete:
-                self._logs_on_disk.pop(stop.partition, None)
+                self.logs_on_disk.pop(stop.partition, None)
         self.on_logs_changed([stop.partition for stop in stops])
         return ControlResponse(Error.NONE, errors)
 
@@ -521,7 +498,7 @@ class ReplicaLogs:
         """Let replicas neither lead nor follow; the leader epoch stays."""
         for replica in stopped:
             replica.state = replica.state._replace(leader=-1)
-        self._follow(stopped)
+        self.follow(stopped)
         for replica in stopped:
             self.on_leadership(replica.partition)
             self.on_readable(replica.partition)
@@ -566,8 +543,7 @@ class ReplicaLogs:
             The offset of the first record, or the error that rejects them. A batch that an idempotent producer sends
             again is not appended; the offset is that of the first time.
         """
-        refused = self.refuses_append(partition, to_all=to_all)
-        if refused is not None:
+        if (refused := self.refuses_append(partition, to_all=to_all)) is not None:
             return refused
         replica = self.replicas[partition]
         duplicate = self._check_producers(replica, batches, is_of_coordinator=is_of_coordinator)
@@ -576,7 +552,7 @@ class ReplicaLogs:
         if duplicate is not None:
             return duplicate.first_offset
         for follower, progress in replica.followers.items():
-            if progress.log_end == replica.log_end:  # it had the whole log when it last fetched
+            if progress.log_end == replica.log.end:  # it had the whole log when it last fetched
                 progress.caught_up_us = max(progress.caught_up_us, self._last_fetch_us.get(follower, 0))
         base_offset = replica.log.end
         self._append(replica, batches or (NewBatch(records),), identity)
@@ -587,10 +563,10 @@ class ReplicaLogs:
 
     def _append(self, replica: Replica, batches: Sequence[NewBatch], identity: int) -> None:
         """Append batches with their offsets, the leader epoch and, with content, a new identity."""
-        epoch = replica.state.leader_epoch if self._version.broker.truncates_to_epoch_end else NO_EPOCH
+        epoch = replica.state.leader_epoch if self.version.broker.truncates_to_epoch_end else NO_EPOCH
         for records, data, producer in batches:
             payload = None if data is None else stamped(data, replica.log.end, records, epoch)
-            known = identity if payload is None else self._ledger.new_identity()
+            known = identity if payload is None else self.ledger.new_identity()
             batch = replica.log.append(
                 records,
                 leader_epoch=epoch,
@@ -599,7 +575,7 @@ class ReplicaLogs:
                 producer=producer,
                 at_us=self._scheduler.now_us,
             )
-            self._ledger.on_append(replica.partition, batch, replica.log)
+            self.ledger.on_append(replica.partition, batch, replica.log)
 
     def _check_producers(
         self, replica: Replica, batches: Sequence[NewBatch], *, is_of_coordinator: bool
@@ -629,10 +605,10 @@ class ReplicaLogs:
         """Delete the records of a log before an offset, at most its high watermark; followers do so when they fetch."""
         self._delete_before(self.replicas[partition], offset)
 
-    def raise_start(self, partition: TopicPartition, leader_epoch: int, offset: int) -> bool:
+    def raise_start(self, partition: TopicPartition, offset: int) -> bool:
         """Delete the records of a follower that its leader deleted, up to its high watermark; return whether any."""
-        replica = self._following(partition, leader_epoch)
-        return replica is not None and self._delete_before(replica, min(offset, replica.high_watermark))
+        replica = self._follower(partition)
+        return self._delete_before(replica, min(offset, replica.high_watermark))
 
     def _delete_before(self, replica: Replica, offset: int) -> bool:
         start, partition = replica.log.start, replica.partition
@@ -640,7 +616,7 @@ class ReplicaLogs:
             return False
         replica.log.delete_before(offset)
         self.raised_starts[partition] = None
-        self._history.record(self._name, "records deleted", str(partition), f"start {start}", f"start {offset}")
+        self.history.record(self._name, "records deleted", str(partition), f"start {start}", f"start {offset}")
         self.on_readable(partition)
         return True
 
@@ -662,22 +638,10 @@ class ReplicaLogs:
         starts = [one.log_start for follower, one in replica.followers.items() if follower in live]
         return min([replica.log.start, *starts])
 
-    def stored_records(self, partition: TopicPartition) -> list[Record]:
-        """Return the records with content in the log of a replica, committed or not; none if the broker has none.
-
-        Markers of transactions are left out. A coordinator reads its partition so when it begins to lead it.
-        """
-        replica = self.replicas.get(partition)
-        found: list[Record] = []
-        for batch in () if replica is None else replica.log.batches:
-            if batch.payload is not None and (batch.producer is None or batch.producer.marker is None):
-                found += decode_entry(batch.payload)
-        return found
-
     def _record_end(self, replica: Replica, what: str, before: int) -> None:
         """Record a new log end offset, with the leader epoch in which the replica leads or follows."""
         end, epoch = replica.log.end, replica.state.leader_epoch
-        self._history.record(self._name, what, str(replica.partition), f"end {before}", f"end {end} epoch {epoch}")
+        self.history.record(self._name, what, str(replica.partition), f"end {before}", f"end {end} epoch {epoch}")
 
     def acknowledge(self, partition: TopicPartition, base_offset: int, records: int, acks: int) -> None:
         """Note that this leader acknowledges batches to a producer that asked for these acks."""
@@ -686,7 +650,7 @@ class ReplicaLogs:
             return
         epoch, min_isr = replica.state.leader_epoch, self._min_isr(replica)
         for batch in replica.log.read(base_offset, limit=base_offset + records):
-            self._ledger.acknowledge(self.broker_id, partition, batch, epoch, acks, min_isr, replica.replicas)
+            self.ledger.acknowledge(self.broker_id, partition, batch, epoch, acks, min_isr, replica.replicas)
 
     def copies(self, replica: Replica, offset: int) -> int:
         """Return how many in the ISR have the log up to an offset, the leader included."""
@@ -695,14 +659,14 @@ class ReplicaLogs:
 
     def has_enough_in_sync(self, replica: Replica) -> bool:
         """Return whether the ISR has `min.insync.replicas` members; since 2.7 proposed members count."""
-        proposed = replica.proposed or () if self._version.broker.uses_alter_isr else ()
+        proposed = replica.proposed or () if self.version.broker.uses_alter_isr else ()
         return len(dict.fromkeys((*replica.state.isr, *proposed))) >= self._min_isr(replica)
 
     def _min_isr(self, replica: Replica) -> int:
         """Return `min.insync.replicas`, since 3.7 at most the number of replicas (KAFKA-15583)."""
-        configured = self._configs.min_isr(replica.partition.topic)
+        configured = self.configs.min_isr(replica.partition.topic)
         return (
-            min(configured, len(replica.replicas)) if self._version.broker.high_watermark_needs_min_isr else configured
+            min(configured, len(replica.replicas)) if self.version.broker.high_watermark_needs_min_isr else configured
         )
 
     def on_topic_config(self, topic: str) -> None:
@@ -716,7 +680,7 @@ class ReplicaLogs:
         now_us = self._scheduler.now_us
         silent_us = now_us - self._last_fetch_us.get(follower, 0)
         self._last_fetch_us[follower] = now_us
-        if not self._version.broker.keeps_idle_followers_in_sync and silent_us > self._lag_max_us and not is_full:
+        if not self.version.broker.keeps_idle_followers_in_sync and silent_us > self._lag_max_us and not is_full:
             self._expand_all(follower)
         if self._ineligible:
             self._consider([key for key in self._ineligible if key[1] == follower])
@@ -734,52 +698,40 @@ class ReplicaLogs:
                 self._maybe_expand(replica, follower)
 
     def fetch(
-        self,
-        partition: TopicPartition,
-        follower: int,
-        leader_epoch: int | None,
-        log_end: int,
-        last_epoch: int = NO_EPOCH,
-        max_bytes: int | None = None,
+        self, follower: int, fetched: FetchedPartition, *, is_fenced: bool, max_bytes: int | None = None
     ) -> FetchedRecords | Error:
         """Note the log end offset of a follower that fetches, unless the logs differ; return what `read` returns."""
-        result = self.read(partition, follower, leader_epoch, log_end, last_epoch, max_bytes)
+        result = self.read(follower, fetched, is_fenced=is_fenced, max_bytes=max_bytes)
         if isinstance(result, Error):
             return result
-        if result.diverging is not None and not self._version.broker.counts_diverging_fetches:
+        if result.diverging is not None and not self.version.broker.counts_diverging_fetches:
             return result
-        replica = self.replicas[partition]
+        replica, log_end = self.replicas[fetched.partition], fetched.log_end
+        assert replica.log.start <= log_end <= replica.log.end or result.diverging is not None
         progress = replica.followers.setdefault(follower, FollowerProgress())
         progress.log_end = log_end
-        if log_end >= replica.log_end:
+        if log_end >= replica.log.end:
             progress.caught_up_us = self._scheduler.now_us
         self._maybe_expand(replica, follower)
         self._advance_watermark(replica)
         return result
 
     def read(
-        self,
-        partition: TopicPartition,
-        follower: int,
-        leader_epoch: int | None,
-        log_end: int,
-        last_epoch: int = NO_EPOCH,
-        max_bytes: int | None = None,
+        self, follower: int, fetched: FetchedPartition, *, is_fenced: bool, max_bytes: int | None = None
     ) -> FetchedRecords | Error:
         """Read records for a follower (Partition.fetchRecords, Partition.readRecords).
 
         Args:
-            partition: the partition.
             follower: the follower.
-            leader_epoch: the leader epoch of its request; None if the request has none.
-            log_end: its log end offset, the first one to read.
-            last_epoch: the epoch of its last record; `NO_EPOCH` if the request has none.
+            fetched: the partition with its log end offset, the first one to read.
+            is_fenced: whether its leader epoch is compared.
             max_bytes: size of the batches, except for the first one.
         """
+        partition, leader_epoch, log_end, last_epoch, _ = fetched
         replica = self.replicas.get(partition)
         if replica is None or replica.state.leader != self.broker_id:
             return Error.NOT_LEADER_OR_FOLLOWER
-        if leader_epoch not in (None, replica.state.leader_epoch):
+        if is_fenced and leader_epoch != replica.state.leader_epoch:
             return Error.FENCED_LEADER_EPOCH
         if follower not in replica.followers and not self._accepts_unassigned:
             return Error.NOT_LEADER_OR_FOLLOWER
@@ -791,7 +743,7 @@ class ReplicaLogs:
                 return FetchedRecords((), found)
         if not replica.log.is_readable(log_end):
             return Error.OFFSET_OUT_OF_RANGE
-        return FetchedRecords(replica.log.read(log_end, max_bytes=max_bytes) if log_end < replica.log_end else ())
+        return FetchedRecords(replica.log.read(log_end, max_bytes=max_bytes) if log_end < replica.log.end else ())
 
     def read_committed(self, request: ReadRequest) -> ReadResponse:
         """Read records up to the high watermark for a consumer (Partition.readRecords with FetchHighWatermark)."""
@@ -810,12 +762,12 @@ class ReplicaLogs:
 
     def note_read(self, replica: Replica, batches: Iterable[RecordBatch]) -> None:
         """Note batches that a consumer gets from a replica."""
-        self._ledger.on_read(self.broker_id, replica.partition, replica.state.leader_epoch, batches)
+        self.ledger.on_read(self.broker_id, replica.partition, replica.state.leader_epoch, batches)
 
     def epoch_ends(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
         """Return where leader epochs end in the logs that this broker leads (Partition.lastOffsetForLeaderEpoch)."""
         ends: dict[TopicPartition, EpochEnd | Error] = {}
-        names_epochs = request.names_epochs and self._version.broker.epoch_ends_name_epochs
+        names_epochs = request.names_epochs and self.version.broker.epoch_ends_name_epochs
         for partition, asked in request.epochs.items():
             replica = self.replicas.get(partition)
             if replica is None or replica.state.leader != self.broker_id:
@@ -827,47 +779,43 @@ class ReplicaLogs:
                 ends[partition] = found if names_epochs else found._replace(epoch=NO_EPOCH)
         return OffsetForLeaderEpochResponse(ends)
 
-    def _following(self, partition: TopicPartition, leader_epoch: int) -> Replica | None:
-        """Return a replica that still follows in a leader epoch."""
-        replica = self.replicas.get(partition)
-        if replica is None or replica.state.leader == self.broker_id or replica.state.leader_epoch != leader_epoch:
-            return None
+    def _follower(self, partition: TopicPartition) -> Replica:
+        """Return a replica that a fetcher follows: `follow` is told at once of those that cease to follow."""
+        replica = self.replicas[partition]
+        assert replica.state.leader not in (-1, self.broker_id), f"broker {self.broker_id} does not follow {partition}"
+        assert not replica.followers, f"{partition} has followers, and follows {replica.state.leader}"
         return replica
 
-    def append_fetched(
-        self, partition: TopicPartition, leader_epoch: int, log_end: int, batches: Sequence[RecordBatch]
-    ) -> None:
+    def append_fetched(self, partition: TopicPartition, log_end: int, batches: Sequence[RecordBatch]) -> None:
         """Append fetched batches, unless the log has changed since the request named its log end offset."""
-        replica = self._following(partition, leader_epoch)
-        if replica is None or replica.truncates or replica.log.end != log_end:
+        replica = self._follower(partition)
+        if replica.truncates or replica.log.end != log_end:
             return
         replica.log.truncate(batches[0].base_offset)  # the batch begins before the log end offset, which cut it
         replica.log.append_fetched(batches, at_us=self._scheduler.now_us)
         self._flush_if_due(replica)
         self._record_end(replica, "records fetched", log_end)
 
-    def truncate_after(self, partition: TopicPartition, leader_epoch: int, answer: EpochEnd) -> None:
+    def truncate_after(self, partition: TopicPartition, answer: EpochEnd) -> None:
         """Truncate a follower's log after its leader has said where an epoch ends; it may have to ask again."""
-        replica = self._following(partition, leader_epoch)
-        if replica is not None:
-            offset, is_complete = truncation_after(replica.log, answer)
-            self._truncate(replica, offset)
-            replica.truncates = replica.truncates and not is_complete
+        replica = self._follower(partition)
+        offset, is_complete = truncation_after(replica.log, answer)
+        self._truncate(replica, offset)
+        replica.truncates = replica.truncates and not is_complete
 
-    def truncate_to_watermark(self, partition: TopicPartition, leader_epoch: int) -> None:
+    def truncate_to_watermark(self, partition: TopicPartition) -> None:
         """Truncate a follower's log to its high watermark: the log has no leader epochs."""
-        replica = self._following(partition, leader_epoch)
-        if replica is not None:
-            self._truncate(replica, replica.high_watermark)
-            replica.truncates = False
+        replica = self._follower(partition)
+        assert replica.truncates, f"the log of {partition} need not be truncated"
+        self._truncate(replica, replica.high_watermark)
+        replica.truncates = False
 
-    def truncate_to_range(self, partition: TopicPartition, leader_epoch: int, leader_log: LogRange) -> None:
+    def truncate_to_range(self, partition: TopicPartition, leader_log: LogRange) -> None:
         """Truncate a follower's log to the end of its leader's, or start anew where that begins."""
-        replica = self._following(partition, leader_epoch)
-        if replica is None:
-            return
+        assert leader_log.start <= leader_log.end
+        replica = self._follower(partition)
         if replica.log.end < leader_log.start:
-            end, watermark = replica.log_end, replica.high_watermark
+            end, watermark = replica.log.end, replica.high_watermark
             replica.log.restart_at(leader_log.start)
             self._record_end(replica, "log truncated", end)
             self._note_watermark(replica, watermark)
@@ -876,17 +824,16 @@ class ReplicaLogs:
 
     def _truncate(self, replica: Replica, offset: int) -> None:
         """Truncate a log, and its high watermark with it."""
-        end, watermark = replica.log_end, replica.high_watermark
+        end, watermark = replica.log.end, replica.high_watermark
         if replica.log.truncate(offset):
             self._record_end(replica, "log truncated", end)
             if replica.high_watermark != watermark:
                 self._note_watermark(replica, watermark)
 
-    def set_watermark(self, partition: TopicPartition, leader_epoch: int, watermark: int) -> None:
+    def set_watermark(self, partition: TopicPartition, watermark: int) -> None:
         """Set the high watermark of a follower to that of its leader, at most its own log end offset."""
-        replica = self._following(partition, leader_epoch)
-        if replica is not None:
-            self._set_watermark(replica, min(replica.log_end, watermark))
+        replica = self._follower(partition)
+        self._set_watermark(replica, min(replica.log.end, watermark))
 
     def flush(self) -> None:
         """Write all logs to disk."""
@@ -907,10 +854,10 @@ class ReplicaLogs:
     def on_disk(self) -> dict[TopicPartition, LogOnDisk]:
         """Return the logs that the next process finds if this one ends now."""
         open_logs = {
-            partition: LogOnDisk(replica.log, min(replica.saved_watermark, replica.log_end))
+            partition: LogOnDisk(replica.log, min(replica.saved_watermark, replica.log.end))
             for partition, replica in self.replicas.items()
         }
-        return open_logs | self._logs_on_disk
+        return open_logs | self.logs_on_disk
 
     def _set_watermark(self, replica: Replica, watermark: int) -> None:
         before = replica.high_watermark
@@ -923,7 +870,7 @@ class ReplicaLogs:
         self._unsaved[replica.partition] = None
         watermark = replica.high_watermark
         what = "high watermark raised" if watermark > before else "high watermark lowered"
-        self._history.record(self._name, what, str(replica.partition), str(before), str(watermark))
+        self.history.record(self._name, what, str(replica.partition), str(before), str(watermark))
         self.on_readable(replica.partition)
 
     def _advance_watermark(self, replica: Replica) -> None:
@@ -935,11 +882,11 @@ class ReplicaLogs:
         if watermark <= before:
             return
         min_isr, in_sync = self._min_isr(replica), len(replica.state.isr)
-        if self._version.broker.high_watermark_needs_min_isr and in_sync < min_isr:
+        if self.version.broker.high_watermark_needs_min_isr and in_sync < min_isr:
             return
         self._set_watermark(replica, watermark)
         passed = replica.log.read(max(before, replica.log.start), limit=watermark)
-        self._ledger.on_watermark(replica.partition, replica.state.leader_epoch, passed, min(min_isr, in_sync))
+        self.ledger.on_watermark(replica.partition, replica.state.leader_epoch, passed, min(min_isr, in_sync))
         self._report_committed(replica, since=before)
         self.on_watermark(replica.partition)
 
@@ -947,11 +894,11 @@ class ReplicaLogs:
         """Let the ledger compare the logs of the ISR up to the high watermark; only replicas count for that."""
         state = replica.state
         members = [member for member in state.isr if member in replica.followers]
-        self._ledger.on_committed(self.broker_id, replica.partition, state.leader_epoch, members, replica.log, since)
+        self.ledger.on_committed(self.broker_id, replica.partition, state.leader_epoch, members, replica.log, since)
 
     def _least_log_end(self, replica: Replica) -> int:
         """Return the least log end offset that counts for the high watermark (Partition.maybeIncrementLeaderHW)."""
-        version, now_us = self._version, self._scheduler.now_us
+        version, now_us = self.version, self._scheduler.now_us
         isr, proposed = replica.state.isr, replica.proposed or ()
         least = replica.log.end
         for follower, progress in replica.followers.items():
@@ -961,7 +908,7 @@ class ReplicaLogs:
                 or (
                     version.broker.high_watermark_waits_for_caught_up
                     and now_us - progress.caught_up_us <= self._lag_max_us
-                    and (not version.broker.high_watermark_ignores_dead or self._is_alive(follower))
+                    and (not version.broker.high_watermark_ignores_dead or self.is_alive(follower))
                 )
             ):
                 least = progress.log_end
@@ -974,7 +921,7 @@ class ReplicaLogs:
         lagging = {p: members for p, replica in self.replicas.items() if (members := self._lagging(replica, early_us))}
         ordered = list(lagging)
         if len(lagging) > 1:
-            ordered = order_checked(self.replicas, self.leads, self._version.orders, self._most_replicas)
+            ordered = order_checked(self.replicas, self.leads, self.version.orders, self._most_replicas)
         ordered = [partition for partition in ordered if partition in lagging]
         if ordered:
             self._isrs.shrink(self._rows(ordered), pack([lagging[partition] for partition in ordered]))
@@ -994,11 +941,11 @@ class ReplicaLogs:
         """
         caught_up_us = progress.caught_up_us
         if self._lag_max_messages is not None and progress.log_end >= 0:
-            if replica.log_end - progress.log_end > self._lag_max_messages:
+            if replica.log.end - progress.log_end > self._lag_max_messages:
                 return True
             caught_up_us = max(caught_up_us, self._last_fetch_us.get(member, 0))
-        if progress.log_end >= replica.log_end:
-            if self._version.broker.keeps_idle_followers_in_sync:
+        if progress.log_end >= replica.log.end:
+            if self.version.broker.keeps_idle_followers_in_sync:
                 return False
             caught_up_us = max(caught_up_us, self._last_fetch_us.get(member, 0))
         if progress.log_end < 0:  # nothing of it was in a long poll
@@ -1008,7 +955,7 @@ class ReplicaLogs:
     def _maybe_expand(self, replica: Replica, follower: int) -> None:
         """Propose to add a follower to the ISR if it is ready."""
         if replica.state.leader == self.broker_id and follower not in replica.state.isr:  # most fetches end here
-            may_join = self._timing.may_join_isr
+            may_join = self.timing.may_join_isr
             if may_join is not None and not may_join(replica.partition, follower):
                 self._ineligible[replica.partition, follower] = None
                 return
@@ -1018,7 +965,7 @@ class ReplicaLogs:
         """Add a follower to the ISRs that it left by silence alone: before 2.1 every fetch asks, also of idle logs."""
         for replica in list(self.replicas.values()):
             progress = replica.followers.get(follower)
-            if progress is not None and progress.log_end >= replica.log_end:
+            if progress is not None and progress.log_end >= replica.log.end:
                 self._maybe_expand(replica, follower)
 
     def handle_results(
@@ -1031,20 +978,20 @@ class ReplicaLogs:
             states.append(_NO_STATE if isinstance(result, Error) else result)
             if isinstance(result, Error):
                 proposed = f"isr {list(proposal.isr)}"
-                self._history.record(
+                self.history.record(
                     f"broker {self.broker_id}", "ISR change refused", str(proposal.partition), proposed, result.value
                 )
         width = max(len(state.isr) for state in states)
         altered = AlteredPartitions(Error.NONE, np.array(codes, dtype=np.int8), states_of(states, width))
         columns = Proposals.of_one(self.broker_id, -1, proposals)
-        rows = self._manager.table.find_all(columns.partitions)
+        rows = self.manager.table.find_all(columns.partitions)
         assert (rows >= 0).all(), "a proposed ISR is of a partition that this broker was sent"
         return [proposals[place] for place in self._isrs.handle_results(rows, columns, altered).tolist()]
 
     def note_dropped(self, proposal: IsrProposal) -> None:
         """Record that a proposed ISR will have no result, for which the leader waits until the next LeaderAndIsr."""
         proposed = f"isr {list(proposal.isr)}"
-        self._history.record(f"broker {self.broker_id}", "ISR change dropped", str(proposal.partition), proposed)
+        self.history.record(f"broker {self.broker_id}", "ISR change dropped", str(proposal.partition), proposed)
 
     def _expand_any(self, replica: Replica) -> None:
         """Add a follower that caught up while the last proposal was in flight, if it still fetches."""
@@ -1056,11 +1003,11 @@ class ReplicaLogs:
     # -- replicas by row, for `LeaderIsrs`
 
     def _rows(self, partitions: Sequence[TopicPartition]) -> IntArray:
-        return self._manager.table.find_all(named(partitions))
+        return self.manager.table.find_all(named(partitions))
 
     def _at(self, rows: IntArray) -> list[Replica | None]:
         """Return the replicas at some rows; None where there is none any more."""
-        return [self.replicas.get(TopicPartition(*name)) for name in self._manager.table.partitions(rows).names()]
+        return [self.replicas.get(TopicPartition(*name)) for name in self.manager.table.partitions(rows).names()]
 
     def _leaders(self, rows: IntArray) -> list[Replica]:
         found = [replica for replica in self._at(rows) if replica is not None]
@@ -1068,12 +1015,10 @@ class ReplicaLogs:
         return found
 
     def states(self, rows: IntArray) -> States:
-        """Return the present states of replicas."""
         states = [replica.state for replica in self._leaders(rows)]
         return states_of(states, max(len(state.isr) for state in states))
 
     def are_waiting(self, rows: IntArray) -> BoolArray:
-        """Return which replicas wait for the result of a proposed ISR."""
         return np.array([replica.proposed is not None for replica in self._leaders(rows)])
 
     def are_pending(self, rows: IntArray, proposals: Proposals) -> BoolArray:
@@ -1083,7 +1028,7 @@ class ReplicaLogs:
 
     def have_caught_up(self, rows: IntArray, follower: int) -> BoolArray:
         """Return where a follower has the log up to the high watermark and the start of the leader's epoch."""
-        waits = self._version.broker.isr_waits_for_epoch_start
+        waits = self.version.broker.isr_waits_for_epoch_start
         return np.array(
             [
                 leader.followers[follower].log_end >= max(leader.high_watermark, leader.epoch_start if waits else 0)
@@ -1092,19 +1037,17 @@ class ReplicaLogs:
         )
 
     def propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
-        """Send proposals in the order of the rows."""
         for replica, proposed in zip(self._leaders(rows), unpack(isr), strict=True):
             assert replica.state.leader == self.broker_id, f"broker {self.broker_id} does not lead {replica.partition}"
             assert replica.proposed is None, "a leader has one proposed ISR at a time"
             state = replica.state
-            if self._propose(IsrProposal(replica.partition, state.leader_epoch, proposed, state.version)):
+            if self.propose_isr(IsrProposal(replica.partition, state.leader_epoch, proposed, state.version)):
                 replica.proposed = proposed
                 continue
             for joining in [broker for broker in proposed if broker not in state.isr]:
                 self._ineligible[replica.partition, joining] = None
 
     def end_proposals(self, rows: IntArray) -> None:
-        """Wait no more for results."""
         for replica in self._leaders(rows):
             replica.proposed = None
 
@@ -1120,7 +1063,7 @@ class ReplicaLogs:
             replica.proposed = None
             if replica.high_watermark:
                 self._report_committed(replica)
-            rules = self._version.broker
+            rules = self.version.broker
             if rules.raises_watermark_after_alter_isr or not rules.uses_alter_isr:
                 self._advance_watermark(replica)
             self._expand_any(replica)

@@ -40,7 +40,6 @@ from simzk.kafka.requests import (
     FindLeaderResponse,
     LeaderAndIsrRequest,
     OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
     ProduceRequest,
     ReadRequest,
     RenewTokenRequest,
@@ -60,11 +59,11 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.environment import MetadataCache, ReplicaRequests
     from simzk.kafka.broker.fetching import FetchSessions
     from simzk.kafka.broker.producing import Producing
+    from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.broker.replica_manager import BrokerEpochs
     from simzk.kafka.broker.transaction_markers import TransactionMarkers
     from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.rpc import Respond
-    from simzk.kafka.topic_partition import TopicPartition
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.simulation import Future, Process
 
@@ -80,20 +79,15 @@ class Services:
     """Request handlers of one broker.
 
     Args:
-        broker_id: the broker's id.
         process: the broker's process, which runs handlers that wait.
-        client: its ZooKeeper client.
         epochs: fence control requests.
         replicas: handles control requests to replicas.
-        metadata: its metadata cache.
-        fetch_sessions: serves fetches of followers and reads of consumers.
-        producing: serves producers.
+        fetch_sessions: serves fetches of followers.
         markers: appends markers of transactions.
         tokens: serves requests about delegation tokens.
         admin: serves requests of operators.
         controller: the controller that the broker is or may become.
-        has_log: whether the log of a replica is open.
-        epoch_ends: answers where leader epochs end.
+        logs: its replicas with logs.
         answer_pause_us: returns the pause before the response to a request that created a replica after a pause.
         add_partitions: serves AddPartitionsToTxn of a leader that verifies a transaction.
     """
@@ -110,8 +104,7 @@ class Services:
     tokens: DelegationTokens
     admin: AdminHandlers
     controller: KafkaController
-    has_log: Callable[[TopicPartition], bool]
-    epoch_ends: Callable[[OffsetForLeaderEpochRequest], OffsetForLeaderEpochResponse]
+    logs: ReplicaLogs
     answer_pause_us: Callable[[], int]
     add_partitions: Callable[[AddPartitionsToTxnRequest, Respond], None]
 
@@ -121,7 +114,7 @@ class Services:
             case FetchRequest():
                 self.fetch_sessions.serve(request, respond)
             case OffsetForLeaderEpochRequest():
-                respond(self.epoch_ends(request))
+                respond(self.logs.epoch_ends(request))
             case ProduceRequest():
                 self.producing.serve(request, respond)
             case WriteTxnMarkersRequest():
@@ -129,8 +122,8 @@ class Services:
             case FindLeaderRequest():
                 state = self.metadata.partitions.get(request.partition)
                 respond(FindLeaderResponse(-1 if state is None else state.leader))
-            case ReadRequest():
-                respond(self.fetch_sessions.read_committed(request))
+            case ReadRequest():  # of a consumer, which has no session; the records are in the page cache
+                respond(self.logs.read_committed(request))
             case LeaderAndIsrRequest() if self.client.session.is_cut and (new := self._new_topic(request)):
                 self.process.spawn(self._serve_with_config(request, new, respond), "new replicas")
             case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
@@ -181,7 +174,8 @@ class Services:
         """Return the topic of the first partition without a replica here; None if topics have no configuration."""
         if "topics" not in self.client.version.configs.entity_types:
             return None
-        return next((update.partition.topic for update in request.updates if not self.has_log(update.partition)), None)
+        known = self.logs.replicas
+        return next((update.partition.topic for update in request.updates if update.partition not in known), None)
 
     async def _serve_with_config(self, request: LeaderAndIsrRequest, topic: str, respond: Respond) -> None:
         """Serve a request that creates a replica: its log needs the topic's configuration from ZooKeeper.

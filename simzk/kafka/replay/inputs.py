@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka import paths
+from simzk.kafka.requests import FetchedPartition
 from simzk.zookeeper.transactions import CreateTxn, MultiTxn, SetDataTxn
 
 if TYPE_CHECKING:
@@ -310,5 +311,6 @@ class LateFetch:
             if self._broker in replica.state.isr:
                 self._schedule()
                 return
-            replicas.fetch(partition, self._broker, replica.state.leader_epoch, replica.log_end)
+            fetched = FetchedPartition(partition, replica.state.leader_epoch, replica.log.end)
+            replicas.fetch(self._broker, fetched, is_fenced=True)
             del self._states[0]
