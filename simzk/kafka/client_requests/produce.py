@@ -351,7 +351,8 @@ class ProduceApi:
                 raise _RejectedError(_rejection(ErrorCode.MESSAGE_TOO_LARGE))
             if not is_intact(entry):
                 raise _RejectedError(_rejection(ErrorCode.CORRUPT_MESSAGE))
-            if header.magic == 2 and (header.base_offset or header.last_offset_delta != header.records - 1):
+            counts = header.records > 0 and header.last_offset_delta == header.records - 1
+            if header.magic == 2 and (header.base_offset or not counts):
                 raise _RejectedError(_rejection(invalid))
         is_compacted = rules.rejects_keyless_records and "compact" in self.configs.text(topic, "cleanup.policy")
         try:

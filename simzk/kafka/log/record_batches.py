@@ -417,8 +417,10 @@ def _decode_messages(entry: bytes | memoryview, header: EntryHeader) -> Iterator
     if value is None:
         raise RecordDataError("a compressed message without a value")
     inner = decode_records(_unpack(header.codec, value, header.magic))
+    if not inner:
+        raise RecordDataError("a compressed message without messages")
     # Inner offsets of magic 1 are relative; the outer offset is that of the last one (KIP-31).
-    shift = header.base_offset - inner[-1].offset if inner and header.magic else 0
+    shift = header.base_offset - inner[-1].offset if header.magic else 0
     for record in inner:
         timestamp = header.base_timestamp if header.has_append_time else record.timestamp_ms
         yield record._replace(offset=record.offset + shift, timestamp_ms=timestamp)

@@ -391,6 +391,18 @@ def damaged(entry: bytes, damage: list[tuple[int, int]], length: int) -> bytes:
     return bytes(data)
 
 
+def test_a_batch_without_records_is_rejected() -> None:
+    data = bytearray(batch(b"v")[:61])
+    data[8:12] = (61 - 12).to_bytes(4, "big")
+    data[23:27] = (-1).to_bytes(4, "big", signed=True)  # the last offset delta
+    data[57:61] = bytes(4)  # the number of records
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    with simzk.KafkaCluster("3.9", 1) as cluster:
+        cluster.create_topic("orders", assignment={0: [1]})
+        cluster.run_until_quiet()
+        assert produce(MemoryClient(cluster, 1), bytes(data)) == (ErrorCode.INVALID_RECORD, -1)
+
+
 @pytest.mark.parametrize("version", ["3.9", "0.10.2"])
 def test_no_request_breaks_a_broker(version: str) -> None:
     with simzk.KafkaCluster(version, 2) as cluster:

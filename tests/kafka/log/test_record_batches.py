@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import warnings
 from contextlib import suppress
@@ -135,6 +136,14 @@ def test_a_codec_that_is_not_installed_is_named(codec: int, monkeypatch: pytest.
     data[17] = codec
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(RecordDataError, match=r"with the package (lz4|zstandard)"):
+        decode_records(bytes(data))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_compressed_message_without_messages_is_an_error(magic: int) -> None:
+    data = bytearray(encode_messages([Record(None, gzip.compress(b""))], magic))
+    data[17] = GZIP
+    with pytest.raises(RecordDataError, match="without messages"):
         decode_records(bytes(data))
 
 
