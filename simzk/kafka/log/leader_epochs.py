@@ -13,6 +13,7 @@ Rules of this module (LeaderEpochFileCache; docs/reference/kafka.md §2.17):
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from simzk.kafka.log.batches import NO_EPOCH
@@ -43,6 +44,7 @@ class EpochEnd(NamedTuple):
 UNDEFINED = EpochEnd(NO_EPOCH, NO_OFFSET)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class LeaderEpochCache:
     """Start offsets of leader epochs, both ascending.
 
@@ -58,12 +60,9 @@ class LeaderEpochCache:
     (EpochEnd(epoch=0, end_offset=10), EpochEnd(epoch=3, end_offset=15), EpochEnd(epoch=-1, end_offset=-1))
     """
 
-    __slots__ = ("_entries", "drops_empty", "resolves_conflicts")
-
-    def __init__(self, *, resolves_conflicts: bool = True, drops_empty: bool = True) -> None:
-        self.resolves_conflicts: bool = resolves_conflicts
-        self.drops_empty: bool = drops_empty
-        self._entries: list[EpochStart] = []
+    resolves_conflicts: bool = True
+    drops_empty: bool = True
+    _entries: list[EpochStart] = field(default_factory=list, init=False)
 
     @property
     def entries(self) -> tuple[EpochStart, ...]:
@@ -88,16 +87,13 @@ class LeaderEpochCache:
         elif epoch != last.epoch or start_offset < last.start_offset:
             self._entries = [one for one in self._entries if one.epoch < epoch and one.start_offset < start_offset]
             self._entries.append(new)
+        assert self._entries[0].epoch <= self.latest
 
     def end_offset_for(self, epoch: int, log_end: int) -> EpochEnd:
-        """Return the largest cached epoch up to `epoch` and its end offset.
-
-        Args:
-            epoch: the leader epoch asked for.
-            log_end: log end offset, the end of the last epoch.
-        """
+        """Return the largest cached epoch up to `epoch` and its end offset; the last one ends with the log."""
         if epoch == NO_EPOCH or epoch > self.latest:
             return UNDEFINED
+        assert self._entries[-1].start_offset <= log_end, f"epoch {self.latest} starts beyond the log"
         if epoch == self.latest:
             return EpochEnd(epoch, log_end)
         following = next(place for place, one in enumerate(self._entries) if one.epoch > epoch)
@@ -116,6 +112,7 @@ class LeaderEpochCache:
         before = [one for one in self._entries if one.start_offset <= start_offset]
         if before:
             self._entries[: len(before)] = [before[-1]._replace(start_offset=start_offset)]
+        assert not self._entries or self._entries[0].start_offset >= start_offset
 
     def clear(self) -> None:
         """Remove all epochs."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ _EMPTY = -2
 """Time of the first batch of a segment without batches."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Log:
     """Log of one replica.
 
@@ -67,36 +69,20 @@ class Log:
     (5, 0)
     """
 
-    __slots__ = (
-        "_batches",
-        "_segment_ms",
-        "_segments",
-        "_unflushed",
-        "end",
-        "epochs",
-        "flushed",
-        "high_watermark",
-        "lists_empty_transactions",
-        "producers",
-        "start",
-        "topic_id",
-    )
-
-    def __init__(self) -> None:
-        self.start: int = 0
-        self.end: int = 0
-        self.high_watermark: int = 0
-        self.flushed: int = 0
-        self.epochs: LeaderEpochCache = LeaderEpochCache()
-        self.producers: ProducerStates | None = None
-        self.topic_id: str | None = None
-        self.lists_empty_transactions: bool = False
-        self._batches: list[RecordBatch] = []
-        # Base offsets of the segments after the first one, and the time of the first batch of the last one.
-        self._segments: list[int] | None = None
-        self._segment_ms: int = _EMPTY
-        # Log end offsets after appends that are not flushed, each with the time of the append.
-        self._unflushed: deque[tuple[int, int]] | None = None
+    start: int = 0
+    end: int = 0
+    high_watermark: int = 0
+    flushed: int = 0
+    epochs: LeaderEpochCache = field(default_factory=LeaderEpochCache)
+    producers: ProducerStates | None = None
+    topic_id: str | None = None
+    lists_empty_transactions: bool = False
+    _batches: list[RecordBatch] = field(default_factory=list)
+    # Base offsets of the segments after the first one, and the time of the first batch of the last one.
+    _segments: list[int] | None = None
+    _segment_ms: int = _EMPTY
+    # Log end offsets after appends that are not flushed, each with the time of the append.
+    _unflushed: deque[tuple[int, int]] | None = None
 
     @property
     def batches(self) -> tuple[RecordBatch, ...]:
@@ -126,18 +112,9 @@ class Log:
         producer: ProducerStamp | None = None,
         at_us: int = 0,
     ) -> RecordBatch:
-        """Append records as leader, which assigns their offsets.
+        """Append records as leader, and return them as a batch with its base offset; see `RecordBatch`.
 
-        Args:
-            records: number of records.
-            leader_epoch: the leader's epoch; `NO_EPOCH` in releases without epochs in batches.
-            identity: number that identifies the batch in the cluster.
-            payload: the batch as bytes, with the log end offset as its offset.
-            producer: its idempotent producer.
-            at_us: the present time.
-
-        Returns:
-            The batch with its base offset.
+        The payload has the log end offset as its offset already.
         """
         batch = RecordBatch(self.end, records, leader_epoch, identity, payload, producer)
         self.append_fetched((batch,), at_us=at_us)
@@ -185,6 +162,7 @@ class Log:
                 if found and size_bytes > max_bytes:
                     break
             found.append(batch)
+        assert not found or found[0].next_offset > offset
         return tuple(found)
 
     def aborted_transactions(self, offset: int, end: int) -> list[EndedTransaction]:
@@ -194,6 +172,7 @@ class Log:
             offset: the first offset that it asked for.
             end: the offset after the last batch that it got, or got a part of.
         """
+        assert self.start <= offset <= end <= self.end
         if self.producers is None or not self.producers.ended:
             return []
         return self.producers.aborted_between(offset, self._upper_bound(offset, end))
@@ -274,6 +253,8 @@ class Log:
         self.end = offset
         self.high_watermark = min(self.high_watermark, offset)
         self.flushed = min(self.flushed, offset)
+        assert self.start <= self.end
+        assert not self._batches or self._batches[-1].next_offset <= offset
         self.epochs.truncate_from_end(offset)
         self._restore_segments()
         if self.producers is not None:
@@ -292,6 +273,7 @@ class Log:
         self.producers = None
         self.epochs.clear()
         self.start = self.end = self.high_watermark = self.flushed = offset
+        assert self.last_stable_offset == offset, "no transaction is left"
 
     def delete_before(self, offset: int) -> None:
         """Raise the log start offset; batches that end up to it are removed."""
@@ -299,6 +281,7 @@ class Log:
         self.start = offset
         del self._batches[: bisect_right(self._batches, offset, key=_NEXT_OFFSET)]
         self.epochs.truncate_from_start(offset)
+        assert not self._batches or self._batches[0].next_offset > offset
         self.flushed = max(self.flushed, offset)
         while self._unflushed and self._unflushed[0][0] <= offset:
             self._unflushed.popleft()
@@ -314,9 +297,11 @@ class Log:
         """Write records to disk that were appended at a time or earlier."""
         while self._unflushed and self._unflushed[0][1] <= than_us:
             self.flushed = max(self.flushed, self._unflushed.popleft()[0])
+        assert self.flushed <= self.end, f"{self.flushed} is on disk of a log up to {self.end}"
 
     def lose_unflushed(self) -> int:
         """Remove the records that are not on disk: the power was lost; return how many offsets there were."""
+        assert self.start <= self.flushed <= self.end
         return self.truncate(self.flushed)
 
     def recover(self) -> None:
@@ -390,4 +375,5 @@ def find_batch(log: Log, offset: int) -> RecordBatch | None:
     place = _first_beyond(batches, offset)
     if place == len(batches) or batches[place].base_offset > offset:
         return None
+    assert offset < batches[place].next_offset
     return batches[place]

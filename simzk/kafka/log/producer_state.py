@@ -109,6 +109,7 @@ def last_sequence(first: int, records: int) -> int:
     >>> last_sequence(4, 3), last_sequence(MAX_SEQUENCE, 2)
     (6, 0)
     """
+    assert records > 0
     return (first + records - 1) & MAX_SEQUENCE
 
 
@@ -117,11 +118,7 @@ def check_sequence(
 ) -> KeptBatch | Error | None:
     """Return the batch that this one duplicates, the error that rejects it, or None if it is to be appended.
 
-    Args:
-        entry: the producer's state; None if the log does not know it.
-        stamp: producer, epoch and first sequence number of the batch.
-        records: number of records.
-        rules: rules of the release.
+    The producer's state is None if the log does not know it.
 
     >>> from simzk.kafka.log.batches import ProducerStamp
     >>> first = ProducerStamp(7, 0, 0)
@@ -153,10 +150,6 @@ def check_sequence(
 def check_coordinator_batch(entry: ProducerEntry | None, stamp: ProducerStamp) -> Error | None:
     """Return the error that rejects a marker, or another batch of a coordinator; None if it is to be appended.
 
-    Args:
-        entry: the producer's state; None if the log does not know it.
-        stamp: of the batch.
-
     >>> from simzk.kafka.log.batches import ProducerStamp
     >>> marker = ProducerStamp(7, 1, -1, True, "abort", coordinator_epoch=4)
     >>> entry = after_append(None, marker, records=1, first_offset=3)
@@ -179,25 +172,15 @@ def after_append(
 ) -> ProducerEntry:
     """Return the state of a producer after a batch, or after a transaction marker, was appended.
 
-    Args:
-        entry: the state before; None if the log did not know the producer.
-        stamp: of the batch.
-        records: number of records.
-        first_offset: offset of the first one.
-        timestamp_ms: the largest timestamp.
+    The state before is None if the log did not know the producer; the timestamp is the largest of the records.
     """
     same_epoch = entry is not None and entry.epoch == stamp.epoch
     before = entry if entry is not None else ProducerEntry(stamp.epoch)
     kept = before.batches if same_epoch else ()
     if stamp.marker is not None:
         return ProducerEntry(stamp.epoch, kept, None, stamp.coordinator_epoch, timestamp_ms)
-    added = KeptBatch(
-        stamp.sequence,
-        last_sequence(stamp.sequence, records),
-        first_offset,
-        first_offset + records - 1,
-        timestamp_ms,
-    )
+    last, last_offset = last_sequence(stamp.sequence, records), first_offset + records - 1
+    added = KeptBatch(stamp.sequence, last, first_offset, last_offset, timestamp_ms)
     opened = before.transaction_from
     if stamp.is_transactional and opened is None:
         opened = first_offset
@@ -237,6 +220,7 @@ class ProducerStates:
             marker_offset = batch.base_offset
             first_offset = self.open.pop(producer, marker_offset if self.lists_empty else None)
             if first_offset is not None:
+                assert first_offset <= marker_offset
                 ended = EndedTransaction(producer, first_offset, marker_offset, stamp.marker == "abort")
                 self.ended.append(ended)
         elif stamp.is_transactional:
@@ -254,6 +238,7 @@ class ProducerStates:
 
     def aborted_between(self, start: int, end: int) -> list[EndedTransaction]:
         """Return the aborted transactions with records or the marker from `start` up to, not including, `end`."""
+        assert start <= end
         since = bisect_left(self.ended, start, key=attrgetter("last_offset"))
         return [one for one in self.ended[since:] if one.is_aborted and one.first_offset < end]
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 import struct
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from crc32c import crc32c
@@ -161,6 +162,7 @@ def split_entries(data: bytes | memoryview) -> list[memoryview]:
         size = entry_size(view, at)
         found.append(view[at : at + size])
         at += size
+    assert at == len(view)
     return found
 
 
@@ -198,14 +200,11 @@ def is_intact(entry: bytes | memoryview) -> bool:
 def stamped(entry: bytes | memoryview, offset: int, records: int, leader_epoch: int = NO_EPOCH) -> bytes:
     """Return an entry with the offset and leader epoch that the leader assigns.
 
-    The offsets in a compressed message of magic 0 are absolute, so it is compressed again.
-
-    Args:
-        entry: the entry.
-        offset: offset of the first record.
-        records: number of records.
-        leader_epoch: ignored in messages.
+    Messages have no leader epoch. The offsets in a compressed message of magic 0 are absolute, so it is compressed
+    again.
     """
+    assert records > 0
+    assert offset >= 0
     magic = entry[_MAGIC_AT]
     if magic == 0 and entry[_MAGIC_AT + 1] & _CODEC:
         numbered = [one._replace(offset=offset + number) for number, one in enumerate(decode_entry(entry))]
@@ -300,6 +299,7 @@ def encode_batch(
     [b'a', None]
     """
     assert records, "a batch has records"
+    assert is_transactional or not is_control, "a marker belongs to a transaction"
     first = records[0].timestamp_ms
     latest = max(record.timestamp_ms for record in records)
     body = b"".join(_encode_record(record, number, first) for number, record in enumerate(records))
@@ -432,12 +432,12 @@ def _name(data: bytes | None) -> str:
     return data.decode()
 
 
+@dataclass(eq=False)
 class _Reader:
     """A place in the bytes of a batch's records."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.at: int = 0
+    _data: bytes
+    at: int = 0
 
     def zigzag(self) -> int:
         """Return a signed number of variable length."""
@@ -496,12 +496,17 @@ class _Codec(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-def _package(name: str, codec: str) -> _Codec:
+_MODULES = {LZ4: ("lz4", "lz4.frame"), ZSTD: ("zstd", "zstandard")}
+"""Names of the codecs that need a package, and of its module."""
+
+
+def _package(codec: int) -> _Codec:
+    name, module = _MODULES[codec]
     try:
-        found: _Codec = importlib.import_module(name)
+        found: _Codec = importlib.import_module(module)
     except ImportError:
-        package = name.partition(".")[0]
-        raise RecordDataError(f"records compressed with {codec} can be opened with the package {package}") from None
+        package = module.partition(".")[0]
+        raise RecordDataError(f"records compressed with {name} can be opened with the package {package}") from None
     return found
 
 
@@ -515,7 +520,7 @@ def _pack(codec: int, data: bytes) -> bytes:
     if codec == SNAPPY:
         blocks = range(0, len(data), BLOCK_BYTES)
         return STREAM_HEAD + b"".join(pack_frame(data[at : at + BLOCK_BYTES]) for at in blocks)
-    return _package("lz4.frame" if codec == LZ4 else "zstandard", "lz4" if codec == LZ4 else "zstd").compress(data)
+    return _package(codec).compress(data)
 
 
 def _unpack(codec: int, data: bytes, magic: int) -> bytes:
@@ -530,10 +535,8 @@ def _unpack(codec: int, data: bytes, magic: int) -> bytes:
             return unpacked
         if codec == SNAPPY:
             return b"".join(_snappy_blocks(data))
-        if codec == LZ4:
-            return _package("lz4.frame", "lz4").decompress(data)
-        if codec == ZSTD:
-            return _package("zstandard", "zstd").decompress(data)
+        if codec in _MODULES:
+            return _package(codec).decompress(data)
     except RecordDataError:
         raise
     except Exception as error:
