@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.producing import Producing
     from simzk.kafka.broker.replica_logs import ReplicaLogs
-    from simzk.kafka.coordinator.coordinator_log import TransactionalProducer
+    from simzk.kafka.coordinator.transaction import ProducerIdentity
     from simzk.kafka.releases.profile import GroupRules
     from simzk.kafka.requests import Error
     from simzk.kafka.topic_partition import TopicPartition
@@ -48,7 +48,7 @@ class BrokerLog(CoordinatorLog):
         partition: TopicPartition,
         records: Sequence[CoordinatorRecord],
         done: Callable[[Error], None] | None,
-        producer: TransactionalProducer | None = None,
+        producer: ProducerIdentity | None = None,
     ) -> None:
         """Append records, with acks of all in the ISR; those of transactions always have sequence number 0."""
         now_ms = self.now_ms()

@@ -20,9 +20,9 @@ from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_long, wrapped_long
 from simzk.kafka import paths
 from simzk.kafka.broker.transaction_verification import TransactionBatch
-from simzk.kafka.coordinator.coordinator_log import TransactionalProducer
 from simzk.kafka.coordinator.group_coordinator import FetchedOffset
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, NO_TIMESTAMP, CommittedOffset
+from simzk.kafka.coordinator.transaction import ProducerIdentity
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     OffsetCommitRequest,
@@ -186,7 +186,7 @@ class OffsetsApi:
             return
         offsets = {partition: self._committed_in_transaction(one) for partition, one in known.items()}
         member = request.member_id, request.generation_id, request.group_instance_id
-        producer = TransactionalProducer(request.producer_id, request.producer_epoch)
+        producer = ProducerIdentity(request.producer_id, request.producer_epoch)
         place = self.coordinator.place_of(request.group_id)
 
         def go_on(error: ErrorCode) -> None:

@@ -16,6 +16,7 @@ from simzk.kafka.requests import Error
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from simzk.kafka.coordinator.transaction import ProducerIdentity
     from simzk.kafka.log.batches import ProducerStamp
     from simzk.kafka.topic_partition import TopicPartition
 
@@ -63,13 +64,6 @@ class CoordinatorBatch(NamedTuple):
     producer: ProducerStamp | None = None
 
 
-class TransactionalProducer(NamedTuple):
-    """Producer of a transaction: its id and epoch."""
-
-    producer_id: int
-    epoch: int
-
-
 class CoordinatorLog(Protocol):
     """Logs of the partitions that the broker leads."""
 
@@ -84,15 +78,11 @@ class CoordinatorLog(Protocol):
         partition: TopicPartition,
         records: Sequence[CoordinatorRecord],
         done: Callable[[Error], None] | None,
-        producer: TransactionalProducer | None = None,
+        producer: ProducerIdentity | None = None,
     ) -> None:
-        """Append records as the broker itself.
+        """Append records as the broker itself, for a producer if they belong to its transaction.
 
-        Args:
-            partition: the partition.
-            records: the records.
-            done: called when all in the ISR have them, or with the error; None if nobody waits.
-            producer: the producer of the transaction that the records belong to.
+        `done` is called when all in the ISR have them, or with the error; None if nobody waits.
         """
 
     def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:

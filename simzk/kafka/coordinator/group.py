@@ -464,6 +464,8 @@ class Group:
 
     def _keep_generation(self, member: _Member, leader_before: str, request: JoinRequest) -> None:
         """Answer a static member that restarted in a stable group, when the group is stored."""
+        assert self.state == GroupState.STABLE
+        assert self._members[member.member_id] is member
 
         def finish(error: ErrorCode) -> None:
             if member.respond_join is None:  # it was answered, or removed, meanwhile
@@ -499,6 +501,7 @@ class Group:
 
     def _drop(self, member: _Member) -> None:
         """Remove a member that left or whose session expired, and rebalance."""
+        assert self._members.get(member.member_id) is member
         self._answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER))
         self._remove(member.member_id)
         if self.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
@@ -506,6 +509,7 @@ class Group:
         self._complete_join_if_all_joined()
 
     def _forget_announced(self, member_id: str) -> None:
+        assert member_id in self._announced
         self._remove(member_id)
         self._complete_join_if_all_joined()
 
@@ -520,6 +524,7 @@ class Group:
 
     def _expect_heartbeat(self, member: _Member) -> None:
         """Expire the session of a member unless it sends a heartbeat within its timeout."""
+        assert self._members.get(member.member_id) is member, f"{member.member_id} was removed"
         member.stop_timer()
         member.timer = self._after(member.session_ms, lambda: self._expire(member))
 
@@ -630,6 +635,7 @@ class Group:
         return votes.most_common(1)[0][0]
 
     def _set_state(self, state: GroupState) -> None:
+        assert self.state != GroupState.DEAD, f"{self.group_id} is dead, and cannot become {state.value}"
         self.state, self.state_since_ms = state, self.host.now_ms()
 
     # -- assignments

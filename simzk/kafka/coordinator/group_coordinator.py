@@ -25,7 +25,6 @@ from simzk.kafka.coordinator.coordinator_log import (
     CoordinatorBatch,
     CoordinatorLog,
     CoordinatorRecord,
-    TransactionalProducer,
     partition_of,
 )
 from simzk.kafka.coordinator.group import (
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from simzk.kafka.coordinator.group import GroupSnapshot
+    from simzk.kafka.coordinator.transaction import ProducerIdentity
     from simzk.kafka.releases.profile import GroupRules
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.simulation import Process, Timer
@@ -241,10 +241,6 @@ class GroupCoordinator:
 
     # -- partitions
 
-    def partition_of(self, group_id: str) -> int:
-        """Return the partition of `__consumer_offsets` of a group."""
-        return partition_of(group_id, self.partitions())
-
     def on_leadership(self, partition: TopicPartition) -> None:
         """Load or unload the groups of a partition that this broker began or ceased to lead."""
         assert partition.topic == OFFSETS_TOPIC
@@ -260,7 +256,6 @@ class GroupCoordinator:
                 entry.group.unload()
 
     def _load(self, shard: _Shard) -> None:
-        """Load the groups of a partition."""
         assert self._shards[shard.partition.partition] is shard, "a broker that ceases to lead cancels the load"
         assert not shard.entries
         shard.loading = None
@@ -293,7 +288,7 @@ class GroupCoordinator:
 
     def _shard_of(self, group_id: str) -> _Shard | ErrorCode:
         """Return the loaded partition of a group, or the error of requests for it."""
-        shard = self._shards.get(self.partition_of(group_id))
+        shard = self._shards.get(self._partition(group_id).partition)
         if shard is None:
             return ErrorCode.NOT_COORDINATOR
         return shard if shard.loading is None else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -383,7 +378,7 @@ class GroupCoordinator:
         member: tuple[str, int, str | None],
         offsets: Mapping[TopicPartition, CommittedOffset],
         respond: CommitDone,
-        producer: TransactionalProducer | None = None,
+        producer: ProducerIdentity | None = None,
     ) -> None:
         """Commit offsets, at once or with a transaction.
 
@@ -423,8 +418,9 @@ class GroupCoordinator:
         entry: _Entry,
         stored: Mapping[TopicPartition, CommittedOffset],
         respond: CommitDone,
-        producer: TransactionalProducer | None,
+        producer: ProducerIdentity | None,
     ) -> None:
+        assert stored
         group_id, number = entry.group.group_id, self._next_commit()
         if producer is None:
             entry.pending.update(dict.fromkeys(stored, number))
@@ -472,6 +468,7 @@ class GroupCoordinator:
 
         A partition that is being loaded has the marker in its log.
         """
+        assert partition.topic == OFFSETS_TOPIC
         shard = self._shards.get(partition.partition)
         for entry in () if shard is None else shard.entries.values():
             pending = entry.in_transactions.pop(producer_id, {})
@@ -484,7 +481,7 @@ class GroupCoordinator:
         return found if isinstance(found, ErrorCode) else self._partition(group_id)
 
     def _partition(self, group_id: str) -> TopicPartition:
-        return TopicPartition(OFFSETS_TOPIC, self.partition_of(group_id))
+        return TopicPartition(OFFSETS_TOPIC, partition_of(group_id, self.partitions()))
 
     def fetch(
         self, group_id: str, partitions: Sequence[TopicPartition] | None, *, stable: bool
@@ -563,6 +560,7 @@ class GroupCoordinator:
     def _remove_offsets(self, entry: _Entry, partitions: Sequence[TopicPartition]) -> None:
         """Remove offsets, and the group if nothing is left of it."""
         group, records = entry.group, []
+        assert group.state != GroupState.DEAD
         for partition in partitions:
             entry.pending.pop(partition, None)
             for producer_id in list(entry.in_transactions):
@@ -572,7 +570,7 @@ class GroupCoordinator:
         has_offsets = entry.offsets or entry.pending or entry.in_transactions
         if group.state == GroupState.EMPTY and not has_offsets:
             group.unload()
-            del self._shards[self.partition_of(group.group_id)].entries[group.group_id]
+            del self._shards[self._partition(group.group_id).partition].entries[group.group_id]
             if group.generation > 0:
                 records.append(CoordinatorRecord(encode_group_key(group.group_id), None))
         if records:

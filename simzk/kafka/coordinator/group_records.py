@@ -91,9 +91,9 @@ def decode_key(data: bytes) -> OffsetKey | GroupKey | None:
         RecordError: the bytes are no key.
     """
     reader = FieldReader(data)
-    version = reader.int16()
+    version = reader.number("h")
     if version in _OFFSET_KEYS:
-        return OffsetKey(reader.string(), TopicPartition(reader.string(), reader.int32()))
+        return OffsetKey(reader.string(), TopicPartition(reader.string(), reader.number("i")))
     return GroupKey(reader.string()) if version == GROUP_KEY_VERSION else None
 
 
@@ -131,13 +131,13 @@ def decode_offset(data: bytes) -> CommittedOffset:
     CommittedOffset(offset=7, leader_epoch=2, metadata='note', commit_ms=1000, expire_ms=-1)
     """
     reader = FieldReader(data)
-    version = reader.int16()
+    version = reader.number("h")
     if version not in OFFSET_VALUE_VERSIONS:
         raise RecordError(f"an offset of version {version}", where="byte 0", right="a version of 0 to 3")
-    offset = reader.int64()
-    epoch = reader.int32() if version >= _LEADER_EPOCHS else NO_LEADER_EPOCH
-    metadata, commit_ms = reader.string(), reader.int64()
-    expire_ms = reader.int64() if version == _FIRST_WITH_EXPIRY else NO_TIMESTAMP
+    offset = reader.number("q")
+    epoch = reader.number("i") if version >= _LEADER_EPOCHS else NO_LEADER_EPOCH
+    metadata, commit_ms = reader.string(), reader.number("q")
+    expire_ms = reader.number("q") if version == _FIRST_WITH_EXPIRY else NO_TIMESTAMP
     return CommittedOffset(offset, epoch, metadata, commit_ms, expire_ms)
 
 
@@ -173,19 +173,19 @@ def decode_group(group_id: str, data: bytes) -> GroupSnapshot:
         RecordError: the bytes are no such value, or of an unknown version.
     """
     reader = FieldReader(data)
-    version = reader.int16()
+    version = reader.number("h")
     if version not in GROUP_VALUE_VERSIONS:
         raise RecordError(f"a group of version {version}", where="byte 0", right="a version of 0 to 3")
-    protocol_type, generation = reader.string(), reader.int32()
+    protocol_type, generation = reader.string(), reader.number("i")
     protocol_name, leader = reader.nullable_string(), reader.nullable_string()
-    since_ms = reader.int64() if version >= _STATE_TIMESTAMP else NO_TIMESTAMP
+    since_ms = reader.number("q") if version >= _STATE_TIMESTAMP else NO_TIMESTAMP
     members = []
-    for _ in range(reader.int32()):
+    for _ in range(reader.number("i")):
         member_id = reader.string()
         instance_id = reader.nullable_string() if version >= _INSTANCE_ID else None
         client_id, client_host = reader.string(), reader.string()
-        rebalance_ms = reader.int32() if version >= _REBALANCE_TIMEOUT else NO_TIMESTAMP
-        session_ms = reader.int32()
+        rebalance_ms = reader.number("i") if version >= _REBALANCE_TIMEOUT else NO_TIMESTAMP
+        session_ms = reader.number("i")
         timeouts = session_ms, session_ms if version < _REBALANCE_TIMEOUT else rebalance_ms
         of_protocol = reader.data(), reader.data()
         members.append(MemberSnapshot(member_id, instance_id, client_id, client_host, *timeouts, *of_protocol))

@@ -116,6 +116,7 @@ class MarkerChannels:
             self.process.call_later(RETRY_US, lambda: self.add(transaction, partitions))
 
     def _flush(self) -> None:
+        assert self._queues, "the first marker of a request starts the timer"
         queues, self._queues = self._queues, {}
         for broker, markers in queues.items():
             self.process.spawn(self._exchange(broker, markers), "transaction markers")
@@ -152,18 +153,15 @@ class MarkerChannels:
 
 def _request(markers: list[_Marker]) -> WriteTxnMarkersRequest:
     one, of_topic = WriteTxnMarkersRequest.WritableTxnMarker, WriteTxnMarkersRequest.WritableTxnMarkerTopic
-    found = []
-    for transaction, partitions in markers:
-        found.append(
+    return WriteTxnMarkersRequest(
+        markers=[
             one(
                 producer_id=transaction.producer_id,
                 producer_epoch=transaction.epoch,
                 transaction_result=transaction.is_commit,
-                topics=[
-                    of_topic(name=name, partition_indexes=numbers)
-                    for name, numbers in numbers_by_topic(partitions).items()
-                ],
+                topics=[of_topic(name=n, partition_indexes=found) for n, found in numbers_by_topic(partitions).items()],
                 coordinator_epoch=transaction.coordinator_epoch,
             )
-        )
-    return WriteTxnMarkersRequest(markers=found)
+            for transaction, partitions in markers
+        ]
+    )

@@ -63,7 +63,7 @@ class FieldReader:
     """Fields of a record, read one after the other; each method raises `RecordError` where the bytes end too early.
 
     >>> reader = FieldReader(bytes.fromhex("0002000167"))
-    >>> reader.int16(), reader.string()
+    >>> reader.number("h"), reader.string()
     (2, 'g')
     """
 
@@ -80,25 +80,13 @@ class FieldReader:
         assert count <= self._at <= len(self._data)
         return self._data[self._at - count : self._at]
 
-    def int8(self) -> int:
-        """Read an int8."""
-        return int.from_bytes(self._take(1), "big", signed=True)
-
-    def int16(self) -> int:
-        """Read an int16."""
-        return int.from_bytes(self._take(2), "big", signed=True)
-
-    def int32(self) -> int:
-        """Read an int32."""
-        return int.from_bytes(self._take(4), "big", signed=True)
-
-    def int64(self) -> int:
-        """Read an int64."""
-        return int.from_bytes(self._take(8), "big", signed=True)
+    def number(self, size: str) -> int:
+        """Read an integer; see `FieldWriter.numbers` for the letters of sizes."""
+        return int.from_bytes(self._take(struct.calcsize(f">{size}")), "big", signed=True)
 
     def nullable_string(self) -> str | None:
         """Read a text, or null."""
-        length = self.int16()
+        length = self.number("h")
         if length == -1:
             return None
         try:
@@ -112,4 +100,4 @@ class FieldReader:
 
     def data(self) -> bytes:
         """Read bytes."""
-        return self._take(self.int32())
+        return self._take(self.number("i"))

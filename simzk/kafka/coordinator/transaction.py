@@ -159,38 +159,22 @@ class Transaction:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         bumped = stored.epoch + 1
         if expected_epoch is None:
-            epochs = bumped, NO_PRODUCER_EPOCH
+            epoch, last = bumped, NO_PRODUCER_EPOCH
         elif stored.epoch in (NO_PRODUCER_EPOCH, expected_epoch):
-            epochs = bumped, stored.epoch
+            epoch, last = bumped, stored.epoch
         elif expected_epoch == stored.last_epoch:  # the producer did not get the answer to its request
-            epochs = stored.epoch, stored.last_epoch
+            epoch, last = stored.epoch, stored.last_epoch
         else:
             return ErrorCode.PRODUCER_FENCED
-        return self._prepared(
-            stored._replace(
-                epoch=epochs[0],
-                last_epoch=epochs[1],
-                timeout_ms=timeout_ms,
-                state=TransactionState.EMPTY,
-                partitions=(),
-                start_ms=NO_START,
-                updated_ms=now_ms,
-            )
-        )
+        begun = TransactionSnapshot(stored.producer_id, epoch, timeout_ms, updated_ms=now_ms, last_epoch=last)
+        return self._prepared(begun)
 
     def with_producer_id(
         self, producer_id: int, timeout_ms: int, *, keeps_epoch: bool, now_ms: int
     ) -> TransactionSnapshot:
         """Prepare a new producer id after the last epoch; `keeps_epoch` lets the producer repeat its request."""
-        return self._prepared(
-            TransactionSnapshot(
-                producer_id,
-                0,
-                timeout_ms,
-                updated_ms=now_ms,
-                last_epoch=self.stored.epoch if keeps_epoch else NO_PRODUCER_EPOCH,
-            )
-        )
+        last = self.stored.epoch if keeps_epoch else NO_PRODUCER_EPOCH
+        return self._prepared(TransactionSnapshot(producer_id, 0, timeout_ms, updated_ms=now_ms, last_epoch=last))
 
     def with_fence(self) -> TransactionSnapshot:
         """Prepare the epoch with which the open transaction is aborted; it is never given to a producer."""

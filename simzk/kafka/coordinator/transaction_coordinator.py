@@ -275,7 +275,7 @@ class TransactionCoordinator:
             def ask_again(error: ErrorCode) -> None:
                 respond(ErrorCode.CONCURRENT_TRANSACTIONS if error == ErrorCode.NONE else error)
 
-            self._fence(transaction, ask_again)
+            self._fence(shard, transaction, ask_again)
         elif stored.is_epoch_exhausted and (expected is None or expected.epoch == stored.epoch):
             self._rotate_id(shard, transaction, request)
         else:
@@ -385,10 +385,8 @@ class TransactionCoordinator:
 
         self._append(shard, transaction, transaction.with_end(is_commit=is_commit, now_ms=self.now_ms()), finish)
 
-    def _fence(self, transaction: Transaction, respond: Done) -> None:
+    def _fence(self, shard: _Shard, transaction: Transaction, respond: Done) -> None:
         """Abort an open transaction with a bumped epoch, so that its producer is fenced."""
-        shard = self._shard_of(transaction.transactional_id)
-        assert isinstance(shard, _Shard)
         assert transaction.state == TransactionState.ONGOING
         epoch = transaction.with_fence().epoch
         transaction.begin_fence(epoch)
@@ -482,10 +480,11 @@ class TransactionCoordinator:
     def _abort_timed_out(self) -> None:
         """Abort transactions that are open for too long, periodically."""
         now_ms = self.now_ms()
-        for one in self._all():
-            is_open = one.state == TransactionState.ONGOING and one.pending is None
-            if is_open and one.stored.start_ms + one.stored.timeout_ms < now_ms:
-                self._fence(one, lambda _error: None)
+        for shard in list(self._shards.values()):
+            for one in list(shard.transactions.values()):
+                is_open = one.state == TransactionState.ONGOING and one.pending is None
+                if is_open and one.stored.start_ms + one.stored.timeout_ms < now_ms:
+                    self._fence(shard, one, lambda _error: None)
         self._call_after(_ABORT_INTERVAL, self._abort_timed_out)
 
     def _remove_expired(self) -> None:

@@ -40,7 +40,7 @@ def decode_transaction_key(data: bytes) -> str | None:
         RecordError: the bytes are no key.
     """
     reader = FieldReader(data)
-    return reader.string() if reader.int16() == VERSION else None
+    return reader.string() if reader.number("h") == VERSION else None
 
 
 def encode_transaction(stored: TransactionSnapshot) -> bytes:
@@ -71,16 +71,17 @@ def decode_transaction(data: bytes) -> TransactionSnapshot:
         RecordError: the bytes are no such value, or of an unknown version.
     """
     reader = FieldReader(data)
-    version = reader.int16()
+    version = reader.number("h")
     if version != VERSION:
         raise RecordError(f"a transaction of version {version}", where="byte 0", right=f"version {VERSION}")
-    producer_id, epoch, timeout_ms, code = reader.int64(), reader.int16(), reader.int32(), reader.int8()
+    producer_id, epoch = reader.number("q"), reader.number("h")
+    timeout_ms, code = reader.number("i"), reader.number("b")
     if not 0 <= code < len(_STATES):
         last = len(_STATES) - 1
         raise RecordError(f"a transaction in state {code}", where="byte 16", right=f"a state of 0 to {last}")
     partitions = []
-    for _ in range(reader.int32()):
+    for _ in range(reader.number("i")):
         topic = reader.string()
-        partitions += [TopicPartition(topic, reader.int32()) for _ in range(reader.int32())]
-    updated_ms, start_ms = reader.int64(), reader.int64()
+        partitions += [TopicPartition(topic, reader.number("i")) for _ in range(reader.number("i"))]
+    updated_ms, start_ms = reader.number("q"), reader.number("q")
     return TransactionSnapshot(producer_id, epoch, timeout_ms, _STATES[code], tuple(partitions), start_ms, updated_ms)

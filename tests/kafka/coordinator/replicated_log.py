@@ -12,7 +12,7 @@ from simzk.kafka.requests import Error
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from simzk.kafka.coordinator.coordinator_log import TransactionalProducer
+    from simzk.kafka.coordinator.transaction import ProducerIdentity
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Process
 
@@ -75,7 +75,7 @@ class LogOfBroker(CoordinatorLog):
         partition: TopicPartition,
         records: Sequence[CoordinatorRecord],
         done: Callable[[Error], None] | None,
-        producer: TransactionalProducer | None = None,
+        producer: ProducerIdentity | None = None,
     ) -> None:
         if not self.leads(partition) or self.log.rejects:
             if done is not None:

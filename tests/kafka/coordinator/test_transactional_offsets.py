@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simzk.kafka.coordinator.coordinator_log import TransactionalProducer
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, CommittedOffset
+from simzk.kafka.coordinator.transaction import ProducerIdentity
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import TopicPartition
@@ -30,7 +30,7 @@ def commit(
     metadata: str = "",
 ) -> list[ErrorCode]:
     """Ask for a commit; return a list that gets the error."""
-    producer = None if producer_id is None else TransactionalProducer(producer_id, 0)
+    producer = None if producer_id is None else ProducerIdentity(producer_id, 0)
     key, results = TopicPartition(TOPIC, partition), list[ErrorCode]()
     committed = {key: CommittedOffset(offset, NO_LEADER_EPOCH, metadata, 0)}
     brokers.coordinator.commit(GROUP, member, committed, lambda found: results.append(found[key]), producer)
