@@ -63,11 +63,8 @@ class EmptyReplicas:
 
     Args:
         process: where proposals wait for their responses.
-        connections: the way to the controller.
         history: records refused proposals.
-        manager: the replicas.
         brokers: the brokers by id; the cluster adds them after this object is made.
-        scala: their Scala version.
     """
 
     _process: Process
@@ -164,7 +161,7 @@ class EmptyReplicas:
         """Let leaders serve a fetch; they accept it in the leader epoch that they have accepted themselves."""
         if not self._brokers[follower].alive:
             return
-        replicas, accepted = self._table.replicas_at(rows), self._manager.leaders_at(rows)
+        replicas, accepted = self._table.replicas_at(rows), self._manager.leaders.at(rows)
         leader, epoch = accepted.by(np.full(len(rows), follower, dtype=np.int32), replicas)
         leader_of_leader, epoch_of_leader = accepted.by(leader, replicas)
         serves = (leader_of_leader == leader) & (epoch_of_leader == epoch)
@@ -187,13 +184,13 @@ class EmptyReplicas:
         return self._table.states(rows)
 
     def are_waiting(self, rows: IntArray) -> BoolArray:
-        waiting: BoolArray = self._manager.leaders_at(rows).pending != 0
+        waiting: BoolArray = self._manager.leaders.at(rows).pending != 0
         return waiting
 
     def are_pending(self, rows: IntArray, proposals: Proposals) -> BoolArray:
         """Return which proposals are those of the present leaders, in their leader epochs and broker epochs."""
         assert len(rows) == len(proposals.leader)
-        accepted = self._manager.leaders_at(rows)
+        accepted = self._manager.leaders.at(rows)
         leader, epoch = accepted.by(proposals.leader, self._table.replicas_at(rows))
         pending: BoolArray = (
             (accepted.pending != 0)
@@ -208,7 +205,8 @@ class EmptyReplicas:
 
     def propose(self, rows: IntArray, states: States, isr: IntArray) -> None:
         """Send proposals of many leaders as one message."""
-        self._manager.set_pending(rows, True)
+        assert len(rows) == len(states.leader) == len(isr)
+        self._manager.leaders.set_pending(rows, True)
         proposals = Proposals(
             self._table.partitions(rows),
             states.leader,
@@ -223,6 +221,7 @@ class EmptyReplicas:
     async def _alter_isrs(self, rows: IntArray, proposals: Proposals) -> None:
         """Send proposals until none is to be retried; skip those that became obsolete meanwhile."""
         while len(rows):
+            assert len(rows) == len(proposals.leader)
             request = AlterPartitions(proposals)
             altered: AlteredPartitions | None = await call_controller(
                 self._process, self._connections, self._metadata.controller_id, request
@@ -239,19 +238,21 @@ class EmptyReplicas:
                 rows, proposals = rows[still], proposals.at(still)
 
     def _record_refusals(self, proposals: Proposals, altered: AlteredPartitions) -> None:
+        assert len(altered.errors) == len(proposals.leader)
         refused = np.flatnonzero(altered.errors)
         if len(refused):
             errors = [ERRORS[code] for code in altered.errors[refused].tolist()]
             self._history.record_later(partial(_refusals, proposals.at(refused), errors))
 
     def end_proposals(self, rows: IntArray) -> None:
-        self._manager.set_pending(rows, False)
+        self._manager.leaders.set_pending(rows, False)
 
     def commit(self, rows: IntArray, states: States) -> None:
         """Apply states that the controller wrote."""
+        assert len(rows) == len(states.leader)
         width = self._table.width
         self._table.put_all(rows, states._replace(isr=widen(states.isr, width)[:, :width]))
-        self._manager.set_pending(rows, False)
+        self._manager.leaders.set_pending(rows, False)
 
 
 @dataclass(eq=False)

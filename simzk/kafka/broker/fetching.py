@@ -77,7 +77,10 @@ if TYPE_CHECKING:
     from simzk.kafka.log.batches import RecordBatch
     from simzk.kafka.log.leader_epochs import EpochEnd
     from simzk.kafka.releases.profile import FetchOrder, KafkaVersion, OrderRules
+    from simzk.kafka.releases.settings import BrokerConfig
 
+RESPONSE_BYTES_KEY = "replica.fetch.response.max.bytes"
+"""A setting of 0.10.1 and later (KIP-74)."""
 BACKOFF_US = 1_000_000
 """`replica.fetch.backoff.ms`: 1 s by default."""
 STARTS_US = 100_000
@@ -87,7 +90,7 @@ NOTHING_NEW = FetchResponse(False, {}, {})
 """Response to a fetch for which nothing came in time: the follower has nothing to apply."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Fetcher:
     """Fetcher thread of a follower for one leader; it waits while there is nothing to fetch."""
 
@@ -201,21 +204,20 @@ class Fetcher:
         response: OffsetForLeaderEpochResponse = await self._connections.call(
             self._process, f"broker {self._leader}", request
         )
+        assert response.ends.keys() <= asked.keys()
         for partition, end in response.ends.items():
             if self.following.get(partition) != asked[partition].leader_epoch:
                 continue
             if not isinstance(end, Error):
                 self._replicas.truncate_after(partition, end)
-            if isinstance(end, Error) or self._is_unchanged(partition, asked[partition].last_epoch):
+            replica = self._replicas.replicas[partition]
+            # An answer that has changed nothing is followed by the same question (KAFKA-10706).
+            is_unchanged = replica.truncates and replica.log.epochs.latest == asked[partition].last_epoch
+            if isinstance(end, Error) or is_unchanged:
                 self._asks_again_us = self._process.scheduler.now_us + BACKOFF_US
                 self._forgotten[partition] = None
             else:
                 self._forgotten.pop(partition, None)
-
-    def _is_unchanged(self, partition: TopicPartition, last_epoch: int) -> bool:
-        """Return whether an answer has changed nothing, so that the same question follows (KAFKA-10706)."""
-        replica = self._replicas.replicas[partition]
-        return replica.truncates and replica.log.epochs.latest == last_epoch
 
     def _begin_session(self) -> None:
         self._full = True
@@ -315,19 +317,21 @@ class FetchSessions:
     """Fetch sessions of a leader, by follower.
 
     Args:
-        wait_us: `replica.fetch.wait.max.ms`.
-        max_bytes: `replica.fetch.max.bytes`.
-        response_max_bytes: `replica.fetch.response.max.bytes`; None before 0.10.1.
+        config: the sizes of responses, and how long a fetch waits.
     """
 
     _process: Process
     _replicas: ReplicaLogs
     _version: KafkaVersion
-    _wait_us: int
-    _max_bytes: int
-    _response_max_bytes: int | None
+    _config: BrokerConfig
     _disk: Disk
     _sessions: dict[int, _Session] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        config, limit = self._config, RESPONSE_BYTES_KEY
+        self._wait_us = config.integer("replica.fetch.wait.max.ms") * 1000
+        self._max_bytes = config.integer("replica.fetch.max.bytes")
+        self._response_max_bytes = config.integer(limit) if limit in self._version.defaults else None
 
     def serve(self, request: FetchRequest, respond: Respond) -> None:
         """Serve a fetch, now or when there is something to return; on a slow disk after the records were read."""
@@ -349,6 +353,7 @@ class FetchSessions:
         )
 
     def _serve(self, request: FetchRequest, respond: Respond) -> None:
+        assert request.replica_id != self._replicas.broker_id, "a leader does not fetch from itself"
         session = self._sessions.get(request.replica_id)
         if request.full:
             if session is not None and session.timer is not None:
@@ -387,6 +392,7 @@ class FetchSessions:
 
     def on_watermark(self, partition: TopicPartition) -> None:
         """Return a high watermark that rose with the next response to each follower."""
+        assert self._replicas.leads(partition)
         for session in self._sessions.values():
             if partition in session.partitions:
                 session.risen[partition] = None
@@ -435,7 +441,7 @@ class FetchSessions:
         return True
 
     def _complete(self, session: _Session, found: _Found) -> None:
-        """Respond to the waiting fetch."""
+        assert self._sessions.get(session.follower) is session, f"a session of broker {session.follower} that is over"
         respond, session.respond = session.respond, None
         if session.timer is not None:
             session.timer.cancel()
@@ -456,11 +462,9 @@ class FetchSessions:
 
     def _new_starts(self, session: _Session) -> dict[TopicPartition, int]:
         """Return the log start offsets that the follower was not told."""
-        return {
-            p: start
-            for p in self._replicas.raised_starts
-            if p in session.partitions and session.starts.get(p) != (start := self._replicas.start_of(p))
-        }
+        replicas, raised = self._replicas.replicas, self._replicas.raised_starts
+        starts = {p: replicas[p].log.start if p in replicas else 0 for p in raised if p in session.partitions}
+        return {partition: start for partition, start in starts.items() if session.starts.get(partition) != start}
 
 
 @dataclass(eq=False)
@@ -539,7 +543,9 @@ def order_added(
         partitions = mutable_set_order(partitions, orders.scala, cluster_partition_hash)
         partitions = mutable_set_order(partitions, orders.scala, hash_of_start)
     keys = Collections(orders.scala, orders.fetches in _CASE_CLASSES)
-    return immutable_order(partitions, orders.scala, keys.partition_hash)
+    ordered = immutable_order(partitions, orders.scala, keys.partition_hash)
+    assert len(ordered) == len(added), "an order loses no partition"
+    return ordered
 
 
 def order_fetched(followed: Sequence[TopicPartition], orders: OrderRules) -> list[TopicPartition]:
@@ -552,7 +558,9 @@ def order_fetched(followed: Sequence[TopicPartition], orders: OrderRules) -> lis
     >>> [str(partition) for partition in order_fetched(followed, kafka_version("2.4").orders)]
     ['b-1', 'b-0', 'a-0']
     """
-    return list(_order_fetched(tuple(followed), orders.fetches, orders.scala))
+    ordered = list(_order_fetched(tuple(followed), orders.fetches, orders.scala))
+    assert len(ordered) == len(followed), "an order loses no partition"
+    return ordered
 
 
 @lru_cache(maxsize=256)  # a follower's partitions change rarely, its fetches come a few times a second

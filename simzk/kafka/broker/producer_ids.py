@@ -18,7 +18,7 @@ from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
     from simzk.simulation import Future, Process
 
@@ -39,45 +39,35 @@ class ProducerIds:
     _process: Process
     _allocate: Callable[[], Coroutine[Future[Any], None, int]]
     _on_failure: Callable[[str], None]
-    _next: int = field(default=0, init=False)
-    _end: int = field(default=0, init=False)
+    _ids: Iterator[int] = field(default_factory=lambda: iter(()), init=False)
+    """Those left of the last block."""
     _is_asking: bool = field(default=False, init=False)
     _waiting: list[Callable[[int | None], None]] = field(default_factory=list, init=False)
 
     def prefetch(self) -> None:
-        """Allocate a block unless there is one."""
-        if self._next == self._end and not self._is_asking:
+        """Allocate the next block, because none is left of the last one."""
+        if not self._is_asking:
             self._is_asking = True
             self._process.spawn(self._ask(), "producer ids")
 
     def take(self, answer: Callable[[int | None], None], *, waits: bool) -> None:
-        """Call back with the next id; with None if there is none, or none yet.
-
-        Args:
-            answer: called now or later.
-            waits: whether to wait for a block.
-        """
-        if self._next < self._end:
-            self._next += 1
-            answer(self._next - 1)
-            return
-        if waits:
-            self._waiting.append(answer)
-        self.prefetch()
-        if not waits:
-            answer(None)
+        """Call back with the next id; with None if there is none, or none yet and the caller does not wait."""
+        producer_id = next(self._ids, None)
+        if producer_id is None:
+            if waits:
+                self._waiting.append(answer)
+            self.prefetch()
+        if producer_id is not None or not waits:
+            answer(producer_id)
 
     async def _ask(self) -> None:
         try:
-            self._next = await self._allocate()
-            self._end = self._next + PRODUCER_ID_BLOCK_SIZE
+            first = await self._allocate()
+            self._ids = iter(range(first, first + PRODUCER_ID_BLOCK_SIZE))
         except (Disconnected, NoProducerIdsError, SessionExpiredError, ZooKeeperRefused, ZnodeError) as problem:
             self._on_failure(str(problem))
+        assert self._is_asking
         self._is_asking = False
         waiting, self._waiting = self._waiting, []
         for answer in waiting:
-            if self._next < self._end:
-                self._next += 1
-                answer(self._next - 1)
-            else:
-                answer(None)
+            answer(next(self._ids, None))

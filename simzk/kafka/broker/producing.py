@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.kafka.broker.replica_logs import ALL as ALL
 from simzk.kafka.log.record_batches import new_batches
 from simzk.kafka.requests import Error, ProduceRequest, ProduceResponse
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from simzk.kafka.rpc import Respond
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Process, Timer
-
-ALL = -1
-"""`acks` of a producer that waits for all replicas in the ISR."""
 
 
 class _Waiting(NamedTuple):
@@ -66,26 +64,16 @@ class Producing:
     def append_as_broker(self, partition: TopicPartition, data: bytes, timeout_ms: int, respond: Respond) -> None:
         """Append records of this broker itself, as its coordinators do, with acks of all in the ISR.
 
-        Args:
-            partition: the partition.
-            data: record data, such as `record_batches.encode_batch` returns.
-            timeout_ms: how long to wait for the acks.
-            respond: called with a `ProduceResponse`, now or later.
+        `data` is what `record_batches.encode_batch` returns, and `timeout_ms` how long to wait for the acks.
         """
         batches = new_batches(data)
         records = sum(batch.records for batch in batches)
+        assert records > 0, f"no records for {partition}"
         request = ProduceRequest(partition, records, ALL, timeout_ms, batches=batches, is_of_coordinator=True)
         self.serve(request, respond)
 
     def _append(self, request: ProduceRequest, respond: Respond) -> None:
-        result = self._replicas.append(
-            request.partition,
-            request.records,
-            to_all=request.acks == ALL,
-            identity=request.identity,
-            batches=request.batches,
-            is_of_coordinator=request.is_of_coordinator,
-        )
+        result = self._replicas.append(request)
         if isinstance(result, Error):
             respond(ProduceResponse(result))
             return
@@ -107,6 +95,7 @@ class Producing:
         """Respond to requests that need not wait any more; the log, ISR or leader of the partition changed."""
         left = []
         for waiting in self._waiting.pop(partition, ()):
+            assert waiting.timer.active, "a request that has expired waits no more"
             error = self._outcome(waiting)
             if error is None:
                 left.append(waiting)
@@ -123,6 +112,7 @@ class Producing:
     def _outcome(self, waiting: _Waiting) -> Error | None:
         """Return the error of the response; None while the request must wait."""
         request = waiting.request
+        assert request.acks not in (0, 1), "these are answered at once"
         replica = self._replicas.replicas.get(request.partition)
         if replica is None or not self._replicas.leads(request.partition):
             return Error.NOT_LEADER_OR_FOLLOWER if self._version.broker.answers_produce_on_demotion else None
@@ -142,7 +132,9 @@ class Producing:
 
     def _expire(self, waiting: _Waiting) -> None:
         partition = waiting.request.partition
-        left = [other for other in self._waiting.pop(partition, ()) if other is not waiting]
+        before = self._waiting.pop(partition)
+        left = [other for other in before if other is not waiting]
+        assert len(left) == len(before) - 1, "the timer of a request with a response is cancelled"
         if left:
             self._waiting[partition] = left
         waiting.respond(ProduceResponse(Error.REQUEST_TIMED_OUT, waiting.base_offset))

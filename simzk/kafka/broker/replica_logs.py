@@ -72,13 +72,15 @@ if TYPE_CHECKING:
     from simzk.kafka.observation.records import RecordLedger
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.requests import FetchedPartition, OffsetForLeaderEpochRequest, ReadRequest
+    from simzk.kafka.requests import FetchedPartition, OffsetForLeaderEpochRequest, ProduceRequest, ReadRequest
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.states import States
     from simzk.simulation import History, Process
 
 LAG_MESSAGES_KEY = "replica.lag.max.messages"
 """A setting of 0.8 only (KIP-16)."""
+ALL = -1
+"""`acks` of a producer that waits for all replicas in the ISR."""
 NEVER_US = -(1 << 60)
 """When a follower was last caught up, if it never was."""
 WATERMARKS_SAVED_US = 5_000_000
@@ -180,7 +182,10 @@ class LogDirs:
             if self.failed and not is_new:
                 self.offline[partition] = None
             else:
-                self._put(partition, self._least_loaded())
+                live = self.live
+                assert live, "a broker without a live log directory halts"
+                self._put(partition, min(live, key=self._loads.__getitem__))  # the first with the fewest logs
+        assert (partition in self.offline) != (partition in self._directory_of)
         return partition not in self.offline
 
     def move(self, partition: TopicPartition, directory: int) -> None:
@@ -219,12 +224,7 @@ class LogDirs:
         directory = self._directory_of.pop(partition, None)
         if directory is not None:
             self._loads[directory] -= 1
-
-    def _least_loaded(self) -> int:
-        """Return the live directory with the fewest logs, the first of several."""
-        live = self.live
-        assert live, "a broker without a live log directory halts"
-        return min(live, key=self._loads.__getitem__)
+            assert self._loads[directory] >= 0
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -234,19 +234,16 @@ class LogDirs:
         assert self._loads == [list(self._directory_of.values()).count(number) for number in range(self.count)]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ReplicaLogs:
     """All replicas with logs of one broker, from the start of its process to the end.
 
     Args:
-        version, config: its release and configuration.
         manager: the replicas of the whole cluster.
         history: records what happens to logs, and refused proposals.
         ledger: the acknowledged records of the cluster.
         timing: when followers may join ISRs, and whether leaders check them.
         logs_on_disk: logs of the previous process; each is removed when its replica is opened.
-        log_dirs: the log directories.
-        configs: the configuration of topics.
         propose_isr: sends a proposed ISR to the controller, or writes it; false if it does not accept it yet.
         withdraw_isr: forgets the proposed ISR of a partition.
         follow: called with replicas that changed their leader or leader epoch.
@@ -428,6 +425,9 @@ class ReplicaLogs:
 
     def _lead(self, replica: Replica) -> None:
         """Begin to lead in a new leader epoch (Partition.makeLeader)."""
+        assert replica.state.leader == self.broker_id
+        assert replica.proposed is None
+        assert not replica.followers
         now_us, log = self._scheduler.now_us, replica.log
         replica.epoch_start = log.end
         if not log.is_empty:
@@ -446,6 +446,7 @@ class ReplicaLogs:
 
         With the same leader it does so since 2.1, where fetches name the epoch (Partition.makeFollower).
         """
+        assert replica.state.leader not in (-1, self.broker_id)
         rules = self.version.broker
         if is_new or rules.fetches_have_leader_epochs or (rules.truncates_after_missed_epochs and missed_epochs):
             by_fetch = rules.truncates_on_fetch and replica.log.epochs.latest != NO_EPOCH
@@ -489,6 +490,7 @@ class ReplicaLogs:
 
     def _remove(self, partition: TopicPartition) -> Replica:
         of_topic = self._of_topic[partition.topic]
+        assert of_topic[partition] is self.replicas[partition]
         del of_topic[partition]
         if not of_topic:
             del self._of_topic[partition.topic]
@@ -508,9 +510,7 @@ class ReplicaLogs:
     def refuses_append(self, partition: TopicPartition, *, to_all: bool) -> Error | None:
         """Return the error that rejects records for a partition, whatever they are; None if they may be appended.
 
-        Args:
-            partition: the partition.
-            to_all: whether the producer asks for acks of all in the ISR, so that `min.insync.replicas` is checked.
+        With acks of all in the ISR `min.insync.replicas` is checked.
         """
         replica = self.replicas.get(partition)
         if replica is None or replica.state.leader != self.broker_id:
@@ -519,34 +519,18 @@ class ReplicaLogs:
             return Error.NOT_ENOUGH_REPLICAS
         return None
 
-    def append(
-        self,
-        partition: TopicPartition,
-        records: int,
-        *,
-        to_all: bool = False,
-        identity: int = 0,
-        batches: Sequence[NewBatch] = (),
-        is_of_coordinator: bool = False,
-    ) -> int | Error:
+    def append(self, request: ProduceRequest) -> int | Error:
         """Append batches of a producer, or of a coordinator.
-
-        Args:
-            partition: the partition.
-            records: how many records.
-            to_all: whether the producer asks for acks of all in the ISR, so that `min.insync.replicas` is checked.
-            identity: number that identifies the batch in the cluster.
-            batches: the batches; empty for one batch of records without content.
-            is_of_coordinator: whether a coordinator appends them: their sequence numbers are not checked.
 
         Returns:
             The offset of the first record, or the error that rejects them. A batch that an idempotent producer sends
             again is not appended; the offset is that of the first time.
         """
-        if (refused := self.refuses_append(partition, to_all=to_all)) is not None:
+        partition, batches = request.partition, request.batches
+        if (refused := self.refuses_append(partition, to_all=request.acks == ALL)) is not None:
             return refused
         replica = self.replicas[partition]
-        duplicate = self._check_producers(replica, batches, is_of_coordinator=is_of_coordinator)
+        duplicate = self._check_producers(replica, batches, is_of_coordinator=request.is_of_coordinator)
         if isinstance(duplicate, Error):
             return duplicate
         if duplicate is not None:
@@ -555,8 +539,9 @@ class ReplicaLogs:
             if progress.log_end == replica.log.end:  # it had the whole log when it last fetched
                 progress.caught_up_us = max(progress.caught_up_us, self._last_fetch_us.get(follower, 0))
         base_offset = replica.log.end
-        self._append(replica, batches or (NewBatch(records),), identity)
+        self._append(replica, batches or (NewBatch(request.records),), request.identity)
         self._flush_if_due(replica)
+        assert replica.log.end > base_offset, f"nothing was appended to {partition}"
         self._record_end(replica, "records appended", base_offset)
         self._advance_watermark(replica)
         return base_offset
@@ -564,16 +549,12 @@ class ReplicaLogs:
     def _append(self, replica: Replica, batches: Sequence[NewBatch], identity: int) -> None:
         """Append batches with their offsets, the leader epoch and, with content, a new identity."""
         epoch = replica.state.leader_epoch if self.version.broker.truncates_to_epoch_end else NO_EPOCH
+        now_us = self._scheduler.now_us
         for records, data, producer in batches:
             payload = None if data is None else stamped(data, replica.log.end, records, epoch)
             known = identity if payload is None else self.ledger.new_identity()
             batch = replica.log.append(
-                records,
-                leader_epoch=epoch,
-                identity=known,
-                payload=payload,
-                producer=producer,
-                at_us=self._scheduler.now_us,
+                records, leader_epoch=epoch, identity=known, payload=payload, producer=producer, at_us=now_us
             )
             self.ledger.on_append(replica.partition, batch, replica.log)
 
@@ -582,8 +563,7 @@ class ReplicaLogs:
     ) -> KeptBatch | Error | None:
         """Return the batch that an idempotent producer sent before, or the error that rejects the batches."""
         for batch in batches:
-            stamp = batch.producer
-            if stamp is None:
+            if (stamp := batch.producer) is None:
                 continue
             entry = self.producer_entry(replica.partition, stamp.producer_id)
             result: KeptBatch | Error | None = (
@@ -620,11 +600,6 @@ class ReplicaLogs:
         self.on_readable(partition)
         return True
 
-    def start_of(self, partition: TopicPartition) -> int:
-        """Return the log start offset of a replica; 0 if the broker has none."""
-        replica = self.replicas.get(partition)
-        return 0 if replica is None else replica.log.start
-
     def note_start(self, partition: TopicPartition, follower: int, start: int) -> None:
         """Note the log start offset of a follower that fetches."""
         replica = self.replicas.get(partition)
@@ -635,6 +610,7 @@ class ReplicaLogs:
     def low_watermark(self, partition: TopicPartition, live: Container[int]) -> int:
         """Return the least log start offset of the live replicas of a partition that this broker leads (KIP-107)."""
         replica = self.replicas[partition]
+        assert replica.state.leader == self.broker_id
         starts = [one.log_start for follower, one in replica.followers.items() if follower in live]
         return min([replica.log.start, *starts])
 
@@ -646,6 +622,7 @@ class ReplicaLogs:
     def acknowledge(self, partition: TopicPartition, base_offset: int, records: int, acks: int) -> None:
         """Note that this leader acknowledges batches to a producer that asked for these acks."""
         replica = self.replicas[partition]
+        assert replica.state.leader == self.broker_id, f"records in {partition} are acknowledged by a follower"
         if find_batch(replica.log, base_offset) is None:
             return
         epoch, min_isr = replica.state.leader_epoch, self._min_isr(replica)
@@ -654,6 +631,7 @@ class ReplicaLogs:
 
     def copies(self, replica: Replica, offset: int) -> int:
         """Return how many in the ISR have the log up to an offset, the leader included."""
+        assert self.broker_id not in replica.followers
         ends = [replica.followers[b].log_end for b in replica.state.isr if b in replica.followers]
         return 1 + sum(end >= offset for end in ends)
 
@@ -692,6 +670,7 @@ class ReplicaLogs:
     def _consider(self, joins: Sequence[tuple[TopicPartition, int]]) -> None:
         for join in joins:
             partition, follower = join
+            assert follower != self.broker_id, f"broker {follower} does not fetch from itself"
             del self._ineligible[join]
             replica = self.replicas.get(partition)
             if replica is not None and follower in replica.followers:
@@ -791,15 +770,18 @@ class ReplicaLogs:
         replica = self._follower(partition)
         if replica.truncates or replica.log.end != log_end:
             return
+        assert batches, "a response names partitions with records"
         replica.log.truncate(batches[0].base_offset)  # the batch begins before the log end offset, which cut it
         replica.log.append_fetched(batches, at_us=self._scheduler.now_us)
         self._flush_if_due(replica)
+        assert replica.log.end > log_end
         self._record_end(replica, "records fetched", log_end)
 
     def truncate_after(self, partition: TopicPartition, answer: EpochEnd) -> None:
         """Truncate a follower's log after its leader has said where an epoch ends; it may have to ask again."""
         replica = self._follower(partition)
         offset, is_complete = truncation_after(replica.log, answer)
+        assert offset <= replica.log.end, f"{partition} is to be extended to {offset}"
         self._truncate(replica, offset)
         replica.truncates = replica.truncates and not is_complete
 
@@ -825,7 +807,10 @@ class ReplicaLogs:
     def _truncate(self, replica: Replica, offset: int) -> None:
         """Truncate a log, and its high watermark with it."""
         end, watermark = replica.log.end, replica.high_watermark
-        if replica.log.truncate(offset):
+        removed = replica.log.truncate(offset)
+        assert replica.log.end == end - removed, f"{replica.partition} ends at {replica.log.end}"
+        assert replica.high_watermark <= watermark
+        if removed:
             self._record_end(replica, "log truncated", end)
             if replica.high_watermark != watermark:
                 self._note_watermark(replica, watermark)
@@ -848,7 +833,9 @@ class ReplicaLogs:
         """Write the high watermarks to disk."""
         for partition in self._unsaved:
             if partition in self.replicas:
-                self.replicas[partition].saved_watermark = self.replicas[partition].high_watermark
+                replica = self.replicas[partition]
+                assert replica.high_watermark <= replica.log.end
+                replica.saved_watermark = replica.high_watermark
         self._unsaved.clear()
 
     def on_disk(self) -> dict[TopicPartition, LogOnDisk]:
@@ -857,6 +844,7 @@ class ReplicaLogs:
             partition: LogOnDisk(replica.log, min(replica.saved_watermark, replica.log.end))
             for partition, replica in self.replicas.items()
         }
+        assert not open_logs.keys() & self.logs_on_disk.keys(), "a log that is opened is taken from the disk"
         return open_logs | self.logs_on_disk
 
     def _set_watermark(self, replica: Replica, watermark: int) -> None:
@@ -884,6 +872,8 @@ class ReplicaLogs:
         min_isr, in_sync = self._min_isr(replica), len(replica.state.isr)
         if self.version.broker.high_watermark_needs_min_isr and in_sync < min_isr:
             return
+        assert replica.state.leader == self.broker_id
+        assert watermark <= replica.log.end
         self._set_watermark(replica, watermark)
         passed = replica.log.read(max(before, replica.log.start), limit=watermark)
         self.ledger.on_watermark(replica.partition, replica.state.leader_epoch, passed, min(min_isr, in_sync))
@@ -923,6 +913,7 @@ class ReplicaLogs:
         if len(lagging) > 1:
             ordered = order_checked(self.replicas, self.leads, self.version.orders, self._most_replicas)
         ordered = [partition for partition in ordered if partition in lagging]
+        assert len(ordered) == len(lagging), "a leader checks all partitions that it leads"
         if ordered:
             self._isrs.shrink(self._rows(ordered), pack([lagging[partition] for partition in ordered]))
 
@@ -1041,6 +1032,7 @@ class ReplicaLogs:
             assert replica.state.leader == self.broker_id, f"broker {self.broker_id} does not lead {replica.partition}"
             assert replica.proposed is None, "a leader has one proposed ISR at a time"
             state = replica.state
+            assert self.broker_id in proposed or self.broker_id not in state.isr, "a leader does not remove itself"
             if self.propose_isr(IsrProposal(replica.partition, state.leader_epoch, proposed, state.version)):
                 replica.proposed = proposed
                 continue
@@ -1049,6 +1041,7 @@ class ReplicaLogs:
 
     def end_proposals(self, rows: IntArray) -> None:
         for replica in self._leaders(rows):
+            assert replica.proposed is not None, f"{replica.partition} waits for no result"
             replica.proposed = None
 
     def commit(self, rows: IntArray, states: States) -> None:
@@ -1056,6 +1049,7 @@ class ReplicaLogs:
         for place, replica in enumerate(self._leaders(rows)):
             written = states.one(place)
             assert replica.proposed is not None, "nobody proposed this ISR"
+            assert written.leader_epoch == replica.state.leader_epoch
             assert written.version >= replica.state.version, "the version of a znode never falls"
             replica.state = replica.state._replace(
                 isr=written.isr, version=written.version, recovering=written.recovering

@@ -188,7 +188,7 @@ class AcceptedLeaders(NamedTuple):
         return leader, epoch
 
 
-class _LeaderRecords:
+class LeaderRecords:
     """Storage of `AcceptedLeaders` by row.
 
     The numbers of one row are adjacent in memory, as in `partitions.row_records`: brokers touch scattered rows. With a
@@ -221,6 +221,7 @@ class _LeaderRecords:
     def put(self, rows: NDArray[np.integer], leaders: AcceptedLeaders) -> None:
         """Overwrite some rows."""
         assert len(rows) == len(leaders.epoch)
+        assert leaders.epoch.shape == leaders.leader.shape == (len(rows), self.width)
         records = np.empty((len(rows), self._records.shape[1]), dtype=np.int32)
         records[:, -1] = 0
         for column, values in zip(_columns(records), leaders, strict=True):
@@ -238,6 +239,8 @@ class _LeaderRecords:
             self._records = _no_records(max(rows, len(self)), max(width, self.width))
             for column, values in zip(_columns(self._records), before, strict=True):
                 column[tuple(map(slice, values.shape))] = values
+        assert rows <= len(self)
+        assert width <= self.width
 
 
 def _no_records(rows: int, width: int) -> IntArray:
@@ -277,6 +280,7 @@ class ReplicaManager:
 
     Attributes:
         table: the assignments that brokers were sent last. Its states are used by replicas without logs only.
+        leaders: the leaders and leader epochs that replicas have accepted.
         on_accepted: called with the replicas that accepted a LeaderAndIsr.
         on_forgotten: called with a broker whose process ended, and the rows where logs were deleted, None for all.
     """
@@ -286,7 +290,7 @@ class ReplicaManager:
         self.table = PartitionTable()
         self.on_accepted: list[Callable[[NewLeaders], None]] = []
         self.on_forgotten: list[Callable[[int, IntArray | None], None]] = []
-        self._leaders = _LeaderRecords(self.table.width)
+        self.leaders = LeaderRecords(self.table.width)
         # Replicas that are not in the assignment (any more): by broker and row, leader epoch and leader.
         self._unassigned: dict[int, dict[int, tuple[int, int]]] = {}
         # The controller's table with the same assignments in all rows, and the change counts of both at that time.
@@ -297,21 +301,13 @@ class ReplicaManager:
         """Clear what the replicas of a broker have accepted: its process has ended."""
         assert not self.epochs.alive[broker], f"the process of broker {broker} has not ended"
         rows = self.table.rows_with_replica(broker)
-        leaders, mine = self._leaders.at(rows), self.table.replicas_at(rows) == broker
+        leaders, mine = self.leaders.at(rows), self.table.replicas_at(rows) == broker
         for column in (leaders.epoch, leaders.leader):
             np.copyto(column, np.int32(NONE), where=mine)
-        self._leaders.put(rows, leaders)
+        self.leaders.put(rows, leaders)
         self._unassigned.pop(broker, None)
         for observer in self.on_forgotten:
             observer(broker, None)
-
-    def leaders_at(self, rows: IntArray) -> AcceptedLeaders:
-        """Return a copy of the leaders and leader epochs that the replicas of some rows have accepted."""
-        return self._leaders.at(rows)
-
-    def set_pending(self, rows: IntArray, pending: bool) -> None:
-        """Set or clear whether the leaders of some rows wait for an answer to a proposed ISR."""
-        self._leaders.set_pending(rows, pending)
 
     # -- LeaderAndIsr
 
@@ -332,7 +328,7 @@ class ReplicaManager:
         if len(places) < len(named):
             updates, named = updates.at(places), taken(named, places)
         rows, replicas = self._rows_of(updates)
-        states, leaders = updates.states, self._leaders.at(rows)
+        states, leaders = updates.states, self.leaders.at(rows)
         accepted = _resized(named, replicas.shape[1]) & is_newer(states.leader_epoch[:, None], leaders.epoch)
         changed = np.flatnonzero(any_of(accepted))
         if len(changed) < len(rows):
@@ -343,7 +339,8 @@ class ReplicaManager:
         np.copyto(leaders.epoch, states.leader_epoch[:, None], where=accepted)
         np.copyto(leaders.leader, states.leader[:, None], where=accepted)
         leaders.pending[any_of(accepted & (replicas == states.leader[:, None]))] = False
-        self._leaders.put(rows, leaders)
+        self.leaders.put(rows, leaders)
+        assert len(places) == len(rows) == len(replicas) == len(accepted)
         new = NewLeaders(places, rows, replicas, accepted, states)
         for observer in self.on_accepted:
             observer(new)
@@ -373,6 +370,7 @@ class ReplicaManager:
         return result
 
     def _accept_unassigned(self, broker: int, row: int, states: States) -> bool:
+        assert broker not in self.table.replicas_of(row), f"broker {broker} is assigned"
         unassigned = self._unassigned.setdefault(broker, {})
         accepted, _ = unassigned.get(row, _NO_LEADER)
         newer = bool(is_newer(states.leader_epoch, np.array([accepted]))[0])
@@ -390,7 +388,7 @@ class ReplicaManager:
             topics = [names.topics[number] for number in numbers.tolist()]
             rows[new] = self.table.extend(topics, topic.astype(np.int32), names.partition, updates.replicas[new])
         assert (rows >= 0).all(), "each partition of a request has a row"
-        self._leaders.grow(len(self.table.topic), self.table.width)
+        self.leaders.grow(len(self.table.topic), self.table.width)
         assigned = widen(updates.replicas, self.table.width)  # wider if one has more replicas than any had here
         if self._agreed == (updates.source, self.table.assignments):
             return rows, assigned[:, : self.table.width]
@@ -404,19 +402,20 @@ class ReplicaManager:
     def _reassign(self, row: int, replicas: tuple[int, ...]) -> None:
         """Change an assignment; every replica keeps what it has accepted."""
         rows = np.array([row], dtype=np.int32)
-        before, leaders = self.table.replicas_of(row), self._leaders.at(rows)
+        before, leaders = self.table.replicas_of(row), self.leaders.at(rows)
         for place, broker in enumerate(before):
             if leaders.epoch[0, place] != NONE:
                 kept = int(leaders.epoch[0, place]), int(leaders.leader[0, place])
                 self._unassigned.setdefault(broker, {})[row] = kept
         self.table.set_assignment(row, replicas)
-        self._leaders.grow(len(self.table.topic), self.table.width)
-        leaders = self._leaders.at(rows)
+        self.leaders.grow(len(self.table.topic), self.table.width)
+        leaders = self.leaders.at(rows)
         leaders.epoch[:] = leaders.leader[:] = NONE
         for place, broker in enumerate(replicas):
             kept = self._unassigned.get(broker, {}).pop(row, _NO_LEADER)
             leaders.epoch[0, place], leaders.leader[0, place] = kept
-        self._leaders.put(rows, leaders)
+        self.leaders.put(rows, leaders)
+        assert all(row not in self._unassigned.get(broker, {}) for broker in replicas), f"two epochs at row {row}"
 
     # -- StopReplica
 
@@ -431,11 +430,12 @@ class ReplicaManager:
         Returns:
             Whether the request is fenced by the leader epoch, bool[k].
         """
+        assert len(stops.delete) == len(stops.leader_epoch) == len(stops)
         fenced = np.zeros(len(stops), dtype=np.bool_)
         rows = self.table.find_all(stops.partitions)
         known = np.flatnonzero(rows != NONE)
         rows, epochs, delete = rows[known], stops.leader_epoch[known], stops.delete[known]
-        leaders = self._leaders.at(rows)
+        leaders = self.leaders.at(rows)
         mine = self.table.replicas_at(rows) == broker
         late = mine & is_fenced(epochs[:, None], leaders.epoch, allowed)
         fenced[known] = any_of(late)
@@ -444,7 +444,7 @@ class ReplicaManager:
         if (mine & (leaders.leader != NONE)).any() or deleted.any():  # else all have stopped before
             np.copyto(leaders.leader, np.int32(NONE), where=mine)
             np.copyto(leaders.epoch, np.int32(NONE), where=deleted)
-            self._leaders.put(rows, leaders)
+            self.leaders.put(rows, leaders)
         if unassigned := self._unassigned.get(broker):
             outside = np.flatnonzero(np.isin(rows, list(unassigned)))
             for place, row in zip(known[outside].tolist(), rows[outside].tolist(), strict=True):
@@ -462,7 +462,7 @@ class ReplicaManager:
         """Assert every invariant."""
         self.table.check()
         self.epochs.check()
-        leader = self._leaders.leader[: len(self.table.topic)]
+        leader = self.leaders.leader[: len(self.table.topic)]
         assert (leader[self.table.replicas[: len(leader)] == NONE] == NONE).all(), "a leader where there is no replica"
         for broker, rows in self._unassigned.items():
             assert all(broker not in self.table.replicas_of(row) for row in rows), f"broker {broker} is assigned"

@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.simulation import Future, Process
 
+    Work = Callable[[], Coroutine[Future[Any], None, AdminResponse]]
+
 NOT_CONTROLLER = AdminResponse(Error.NOT_CONTROLLER)
 _STRATEGIES = {"preferred": Strategy.PREFERRED, "unclean": Strategy.UNCLEAN}
 
@@ -82,10 +84,6 @@ class Services:
         process: the broker's process, which runs handlers that wait.
         epochs: fence control requests.
         replicas: handles control requests to replicas.
-        fetch_sessions: serves fetches of followers.
-        markers: appends markers of transactions.
-        tokens: serves requests about delegation tokens.
-        admin: serves requests of operators.
         controller: the controller that the broker is or may become.
         logs: its replicas with logs.
         answer_pause_us: returns the pause before the response to a request that created a replica after a pause.
@@ -185,8 +183,7 @@ class Services:
         """
         await self.client.session.call_across_sessions(GetData(paths.config(f"topics/{topic}"), False))
         response = self._serve_controller(request)
-        pause_us = self.answer_pause_us()
-        if pause_us:
+        if pause_us := self.answer_pause_us():
             await self.process.sleep(pause_us)
         respond(response)
 
@@ -225,6 +222,7 @@ class Services:
 
         async def work() -> None:
             altered = await controller.isr_changes.process_many(proposals)
+            assert altered.error != Error.NONE or len(altered.errors) == proposals.partitions.size
             respond(altered)
             for partition in list(controller.context.being_reassigned):
                 await controller.reassignments.maybe_complete(partition)
@@ -253,9 +251,8 @@ class Services:
 
     async def _elect(self, request: ElectLeadersRequest) -> AdminResponse:
         if request.kind == "unclean" and not self.client.version.controller.accepts_unclean_elections:
-            return AdminResponse(
-                Error.UNSUPPORTED_VERSION, f"Kafka {self.client.version.name} has no unclean election by request"
-            )
+            text = f"Kafka {self.client.version.name} has no unclean election by request"
+            return AdminResponse(Error.UNSUPPORTED_VERSION, text)
         errors = await self.controller.elections.elect(request.partitions, _STRATEGIES[request.kind])
         return AdminResponse(Error.NONE, "", errors)
 
@@ -271,18 +268,16 @@ class Services:
 
         self.controller.put_event(name, event, preempt=lambda: respond(refusal))
 
-    def _enqueue(
-        self, name: str, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]
-    ) -> None:
+    def _enqueue(self, name: str, respond: Respond, work: Work) -> None:
         self._put_event(name, respond, lambda: _response_of(work), NOT_CONTROLLER)
 
-    def _as_controller(self, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> None:
+    def _as_controller(self, respond: Respond, work: Work) -> None:
         if self.controller.is_active:
             self._spawn(respond, work)
         else:
             respond(NOT_CONTROLLER)
 
-    def _spawn(self, respond: Respond, work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> None:
+    def _spawn(self, respond: Respond, work: Work) -> None:
         async def task() -> None:
             try:
                 respond(await _response_of(work))
@@ -292,7 +287,7 @@ class Services:
         self.process.spawn(task(), "request of an operator")
 
 
-async def _response_of(work: Callable[[], Coroutine[Future[Any], None, AdminResponse]]) -> AdminResponse:
+async def _response_of(work: Work) -> AdminResponse:
     """Return the response; an invalid znode, or a write that ZooKeeper rejects, is UNKNOWN_SERVER_ERROR."""
     try:
         return await work()

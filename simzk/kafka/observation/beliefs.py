@@ -212,7 +212,7 @@ class RestartsNoticed(BeliefInvariant):
             return broker in self._missed
         rows = np.array([row], dtype=np.int32)
         brokers, replicas = np.array([broker], dtype=np.int32), self.manager.table.replicas_at(rows)
-        _, epoch = self.manager.leaders_at(rows).by(brokers, replicas)
+        _, epoch = self.manager.leaders.at(rows).by(brokers, replicas)
         return int(epoch[0]) < 0
 
 
