@@ -155,6 +155,7 @@ class AdminHandlers:
         assert planned.assignment, f"{name} has no partitions"
         numbers = mutable_order(sorted(planned.assignment), version.orders.scala)
         partitions = {number: ReplicaAssignment(tuple(planned.assignment[number])) for number in numbers}
+        assert len(partitions) == len(planned.assignment), "an order loses no partition"
         topic_id = None if self.new_topic_id is None else planned.topic_id or self.new_topic_id(name)
         topic = TopicZnode(partitions, topic_id)
         code = await self.client.create_recursive(paths.topic(name), version.znodes.encode_topic(topic))
@@ -187,10 +188,13 @@ class AdminHandlers:
         known = {broker: rack for broker, rack in racks.items() if rack is not None} or None
         try:
             if start is None:
-                return assign_replicas(list(racks), known, partitions, factor, random=self.random)
-            return assign_replicas(sorted(racks), known, partitions, factor, start, first)
+                assigned = assign_replicas(list(racks), known, partitions, factor, random=self.random)
+            else:
+                assigned = assign_replicas(sorted(racks), known, partitions, factor, start, first)
         except LayoutError as error:
             return AdminResponse(Error.INVALID_REPLICATION_FACTOR, str(error))
+        assert len(assigned) == partitions
+        return assigned
 
     def _assignment_problem(self, assignment: Mapping[int, Sequence[int]]) -> AdminResponse | None:
         """Return why a new topic cannot have an assignment: lists of one length, no broker twice, no gap."""
@@ -249,6 +253,7 @@ class AdminHandlers:
             entity = f"topics/{name}"
             await self._configs.write(entity, {} if emptied else await self.client.entity_config(entity))
         wider = {number: every[number] for number in mutable_order(sorted(every), self.client.version.orders.scala)}
+        assert wider == every, "an order loses no partition"
         data = self.client.version.znodes.encode_topic(topic._replace(partitions=wider))
         await self.client.session.call(SetData(paths.topic(name), data, ANY_VERSION))
         return OK

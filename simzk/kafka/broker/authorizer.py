@@ -115,12 +115,9 @@ class Authorizer:
         return any(self.allows(operation, AclResource(kind, name), principal) for name in (*names, _NOT_NAMED))
 
     def allows(self, operation: str, resource: AclResource, principal: str = PRINCIPAL) -> bool:
-        """Return whether a client may do something, such as `Alter`; true without an authorizer.
+        """Return whether a client, such as `User:alice`, may do an operation, such as `Alter`, to a resource.
 
-        Args:
-            operation: the operation.
-            resource: what it is done to.
-            principal: the client's principal, such as `User:alice`.
+        Without an authorizer it may.
         """
         if not self.is_enabled or principal in self._supers:
             return True

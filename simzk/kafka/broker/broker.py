@@ -105,8 +105,6 @@ if TYPE_CHECKING:
     from simzk.simulation import Future, Process
 
 T = TypeVar("T", int, None)
-RESPONSE_BYTES_KEY = "replica.fetch.response.max.bytes"
-"""A setting of 0.10.1 and later (KIP-74)."""
 BOOT_US = 500_000
 """From the start of the process to its first request to ZooKeeper."""
 LATE_REGISTRATION_US = 300_000
@@ -250,6 +248,7 @@ class Broker:
         """Continue a broker that registered before the simulation began, in its session."""
         self._start_process()
         self.session.adopt(session_id)
+        assert self.owns_session(session_id)
         self._set_epoch(epoch if self.version.client.has_broker_epochs else NO_EPOCH)
         self.process.spawn(self._attach(), "attach")
 
@@ -278,6 +277,7 @@ class Broker:
                 self._record("records lost", str(partition), f"end {end}", f"end {log.end}")
                 assert end - log.end == lost
                 self._environment.ledger.on_crash(self.id, [partition])
+            assert log.flushed == log.end, f"{partition} has lost what was written to disk, or kept what was not"
             self.logs[partition] = LogOnDisk(log, min(watermark, log.end))
 
     def wipe(self) -> None:
@@ -308,6 +308,7 @@ class Broker:
 
     def _halt(self, reason: str) -> None:
         """End the process at once by its own decision; the session remains until it expires."""
+        assert self.alive
         self._record("halted", "", "", reason)
         self._end_process()
 
@@ -335,11 +336,7 @@ class Broker:
         self.process.deliver(notice)
 
     def announce_isr_changes(self, missed: Sequence[TopicPartition]) -> None:
-        """Announce ISR changes (0.9 to 2.6) if the last one is old enough, as the broker's timer does.
-
-        Args:
-            missed: partitions with changes that are left for the next announcement.
-        """
+        """Announce ISR changes (0.9 to 2.6) if the last one is old enough; the missed are left for the next time."""
         if isinstance(self.proposals, IsrWrites):
             self.process.spawn(self.proposals.announce_if_due(missed), "announce ISRs")
 
@@ -347,6 +344,8 @@ class Broker:
 
     def _start_process(self) -> None:
         """Start a process with new state; only the logs remain."""
+        assert not self.alive, f"{self._name} runs"
+        assert not self._held_requests
         environment, process = self._environment, self.process
         self.version, self.config = version, config = environment.release_of(self.id)
         process.restart()
@@ -371,12 +370,10 @@ class Broker:
         self._begin_replication()
         self._begin_coordination()
         self.controller = self._new_controller()
-        now_ms, changes = environment.now_ms, paths.CONFIG_CHANGES
-        self.config_changes = ConfigChanges(process, self.client, changes, now_ms, self._on_config)
-        self.tokens = DelegationTokens(
-            process, self.client, paths.TOKEN_CHANGES, now_ms, config, environment.new_token_id
-        )
-        self.authorizer = Authorizer(process, self.client, config, environment.now_ms)
+        client, now_ms, new_id = self.client, environment.now_ms, environment.new_token_id
+        self.config_changes = ConfigChanges(process, client, paths.CONFIG_CHANGES, now_ms, self._on_config)
+        self.tokens = DelegationTokens(process, client, paths.TOKEN_CHANGES, now_ms, config, new_id)
+        self.authorizer = Authorizer(process, client, config, now_ms)
         self.scram_credentials = ScramCredentials(self.client)
         self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
         self._admin = AdminHandlers(
@@ -424,15 +421,7 @@ class Broker:
             self.disk,
         )
         self.proposals = self._isr_proposals()
-        self.fetch_sessions = FetchSessions(
-            process,
-            self.replicas,
-            version,
-            config.integer("replica.fetch.wait.max.ms") * 1000,
-            config.integer("replica.fetch.max.bytes"),
-            config.integer(RESPONSE_BYTES_KEY) if RESPONSE_BYTES_KEY in version.defaults else None,
-            self.disk,
-        )
+        self.fetch_sessions = FetchSessions(process, self.replicas, version, config, self.disk)
         self.producing = Producing(process, version, self.replicas, self._on_append, self.disk)
         self.replicas.on_watermark = self._on_watermark
         self.replicas.on_leadership = self._on_leadership
@@ -573,14 +562,12 @@ class Broker:
         )
 
     def _token_for_login(self, token_id: str) -> LoginToken | None:
-        """Return the token of a login; None if there is none."""
         token = self.tokens.get(token_id) if self.tokens.enabled else None
         if token is None:
             return None
         return LoginToken(token.owner.partition(":")[2], self.tokens.secret(token_id), token.expires_ms)
 
     def _login_rules(self, settings: SaslSettings, api: BrokerApi) -> LoginRules:
-        """Return the rules of logins at the listener."""
         nonces = self.process.scheduler.stream(f"sasl/{self._name}")
         return login_rules(
             settings,
@@ -618,7 +605,6 @@ class Broker:
         }
 
     def _group_api_handlers(self, metadata: MetadataApi) -> dict[int, Handler]:
-        """Return the handlers of requests about groups and offsets."""
         environment, version = self._environment, self.version
         groups = GroupsApi(
             version,
@@ -643,7 +629,6 @@ class Broker:
         return groups.handlers | offsets.handlers
 
     def _data_handlers(self) -> dict[int, Handler]:
-        """Return the handlers of clients' requests about records."""
         produce = ProduceApi(
             self.version,
             self.metadata,
@@ -780,6 +765,7 @@ class Broker:
 
     async def _exit(self) -> None:
         """Shut down after a failed start, and restart later."""
+        assert not self.serving, "only a start fails"
         self.stopping = True
         self.session.after_new_session = None
         await self.process.sleep(FAILED_START_US)
@@ -789,7 +775,6 @@ class Broker:
         self._end_process()
 
     async def _close(self) -> None:
-        """Stop the controller and close the session."""
         self.controller.shut_down()
         await self.session.close()
 
@@ -842,6 +827,7 @@ class Broker:
             await self.scram_credentials.load()
 
     def _start_serving(self) -> None:
+        assert not self.serving
         self.serving = True
         self.config_changes.start()
         self.replica_requests.start_timers()
@@ -850,6 +836,7 @@ class Broker:
     def _start_handling_requests(self) -> None:
         """Handle the requests that have arrived since the start of the process, and all later ones."""
         self._environment.manager.epochs.starting.discard(self.id)
+        assert self.handles_requests
         held, self._held_requests = self._held_requests, []
         for handle in held:
             self.process.deliver(handle)
@@ -915,6 +902,7 @@ class Broker:
             if self.version.orders.brokers_in_long_map
             else mutable_order(ids, self.version.orders.scala)
         )
+        assert len(ordered) == len(live)
         return {broker: live[broker] for broker in ordered}
 
     async def _watch_features(self) -> None:
@@ -944,6 +932,7 @@ class Broker:
         await self.controller.expire()
 
     def _after_new_session(self) -> None:
+        assert self.session.session_id != self._session_before
         self.controller.register_and_reelect()
         self.config_changes.handle_new()
         self.tokens.handle_new()
@@ -961,6 +950,7 @@ class Broker:
 
     async def _controlled_shutdown(self) -> None:
         """Ask the controller to move the leaders of this broker; retry after failures (§2.14)."""
+        assert self.stopping
         config = self.config
         for attempt in range(config.integer("controlled.shutdown.max.retries")):
             if attempt:
@@ -1009,7 +999,8 @@ class Broker:
 
     def serve(self, request: Any, respond: Callable[[Any], None]) -> None:
         """Serve a request of another process; `respond` is called with the response, now or later."""
-        if self.handles_requests and not self.paused:
+        assert not self.process.paused, f"a request for {self._name}, which is paused"
+        if self.handles_requests:
             self._services.serve(request, respond)
         else:
             self.call_when_started(partial(self._services.serve, request, respond))

@@ -221,6 +221,7 @@ class EntityConfigs:
             return False
         deleted = [paths.config(entity_path)]
         kind, user, *below = entity_path.split("/")
+        assert kind in QUOTAS, f"{entity_path} is no quota"
         if below:
             clients = paths.config(f"{kind}/{user}/clients")
             if await client.children(clients) == [below[-1]]:

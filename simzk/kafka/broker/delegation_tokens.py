@@ -170,4 +170,5 @@ class DelegationTokens(Notifications):
         return AdminResponse(Error.NONE, token_id)
 
     async def _announce(self, token_id: str) -> None:
+        assert self.enabled
         await self._client.create(paths.TOKEN_CHANGE_PREFIX, token_id.encode(), PERSISTENT_SEQUENTIAL)

@@ -60,7 +60,6 @@ class DescribedConfigs:
     """Configuration of one broker.
 
     Args:
-        release: the broker's release.
         static: returns the values of its properties file.
     """
 

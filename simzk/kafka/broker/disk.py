@@ -58,9 +58,11 @@ class Disk:
         self._timer = None
 
     def _start_next(self) -> None:
+        assert self._waiting
         self._timer = self._process.call_later(self.delay_us, self._finish)
 
     def _finish(self) -> None:
+        assert self._timer is not None
         then = self._waiting.popleft()
         if self._waiting:
             self._start_next()

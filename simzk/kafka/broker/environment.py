@@ -105,6 +105,7 @@ class MetadataCache:
                 self.partitions[partition] = state
                 self.assignments[partition] = assignment.replicas
                 self.topics.setdefault(partition.topic, {})[partition.partition] = partition
+        assert len(self.partitions) == len(self.assignments)
         for topic, topic_id in request.topic_ids.items():
             if topic in self.topics:
                 self._set_topic_id(topic, topic_id)
@@ -114,9 +115,10 @@ class MetadataCache:
                 observer(named)
 
     def _remove(self, partition: TopicPartition) -> None:
+        numbers = self.topics.get(partition.topic, {})
+        assert (partition in self.partitions) == (partition.partition in numbers), f"{partition} is known by half"
         self.partitions.pop(partition, None)
         self.assignments.pop(partition, None)
-        numbers = self.topics.get(partition.topic, {})
         numbers.pop(partition.partition, None)
         if not numbers:
             self.topics.pop(partition.topic, None)

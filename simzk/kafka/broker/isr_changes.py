@@ -142,7 +142,6 @@ class LeaderIsrs:
     """Expand and shrink ISRs of partitions, and apply the results, as their leaders do.
 
     Args:
-        replicas: the replicas of the leaders.
         scala: Scala version of the brokers, which decides the order of an ISR.
         is_alive: whether the leaders take a broker for alive.
     """
@@ -152,13 +151,7 @@ class LeaderIsrs:
     _is_alive: Callable[[int], bool]
 
     def expand(self, rows: IntArray, follower: int, is_accepted: BoolArray) -> None:
-        """Propose to add a follower to ISRs after a fetch.
-
-        Args:
-            rows: int32[k].
-            follower: the broker that fetched.
-            is_accepted: bool[k], whether the leader accepts the fetch.
-        """
+        """Propose to add a follower to ISRs after a fetch, which the leaders accept or not, bool[k]."""
         assert len(rows) == len(is_accepted)
         replicas = self._replicas
         states = replicas.states(rows)
@@ -194,6 +187,7 @@ class LeaderIsrs:
 
     def _revert(self, rows: IntArray, isr: IntArray) -> None:
         """Return to the committed ISRs; the controller took a joining follower for dead, so consider it again."""
+        assert len(rows) == len(isr)
         self._replicas.end_proposals(rows)
         joining = np.where(contained(isr, self._replicas.states(rows).isr), NONE, isr)
         for column in joining.T:
@@ -218,7 +212,6 @@ class IsrProposals:
     """Sends the proposals of one broker in batches, until each has a result.
 
     Args:
-        connections: the way to the controller.
         broker_epoch: returns the broker's epoch.
         metadata: the broker's metadata cache, which names the controller.
         on_results: handles results.

@@ -47,6 +47,7 @@ class Notifications(ABC):
 
     def start(self) -> None:
         """Watch the children, and handle those present."""
+        assert self._parent not in self._client.session.child_handlers, f"{self._parent} is watched already"
         self._client.session.child_handlers[self._parent] = self.handle_new
         self._process.spawn(self._run(), f"notifications in {self._parent}")
         self.handle_new()

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.protocol.messages import WriteTxnMarkersRequest
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.requests import ProduceResponse
 
 MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 
@@ -56,6 +55,7 @@ class TransactionMarkers:
 
         def finish(place: int, partition: TopicPartition, code: ErrorCode) -> None:
             marker = request.markers[place]
+            assert partition not in errors[place], f"two outcomes of a marker in {partition}"
             if code == ErrorCode.NONE:
                 self.on_marker(partition, marker.producer_id, marker.transaction_result)
             errors[place][partition] = code
@@ -84,17 +84,16 @@ class TransactionMarkers:
         if partition not in self.replicas.replicas:
             finish(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return
-
-        def respond(response: ProduceResponse) -> None:
-            finish(ErrorCode[response.error.name])
-
         data = encode_marker(
             Producer(marker.producer_id, marker.producer_epoch),
             is_commit=marker.transaction_result,
             coordinator_epoch=marker.coordinator_epoch,
             timestamp_ms=self.now_ms(),
         )
-        self.producing.append_as_broker(partition, data, self.config.integer("request.timeout.ms"), respond)
+        timeout_ms = self.config.integer("request.timeout.ms")
+        self.producing.append_as_broker(
+            partition, data, timeout_ms, lambda response: finish(ErrorCode[response.error.name])
+        )
 
 
 def marker_partitions(marker: WriteTxnMarkersRequest.WritableTxnMarker) -> list[TopicPartition]:
