@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from simzk.kafka.protocol.classes import response_class, struct_classes
-from simzk.kafka.protocol.error_texts import ERROR_TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -147,7 +146,7 @@ class _Builder:
         self._classes = classes
         self._version = version
         self._code = code
-        self._text = ERROR_TEXTS[code] if text is None and api in _WITH_TEXT else text
+        self._text = code.text if text is None and api in _WITH_TEXT else text
 
     def struct(self, schema: StructSchema, source: object) -> Any:
         """Return a struct of the response for a part of the request, which is a struct, a name or a number."""
