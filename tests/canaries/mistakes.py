@@ -385,8 +385,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a tagged struct is written though it has its defaults": Mistake(
         "kafka/protocol/encoding.py",
-        '            self.source.indent(f"if {self.differs(field, value)}:", inner)\n',
-        '            self.source.indent("if True:", inner)\n',
+        '            with self.source.block(f"if {self.differs(field, value)}:", inner):\n',
+        '            with self.source.block("if True:", inner):\n',
         _MESSAGES + "test_interpreter.py::test_messages_encode_to_the_bytes_of_the_interpreter",
     ),
     "rows are sliced as if all had the size of the first": Mistake(

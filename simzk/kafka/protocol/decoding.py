@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar, cast
 
@@ -24,7 +25,7 @@ from simzk.kafka.protocol.structs import Struct
 from simzk.zookeeper.jute import decode_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 S = TypeVar("S", bound=Struct)
 Decoder: TypeAlias = Callable[[bytes, int], tuple[Struct, int]]
@@ -151,11 +152,10 @@ class _DecoderSource:
     def compile_rows(self, owner: StructSchema) -> Source:
         self.begin()
         self.source.line("at, rows = 0, []")
-        self.source.indent("for _ in range(count):")
-        self.make(owner, "x", "")
-        self.flush()
-        self.source.line("rows.append(x)")
-        self.source.dedent()
+        with self.source.block("for _ in range(count):"):
+            self.make(owner, "x", "")
+            self.flush()
+            self.source.line("rows.append(x)")
         self.source.line("return rows")
         return self.source
 
@@ -230,61 +230,56 @@ class _DecoderSource:
         """Write the code that reads a length; return its variable, negative for null."""
         count = self.source.variable("n")
         if not flexible:
-            self.run.append(Part(letter, 2 if letter == "h" else 4, path, count))
-            self.flush()
-            return count
+            self.run.append(Part(letter, struct.calcsize(">" + letter), path, count))
         self.flush()
-        self.source.line(f"{count} = data[at]", path)
-        self.source.indent(f"if {count} > 127:")
-        self.source.line(f"{count}, at = long_length(data, at)", path)
-        self.source.dedent()
-        self.source.indent("else:")
-        self.source.line(f"{count} -= 1; at += 1")
-        self.source.dedent()
+        if flexible:
+            self.source.line(f"{count} = data[at]", path)
+            with self.source.block(f"if {count} > 127:"):
+                self.source.line(f"{count}, at = long_length(data, at)", path)
+            with self.source.block("else:"):
+                self.source.line(f"{count} -= 1; at += 1")
         return count
+
+    @contextmanager
+    def unless_null(self, count: str, target: str, *, nullable: bool) -> Iterator[None]:
+        """Write the code for null, which is a negative length; what is written within the context is for the others."""
+        if not nullable:
+            yield
+            return
+        with self.source.block(f"if {count} < 0:"):
+            self.source.line(f"{target} = None")
+        with self.source.block("else:"):
+            yield
+            self.flush()
 
     def check(self, count: str, path: str, *, unit: int) -> str:
         """Write the code that compares a length with the bytes left; return the variable of its end."""
         end = self.source.variable("e")
         self.source.line(f"{end} = at + {count}{f' * {unit}' if unit > 1 else ''}")
-        self.source.indent(f"if {count} < 0 or {end} > size:")
-        self.source.line(f"fail({count}, size - at)", path)
-        self.source.dedent()
+        with self.source.block(f"if {count} < 0 or {end} > size:"):
+            self.source.line(f"fail({count}, size - at)", path)
         return end
 
     def sized(self, field: Field, target: str, path: str, *, flexible: bool, nullable: bool) -> None:
         """Write the code for a string, bytes or records."""
         is_string = field.kind == "string"
         count = self.length(path, flexible=flexible, letter="h" if is_string else "i")
-        if nullable:
-            self.source.indent(f"if {count} < 0:")
-            self.source.line(f"{target} = None")
-            self.source.dedent()
-            self.source.indent("else:")
-        end = self.check(count, path, unit=1)
-        if is_string and flexible:
-            self.source.indent(f"if {count} > {LONGEST_STRING}:")
-            self.source.line(f"fail_long({count})", path)
-            self.source.dedent()
-        value = {"string": f"text(data[at:{end}])", "bytes": f"data[at:{end}]"}.get(field.kind, f"view[at:{end}]")
-        self.source.line(f"{target} = {value}; at = {end}")
-        if nullable:
-            self.source.dedent()
+        with self.unless_null(count, target, nullable=nullable):
+            end = self.check(count, path, unit=1)
+            if is_string and flexible:
+                with self.source.block(f"if {count} > {LONGEST_STRING}:"):
+                    self.source.line(f"fail_long({count})", path)
+            value = {"string": f"text(data[at:{end}])", "bytes": f"data[at:{end}]"}.get(field.kind, f"view[at:{end}]")
+            self.source.line(f"{target} = {value}; at = {end}")
 
     def array(self, field: Field, target: str, path: str, *, flexible: bool, nullable: bool) -> None:
         """Write the code for an array."""
         count = self.length(path, flexible=flexible, letter="i")
-        if nullable:
-            self.source.indent(f"if {count} < 0:")
-            self.source.line(f"{target} = None")
-            self.source.dedent()
-            self.source.indent("else:")
-        if field.struct is None and field.kind in NUMBERS:
-            self.numbers(field, target, count, path)
-        else:
-            self.items(field, target, count, path, flexible=flexible)
-        if nullable:
-            self.source.dedent()
+        with self.unless_null(count, target, nullable=nullable):
+            if field.struct is None and field.kind in NUMBERS:
+                self.numbers(field, target, count, path)
+            else:
+                self.items(field, target, count, path, flexible=flexible)
 
     def numbers(self, field: Field, target: str, count: str, path: str) -> None:
         """Write the code for an array of numbers, decoded at once."""
@@ -299,68 +294,49 @@ class _DecoderSource:
         self.check(count, path, unit=1)
         items, item, index = (self.source.variable(prefix) for prefix in "vxi")
         self.source.line(f"{target} = {items} = []")
-        self.source.indent(f"for {index} in range({count}):")
         path = f"{path}[{{{index}}}]"
-        if field.struct is not None:
-            self.make(field.struct, item, path + ".")
-        elif field.kind == "uuid":
-            self.run.append(Part("16s", 16, path, item))
-        else:
-            self.sized(field, item, path, flexible=flexible, nullable=False)
-        self.flush()
-        self.source.line(f"{items}.append({item})")
-        self.source.dedent()
+        with self.source.block(f"for {index} in range({count}):"):
+            if field.struct is not None:
+                self.make(field.struct, item, path + ".")
+            elif field.kind == "uuid":
+                self.run.append(Part("16s", 16, path, item))
+            else:
+                self.sized(field, item, path, flexible=flexible, nullable=False)
+            self.flush()
+            self.source.line(f"{items}.append({item})")
 
     def struct(self, field: Field, target: str, path: str, *, nullable: bool) -> None:
         """Write the code for a struct that is no item; a nullable one has a byte before it."""
         assert field.struct is not None
         inner = self.source.variable("s")
-        if nullable:
-            present = self.source.variable("n")
-            self.run.append(Part("b", 1, path, present))
-            self.flush()
-            self.source.indent(f"if {present} < 0:")
-            self.source.line(f"{target} = None")
-            self.source.dedent()
-            self.source.indent("else:")
-        self.make(field.struct, inner, path + ".")
-        self.source.line(f"{target} = {inner}")
-        if nullable:
-            self.flush()
-            self.source.dedent()
+        present = self.length(path, flexible=False, letter="b") if nullable else ""
+        with self.unless_null(present, target, nullable=nullable):
+            self.make(field.struct, inner, path + ".")
+            self.source.line(f"{target} = {inner}")
 
     def tagged(self, owner: StructSchema, fields: list[Field], var: str, path: str) -> None:
         """Write the code for the tagged section of a struct; Kafka rejects a tag that only other versions have."""
         others = [field for field in owner.fields if field.tag >= 0 and field not in fields]
         if not fields and not others:
-            self.source.indent("if data[at]:", path)
-            self.source.line(f"{var}.unknown_tags, at = unknown_section(data, at)", path)
-            self.source.dedent()
-            self.source.indent("else:")
-            self.source.line("at += 1")
-            self.source.dedent()
+            with self.source.block("if data[at]:", path):
+                self.source.line(f"{var}.unknown_tags, at = unknown_section(data, at)", path)
+            with self.source.block("else:"):
+                self.source.line("at += 1")
             return
         count, tag = (self.source.variable(prefix) for prefix in "nt")
         self.source.line(f"{count}, at = varint(data, at)", path)
-        self.source.indent(f"for _ in range({count}):")
-        self.source.line(f"{tag}, at = varint(data, at)", path)
-        word = "if"
-        for field in fields:
-            self.source.indent(f"{word} {tag} == {field.tag}:")
-            self.source.line("_, at = varint(data, at)", path + field.name)  # the size: Kafka does not check it
-            self.field(field, f"{var}.{field.attribute}", path + field.name)
-            self.flush()
-            self.source.dedent()
-            word = "elif"
-        for field in others:
-            self.source.indent(f"{word} {tag} == {field.tag}:")
-            self.source.line(f"refuse_tag({tag})", path + field.name)
-            self.source.dedent()
-            word = "elif"
-        self.source.indent("else:")
-        self.source.line(f"{var}.unknown_tags, at = unknown_tag(data, at, {tag}, {var}.unknown_tags)", path)
-        self.source.dedent()
-        self.source.dedent()
+        with self.source.block(f"for _ in range({count}):"):
+            self.source.line(f"{tag}, at = varint(data, at)", path)
+            for number, field in enumerate([*fields, *others]):
+                with self.source.block(f"{'elif' if number else 'if'} {tag} == {field.tag}:"):
+                    if number >= len(fields):
+                        self.source.line(f"refuse_tag({tag})", path + field.name)
+                        continue
+                    self.source.line("_, at = varint(data, at)", path + field.name)  # the size: Kafka does not check it
+                    self.field(field, f"{var}.{field.attribute}", path + field.name)
+                    self.flush()
+            with self.source.block("else:"):
+                self.source.line(f"{var}.unknown_tags, at = unknown_tag(data, at, {tag}, {var}.unknown_tags)", path)
 
 
 def decoder_source(message: MessageSchema, version: int, title: str, classes: Mapping[str, type[Struct]]) -> Source:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, overload
 
@@ -21,7 +22,7 @@ from simzk.kafka.protocol.source import Part, Place, Source
 from simzk.kafka.protocol.structs import Bytes, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 S = TypeVar("S", bound=Struct)
 Encoder: TypeAlias = Callable[[Struct, Callable[[Bytes], None]], None]
@@ -188,17 +189,15 @@ class _EncoderSource:
         if self.flexible:
             self.tagged(owner, var, path)
         else:
-            self.source.indent(f"if {var}.unknown_tags:")
-            self.source.line("raise ValueError(NO_TAGS)", path.removesuffix("."))
-            self.source.dedent()
+            with self.source.block(f"if {var}.unknown_tags:"):
+                self.source.line("raise ValueError(NO_TAGS)", path.removesuffix("."))
 
     def absent(self, owner: StructSchema, var: str, path: str) -> None:
         """Write the check of the fields that this version lacks."""
         for field in owner.fields:
             if self.version not in field.versions and not field.ignorable:
-                self.source.indent(f"if {self.differs(field, f'{var}.{field.attribute}')}:", path + field.name)
-                self.source.line("raise ValueError(ABSENT)", path + field.name)
-                self.source.dedent()
+                with self.source.block(f"if {self.differs(field, f'{var}.{field.attribute}')}:", path + field.name):
+                    self.source.line("raise ValueError(ABSENT)", path + field.name)
 
     def differs(self, field: Field, value: str) -> str:
         """Return the expression for "the value is not the default"."""
@@ -238,49 +237,49 @@ class _EncoderSource:
         count = f"len({data})"
         if nullable:
             count = self.source.variable("n")
-            self.source.indent(f"if {data} is None:")
-            self.source.line(f"{count} = -1; {data} = b''")
-            self.source.dedent()
-            self.source.indent("else:")
-            if is_string:
-                self.source.line(encode, path)
-            self.source.line(f"{count} = len({data})", path)
-            self.source.dedent()
+            with self.source.block(f"if {data} is None:"):
+                self.source.line(f"{count} = -1; {data} = b''")
+            with self.source.block("else:"):
+                if is_string:
+                    self.source.line(encode, path)
+                self.source.line(f"{count} = len({data})", path)
         elif is_string:
             self.source.line(encode, path)
-        if flexible:
-            self.flush()
-            self.source.line(f"out({'string_length' if is_string else 'length'}({count}))", path)
-        else:
-            self.run.append(Part("h" if is_string else "i", 2 if is_string else 4, path, count))
-            self.flush()
+        letter, varint = ("h", "string_length") if is_string else ("i", "length")
+        self.length(count, path, flexible=flexible, letter=letter, varint=varint)
         self.source.line(f"out({data})")
 
     def array(self, field: Field, value: str, path: str, *, flexible: bool, nullable: bool) -> None:
         """Write the code for an array; null has length -1."""
         items = self.source.variable("v")
         self.source.line(f"{items} = {value}", path)
-        if nullable:
-            self.flush()
-            self.source.indent(f"if {items} is None:")
-            self.source.line("out(b'\\0')" if flexible else "out(b'\\xff\\xff\\xff\\xff')")
-            self.source.dedent()
-            self.source.indent("else:")
-        if field.struct is None and field.kind in NUMBERS:
-            self.numbers(field, items, path, flexible=flexible)
-        else:
-            self.array_length(f"len({items})", path, flexible=flexible)
-            self.items(field, items, path, flexible=flexible)
-        if nullable:
-            self.flush()
-            self.source.dedent()
+        with self.unless_null(items, b"\0" if flexible else b"\xff\xff\xff\xff", nullable=nullable):
+            if field.struct is None and field.kind in NUMBERS:
+                self.numbers(field, items, path, flexible=flexible)
+            else:
+                self.length(f"len({items})", path, flexible=flexible)
+                self.items(field, items, path, flexible=flexible)
 
-    def array_length(self, count: str, path: str, *, flexible: bool) -> None:
+    @contextmanager
+    def unless_null(self, value: str, null: bytes, *, nullable: bool) -> Iterator[None]:
+        """Write the code for null; what is written within the context is for any other value."""
+        if not nullable:
+            yield
+            return
+        self.flush()
+        with self.source.block(f"if {value} is None:"):
+            self.source.line(f"out({null!r})")
+        with self.source.block("else:"):
+            yield
+            self.flush()
+
+    def length(self, count: str, path: str, *, flexible: bool, letter: str = "i", varint: str = "length") -> None:
+        """Write the code for a length, which ends a run."""
         if flexible:
             self.flush()
-            self.source.line(f"out(length({count}))", path)
+            self.source.line(f"out({varint}({count}))", path)
         else:
-            self.run.append(Part("i", 4, path, count))
+            self.run.append(Part(letter, struct.calcsize(">" + letter), path, count))
             self.flush()
 
     def numbers(self, field: Field, items: str, path: str, *, flexible: bool) -> None:
@@ -291,51 +290,38 @@ class _EncoderSource:
         place = Place(path, (Part(letter, 0, path, items),))
         count = self.source.variable("n")
         self.source.line(f"{count} = len({items})", path)
-        self.source.indent(f"if {count} < {SHORT}:")
-        self.source.line(f"out({packers}[{count}]({count}{' + 1' if flexible else ''}, *{items}))", place)
-        self.source.dedent()
-        self.source.indent("else:")
-        long_length = f"length({count})" if flexible else f"pack('>i', {count})"
-        self.source.line(f"out({long_length})", path)
-        self.source.line(f"out(pack(f'>{{{count}}}{letter}', *{items}))", place)
-        self.source.dedent()
+        with self.source.block(f"if {count} < {SHORT}:"):
+            self.source.line(f"out({packers}[{count}]({count}{' + 1' if flexible else ''}, *{items}))", place)
+        with self.source.block("else:"):
+            self.source.line(f"out(length({count}))" if flexible else f"out(pack('>i', {count}))", path)
+            self.source.line(f"out(pack(f'>{{{count}}}{letter}', *{items}))", place)
 
     def items(self, field: Field, items: str, path: str, *, flexible: bool) -> None:
         """Write the loop over the items of an array of structs, strings or uuids."""
         item = self.source.variable("x")
         outer, path = path, f"{path}[{{{items}:{item}}}]"
         if field.struct is not None:
-            self.source.indent(f"if type({items}) is EncodedRows:")
-            self.source.line(f"out({items}.data({field.struct.name!r}, {self.version}))", outer)
-            self.source.line(f"{items} = ()")
-            self.source.dedent()
-        self.source.indent(f"for {item} in {items}:", path)
-        if field.struct is not None:
-            self.fields(field.struct, item, path + ".")
-        elif field.kind == "uuid":
-            self.source.line(f"out(uuid_bytes({item}))", path)
-        else:
-            self.sized(field, item, path, flexible=flexible, nullable=False)
-        self.flush()
-        self.source.dedent()
+            with self.source.block(f"if type({items}) is EncodedRows:"):
+                self.source.line(f"out({items}.data({field.struct.name!r}, {self.version}))", outer)
+                self.source.line(f"{items} = ()")
+        with self.source.block(f"for {item} in {items}:", path):
+            if field.struct is not None:
+                self.fields(field.struct, item, path + ".")
+            elif field.kind == "uuid":
+                self.source.line(f"out(uuid_bytes({item}))", path)
+            else:
+                self.sized(field, item, path, flexible=flexible, nullable=False)
+            self.flush()
 
     def struct(self, field: Field, value: str, path: str, *, nullable: bool) -> None:
         """Write the code for a struct that is no item; a nullable one has a byte before it."""
         assert field.struct is not None
         inner = self.source.variable("s")
         self.source.line(f"{inner} = {value}", path)
-        if not nullable:
+        with self.unless_null(inner, b"\xff", nullable=nullable):
+            if nullable:
+                self.source.line("out(b'\\x01')")
             self.fields(field.struct, inner, path + ".")
-            return
-        self.flush()
-        self.source.indent(f"if {inner} is None:")
-        self.source.line("out(b'\\xff')")
-        self.source.dedent()
-        self.source.indent("else:")
-        self.source.line("out(b'\\x01')")
-        self.fields(field.struct, inner, path + ".")
-        self.flush()
-        self.source.dedent()
 
     def tagged(self, owner: StructSchema, var: str, path: str) -> None:
         """Write the code for the tagged section of a struct."""
@@ -349,13 +335,12 @@ class _EncoderSource:
         self.source.line(f"{tags} = []")
         for field in fields:
             value, inner = f"{var}.{field.attribute}", path + field.name
-            self.source.indent(f"if {self.differs(field, value)}:", inner)
-            pieces, outer = self.source.variable("p"), self.source.variable("o")
-            self.source.line(f"{outer} = out; {pieces} = []; out = {pieces}.append")
-            self.field(field, value, inner)
-            self.flush()
-            self.source.line(f"out = {outer}; {tags}.append(({field.tag}, b''.join({pieces})))", inner)
-            self.source.dedent()
+            with self.source.block(f"if {self.differs(field, value)}:", inner):
+                pieces, outer = self.source.variable("p"), self.source.variable("o")
+                self.source.line(f"{outer} = out; {pieces} = []; out = {pieces}.append")
+                self.field(field, value, inner)
+                self.flush()
+                self.source.line(f"out = {outer}; {tags}.append(({field.tag}, b''.join({pieces})))", inner)
         unknown = f"{var}.unknown_tags"
         self.source.line(f"out(tagged_section({tags}, {unknown}) if {tags} or {unknown} else b'\\0')", path)
 

@@ -8,10 +8,11 @@ Rules of the module:
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
 Names: TypeAlias = "dict[str, object]"
@@ -57,13 +58,15 @@ class Source:
         self._lines.append("    " * self._depth + text)
         self._places[len(self._lines)] = Place(place) if isinstance(place, str) else place
 
-    def indent(self, text: str, place: Place | str = "") -> None:
-        """Append a line that begins a block; `dedent` ends it."""
+    @contextmanager
+    def block(self, text: str, place: Place | str = "") -> Iterator[None]:
+        """Append a line that begins a block; lines that are appended within the context are in it."""
+        assert text.endswith(":"), f"{text!r} begins no block"
         self.line(text, place)
         self._depth += 1
-
-    def dedent(self) -> None:
-        """End the block."""
+        first = len(self._lines)
+        yield
+        assert len(self._lines) > first, f"the block of {text!r} is empty"
         self._depth -= 1
 
     def variable(self, prefix: str) -> str:
