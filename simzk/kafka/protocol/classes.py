@@ -35,13 +35,8 @@ def _constructor_text(name: str, struct: StructSchema) -> str:
     return "\n".join([f"def init_{name}(self, *, {', '.join([*parameters, 'unknown_tags=None'])}):", *lines])
 
 
-def _structs(schema: MessageSchema) -> dict[str, StructSchema]:
-    """Return all structs of a message by name, the message first."""
-    return {schema.name: schema.root, **schema.structs}
-
-
 def _made(schema: MessageSchema) -> type[Message]:
-    structs = _structs(schema)
+    structs = {schema.name: schema.root, **schema.structs}
     names: dict[str, object] = {}
     exec("\n".join(_constructor_text(name, struct) for name, struct in structs.items()), names)
     for name, struct in structs.items():
@@ -85,6 +80,7 @@ def struct_classes(kind: type[Struct]) -> Mapping[str, type[Struct]]:
     """
     schema = kind.MESSAGE
     message = message_class(schema.name)
+    assert message.MESSAGE is schema, f"{schema.name} has two classes"
     return {schema.name: message, **{name: getattr(message, name) for name in schema.structs}}
 
 

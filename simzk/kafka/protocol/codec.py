@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from simzk.kafka.protocol.classes import request_class, struct_classes
@@ -39,9 +40,6 @@ M = TypeVar("M", bound=Message)
 
 API_VERSIONS = 18
 CONTROLLED_SHUTDOWN = 7
-
-_encoders: dict[tuple[type[Message], int], tuple[Encoder, Source]] = {}
-_decoders: dict[tuple[type[Message], int], tuple[Decoder, Source]] = {}
 
 _MISFITS = (ValueError, TypeError, AttributeError, OverflowError, struct.error, IndexError)
 """What a compiled function raises for wrong bytes or values; MalformedError and UnicodeError are ValueErrors."""
@@ -65,9 +63,7 @@ def encode(message: Message, version: int) -> bytes:
     >>> encode(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 0).hex()
     '0001670000000100016d'
     """
-    pieces: list[Bytes] = []
-    _append(message, version, pieces)
-    return _joined(pieces)
+    return _encoded((message, version))
 
 
 def decode(kind: type[M], version: int, data: Bytes) -> M:
@@ -91,8 +87,7 @@ def decode(kind: type[M], version: int, data: Bytes) -> M:
 
 def decode_at(kind: type[M], version: int, data: bytes, at: int) -> tuple[M, int]:
     """Return the message that begins at a position, and the position after it. Errors are those of `decode`."""
-    entry = _decoders.get((kind, version))
-    function, source = _compile_decoder(kind, version) if entry is None else entry
+    function, source = _decoder(kind, version)  # type: ignore[arg-type]  # mypy: as if `kind` were an object of it
     try:
         message, end = function(data, at)
     except _MISFITS as error:
@@ -101,6 +96,7 @@ def decode_at(kind: type[M], version: int, data: bytes, at: int) -> tuple[M, int
             raise
         raise _decoding_error(error, kind.MESSAGE, version, failure, len(data)) from None
     assert type(message) is kind
+    assert at <= end <= len(data), f"the message ends at {end}"
     return message, end
 
 
@@ -111,17 +107,13 @@ def encode_request(body: Message, version: int, *, correlation_id: int, client_i
         ProtocolError: as for `encode`.
     """
     schema = body.MESSAGE
-    assert schema.kind == "request", f"{schema.name} is no request"
     header = RequestHeader(
         request_api_key=schema.api_key,
         request_api_version=version,
         correlation_id=correlation_id,
         client_id=client_id,
     )
-    pieces: list[Bytes] = []
-    _append(header, request_header_version(schema, version), pieces)
-    _append(body, version, pieces)
-    return _joined(pieces)
+    return _encoded((header, request_header_version(schema, version)), (body, version))
 
 
 def decode_request_header(frame: Bytes) -> tuple[RequestHeader, int]:
@@ -177,13 +169,9 @@ def encode_response(body: Message, version: int, *, correlation_id: int, header_
     Raises:
         ProtocolError: as for `encode`.
     """
-    schema = body.MESSAGE
-    assert schema.kind == "response", f"{schema.name} is no response"
-    pieces: list[Bytes] = []
-    header_version = response_header_version(schema, version) if header_version is None else header_version
-    _append(ResponseHeader(correlation_id=correlation_id), header_version, pieces)
-    _append(body, version, pieces)
-    return _joined(pieces)
+    if header_version is None:
+        header_version = response_header_version(body.MESSAGE, version)
+    return _encoded((ResponseHeader(correlation_id=correlation_id), header_version), (body, version))
 
 
 def decode_response(kind: type[M], version: int, frame: Bytes) -> tuple[int, int, M]:
@@ -215,6 +203,7 @@ _UNSUPPORTED_VERSION = (35).to_bytes(2, "big")
 
 def request_header_version(schema: MessageSchema, version: int) -> int:
     """Return the version of a request's header (ApiMessageType.requestHeaderVersion)."""
+    assert schema.kind == "request", f"{schema.name} is no request"
     if schema.api_key == CONTROLLED_SHUTDOWN and version == 0:
         return 0
     return 2 if version in schema.flexible else 1
@@ -225,36 +214,40 @@ def response_header_version(schema: MessageSchema, version: int) -> int:
 
     ApiVersions always has version 0: a client must read it before it knows which versions the broker has.
     """
+    assert schema.kind == "response", f"{schema.name} is no response"
     return int(version in schema.flexible and schema.api_key != API_VERSIONS)
 
 
-def _append(message: Message, version: int, pieces: list[Bytes]) -> None:
-    """Append the pieces of a message's body."""
-    entry = _encoders.get((type(message), version))
-    function, source = _compile_encoder(type(message), version) if entry is None else entry
+def _encoded(*parts: tuple[Message, int]) -> bytes:
+    """Return the bodies of messages, each in its version, one after another."""
+    pieces: list[Bytes] = []
+    for message, version in parts:
+        function, source = _encoder(type(message), version)  # type: ignore[arg-type]  # as in `decode_at`
+        try:
+            function(message, pieces.append)
+        except _MISFITS as error:
+            failure = source.failure(error.__traceback__)
+            if failure is None:
+                raise
+            raise _encoding_error(error, message.MESSAGE, version, failure, source.names) from None
     try:
-        function(message, pieces.append)
-    except _MISFITS as error:
-        failure = source.failure(error.__traceback__)
-        if failure is None:
-            raise
-        raise _encoding_error(error, message.MESSAGE, version, failure, source.names) from None
+        return b"".join(pieces)
+    except TypeError as error:
+        raise ProtocolError(f"a field of type bytes or records has another value: {error}") from None
 
 
-def _compile_encoder(kind: type[Message], version: int) -> tuple[Encoder, Source]:
+@cache
+def _encoder(kind: type[Message], version: int) -> tuple[Encoder, Source]:
     schema = _supported(kind, version)
     source = encoder_source(schema, version, f"<encoder of {schema.name} v{version}>")
-    entry = cast("Encoder", source.compile()), source
-    _encoders[kind, version] = entry
-    return entry
+    return cast("Encoder", source.compile()), source
 
 
-def _compile_decoder(kind: type[Message], version: int) -> tuple[Decoder, Source]:
+@cache
+def _decoder(kind: type[Message], version: int) -> tuple[Decoder, Source]:
     schema = _supported(kind, version)
     source = decoder_source(schema, version, f"<decoder of {schema.name} v{version}>", struct_classes(kind))
-    entry = cast("Decoder", source.compile()), source
-    _decoders[kind, version] = entry
-    return entry
+    return cast("Decoder", source.compile()), source
 
 
 def _supported(kind: type[Message], version: int) -> MessageSchema:
@@ -329,10 +322,3 @@ def _misfit(part: Part, names: dict[str, object], variables: Mapping[str, object
 
 
 _KINDS = {letter: kind for kind, letter in NUMBERS.items()}
-
-
-def _joined(pieces: list[Bytes]) -> bytes:
-    try:
-        return b"".join(pieces)
-    except TypeError as error:
-        raise ProtocolError(f"a field of type bytes or records has another value: {error}") from None

@@ -10,7 +10,7 @@ Rules of the module:
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -86,12 +86,14 @@ def encode_rows(kind: type[S], version: int, columns: Mapping[str, Column]) -> E
         pieces.append(data)
         sizes.append(size)
     whole = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    decode = partial(_decode_rows, kind, version)
-    return EncodedRows(kind, version, memoryview(whole), _bounds(sizes, count), decode)
+    bounds = _bounds(sizes, count)
+    assert len(bounds) == count + 1, "each row has a position, and the last one an end"
+    assert bounds[-1] == len(whole), "the sizes of the rows are those of their bytes"
 
+    def decode(data: bytes, number: int) -> list[S]:
+        return rows_decoder(kind, version)(data, number)
 
-def _decode_rows(kind: type[S], version: int, data: bytes, count: int) -> list[S]:
-    return rows_decoder(kind, version)(data, count)
+    return EncodedRows(kind, version, memoryview(whole), bounds, decode)
 
 
 def _fields(kind: type[Struct], version: int, columns: Mapping[str, Column]) -> list[Field]:
@@ -130,6 +132,7 @@ def _is_default(column: Column, field: Field) -> bool:
 
 def _array(column: Column) -> _Array:
     """Return the lengths of a padded column's arrays."""
+    assert column.ndim == 2, "an array column is padded"
     width = column.shape[1]
     short = np.flatnonzero(column[:, -1] == _PADDING) if width else _NO_ROWS
     if len(short) == 0:
@@ -212,6 +215,7 @@ def _cut(records: NDArray[np.void], uneven: Mapping[str, _Array], *, flexible: b
     assert records.dtype.fields is not None
     for name, array in uneven.items():
         width, short, lengths = array
+        assert len(short) == len(lengths), "each shorter array has a length"
         kind, position = records.dtype.fields[name][:2]
         item = kind.base.itemsize
         used[short, position : position + width * item] = np.arange(width * item) < lengths[:, None] * item

@@ -89,6 +89,7 @@ def _unknown_tag(data: bytes, at: int, tag: int, others: Mapping[int, bytes] | N
 
 def _unknown_section(data: bytes, at: int) -> tuple[dict[int, bytes] | None, int]:
     """Return the tags of a struct that has no tagged fields, and the position after them."""
+    assert data[at], "a section without tags is one byte, which the caller reads"
     unknown = None
     count, at = read_unsigned_varint(data, at)
     for _ in range(count):
@@ -246,6 +247,7 @@ class _DecoderSource:
         if not nullable:
             yield
             return
+        assert not self.run, "the length is read before it is compared"
         with self.source.block(f"if {count} < 0:"):
             self.source.line(f"{target} = None")
         with self.source.block("else:"):
@@ -254,6 +256,7 @@ class _DecoderSource:
 
     def check(self, count: str, path: str, *, unit: int) -> str:
         """Write the code that compares a length with the bytes left; return the variable of its end."""
+        assert not self.run, "the length is read before it is compared"
         end = self.source.variable("e")
         self.source.line(f"{end} = at + {count}{f' * {unit}' if unit > 1 else ''}")
         with self.source.block(f"if {count} < 0 or {end} > size:"):
@@ -316,6 +319,7 @@ class _DecoderSource:
 
     def tagged(self, owner: StructSchema, fields: list[Field], var: str, path: str) -> None:
         """Write the code for the tagged section of a struct; Kafka rejects a tag that only other versions have."""
+        assert not self.run, "the fields before the tagged ones are read"
         others = [field for field in owner.fields if field.tag >= 0 and field not in fields]
         if not fields and not others:
             with self.source.block("if data[at]:", path):

@@ -94,7 +94,7 @@ def unsigned_varint(value: int) -> bytes:
     >>> unsigned_varint(300)
     b'\\xac\\x02'
     """
-    assert value >= 0, f"{value} has no unsigned varint"
+    assert 0 <= value < 1 << 32, f"{value} has no unsigned varint"
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -168,6 +168,7 @@ class _EncoderSource:
     def compile(self) -> Source:
         self.fields(self.message.root, "m", "")
         self.flush()
+        assert not self.run, "the last values are written"
         self.source.line("return")
         return self.source
 
@@ -327,6 +328,7 @@ class _EncoderSource:
         """Write the code for the tagged section of a struct."""
         self.flush()
         fields = owner.tagged_in(self.version)
+        assert self.flexible, f"v{self.version} has no tagged fields"
         if not fields:
             unknown = f"tagged_section([], {var}.unknown_tags)"
             self.source.line(f"out({unknown} if {var}.unknown_tags else b'\\0')", path)

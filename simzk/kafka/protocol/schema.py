@@ -121,7 +121,9 @@ class StructSchema:
     def tagged_in(self, version: int) -> list[Field]:
         """Return the tagged fields of a version in the order of their tags."""
         tagged = (field for field in self.fields if version in field.versions and version in field.tagged)
-        return sorted(tagged, key=lambda field: field.tag)
+        ordered = sorted(tagged, key=lambda field: field.tag)
+        assert len({field.tag for field in ordered}) == len(ordered), f"{self.name} has a tag twice"
+        return ordered
 
 
 @dataclass(slots=True)
@@ -177,6 +179,9 @@ def _parse_field(line: str, structs: dict[str, StructSchema]) -> Field:
             setattr(parsed, word, True)
     if kind not in PRIMITIVES:
         parsed.struct = structs.setdefault(kind, StructSchema(kind))
+    assert parsed.versions.low <= parsed.versions.high, f"{name} is in no version"
+    assert (parsed.tag >= 0) == (parsed.tagged.high >= 0), f"{name} has a tag in no version, or none in some"
+    assert parsed.default is not None or is_array or parsed.struct is not None or parsed.nullable.high >= 0, line
     return parsed
 
 
@@ -191,6 +196,7 @@ def parse_message(text: str) -> MessageSchema:
     kind, *key, name, versions, _, flexible = head.split()
     root, structs = StructSchema(name), dict[str, StructSchema]()
     open_structs = [root]
+    assert bool(key) == (kind in ("request", "response")), f"{name} is a {kind}"
     for line in lines:
         depth = (len(line) - len(line.lstrip())) // 2
         if line.startswith("  struct "):
@@ -198,9 +204,12 @@ def parse_message(text: str) -> MessageSchema:
             open_structs = [root, owner]
             continue
         parsed = _parse_field(line, structs)
+        assert 1 <= depth <= len(open_structs), f"{line!r} of {name} is in no struct"
         open_structs[depth - 1].fields.append(parsed)
         if parsed.struct is not None:
             open_structs[depth:] = [parsed.struct]
+    assert name not in structs, f"{name} is a struct in itself"
+    assert all(struct.fields for struct in structs.values()), f"a struct of {name} has no fields"
     return MessageSchema(
         name, kind, int(key[0]) if key else -1, Versions.parse(versions), Versions.parse(flexible), root, structs
     )
@@ -212,6 +221,7 @@ def _texts() -> dict[str, str]:
     texts = {}
     for text in re.split(r"\n(?=\S)", DEFINITIONS.strip()):
         head = text.partition("\n")[0].split()
+        assert head[-4] not in texts, f"two definitions of {head[-4]}"
         texts[head[-4]] = text
     return texts
 
@@ -243,4 +253,5 @@ def message_name(kind: str, api_key: int) -> str | None:
     >>> message_name("response", 18)
     'ApiVersionsResponse'
     """
+    assert kind in ("request", "response"), f"a {kind} has no API key"
     return _by_api_key().get((kind, api_key))

@@ -55,6 +55,7 @@ class Source:
 
     def line(self, text: str, place: Place | str = "") -> None:
         """Append a line."""
+        assert "\n" not in text, "places are known by the number of their line"
         self._lines.append("    " * self._depth + text)
         self._places[len(self._lines)] = Place(place) if isinstance(place, str) else place
 
@@ -80,6 +81,7 @@ class Source:
             if name.startswith(prefix) and type(known) is type(value) and known == value:
                 return name
         name = f"{prefix}_{len(self.names)}"
+        assert name not in self.names, f"{name} has another value"
         self.names[name] = value
         return name
 
@@ -90,6 +92,7 @@ class Source:
 
     def compile(self) -> object:
         """Return the function."""
+        assert self._depth == 1, "a block is not closed"
         namespace: Names = dict(self.names)
         exec(compile(self.text, self.title, "exec"), namespace)
         return namespace[self._lines[0].partition("(")[0].removeprefix("def ")]
@@ -98,6 +101,7 @@ class Source:
         """Return the line of this function that raised; None if another function did."""
         while traceback is not None:
             if traceback.tb_frame.f_code.co_filename == self.title:
+                assert 1 <= traceback.tb_lineno <= len(self._lines), f"{self.title} is another source"
                 place = self._places.get(traceback.tb_lineno, Place(""))
                 return Failure(place, traceback.tb_frame.f_locals)
             traceback = traceback.tb_next

@@ -40,6 +40,7 @@ class ProtocolError(SimzkError):
     def __init__(
         self, what: str, *, message: str = "", version: int | None = None, field: str = "", offset: int | None = None
     ) -> None:
+        assert offset is None or offset >= 0, f"byte {offset}"
         self.message = message
         self.version = version
         self.field = field
