@@ -57,6 +57,7 @@ from simzk.kafka.client_requests.producers import ProducersApi
 from simzk.kafka.client_requests.quotas import QuotasApi
 from simzk.kafka.client_requests.sasl import BY_DEFAULT, SaslApi
 from simzk.kafka.client_requests.scram_users import ScramUsersApi
+from simzk.kafka.client_requests.serving_broker import ServingBroker
 from simzk.kafka.client_requests.tokens import TokensApi
 from simzk.kafka.client_requests.topics import TopicsApi
 from simzk.kafka.client_requests.transaction_markers import TransactionMarkersApi
@@ -401,6 +402,20 @@ class Broker:
             add_partitions=self._add_partitions_of_brokers,
         )
         self._client_api: BrokerApi | None = None
+        self._serving = ServingBroker(
+            self.id,
+            version,
+            config,
+            process,
+            self.metadata,
+            self.client,
+            self.authorizer,
+            self.replicas,
+            self.topic_configs,
+            is_controller=lambda: self.controller.is_active,
+            endpoint_of=environment.endpoint_of,
+            now_ms=environment.now_ms,
+        )
 
     def _begin_replication(self) -> None:
         """Prepare the logs of the process that starts, its fetches and those of its followers, and its ISR changes."""
@@ -482,11 +497,9 @@ class Broker:
     @property
     def _transactions_api(self) -> TransactionsApi:
         return TransactionsApi(
-            self.metadata,
+            self._serving,
             self.transactions,
             lambda group_id: partition_of(group_id, self._partitions_of_internal(OFFSETS_TOPIC)),
-            self._environment.now_ms,
-            self.version.number,
         )
 
     def _add_partitions_of_brokers(self, request: AddPartitionsToTxnRequest, respond: Respond) -> None:
@@ -519,41 +532,16 @@ class Broker:
 
     def _new_client_api(self) -> BrokerApi:
         environment, version = self._environment, self.version
-        metadata = MetadataApi(
-            version,
-            self.config,
-            self.metadata,
-            cluster_id=lambda: self.cluster_id if version.znodes.has_cluster_id else None,
-            endpoint_of=environment.endpoint_of,
-            create_topic=self._admin.create_topic,
-            spawn=self._spawn_for_client,
-        )
-        topics = TopicsApi(
-            version,
-            self.config,
-            self.process,
-            self.metadata,
-            self._admin,
-            is_controller=self._is_controller,
-            topic_entries=self.described_configs.topic_entries,
-            spawn=self._spawn_for_client,
-        )
-        leadership = LeadershipApi(
-            version, self.process, self.metadata, self.controller, self._services.serve, self.authorizer.allows
-        )
         sasl = self.check_security(BrokerRelease(version, self.config))
-        creates = self.config.boolean("auto.create.topics.enable")
-        authorization = Authorization(version, self.authorizer, self.metadata, creates, self._is_controller)
+        handlers = self._admin_api_handlers(sasl) | self._data_handlers()
         return BrokerApi(
             self._name,
             self.process,
             version,
             environment.history,
             features_epoch=lambda: self.features_epoch,
-            handlers=authorization.guard(
-                (metadata.handlers | topics.handlers | leadership.handlers | self._admin_api_handlers(sasl))
-                | (self._group_api_handlers(metadata) | self._data_handlers()),
-                lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer),
+            handlers=Authorization(self._serving).guard(
+                handlers, lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer)
             ),
             faults=environment.broker_faults,
             number=self.id,
@@ -580,84 +568,53 @@ class Broker:
             now_ms=self._environment.now_ms,
         )
 
-    def _spawn_for_client(self, work: Coroutine[Future[Any], None, object], what: str) -> None:
-        self.client_api.spawn(work, what)
-
-    def _is_controller(self) -> bool:
-        return self.controller.is_active
-
     def _admin_api_handlers(self, sasl: SaslSettings | None) -> dict[int, Handler]:
-        """Return the handlers of configurations, quotas, users, tokens, features and log directories."""
-        version, client, written = self.version, self.client, EntityConfigs(self.client)
-        allows, spawn, is_controller = self.authorizer.allows, self._spawn_for_client, self._is_controller
-
+        """Return the handlers of requests about topics, leaders, settings, users, tokens, features and directories."""
+        serving, written = self._serving, EntityConfigs(self.client)
         return {
-            **ConfigsApi(
-                version, self.id, self.metadata, self.described_configs, client, written, allows, spawn
-            ).handlers,
-            **AclsApi(version, self.authorizer, spawn).handlers,
-            **QuotasApi(client, written, allows, spawn).handlers,
-            **ScramUsersApi(client, written, is_controller, allows, spawn).handlers,
-            **TokensApi(self.tokens, allows, self._environment.now_ms, spawn).handlers,
-            **FeaturesApi(version, is_controller, allows).handlers,
-            **SaslApi(version, BY_DEFAULT if sasl is None else sasl.mechanisms).handlers,
-            **LogDirsApi(version, self.log_dirs, self.replicas, self.metadata, allows).handlers,
+            **TopicsApi(serving, self._admin, self.described_configs.topic_entries).handlers,
+            **LeadershipApi(serving, self.controller, self._services.serve).handlers,
+            **ConfigsApi(serving, self.described_configs, written).handlers,
+            **AclsApi(serving).handlers,
+            **QuotasApi(serving, written).handlers,
+            **ScramUsersApi(serving, written).handlers,
+            **TokensApi(serving, self.tokens).handlers,
+            **FeaturesApi(serving).handlers,
+            **SaslApi(serving, BY_DEFAULT if sasl is None else sasl.mechanisms).handlers,
+            **LogDirsApi(serving, self.log_dirs).handlers,
         }
 
-    def _group_api_handlers(self, metadata: MetadataApi) -> dict[int, Handler]:
-        environment, version = self._environment, self.version
-        groups = GroupsApi(
-            version,
-            self.metadata,
-            self.groups,
-            endpoint_of=environment.endpoint_of,
-            create_topic=metadata.create_on_demand,
-            partitions_of=self._partitions_of_internal,
-            spawn=self._spawn_for_client,
-        )
-        offsets = OffsetsApi(
-            version,
-            self.config,
-            self.metadata,
-            self.groups,
-            self.client,
-            now_ms=environment.now_ms,
-            verification=self.verification,
-            verifies=version.groups.verifies_transactions and self.config.boolean(VERIFICATION_KEY),
-            spawn=self._spawn_for_client,
-        )
-        return groups.handlers | offsets.handlers
-
     def _data_handlers(self) -> dict[int, Handler]:
-        produce = ProduceApi(
-            self.version,
-            self.metadata,
-            self.replicas,
-            self.producing,
-            self.topic_configs,
-            self._environment.endpoint_of,
-            self._environment.now_ms,
-            self.verification,
-            verifies=self.version.api.verifies_transactions and self.config.boolean(VERIFICATION_KEY),
-        )
-        fetch = FetchApi(
-            self.version,
-            self.config,
-            self.process,
-            self.metadata,
-            self.replicas,
-            self._environment.endpoint_of,
-            self._environment.now_ms,
-        )
-        offsets = LogOffsetsApi(
-            self.version, self.metadata, self.replicas, self.topic_configs, self.process, self._environment.now_ms
+        """Return the handlers of requests about metadata, groups, records, offsets and transactions."""
+        version, serving = self.version, self._serving
+        metadata = MetadataApi(
+            serving,
+            cluster_id=lambda: self.cluster_id if version.znodes.has_cluster_id else None,
+            create_topic=self._admin.create_topic,
         )
         transactions = self._transactions_api
-        ids = ProducerIdsApi(self.version, self.producer_ids, transactions.serve_init)
-        producers = ProducersApi(self.version, self.metadata, self.replicas)
-        markers = TransactionMarkersApi(self.version, self.markers, self.authorizer.allows)
-        of_transactions = ids.handlers | transactions.handlers | producers.handlers | markers.handlers
-        return produce.handlers | fetch.handlers | offsets.handlers | of_transactions
+        return {
+            **metadata.handlers,
+            **GroupsApi(serving, self.groups, metadata.create_on_demand, self._partitions_of_internal).handlers,
+            **OffsetsApi(
+                serving,
+                self.groups,
+                self.verification,
+                verifies=version.groups.verifies_transactions and self.config.boolean(VERIFICATION_KEY),
+            ).handlers,
+            **ProduceApi(
+                serving,
+                self.producing,
+                self.verification,
+                verifies=version.api.verifies_transactions and self.config.boolean(VERIFICATION_KEY),
+            ).handlers,
+            **FetchApi(serving).handlers,
+            **LogOffsetsApi(serving).handlers,
+            **ProducerIdsApi(serving, self.producer_ids, transactions.serve_init).handlers,
+            **transactions.handlers,
+            **ProducersApi(serving).handlers,
+            **TransactionMarkersApi(serving, self.markers).handlers,
+        }
 
     def _static_config(self) -> dict[str, str]:
         """Return the broker's properties as clients see them: those that were given, and those of its place."""

@@ -9,10 +9,11 @@ Rules of this module (AclApis, AclAuthorizer; recorded 0.11 to 3.9, with and wit
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
 from simzk.kafka.broker.authorizer import CLUSTER, NOT_AUTHORIZED
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreateAclsRequest,
@@ -29,12 +30,9 @@ from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Sequence
 
-    from simzk.kafka.broker.authorizer import Authorizer
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
-    from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.simulation import Future
 
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
 ANY = 1
@@ -125,21 +123,11 @@ class Filter(NamedTuple):
 
 
 @dataclass(eq=False)
-class AclsApi:
-    """ACLs for clients of one broker.
-
-    Args:
-        version: the broker's release.
-        authorizer: its authorizer.
-        spawn: runs a handler that waits.
-    """
-
-    version: KafkaVersion
-    authorizer: Authorizer
-    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
+class AclsApi(ClientApi):
+    """ACLs for clients of one broker."""
 
     def __post_init__(self) -> None:
-        self.texts = at_release(AclTexts, self.version.number)
+        self.texts = at_release(AclTexts, self.broker.version.number)
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -152,14 +140,14 @@ class AclsApi:
 
     def _refusal(self, context: Context, operation: str, disabled: str) -> tuple[ErrorCode, str] | None:
         """Return why the client may not do something; None if it may."""
-        if not self.authorizer.is_enabled:
+        if not self.broker.authorizer.is_enabled:
             return ErrorCode.SECURITY_DISABLED, disabled
-        if not self.authorizer.allows(operation, CLUSTER, context.principal):
+        if not self.broker.allows_on_cluster(operation, context.principal):
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NOT_AUTHORIZED
         return None
 
     def _found(self, asked: Filter) -> list[Acl]:
-        acls = self.authorizer.acls
+        acls = self.broker.authorizer.acls
         return [(one, entry) for one, entries in acls.items() for entry in entries if asked.matches(one, entry)]
 
     # -- DescribeAcls
@@ -216,7 +204,7 @@ class AclsApi:
             results = [kind(error_code=code, error_message=None) for _ in request.creations]
             answer(None if self.texts.closes_at_unknown_acls else CreateAclsResponse(results=results))
             return
-        self.spawn(self._create(request, answer), "create ACLs")
+        self.broker.spawn(self._create(request, answer), "create ACLs")
 
     async def _create(self, request: CreateAclsRequest, answer: Answer) -> None:
         kind = CreateAclsResponse.AclCreationResult
@@ -254,7 +242,7 @@ class AclsApi:
     ) -> tuple[ErrorCode, str | None] | None:
         """Add or remove ACLs of a resource; return the error, None if it succeeds."""
         try:
-            response = await self.authorizer.alter(resource, added, removed)
+            response = await self.broker.authorizer.alter(resource, added, removed)
         except (SessionExpiredError, ZnodeError, ZooKeeperRefused) as problem:
             return ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)
         return None if response.error == Error.NONE else (ErrorCode[response.error.name], response.message)
@@ -283,7 +271,7 @@ class AclsApi:
             results = [kind(error_code=refused[0], error_message=refused[1]) for _ in filters]
             answer(DeleteAclsResponse(filter_results=results))
             return
-        self.spawn(self._delete(filters, answer), "delete ACLs")
+        self.broker.spawn(self._delete(filters, answer), "delete ACLs")
 
     async def _delete(self, filters: Sequence[Filter], answer: Answer) -> None:
         found = [self._found(one) for one in filters]

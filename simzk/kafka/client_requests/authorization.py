@@ -26,6 +26,7 @@ from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.client_requests.groups import GROUP_OPERATIONS
 from simzk.kafka.client_requests.metadata import CLUSTER_OPERATIONS, NO_ID, TOPIC_OPERATIONS
 from simzk.kafka.client_requests.produce import whole_entries
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.client_requests.transactions import is_addable
 from simzk.kafka.log.record_batches import RecordDataError, entry_header
 from simzk.kafka.protocol.errors import ErrorCode
@@ -36,11 +37,8 @@ from simzk.kafka.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simzk.kafka.broker.authorizer import Authorizer
-    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.protocol.structs import Message
-    from simzk.kafka.releases.profile import KafkaVersion
 
 Check = Callable[["Handler", "Context", Any, "Answer"], None]
 """Check a request, and let the handler serve it."""
@@ -154,22 +152,8 @@ _TEXTS: Final[Mapping[int, str]] = {
 
 
 @dataclass(eq=False)
-class Authorization:
-    """Checks of the requests to one broker.
-
-    Args:
-        version: the broker's release.
-        authorizer: its authorizer.
-        cache: its metadata cache.
-        creates_topics: whether topics are created on demand.
-        is_controller: returns whether the broker is the active controller.
-    """
-
-    version: KafkaVersion
-    authorizer: Authorizer
-    cache: MetadataCache
-    creates_topics: bool
-    is_controller: Callable[[], bool]
+class Authorization(ClientApi):
+    """Checks of the requests to one broker."""
 
     def guard(self, handlers: Mapping[int, Handler], unknown: Handler) -> dict[int, Handler]:
         """Return handlers that check each request first; the same handlers without an authorizer.
@@ -178,7 +162,7 @@ class Authorization:
             handlers: by API key.
             unknown: serves requests of all other APIs.
         """
-        if not self.authorizer.is_enabled:
+        if not self.broker.authorizer.is_enabled:
             return dict(handlers)
         special = self._special()
         keys = dict.fromkeys((*handlers, *WHOLE, *PARTS, *special))
@@ -214,10 +198,10 @@ class Authorization:
         }
 
     def _allows(self, context: Context, operation: str, kind: str, name: str) -> bool:
-        return self.authorizer.allows(operation, AclResource(kind, name), context.principal)
+        return self.broker.authorizer.allows(operation, AclResource(kind, name), context.principal)
 
     def _allows_cluster(self, context: Context, operation: str) -> bool:
-        return self.authorizer.allows(operation, CLUSTER, context.principal)
+        return self.broker.allows_on_cluster(operation, context.principal)
 
     # -- requests as a whole, and in parts
 
@@ -234,7 +218,7 @@ class Authorization:
 
     def _serve_parts(self, need: Parts, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
         """Serve the parts of a request that the client may use, and refuse the others."""
-        if need.controller and not self.is_controller():
+        if need.controller and not self.broker.is_controller():
             handler(context, request, answer)
             return
 
@@ -287,7 +271,7 @@ class Authorization:
     def _refusal(self, request: Any, need: Parts, items: Sequence[Any], version: int, code: ErrorCode) -> Any:
         """Return the response to some items of a request, all of them refused."""
         key = request.MESSAGE.api_key
-        text = None if key == DESCRIBE_PRODUCERS and self.version.number < _FILLED else _TEXTS.get(key)
+        text = None if key == DESCRIBE_PRODUCERS and self.broker.version.number < _FILLED else _TEXTS.get(key)
         response: Any = error_response(_with(request, need.items, items), version, code, text)
         if hasattr(response, "error_code"):
             response.error_code = ErrorCode.NONE
@@ -295,7 +279,11 @@ class Authorization:
 
     def _code(self, context: Context, kind: str, name: str) -> ErrorCode:
         """Return the error of a resource that the client may not use."""
-        if kind == TOPIC and self.version.number < _NAMES_REFUSED and not self._allows(context, "Describe", kind, name):
+        if (
+            kind == TOPIC
+            and self.broker.version.number < _NAMES_REFUSED
+            and not self._allows(context, "Describe", kind, name)
+        ):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ERRORS[kind]
 
@@ -305,7 +293,7 @@ class Authorization:
         allowed = (
             number
             for number, operation in OPERATIONS.items()
-            if possible >> number & 1 and self.authorizer.allows(operation, resource, context.principal)
+            if possible >> number & 1 and self.broker.authorizer.allows(operation, resource, context.principal)
         )
         return sum(1 << number for number in allowed)
 
@@ -322,7 +310,7 @@ class Authorization:
         Without acknowledgements this closes the connection.
         """
         if (
-            self.version.number < _WRITES_IDEMPOTENTLY
+            self.broker.version.number < _WRITES_IDEMPOTENTLY
             and _is_idempotent(request)
             and not self._allows_cluster(context, "IdempotentWrite")
         ):
@@ -341,18 +329,20 @@ class Authorization:
         replica = request.replica_id if context.version < _REPLICA_STATES else request.replica_state.replica_id
         is_broker = replica >= 0
         acts = is_broker and self._allows_cluster(context, "ClusterAction")
-        by_kind = is_broker and self.version.number < _NAMES_REFUSED
+        by_kind = is_broker and self.broker.version.number < _NAMES_REFUSED
         kept: list[Any] = []
         refused: list[Any] = []
         for topic in request.topics:
-            name = topic.topic or self.cache.topic_names.get(topic.topic_id, "")
+            name = topic.topic or self.broker.cache.topic_names.get(topic.topic_id, "")
             may = acts if is_broker else not name or self._allows(context, "Read", TOPIC, name)
             (kept if may else refused).append(topic)
         if not refused:
             handler(context, request, answer)
             return
         partition = FetchResponse.PartitionData
-        aborted: list[Any] | None = None if context.version >= _NULL_ABORTED and self.version.number < _FILLED else []
+        aborted: list[Any] | None = (
+            None if context.version >= _NULL_ABORTED and self.broker.version.number < _FILLED else []
+        )
         parts = [
             FetchResponse.FetchableTopicResponse(
                 topic=topic.topic,
@@ -381,7 +371,7 @@ class Authorization:
     def _leader_epochs(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
         if self._allows_cluster(context, "ClusterAction"):
             handler(context, request, answer)
-        elif self.version.number >= _LEADER_EPOCHS_BY_TOPIC:
+        elif self.broker.version.number >= _LEADER_EPOCHS_BY_TOPIC:
             self._serve_parts(PARTS[OFFSET_FOR_LEADER_EPOCH], handler, context, request, answer)
         else:
             answer(error_response(request, context.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
@@ -398,15 +388,15 @@ class Authorization:
             handler(context, request, answer)
             return
         refused: Any = error_response(request, context.version, code)
-        if self.version.number < _NO_EPOCH:
+        if self.broker.version.number < _NO_EPOCH:
             refused.producer_epoch = 0
         answer(refused)
 
     def _may_write_idempotently(self, context: Context) -> bool:
         if self._allows_cluster(context, "IdempotentWrite"):
             return True
-        later = self.version.number >= _WRITES_IDEMPOTENTLY
-        return later and self.authorizer.allows_any("Write", TOPIC, context.principal)
+        later = self.broker.version.number >= _WRITES_IDEMPOTENTLY
+        return later and self.broker.authorizer.allows_any("Write", TOPIC, context.principal)
 
     # -- topics
 
@@ -436,7 +426,7 @@ class Authorization:
                     for topic in refused
                 ]
                 for part in parts if context.version >= _WITH_OPERATIONS else ():
-                    part.topic_authorized_operations = self.version.api.unasked_operations
+                    part.topic_authorized_operations = self.broker.version.api.unasked_operations
                 found.topics = [*found.topics, *parts]
                 self._show_operations(context, request, found)
             answer(found)
@@ -448,17 +438,21 @@ class Authorization:
 
     def _may_see(self, context: Context, request: Any, topic: Any) -> bool:
         """Return whether a client may describe a topic that it names, and create it if there is none."""
-        name = topic.name or self.cache.topic_names.get(topic.topic_id, "")
+        name = topic.name or self.broker.cache.topic_names.get(topic.topic_id, "")
         if name and not self._allows(context, "Describe", TOPIC, name):
             return False
-        if name in self.cache.topics or not name or not (self.creates_topics and request.allow_auto_topic_creation):
+        if (
+            name in self.broker.cache.topics
+            or not name
+            or not (self.broker.config.boolean("auto.create.topics.enable") and request.allow_auto_topic_creation)
+        ):
             return True
         return self._may_create(context, name)
 
     def _may_create(self, context: Context, name: str) -> bool:
         if self._allows_cluster(context, "Create"):
             return True
-        return self.version.number >= _CREATES_BY_TOPIC and self._allows(context, "Create", TOPIC, name)
+        return self.broker.version.number >= _CREATES_BY_TOPIC and self._allows(context, "Create", TOPIC, name)
 
     def _visible(self, context: Context, request: Any, found: Any) -> Any:
         """Return an answer about all topics without those that the client may not describe."""
@@ -487,10 +481,10 @@ class Authorization:
 
     def _create_topics(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
         """Refuse topics that the client may not create, and the configuration of those that it may not describe."""
-        if not self.is_controller():
+        if not self.broker.is_controller():
             handler(context, request, answer)
             return
-        if self.version.number < _CREATES_BY_TOPIC:
+        if self.broker.version.number < _CREATES_BY_TOPIC:
             if self._allows_cluster(context, "Create"):
                 handler(context, request, answer)
             else:
@@ -516,20 +510,20 @@ class Authorization:
             return
 
         def may_delete(topic: Any) -> bool:
-            name = topic.name or self.cache.topic_names.get(topic.topic_id, "")
+            name = topic.name or self.broker.cache.topic_names.get(topic.topic_id, "")
             return not name or self._allows(context, "Delete", TOPIC, name)
 
         def finish(found: Any) -> None:
             for topic in getattr(found, "responses", ()):
                 if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.topic_id != NO_ID:
-                    name = self.cache.topic_names.get(topic.topic_id, "")
+                    name = self.broker.cache.topic_names.get(topic.topic_id, "")
                     if self._allows(context, "Describe", TOPIC, name):
                         topic.name = name
                     else:
                         topic.error_code = ErrorCode.UNKNOWN_TOPIC_ID
             answer(found)
 
-        if self.is_controller():
+        if self.broker.is_controller():
             self._serve_some(_DELETE, may_delete, handler, context, request, finish)
         else:
             handler(context, request, answer)
@@ -546,7 +540,7 @@ class Authorization:
             handler(context, request, answer)
         else:
             refused: Any = error_response(request, context.version, ERRORS[need.kind])
-            if not self.version.groups.has_coordinator_texts:
+            if not self.broker.version.groups.has_coordinator_texts:
                 refused.error_message = None
             answer(refused)
 
@@ -554,7 +548,7 @@ class Authorization:
         def finish(found: Any) -> None:
             for group in getattr(found, "groups", ()) if context.version >= _GROUPS_WITH_OPERATIONS else ():
                 if group.error_code != ErrorCode.NONE:
-                    group.authorized_operations = self.version.api.unasked_operations
+                    group.authorized_operations = self.broker.version.api.unasked_operations
                 elif request.include_authorized_operations:
                     shown = self._operations(context, GROUP, group.group_id, GROUP_OPERATIONS)
                     group.authorized_operations = shown
@@ -569,7 +563,7 @@ class Authorization:
 
         if self._allows_cluster(context, "Describe"):
             handler(context, request, answer)
-        elif self.version.number >= _LISTS_DESCRIBED:
+        elif self.broker.version.number >= _LISTS_DESCRIBED:
             handler(context, request, finish)
         else:
             answer(error_response(request, context.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
@@ -647,7 +641,7 @@ class Authorization:
                     partition.partition_error_code = self._code(context, TOPIC, topic.name)
                     continue
                 named = TopicPartition(topic.name, partition.partition_index)
-                if not is_addable(named, self.cache, self.version.number):
+                if not is_addable(named, self.broker.cache, self.broker.version.number):
                     partition.partition_error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         answer(response)
 

@@ -14,8 +14,7 @@ Rules of this module (RequestChannel, KafkaApis; tests/kafka/test_client_request
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -27,7 +26,6 @@ from simzk.kafka.protocol.messages import ApiVersionsRequest, ApiVersionsRespons
 from simzk.kafka.protocol.structs import ProtocolError
 from simzk.kafka.releases.api_versions import accepted_versions, api_names
 from simzk.kafka.security.login import SASL_HANDSHAKE, LoginRules, SaslLogin
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
 
 if TYPE_CHECKING:
     from simzk.kafka.client_requests.broker_faults import BrokerFaultPoint
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from simzk.kafka.protocol.structs import Message
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.security.login import Reply
-    from simzk.simulation import Future, History, Process
+    from simzk.simulation import History, Process
 
 _METADATA_KEY = b"\0\3"
 _SASL_HANDSHAKE_KEY = SASL_HANDSHAKE.to_bytes(2, "big")
@@ -134,15 +132,6 @@ class BrokerApi:
         """Close all connections, because the process ends."""
         for connection in list(self.connections):
             connection.close()
-
-    def spawn(self, work: Coroutine[Future[Any], None, object], what: str) -> None:
-        """Run a handler that waits; it ends with the broker's session, and the client gets no response."""
-
-        async def task() -> None:
-            with suppress(SessionExpiredError):
-                await work
-
-        self.process.spawn(task(), what)
 
     def answers(self, api_key: int, version: int) -> bool:
         """Return whether the release accepts a version of an API."""

@@ -22,6 +22,7 @@ from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import name_problem
 from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.broker.described_configs import DEFAULT, LOGGER, TOPIC, ConfigEntry
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterConfigsRequest,
@@ -48,14 +49,11 @@ from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from simzk.kafka.broker.configs import EntityConfigs
     from simzk.kafka.broker.described_configs import DescribedConfigs
-    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
-    from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.simulation import Future
 
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 33, 44
@@ -92,32 +90,20 @@ class Change(NamedTuple):
 
 
 @dataclass(eq=False)
-class ConfigsApi:
+class ConfigsApi(ClientApi):
     """Configurations for clients of one broker.
 
     Args:
-        version: the broker's release.
-        broker_id: its id.
-        cache: its metadata cache.
         described: its configuration.
-        client: its ZooKeeper client.
         written: writes configurations.
-        allows: returns whether a principal may do something.
-        spawn: runs a handler that waits.
     """
 
-    version: KafkaVersion
-    broker_id: int
-    cache: MetadataCache
     described: DescribedConfigs
-    client: KafkaZooKeeperClient
     written: EntityConfigs
-    allows: Callable[[str, AclResource, str], bool]
-    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
     _levels: dict[str, str] = field(default_factory=lambda: {ROOT_LOGGER: ROOT_LEVEL}, init=False)
 
     def __post_init__(self) -> None:
-        self.texts = at_release(ConfigTexts, self.version.number)
+        self.texts = at_release(ConfigTexts, self.broker.version.number)
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -132,7 +118,7 @@ class ConfigsApi:
 
     def serve_describe(self, context: Context, request: DescribeConfigsRequest, answer: Answer) -> None:
         """Describe configurations."""
-        self.spawn(self._describe(context, request, answer), "describe configurations")
+        self.broker.spawn(self._describe(context, request, answer), "describe configurations")
 
     async def _describe(self, context: Context, request: DescribeConfigsRequest, answer: Answer) -> None:
         resources = list(request.resources)
@@ -166,11 +152,11 @@ class ConfigsApi:
             return refused
         match kind:
             case _ if kind == TOPIC_RESOURCE:
-                if (illegal := name_problem(name, self.version)) is not None:
+                if (illegal := name_problem(name, self.broker.version)) is not None:
                     return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
-                if texts.requires_topic and name not in self.cache.topics:
+                if texts.requires_topic and name not in self.broker.cache.topics:
                     return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, texts.described)
-                return self.described.topic_entries(await self.client.entity_config(f"topics/{name}"))
+                return self.described.topic_entries(await self.broker.client.entity_config(f"topics/{name}"))
             case _ if kind == BROKER_RESOURCE:
                 if not name and texts.has_broker_configs:
                     return self.described.entries_of_all()
@@ -192,7 +178,9 @@ class ConfigsApi:
     def _refusal(self, context: Context, operation: str, kind: int, name: str) -> Refusal | None:
         """Return why the client may not do something with a resource; None if it may."""
         is_topic = kind == TOPIC_RESOURCE
-        if self.allows(operation, AclResource("Topic", name) if is_topic else CLUSTER, context.principal):
+        if self.broker.authorizer.allows(
+            operation, AclResource("Topic", name) if is_topic else CLUSTER, context.principal
+        ):
             return None
         text = "Topic authorization failed." if is_topic else "Cluster authorization failed."
         code = self.texts.topic_denied if is_topic else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -203,9 +191,9 @@ class ConfigsApi:
         number = parse_int(name)
         if number is None:
             return Refusal(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-        if number != self.broker_id:
+        if number != self.broker.id:
             resource = self.texts.resource.format(kind=_KINDS[kind], name=name)
-            shown = text.format(broker=self.broker_id, name=name, resource=resource)
+            shown = text.format(broker=self.broker.id, name=name, resource=resource)
             return Refusal(ErrorCode.INVALID_REQUEST, shown)
         return None
 
@@ -238,7 +226,9 @@ class ConfigsApi:
         if kind == LOGGER_RESOURCE:
             return ""
         return (
-            documentation("topic" if kind == TOPIC_RESOURCE else "broker", name, self.version.number) if asked else None
+            documentation("topic" if kind == TOPIC_RESOURCE else "broker", name, self.broker.version.number)
+            if asked
+            else None
         )
 
     # -- AlterConfigs
@@ -251,7 +241,7 @@ class ConfigsApi:
             answer(None)
         elif len(named) == len(resources) or not self.texts.fails_on_duplicate_resources:
             work = self._alter(context, list(named.values()), answer, validate_only=request.validate_only)
-            self.spawn(work, "alter configurations")
+            self.broker.spawn(work, "alter configurations")
 
     async def _alter(
         self,
@@ -313,7 +303,7 @@ class ConfigsApi:
         self, context: Context, request: IncrementalAlterConfigsRequest, answer: Answer
     ) -> None:
         """Change single keys."""
-        self.spawn(self._incremental_alter(context, request, answer), "alter configurations")
+        self.broker.spawn(self._incremental_alter(context, request, answer), "alter configurations")
 
     async def _incremental_alter(
         self, context: Context, request: IncrementalAlterConfigsRequest, answer: Answer
@@ -346,16 +336,16 @@ class ConfigsApi:
             case _ if kind == LOGGER_RESOURCE:
                 return self._change_levels(name, changes, validate_only=validate_only)
             case _ if kind == TOPIC_RESOURCE:
-                keys, entity = topic_config_keys(self.version.number), f"topics/{name}"
+                keys, entity = topic_config_keys(self.broker.version.number), f"topics/{name}"
                 defaults = {entry.key.name: entry.value for entry in self.described.topic_entries({})}
             case _ if kind == BROKER_RESOURCE:
-                keys, entity = broker_keys(self.version.number), self._broker_path(name)
+                keys, entity = broker_keys(self.broker.version.number), self._broker_path(name)
                 defaults = {entry.key.name: entry.value for entry in self.described.broker_entries()}
                 if name and (refused := self._broker_problem(kind, name, self.texts.other_altered)) is not None:
                     return refused
             case _:
                 return self._unknown_kind(kind)
-        values = dict(await self.client.entity_config(entity))
+        values = dict(await self.broker.client.entity_config(entity))
         for change in changes:
             key = keys.get(change.name)
             if change.operation in (APPEND, SUBTRACT) and (key is None or key.kind != "list"):
@@ -447,7 +437,7 @@ class ConfigsApi:
         problem = self._topic_problem(name, values) if is_topic else self._value_problem(name, values)
         if problem is not None:
             return problem
-        if is_topic and not (validate_only or await self.client.exists(paths.topic(name))):
+        if is_topic and not (validate_only or await self.broker.client.exists(paths.topic(name))):
             code, text = self.texts.missing_topic
             return Refusal(code, text.format(name=name))
         if not validate_only:
@@ -455,15 +445,15 @@ class ConfigsApi:
         return Refusal(ErrorCode.NONE, None)
 
     def _topic_problem(self, name: str, values: Mapping[str, str]) -> Refusal | None:
-        known = topic_keys(self.version.number)
-        if self.texts.appends_to_defaults and name not in self.cache.topics:  # asked first from 2.8 on
+        known = topic_keys(self.broker.version.number)
+        if self.texts.appends_to_defaults and name not in self.broker.cache.topics:  # asked first from 2.8 on
             code, text = self.texts.missing_topic
             return Refusal(code, text.format(name=name))
         if (unknown := next((key for key in values if key not in known), None)) is not None:
-            return Refusal(ErrorCode.INVALID_CONFIG, self.version.texts.unknown_key.format(key=unknown))
+            return Refusal(ErrorCode.INVALID_CONFIG, self.broker.version.texts.unknown_key.format(key=unknown))
         for key, value in values.items():
             if (reason := value_problem(key, value)) is not None:
-                text = self.version.texts.invalid_value.format(value=value, key=key, reason=reason)
+                text = self.broker.version.texts.invalid_value.format(value=value, key=key, reason=reason)
                 return Refusal(self.texts.invalid_value, self._prefix(TOPIC_RESOURCE, name) + text)
         return None
 
@@ -474,7 +464,7 @@ class ConfigsApi:
             return Refusal(ErrorCode.INVALID_REQUEST, text)
         if name and (refused := self._broker_problem(BROKER_RESOURCE, name, self.texts.other_altered)) is not None:
             return refused
-        keys = broker_keys(self.version.number)
+        keys = broker_keys(self.broker.version.number)
         prefix = self._prefix(BROKER_RESOURCE, name) if self.texts.prefixes_broker_errors else ""
         fixed = [key for key in values if key in keys and keys[key].is_read_only]
         if fixed:
@@ -490,7 +480,7 @@ class ConfigsApi:
         for key, value in values.items():
             reason = type_problem(keys[key].kind, value) if key in keys else None
             if reason is not None:
-                text = self.version.texts.invalid_value.format(value=value, key=key, reason=reason)
+                text = self.broker.version.texts.invalid_value.format(value=value, key=key, reason=reason)
                 return Refusal(ErrorCode.INVALID_REQUEST, prefix + text)
         return None
 

@@ -9,17 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.client_requests.leadership import WRONG_CONTROLLER
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
-    from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.schemas.acl import AclResource
 
 UPDATE_FEATURES = 57
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -38,18 +34,8 @@ UNSUPPORTED = "Could not apply finalized feature update because the provided fea
 
 
 @dataclass(eq=False)
-class FeaturesApi:
-    """Features for clients of one broker.
-
-    Args:
-        version: the broker's release.
-        is_controller: returns whether the broker is the active controller.
-        allows: returns whether a principal may do something.
-    """
-
-    version: KafkaVersion
-    is_controller: Callable[[], bool]
-    allows: Callable[[str, AclResource, str], bool]
+class FeaturesApi(ClientApi):
+    """Features for clients of one broker."""
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -58,11 +44,11 @@ class FeaturesApi:
 
     def serve_update(self, context: Context, request: UpdateFeaturesRequest, answer: Answer) -> None:
         """Refuse each update."""
-        if not self.allows("Alter", CLUSTER, context.principal):
+        if not self.broker.allows_on_cluster("Alter", context.principal):
             text = "Cluster authorization failed."
             answer(UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=text))
             return
-        if not self.is_controller():
+        if not self.broker.is_controller():
             answer(UpdateFeaturesResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=WRONG_CONTROLLER))
             return
         results = [
@@ -84,5 +70,5 @@ class FeaturesApi:
         may_lower = update.upgrade_type in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE) if version else update.allow_downgrade
         if may_lower:
             return MISSING
-        text = TOO_LOW_OF_TYPES if self.version.number >= TYPES_SINCE else TOO_LOW
+        text = TOO_LOW_OF_TYPES if self.broker.version.number >= TYPES_SINCE else TOO_LOW
         return text.format(level=update.max_version_level)

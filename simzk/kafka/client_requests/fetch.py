@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.client_requests.current_leader import endpoints, name_leader
 from simzk.kafka.client_requests.fetch_sessions import NO_SESSION, AskedPartition, Fetching, FetchSessionCache, Sent
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd
 from simzk.kafka.log.record_batches import (
@@ -39,16 +40,13 @@ from simzk.kafka.protocol.messages import FetchResponse
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from simzk.kafka.broker.environment import MetadataCache
-    from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
+    from simzk.kafka.broker.replica_logs import Replica
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.log.batches import RecordBatch
     from simzk.kafka.protocol.messages import FetchRequest
-    from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.simulation import Process, Timer
+    from simzk.simulation import Timer
 
 FETCH = 1
 CONSUMER, DEBUGGER = -1, -2
@@ -108,31 +106,15 @@ class _Client:
 
 
 @dataclass(eq=False)
-class FetchApi:
-    """Fetch requests of clients to one broker.
+class FetchApi(ClientApi):
+    """Fetch requests of clients to one broker."""
 
-    Args:
-        version, config: the broker's release and settings.
-        process: runs the timers of waiting requests.
-        cache: its metadata cache.
-        replicas: its replicas.
-        endpoint_of: returns host and port of a broker.
-        now_ms: the clock, in milliseconds.
-    """
-
-    version: KafkaVersion
-    config: BrokerConfig
-    process: Process
-    cache: MetadataCache
-    replicas: ReplicaLogs
-    endpoint_of: Callable[[int], tuple[str, int]]
-    now_ms: Callable[[], int]
     _waiting: dict[TopicPartition, dict[_Client, None]] = field(default_factory=dict, init=False)
     _ids: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.sessions = FetchSessionCache(self._new_session_id)
-        self.replicas.on_readable = self.complete_waiting
+        self.broker.replicas.on_readable = self.complete_waiting
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -148,7 +130,7 @@ class FetchApi:
     def serve(self, context: Context, request: FetchRequest, answer: Answer) -> None:
         """Answer a fetch now, or when there are enough records, an error, or its time is over."""
         version = context.version
-        names = self.cache.topic_names
+        names = self.broker.cache.topic_names
         asked: dict[TopicPartition, AskedPartition] = {}
         unknown: dict[str, list[int]] = {}
         for topic in request.topics:
@@ -170,7 +152,9 @@ class FetchApi:
             if (name := names.get(topic.topic_id) if version >= _IDS_SINCE else topic.topic) is not None
             for number in topic.partitions
         ]
-        fetching = self.sessions.begin(request.session_id, request.session_epoch, asked, forgotten, self.now_ms())
+        fetching = self.sessions.begin(
+            request.session_id, request.session_epoch, asked, forgotten, self.broker.now_ms()
+        )
         if isinstance(fetching, ErrorCode):
             answer(FetchResponse(error_code=fetching))
             return
@@ -189,7 +173,7 @@ class FetchApi:
             return
         for partition in reads:
             self._waiting.setdefault(partition, {})[client] = None
-        client.timer = self.process.call_later(max_wait_ms * 1000, lambda: self._end(client))
+        client.timer = self.broker.process.call_later(max_wait_ms * 1000, lambda: self._end(client))
 
     def complete_waiting(self, partition: TopicPartition) -> None:
         """Answer the requests that wait for a partition and now have enough, or an error."""
@@ -233,7 +217,7 @@ class FetchApi:
         code = self._error(client, partition, asked)
         if code != ErrorCode.NONE:
             return _Read(code)
-        replica = self.replicas.replicas[partition]
+        replica = self.broker.replicas.replicas[partition]
         log, offset = replica.log, asked.offset
         if asked.last_epoch != NO_EPOCH and client.version >= _DIVERGING_SINCE:
             end = log.end_offset_for(asked.last_epoch)
@@ -268,7 +252,7 @@ class FetchApi:
             known = log.aborted_transactions(offset, read_to) if offset < limit else []
             aborted = tuple((one.producer_id, one.first_offset) for one in known)
         try:
-            magic = max(_MAGIC_OF_VERSION.get(client.version, 2), 0 if self.version.api.batch_magic else 2)
+            magic = max(_MAGIC_OF_VERSION.get(client.version, 2), 0 if self.broker.version.api.batch_magic else 2)
             converted = _converted(data, entries, magic, offset)
         except RecordDataError:
             return _Read(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -277,16 +261,16 @@ class FetchApi:
 
     def _error(self, client: _Client, partition: TopicPartition, asked: AskedPartition) -> ErrorCode:
         """Return the error of a partition that cannot be read here."""
-        if partition not in self.cache.partitions:
+        if partition not in self.broker.cache.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        rules, replica = self.version.api, self.replicas.replicas.get(partition)
+        rules, replica = self.broker.version.api, self.broker.replicas.replicas.get(partition)
         may_follow = client.version >= _FOLLOWERS_SINCE and client.replica_id == CONSUMER
         if replica is None:
             return rules.follower_without_replica if may_follow else rules.without_replica
         code = leader_epoch_error(asked.leader_epoch, replica.state.leader_epoch)
         if code != ErrorCode.NONE:
             return code
-        if not self.replicas.leads(partition) and not may_follow:
+        if not self.broker.replicas.leads(partition) and not may_follow:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if client.replica_id >= 0 and client.replica_id not in replica.followers:
             return rules.unknown_follower
@@ -297,21 +281,21 @@ class FetchApi:
         if batch.payload is not None:
             return batch.payload
         records = [Record(None, b"", offset=batch.base_offset + number) for number in range(batch.records)]
-        if self.version.api.batch_magic < 2:
-            return encode_messages(records, self.version.api.batch_magic)
+        if self.broker.version.api.batch_magic < 2:
+            return encode_messages(records, self.broker.version.api.batch_magic)
         return encode_batch(records, base_offset=batch.base_offset, leader_epoch=batch.leader_epoch)
 
     def _preferred(self, client: _Client, replica: Replica, offset: int) -> int:
         """Return the replica in the client's rack that it is to read from; -1 for this one (KIP-392)."""
-        if client.version < _FOLLOWERS_SINCE or not client.rack or not self.replicas.leads(replica.partition):
+        if client.version < _FOLLOWERS_SINCE or not client.rack or not self.broker.replicas.leads(replica.partition):
             return -1
-        if client.replica_id != CONSUMER or not self.config.text("replica.selector.class").endswith(_RACK_AWARE):
+        if client.replica_id != CONSUMER or not self.broker.config.text("replica.selector.class").endswith(_RACK_AWARE):
             return -1
-        live = self.cache.live_brokers
+        live = self.broker.cache.live_brokers
         ends = {broker: progress.log_end for broker, progress in replica.followers.items()}
-        ends[self.replicas.broker_id] = replica.log_end
+        ends[self.broker.replicas.broker_id] = replica.log_end
         fitting = [broker for broker in ends if live.get(broker) == client.rack and ends[broker] >= offset]
-        if not fitting or self.replicas.broker_id in fitting:
+        if not fitting or self.broker.replicas.broker_id in fitting:
             return -1
         return max(fitting, key=lambda broker: ends[broker])
 
@@ -323,7 +307,7 @@ class FetchApi:
         leaders: list[int] = []
         for partition, read in reads.items():
             if read.replica is not None and client.replica_id == CONSUMER:
-                self.replicas.note_read(read.replica, read.batches)
+                self.broker.replicas.note_read(read.replica, read.batches)
             log = None if read.replica is None else read.replica.log
             now = Sent(-1, -1) if log is None else Sent(log.high_watermark, log.start)
             has_news = bool(read.code or read.data or read.diverging is not None or read.preferred >= 0)
@@ -339,22 +323,22 @@ class FetchApi:
                 for number in numbers
             ]
             for one in refused:
-                one.aborted_transactions = [] if self.version.api.lists_no_transactions else None
+                one.aborted_transactions = [] if self.broker.version.api.lists_no_transactions else None
             topics.append(FetchResponse.FetchableTopicResponse(topic_id=topic_id, partitions=refused))
         session_id = NO_SESSION if session is None else session.id
-        addresses = endpoints(FetchResponse.NodeEndpoint, leaders, self.cache, self.endpoint_of)
+        addresses = endpoints(FetchResponse.NodeEndpoint, leaders, self.broker.cache, self.broker.endpoint_of)
         client.answer(FetchResponse(session_id=session_id, responses=topics, node_endpoints=addresses))
 
     def _data(self, client: _Client, partition: TopicPartition, read: _Read, leaders: list[int]) -> PartitionData:
         """Return a partition of the response; note the leader that it names."""
         data = PartitionData(partition_index=partition.partition, error_code=read.code, high_watermark=-1)
         is_unknown = read.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        data.aborted_transactions = [] if is_unknown and self.version.api.lists_no_transactions else None
+        data.aborted_transactions = [] if is_unknown and self.broker.version.api.lists_no_transactions else None
         data.records = read.data
         if read.replica is not None:
             log = read.replica.log
             data.high_watermark, data.log_start_offset = log.high_watermark, log.start
-            if client.isolation == READ_COMMITTED or self.version.api.fetch_names_stable_offset:
+            if client.isolation == READ_COMMITTED or self.broker.version.api.fetch_names_stable_offset:
                 data.last_stable_offset = log.last_stable_offset
             data.preferred_read_replica = read.preferred
         if read.aborted is not None:
@@ -363,7 +347,7 @@ class FetchApi:
         if read.diverging is not None:
             data.diverging_epoch.epoch, data.diverging_epoch.end_offset = read.diverging
         if client.version >= _LEADERS_SINCE and read.code in _LEADER_ERRORS:
-            leaders += name_leader(data.current_leader, partition, self.cache)
+            leaders += name_leader(data.current_leader, partition, self.broker.cache)
         return data
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.coordinator.coordinator_log import partition_of
 from simzk.kafka.coordinator.group import GroupState, JoinRequest, SyncRequest
 from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC
@@ -42,11 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from typing import Any
 
-    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.coordinator.group import JoinResult, SyncResult
     from simzk.kafka.coordinator.group_coordinator import GroupCoordinator, GroupDescription
-    from simzk.kafka.releases.profile import KafkaVersion
     from simzk.simulation import Future
 
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 10, 11, 12, 13, 14
@@ -79,26 +78,18 @@ Coordinator = FindCoordinatorResponse.Coordinator
 
 
 @dataclass(eq=False)
-class GroupsApi:
+class GroupsApi(ClientApi):
     """Requests of groups to one broker.
 
     Args:
-        version: the broker's release.
-        cache: its metadata cache.
         coordinator: its groups.
-        endpoint_of: returns host and port of a broker.
         create_topic: creates an internal topic by its name.
         partitions_of: returns how many partitions an internal topic has, or will have.
-        spawn: runs a handler that waits.
     """
 
-    version: KafkaVersion
-    cache: MetadataCache
     coordinator: GroupCoordinator
-    endpoint_of: Callable[[int], tuple[str, int]]
     create_topic: Callable[[str], Coroutine[Future[Any], None, object]]
     partitions_of: Callable[[str], int]
-    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -119,15 +110,15 @@ class GroupsApi:
     def serve_find_coordinator(self, context: Context, request: FindCoordinatorRequest, answer: Answer) -> None:
         """Answer which brokers coordinate some groups or transactions."""
         topic = {GROUPS: OFFSETS_TOPIC, TRANSACTIONS: TRANSACTIONS_TOPIC}.get(request.key_type)
-        if topic is None and self.version.groups.closes_at_unknown_kind:
+        if topic is None and self.broker.version.groups.closes_at_unknown_kind:
             answer(None)
             return
         keys = request.coordinator_keys if context.version >= _MANY_KEYS else [request.key]
         if topic is None:
-            refused = ErrorCode[self.version.groups.unknown_kind]
+            refused = ErrorCode[self.broker.version.groups.unknown_kind]
             self._answer_coordinators(context, [self._unknown(key, refused) for key in keys], answer)
-        elif topic not in self.cache.topics and keys:
-            self.spawn(self._create(context, topic, keys, answer), "internal topic")
+        elif topic not in self.broker.cache.topics and keys:
+            self.broker.spawn(self._create(context, topic, keys, answer), "internal topic")
         else:
             self._answer_coordinators(context, [self._coordinator(key, topic) for key in keys], answer)
 
@@ -138,17 +129,17 @@ class GroupsApi:
 
     def _coordinator(self, key: str, topic: str) -> Coordinator:
         number = partition_of(key, self.partitions_of(topic))
-        state = self.cache.partitions.get(TopicPartition(topic, number))
-        if state is None or state.leader not in self.cache.live_brokers:
+        state = self.broker.cache.partitions.get(TopicPartition(topic, number))
+        if state is None or state.leader not in self.broker.cache.live_brokers:
             return self._unknown(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        host, port = self.endpoint_of(state.leader)
+        host, port = self.broker.endpoint_of(state.leader)
         return Coordinator(key=key, node_id=state.leader, host=host, port=port)
 
     def _unknown(self, key: str, error: ErrorCode) -> Coordinator:
         return Coordinator(key=key, node_id=NO_BROKER, port=NO_BROKER, error_code=error)
 
     def _answer_coordinators(self, context: Context, found: list[Coordinator], answer: Answer) -> None:
-        texts = _TEXTS if self.version.groups.has_coordinator_texts else {}
+        texts = _TEXTS if self.broker.version.groups.has_coordinator_texts else {}
         if context.version >= _MANY_KEYS:
             for one in found:
                 one.error_message = texts[one.error_code] if one.error_code == ErrorCode.INVALID_REQUEST else ""
@@ -188,7 +179,7 @@ class GroupsApi:
         member = JoinGroupResponse.JoinGroupResponseMember
         return JoinGroupResponse(
             error_code=result.error,
-            generation_id=self.version.groups.failed_generation if has_failed else result.generation,
+            generation_id=self.broker.version.groups.failed_generation if has_failed else result.generation,
             protocol_type=result.protocol_type if context.version >= _NULL_PROTOCOLS else None,
             protocol_name=no_protocol if result.protocol_name is None else result.protocol_name,
             leader=result.leader,
@@ -239,7 +230,7 @@ class GroupsApi:
             leaving = [(member.member_id, member.group_instance_id) for member in request.members]
         found = self.coordinator.leave(request.group_id, leaving)
         if isinstance(found, ErrorCode):
-            is_misread = context.version < _MANY_MEMBERS and self.version.groups.fails_old_leave
+            is_misread = context.version < _MANY_MEMBERS and self.broker.version.groups.fails_old_leave
             answer(LeaveGroupResponse(error_code=ErrorCode.UNSUPPORTED_VERSION if is_misread else found))
         elif context.version < _MANY_MEMBERS:
             answer(LeaveGroupResponse(error_code=found[0]))
@@ -260,7 +251,7 @@ class GroupsApi:
         """Describe groups."""
         described = [self._described(group_id, self.coordinator.describe(group_id)) for group_id in request.groups]
         if context.version >= _WITH_OPERATIONS:
-            unasked = self.version.api.unasked_operations
+            unasked = self.broker.version.api.unasked_operations
             for group in described:
                 is_shown = request.include_authorized_operations and group.error_code == ErrorCode.NONE
                 group.authorized_operations = GROUP_OPERATIONS if is_shown else unasked
@@ -294,18 +285,18 @@ class GroupsApi:
         )
 
     def _name_of(self, state: GroupState) -> str:
-        return self.version.groups.completing_state if state == GroupState.COMPLETING_REBALANCE else state.value
+        return self.broker.version.groups.completing_state if state == GroupState.COMPLETING_REBALANCE else state.value
 
     def serve_list(self, _context: Context, request: ListGroupsRequest, answer: Answer) -> None:
         """List the groups of this broker in some states, of some types; no state or type stands for all."""
         error, found = self.coordinator.groups()
         states, types = request.states_filter, {kind.lower() for kind in request.types_filter}
-        if self.version.groups.filters_ignore_case:
+        if self.broker.version.groups.filters_ignore_case:
             states = [state.lower() for state in states]
         listed = []
         for group in found:
             name = self._name_of(group.state)
-            shown = name.lower() if self.version.groups.filters_ignore_case else name
+            shown = name.lower() if self.broker.version.groups.filters_ignore_case else name
             if (not states or shown in states) and (not types or CLASSIC in types):
                 kind = ListGroupsResponse.ListedGroup
                 listed.append(

@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.broker.authorizer import CLUSTER, NOT_AUTHORIZED
+from simzk.kafka.broker.authorizer import NOT_AUTHORIZED
 from simzk.kafka.client_requests.cache_wait import wait_for_cache
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterPartitionReassignmentsRequest,
@@ -30,13 +31,9 @@ from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.controller.controller import KafkaController
-    from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.rpc import Respond
-    from simzk.kafka.schemas.acl import AclResource
-    from simzk.simulation import Process
 
 ELECT_LEADERS, ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS = 43, 45, 46
 WRONG_CONTROLLER = "This is not the correct controller for this cluster."
@@ -53,24 +50,16 @@ STRATEGIES = {
 
 
 @dataclass(eq=False)
-class LeadershipApi:
+class LeadershipApi(ClientApi):
     """Elections and reassignments for clients of one broker.
 
     Args:
-        version: the broker's release.
-        process: waits for the metadata cache.
-        cache: the broker's metadata cache.
         controller: the controller that the broker is or may become.
         serve: serves requests between brokers.
-        allows: returns whether a principal may do something.
     """
 
-    version: KafkaVersion
-    process: Process
-    cache: MetadataCache
     controller: KafkaController
     serve: Callable[[object, Respond], None]
-    allows: Callable[[str, AclResource, str], bool]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -85,20 +74,22 @@ class LeadershipApi:
 
     def serve_elect_leaders(self, context: Context, request: ElectLeadersRequest, answer: Answer) -> None:
         """Elect leaders."""
-        if not self.allows("Alter", CLUSTER, context.principal):
+        if not self.broker.allows_on_cluster("Alter", context.principal):
             # version 0 has no field for the error, so its answer is empty (recorded)
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if context.version else ErrorCode.NONE
             answer(ElectLeadersResponse(error_code=code))
             return
         named = request.topic_partitions
         partitions = (
-            tuple(self.cache.partitions)  # not the controller's: those of topics being deleted are left out (recorded)
+            tuple(
+                self.broker.cache.partitions
+            )  # not the controller's: those of topics being deleted are left out (recorded)
             if named is None
             else tuple(TopicPartition(one.topic, number) for one in named for number in one.partitions)
         )
         kind = KINDS.get(request.election_type)
         if kind is None:
-            text = self.version.texts.unknown_election.format(kind=request.election_type) or None
+            text = self.broker.version.texts.unknown_election.format(kind=request.election_type) or None
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             failed = {} if named is None else dict.fromkeys(partitions, (code, text))
             answer(ElectLeadersResponse(error_code=code, replica_election_results=_by_topic(failed)))
@@ -119,13 +110,16 @@ class LeadershipApi:
         """Answer when the cache has the elected leaders."""
         errors = dict(response.partition_errors)
         elected = [partition for partition, error in errors.items() if error == Error.NONE]
-        if not self.version.texts.knows_election_not_needed:
+        if not self.broker.version.texts.knows_election_not_needed:
             needless = [partition for partition, error in errors.items() if error == Error.ELECTION_NOT_NEEDED]
             errors |= dict.fromkeys(needless, Error.NONE)
 
         def is_led(partition: TopicPartition) -> bool:
-            state, replicas = self.cache.partitions.get(partition), self.cache.assignments.get(partition, ())
-            if state is None or state.leader not in self.cache.live_brokers:
+            state, replicas = (
+                self.broker.cache.partitions.get(partition),
+                self.broker.cache.assignments.get(partition, ()),
+            )
+            if state is None or state.leader not in self.broker.cache.live_brokers:
                 return False
             return kind == UNCLEAN or state.leader == next(iter(replicas), None)
 
@@ -140,7 +134,7 @@ class LeadershipApi:
             code = ErrorCode[response.error.name]
             answer(ElectLeadersResponse(error_code=code, replica_election_results=_by_topic(results)))
 
-        wait_for_cache(self.process, self.cache, lambda: all(map(is_led, elected)), timeout_ms, finish)
+        wait_for_cache(self.broker.process, self.broker.cache, lambda: all(map(is_led, elected)), timeout_ms, finish)
 
     def _election_text(self, partition: TopicPartition, error: Error, kind: str) -> str | None:
         match error:
@@ -149,7 +143,7 @@ class LeadershipApi:
             case Error.UNKNOWN_TOPIC_OR_PARTITION:
                 return NO_PARTITION
             case Error.ELECTION_NOT_NEEDED:
-                return self.version.texts.election_not_needed
+                return self.broker.version.texts.election_not_needed
             case _:
                 return f"Failed to elect leader for partition {partition} under strategy {STRATEGIES[kind]}"
 
@@ -157,7 +151,7 @@ class LeadershipApi:
 
     def _access_error(self, operation: str, context: Context) -> tuple[ErrorCode, str]:
         """Return why a client may not use reassignments here; NONE if it may."""
-        if not self.allows(operation, CLUSTER, context.principal):
+        if not self.broker.allows_on_cluster(operation, context.principal):
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NOT_AUTHORIZED
         if not self.controller.is_active:
             return ErrorCode.NOT_CONTROLLER, WRONG_CONTROLLER
@@ -176,7 +170,7 @@ class LeadershipApi:
             for topic in request.topics
             for one in topic.partitions
         }
-        live = sorted(self.cache.live_brokers)
+        live = sorted(self.broker.cache.live_brokers)
 
         def respond(response: AdminResponse) -> None:
             kind = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
@@ -216,7 +210,7 @@ class LeadershipApi:
             case Error.NO_REASSIGNMENT_IN_PROGRESS:
                 return NO_REASSIGNMENT
             case Error.INVALID_REPLICA_ASSIGNMENT if target is not None:
-                return self.version.texts.invalid_target(target, live)
+                return self.broker.version.texts.invalid_target(target, live)
             case _:
                 return error.name
 

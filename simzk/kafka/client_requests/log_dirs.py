@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.broker.authorizer import CLUSTER
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterReplicaLogDirsRequest,
@@ -23,13 +23,10 @@ from simzk.kafka.protocol.messages import (
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
-    from simzk.kafka.broker.environment import MetadataCache
-    from simzk.kafka.broker.replica_logs import LogDirs, ReplicaLogs
+    from simzk.kafka.broker.replica_logs import LogDirs
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
-    from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.schemas.acl import AclResource
 
 ALTER_LOG_DIRS, DESCRIBE_LOG_DIRS = 34, 35
 UNKNOWN_TOPICS_SINCE = (2, 4)
@@ -40,22 +37,14 @@ Directory = DescribeLogDirsResponse.DescribeLogDirsResult
 
 
 @dataclass(eq=False)
-class LogDirsApi:
+class LogDirsApi(ClientApi):
     """Log directories for clients of one broker.
 
     Args:
-        version: the broker's release.
         log_dirs: its log directories.
-        replicas: its replicas.
-        cache: its metadata cache.
-        allows: returns whether a principal may do something.
     """
 
-    version: KafkaVersion
     log_dirs: LogDirs
-    replicas: ReplicaLogs
-    cache: MetadataCache
-    allows: Callable[[str, AclResource, str], bool]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -65,11 +54,11 @@ class LogDirsApi:
     @property
     def _lists_every_topic(self) -> bool:
         """Whether topics that were not asked for are listed, without partitions (recorded 2.8 and 3.4)."""
-        return (2, 8) <= self.version.number < (3, 9)
+        return (2, 8) <= self.broker.version.number < (3, 9)
 
     def serve_describe(self, context: Context, request: DescribeLogDirsRequest, answer: Answer) -> None:
         """Describe the log directories, with some partitions or all."""
-        if not self.allows("Describe", CLUSTER, context.principal):
+        if not self.broker.allows_on_cluster("Describe", context.principal):
             answer(DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
             return
         asked = None
@@ -85,7 +74,7 @@ class LogDirsApi:
             return Directory(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
         topics: dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]] = {}
         used = 0
-        for partition, replica in self.replicas.replicas.items():
+        for partition, replica in self.broker.replicas.replicas.items():
             if self.log_dirs.directory_of(partition) != number:
                 continue
             size = sum(batch.size_bytes for batch in replica.log.batches)
@@ -108,7 +97,7 @@ class LogDirsApi:
 
     def serve_alter(self, context: Context, request: AlterReplicaLogDirsRequest, answer: Answer) -> None:
         """Move replicas to other log directories."""
-        if not self.allows("Alter", CLUSTER, context.principal):
+        if not self.broker.allows_on_cluster("Alter", context.principal):
             answer(AlterReplicaLogDirsResponse())
             return
         topics: dict[str, list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult]] = {}
@@ -131,7 +120,7 @@ class LogDirsApi:
         if number not in self.log_dirs.live or partition in self.log_dirs.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self.log_dirs.directory_of(partition) is None:
-            is_known = partition in self.cache.partitions or self.version.number < UNKNOWN_TOPICS_SINCE
+            is_known = partition in self.broker.cache.partitions or self.broker.version.number < UNKNOWN_TOPICS_SINCE
             return ErrorCode.REPLICA_NOT_AVAILABLE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self.log_dirs.move(partition, number)
         return ErrorCode.NONE

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.client_requests.fetch import CONSUMER, DEBUGGER, READ_COMMITTED, leader_epoch_error
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.log.leader_epochs import UNDEFINED
 from simzk.kafka.log.record_batches import NO_TIMESTAMP, RecordDataError, decode_entry
 from simzk.kafka.protocol.errors import ErrorCode
@@ -25,16 +26,11 @@ from simzk.kafka.protocol.messages import DeleteRecordsResponse, ListOffsetsResp
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from simzk.kafka.broker.configs import TopicConfigs
-    from simzk.kafka.broker.environment import MetadataCache
-    from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
+    from simzk.kafka.broker.replica_logs import Replica
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.log.log import Log
     from simzk.kafka.protocol.messages import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
-    from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.simulation import Process, Timer
+    from simzk.simulation import Timer
 
 LIST_OFFSETS, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = 2, 21, 23
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
@@ -63,28 +59,13 @@ class _Deletion:
 
 
 @dataclass(eq=False)
-class LogOffsetsApi:
-    """Requests of clients about offsets to one broker.
+class LogOffsetsApi(ClientApi):
+    """Requests of clients about offsets to one broker."""
 
-    Args:
-        version: the broker's release.
-        cache: its metadata cache.
-        replicas: its replicas.
-        configs: the configuration of topics.
-        process: runs the timers of waiting requests.
-        now_ms: the clock, in milliseconds.
-    """
-
-    version: KafkaVersion
-    cache: MetadataCache
-    replicas: ReplicaLogs
-    configs: TopicConfigs
-    process: Process
-    now_ms: Callable[[], int]
     _deletions: dict[_Deletion, None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self.replicas.on_start = self._go_on_deleting
+        self.broker.replicas.on_start = self._go_on_deleting
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -97,13 +78,13 @@ class LogOffsetsApi:
 
     def _error(self, partition: TopicPartition, leader_epoch: int = -1, *, may_follow: bool = False) -> ErrorCode:
         """Return the error of a partition that is not led here."""
-        if partition not in self.cache.partitions:
+        if partition not in self.broker.cache.partitions:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        replica = self.replicas.replicas.get(partition)
+        replica = self.broker.replicas.replicas.get(partition)
         if replica is None:
-            return self.version.api.without_replica
+            return self.broker.version.api.without_replica
         code = leader_epoch_error(leader_epoch, replica.state.leader_epoch)
-        if code == ErrorCode.NONE and not may_follow and not self.replicas.leads(partition):
+        if code == ErrorCode.NONE and not may_follow and not self.broker.replicas.leads(partition):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return code
 
@@ -118,7 +99,7 @@ class LogOffsetsApi:
             found = []
             for one in topic.partitions:
                 name = topic.name, one.partition_index
-                if name not in done or self.version.api.lists_each_duplicate:
+                if name not in done or self.broker.version.api.lists_each_duplicate:
                     done.add(name)
                     partition = TopicPartition(*name)
                     found.append(self._offsets(context.version, request, partition, one, is_twice=name in twice))
@@ -139,7 +120,7 @@ class LogOffsetsApi:
         if is_twice and version:
             result.error_code = ErrorCode.INVALID_REQUEST
             return result
-        timestamp, rules = one.timestamp, self.version.api
+        timestamp, rules = one.timestamp, self.broker.version.api
         if timestamp < EARLIEST and rules.rejects_unknown_times and version < _VERSION_OF.get(timestamp, 1 << 15):
             result.error_code = ErrorCode.UNSUPPORTED_VERSION
             return result
@@ -147,7 +128,7 @@ class LogOffsetsApi:
         result.error_code = self._error(partition, one.current_leader_epoch, may_follow=may_follow)
         if result.error_code != ErrorCode.NONE:
             return result
-        replica = self.replicas.replicas[partition]
+        replica = self.broker.replicas.replicas[partition]
         last = replica.log.end
         if request.replica_id == CONSUMER:
             is_committed = request.isolation_level == READ_COMMITTED
@@ -170,7 +151,7 @@ class LogOffsetsApi:
 
     def _found(self, replica: Replica, timestamp: int, last: int) -> FoundOffset | None:
         """Return the record that a time names; None if there is none."""
-        log, rules = replica.log, self.version.api
+        log, rules = replica.log, self.broker.version.api
         if timestamp == LATEST:
             return FoundOffset(last, leader_epoch=replica.state.leader_epoch)
         if timestamp == EARLIEST or (timestamp == EARLIEST_LOCAL and rules.knows_local_start):
@@ -187,7 +168,7 @@ class LogOffsetsApi:
         """Return the offsets of version 0: the end, and the start of the only segment."""
         if timestamp == EARLIEST:
             return [log.start]
-        if timestamp != LATEST and timestamp < self.now_ms():
+        if timestamp != LATEST and timestamp < self.broker.now_ms():
             return []
         return [last, log.start] if last > log.start else [last]
 
@@ -202,14 +183,14 @@ class LogOffsetsApi:
         for topic in request.topics:
             found = []
             named = topic.partitions
-            if not self.version.api.lists_each_duplicate:
+            if not self.broker.version.api.lists_each_duplicate:
                 named = list({asked.partition: asked for asked in named}.values())
             for asked in named:
                 partition = TopicPartition(topic.topic, asked.partition)
                 code = self._error(partition, asked.current_leader_epoch)
                 end = UNDEFINED
                 if code == ErrorCode.NONE:
-                    end = self.replicas.replicas[partition].log.end_offset_for(asked.leader_epoch)
+                    end = self.broker.replicas.replicas[partition].log.end_offset_for(asked.leader_epoch)
                 found.append(
                     one(partition=asked.partition, error_code=code, leader_epoch=end.epoch, end_offset=end.end_offset)
                 )
@@ -232,7 +213,7 @@ class LogOffsetsApi:
         self._deletions[deletion] = None
         if not self._is_deleted(deletion):
             after_us = max(request.timeout_ms, 0) * 1000
-            deletion.timer = self.process.call_later(after_us, lambda: self._end_deletion(deletion))
+            deletion.timer = self.broker.process.call_later(after_us, lambda: self._end_deletion(deletion))
 
     def _go_on_deleting(self, partition: TopicPartition) -> None:
         for deletion in list(self._deletions):
@@ -252,7 +233,7 @@ class LogOffsetsApi:
         return not deletion.waiting
 
     def _low(self, partition: TopicPartition) -> int:
-        return self.replicas.low_watermark(partition, self.cache.live_brokers)
+        return self.broker.replicas.low_watermark(partition, self.broker.cache.live_brokers)
 
     def _end_deletion(self, deletion: _Deletion) -> None:
         """Answer a request; partitions that still wait have timed out."""
@@ -276,13 +257,13 @@ class LogOffsetsApi:
         code = self._error(partition)
         if code != ErrorCode.NONE:
             return code
-        if "delete" not in self.configs.text(partition.topic, "cleanup.policy"):
+        if "delete" not in self.broker.topic_configs.text(partition.topic, "cleanup.policy"):
             return ErrorCode.POLICY_VIOLATION
-        log = self.replicas.replicas[partition].log
+        log = self.broker.replicas.replicas[partition].log
         wanted = log.high_watermark if offset == LATEST else offset
         if not 0 <= wanted <= log.high_watermark:
             return ErrorCode.OFFSET_OUT_OF_RANGE
-        self.replicas.delete_records(partition, wanted)
+        self.broker.replicas.delete_records(partition, wanted)
         return wanted
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from simzk.jvm.hash_map import hash_map_order
 from simzk.kafka.broker.admin_handlers import BY_DEFAULT, is_topic_name
 from simzk.kafka.broker.services import INTERNAL_TOPICS
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
 from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.protocol.columns import encode_rows
@@ -31,13 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from typing import Any
 
-    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.protocol.columns import Column
     from simzk.kafka.protocol.encoding import EncodedRows
     from simzk.kafka.protocol.messages import MetadataRequest
-    from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.requests import AdminResponse
     from simzk.simulation import Future
 
@@ -64,25 +62,16 @@ Partition = MetadataResponse.MetadataResponsePartition
 
 
 @dataclass(eq=False)
-class MetadataApi:
+class MetadataApi(ClientApi):
     """Metadata and DescribeCluster of one broker.
 
     Args:
-        version, config: the broker's release and settings.
-        cache: its metadata cache.
         cluster_id: returns the cluster's id; None in releases without ids.
-        endpoint_of: returns host and port of a broker.
         create_topic: creates a topic in ZooKeeper.
-        spawn: runs a handler that waits.
     """
 
-    version: KafkaVersion
-    config: BrokerConfig
-    cache: MetadataCache
     cluster_id: Callable[[], str | None]
-    endpoint_of: Callable[[int], tuple[str, int]]
     create_topic: Callable[[CreateTopicRequest], Coroutine[Future[Any], None, AdminResponse]]
-    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
     _encoded: dict[int, dict[str, EncodedRows[Partition]]] = field(default_factory=dict, init=False)
     _encoded_revision: int = field(default=-1, init=False)
 
@@ -97,20 +86,20 @@ class MetadataApi:
         """Answer Metadata, once missing topics are created."""
         topics = request.topics
         if topics is None or (context.version == 0 and not topics):
-            answer(self._response(context, request, self._known(list(self.cache.topics), context)))
+            answer(self._response(context, request, self._known(list(self.broker.cache.topics), context)))
             return
         by_id = [topic.topic_id for topic in topics if topic.topic_id != NO_ID]
         if any(topic.name is None for topic in topics) or by_id:
             self._serve_by_id(context, request, by_id, answer)
             return
         names = list(dict.fromkeys(topic.name for topic in topics if topic.name is not None))
-        known = self._known([name for name in names if name in self.cache.topics], context)
-        missing = [name for name in names if name not in self.cache.topics]
-        created = self.config.boolean("auto.create.topics.enable") and request.allow_auto_topic_creation
+        known = self._known([name for name in names if name in self.broker.cache.topics], context)
+        missing = [name for name in names if name not in self.broker.cache.topics]
+        created = self.broker.config.boolean("auto.create.topics.enable") and request.allow_auto_topic_creation
         if missing and (
-            created or (self.version.api.creates_internal_topics and not INTERNAL_TOPICS.isdisjoint(missing))
+            created or (self.broker.version.api.creates_internal_topics and not INTERNAL_TOPICS.isdisjoint(missing))
         ):
-            self.spawn(self._create(context, request, known, missing, created, answer), "topics on demand")
+            self.broker.spawn(self._create(context, request, known, missing, created, answer), "topics on demand")
             return
         answer(self._response(context, request, known + [self._unknown(name) for name in missing]))
 
@@ -124,7 +113,7 @@ class MetadataApi:
             ]
             answer(MetadataResponse(topics=topics))
             return
-        name_of = self.cache.topic_names
+        name_of = self.broker.cache.topic_names
         distinct = list(dict.fromkeys(ids))
         known = self._known([name_of[topic_id] for topic_id in distinct if topic_id in name_of], context)
         unknown = [
@@ -148,7 +137,7 @@ class MetadataApi:
         for name in missing:
             if created or name in INTERNAL_TOPICS:
                 error = await self.create_on_demand(name)
-                if error != ErrorCode.LEADER_NOT_AVAILABLE and self.version.api.fails_whole_metadata:
+                if error != ErrorCode.LEADER_NOT_AVAILABLE and self.broker.version.api.fails_whole_metadata:
                     asked = request.topics or ()
                     answer(MetadataResponse(topics=[Topic(error_code=error, name=topic.name) for topic in asked]))
                     return
@@ -162,13 +151,13 @@ class MetadataApi:
         partitions = factor = BY_DEFAULT
         config = {}
         if (prefix := SETTINGS_OF_INTERNAL.get(name)) is not None:
-            partitions = self.config.integer(f"{prefix}.num.partitions")
-            factor = self.config.integer(f"{prefix}.replication.factor")
+            partitions = self.broker.config.integer(f"{prefix}.num.partitions")
+            factor = self.broker.config.integer(f"{prefix}.replication.factor")
             config = {"cleanup.policy": "compact"}
             if name == TRANSACTIONS_TOPIC:
-                config["min.insync.replicas"] = str(self.config.integer(f"{prefix}.min.isr"))
-            if self.version.number < (0, 11, 0):
-                factor = min(factor, len(self.cache.live_brokers))
+                config["min.insync.replicas"] = str(self.broker.config.integer(f"{prefix}.min.isr"))
+            if self.broker.version.number < (0, 11, 0):
+                factor = min(factor, len(self.broker.cache.live_brokers))
         made = await self.create_topic(CreateTopicRequest(name, partitions, factor, None, config, None))
         if made.error in (Error.NONE, Error.TOPIC_ALREADY_EXISTS):
             return ErrorCode.LEADER_NOT_AVAILABLE
@@ -176,7 +165,7 @@ class MetadataApi:
 
     def _unknown(self, name: str) -> Topic:
         """Return the answer for a topic that is not in the cache and is not created."""
-        is_illegal = self.version.api.validates_unknown_names and not is_topic_name(name, self.version)
+        is_illegal = self.broker.version.api.validates_unknown_names and not is_topic_name(name, self.broker.version)
         error = ErrorCode.INVALID_TOPIC_EXCEPTION if is_illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return Topic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
@@ -189,7 +178,7 @@ class MetadataApi:
             topics=topics,
         )
         if context.version >= _WITH_OPERATIONS.start:
-            unasked = self.version.api.unasked_operations
+            unasked = self.broker.version.api.unasked_operations
             for topic in topics:
                 asked = request.include_topic_authorized_operations
                 topic.topic_authorized_operations = TOPIC_OPERATIONS if asked else unasked
@@ -199,7 +188,7 @@ class MetadataApi:
         return response
 
     def _known(self, names: Sequence[str], context: Context) -> list[Topic]:
-        cache, rows = self.cache, self._partitions(names, context.version)
+        cache, rows = self.broker.cache, self._partitions(names, context.version)
         return [
             Topic(
                 name=name,
@@ -212,27 +201,27 @@ class MetadataApi:
 
     def _partitions(self, names: Sequence[str], version: int) -> Mapping[str, EncodedRows[Partition]]:
         """Return the partitions of topics, encoded; they are encoded once for each state of the metadata cache."""
-        if self._encoded_revision != self.cache.revision:
+        if self._encoded_revision != self.broker.cache.revision:
             self._encoded.clear()
-            self._encoded_revision = self.cache.revision
+            self._encoded_revision = self.broker.cache.revision
         encoded = self._encoded.setdefault(version, {})
         missing = [name for name in names if name not in encoded]
         if missing:
             rows = encode_rows(Partition, version, self._columns(missing, version))
             begin = 0
             for name in missing:
-                end = begin + len(self.cache.topics[name])
+                end = begin + len(self.broker.cache.topics[name])
                 encoded[name] = rows[begin:end]
                 begin = end
         return encoded
 
     def _columns(self, names: Sequence[str], version: int) -> dict[str, Column]:
         """Return the partitions of topics as columns, as a version shows them."""
-        cache = self.cache
+        cache = self.broker.cache
         partitions = [partition for name in names for partition in cache.topics[name].values()]
         states = [cache.partitions[partition] for partition in partitions]
         assigned: Sequence[Sequence[int]] = [cache.assignments[partition] for partition in partitions]
-        if self.version.api.replicas_in_hash_set:
+        if self.broker.version.api.replicas_in_hash_set:
             assigned = [hash_map_order(list(replicas), hash_of=int) for replicas in assigned]
         index, leader, epoch = (
             np.fromiter(map(attrgetter(name), owners), np.int32, len(partitions))
@@ -247,11 +236,11 @@ class MetadataApi:
             has_dead = any_of(are_live != (replicas != NONE)) | any_of(isr_is_live != (isr != NONE))
             error[has_dead] = ErrorCode.REPLICA_NOT_AVAILABLE
             replicas, isr = keep(replicas, are_live), keep(isr, isr_is_live)
-        if not self.version.api.shows_isr_without_leader:
+        if not self.broker.version.api.shows_isr_without_leader:
             isr = keep(isr, (isr != NONE) & is_led[:, None])
-        if not self.version.api.shows_epoch_without_leader:
+        if not self.broker.version.api.shows_epoch_without_leader:
             epoch = np.where(is_led, epoch, np.int32(NO_EPOCH))
-        is_confused = self.version.api.confuses_leader_with_itself and version >= 6
+        is_confused = self.broker.version.api.confuses_leader_with_itself and version >= 6
         error[~is_led] = ErrorCode.LISTENER_NOT_FOUND if is_confused else ErrorCode.LEADER_NOT_AVAILABLE
         return {
             "error_code": error,
@@ -264,14 +253,14 @@ class MetadataApi:
         }
 
     def _controller(self) -> int:
-        found = self.cache.controller_id
-        return NO_CONTROLLER if found is None or found not in self.cache.live_brokers else found
+        found = self.broker.cache.controller_id
+        return NO_CONTROLLER if found is None or found not in self.broker.cache.live_brokers else found
 
     def _brokers(self, kind: type[Any], id_field: str) -> list[Any]:
         """Return the live brokers as structs of a response."""
         brokers = []
-        for broker, rack in self.cache.live_brokers.items():
-            host, port = self.endpoint_of(broker)
+        for broker, rack in self.broker.cache.live_brokers.items():
+            host, port = self.broker.endpoint_of(broker)
             brokers.append(kind(**{id_field: broker}, host=host, port=port, rack=rack))
         return brokers
 

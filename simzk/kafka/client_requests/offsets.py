@@ -20,6 +20,7 @@ from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_long, wrapped_long
 from simzk.kafka import paths
 from simzk.kafka.broker.transaction_verification import TransactionBatch
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.coordinator.group_coordinator import FetchedOffset
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, NO_TIMESTAMP, CommittedOffset
 from simzk.kafka.coordinator.transaction import ProducerIdentity
@@ -38,16 +39,11 @@ from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.transaction_verification import TransactionVerification
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.coordinator.group_coordinator import GroupCoordinator, GroupDescription
-    from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
-    from simzk.simulation import Future
 
 OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT, OFFSET_DELETE = 8, 9, 28, 47
 NO_OFFSET = -1
@@ -84,29 +80,18 @@ def subscribed_topics(description: GroupDescription) -> set[str]:
 
 
 @dataclass(eq=False)
-class OffsetsApi:
+class OffsetsApi(ClientApi):
     """Requests about offsets to one broker.
 
     Args:
-        version, config: the broker's release and settings.
-        cache: its metadata cache.
         coordinator: its groups.
-        client: its ZooKeeper client.
-        now_ms: returns the present time, in ms since 1970.
         verification: asks the coordinators of transactions.
         verifies: whether they are asked: a setting of the broker.
-        spawn: runs a handler that waits.
     """
 
-    version: KafkaVersion
-    config: BrokerConfig
-    cache: MetadataCache
     coordinator: GroupCoordinator
-    client: KafkaZooKeeperClient
-    now_ms: Callable[[], int]
     verification: TransactionVerification
     verifies: bool
-    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -120,11 +105,11 @@ class OffsetsApi:
 
     def _may_commit(self, partition: TopicPartition, context: Context) -> bool:
         """Return whether the broker knows a partition; up to 1.1 its topic is enough, and in 0.8.2 nothing is asked."""
-        if context.version != IN_ZOOKEEPER and not self.version.groups.has_groups:
+        if context.version != IN_ZOOKEEPER and not self.broker.version.groups.has_groups:
             return True
-        if self.version.groups.commits_to_unknown_partitions:
-            return partition.topic in self.cache.topics
-        return partition in self.cache.partitions
+        if self.broker.version.groups.commits_to_unknown_partitions:
+            return partition.topic in self.broker.cache.topics
+        return partition in self.broker.cache.partitions
 
     # -- OffsetCommit
 
@@ -143,7 +128,7 @@ class OffsetsApi:
         if not known:
             finish({})
         elif context.version == IN_ZOOKEEPER:
-            self.spawn(self._commit_to_zookeeper(request.group_id, known, finish), "commit to ZooKeeper")
+            self.broker.spawn(self._commit_to_zookeeper(request.group_id, known, finish), "commit to ZooKeeper")
         else:
             offsets = {partition: self._committed(context, request, one) for partition, one in known.items()}
             member = request.member_id, request.generation_id_or_member_epoch, request.group_instance_id
@@ -152,11 +137,11 @@ class OffsetsApi:
     def _committed(
         self, context: Context, request: OffsetCommitRequest, one: OffsetCommitRequest.OffsetCommitRequestPartition
     ) -> CommittedOffset:
-        now_ms, retention_ms = self.now_ms(), request.retention_time_ms
+        now_ms, retention_ms = self.broker.now_ms(), request.retention_time_ms
         is_given = context.version == _TIMESTAMPS and one.commit_timestamp != NO_TIMESTAMP
         commit_ms, expire_ms = one.commit_timestamp if is_given else now_ms, NO_TIMESTAMP
-        if retention_ms == NO_TIMESTAMP and self.version.groups.offsets_expire_in_active_groups:
-            retention_ms = self.config.integer("offsets.retention.minutes") * _MS_OF_MINUTE
+        if retention_ms == NO_TIMESTAMP and self.broker.version.groups.offsets_expire_in_active_groups:
+            retention_ms = self.broker.config.integer("offsets.retention.minutes") * _MS_OF_MINUTE
         if retention_ms != NO_TIMESTAMP:
             expire_ms = wrapped_long(commit_ms + retention_ms)
         return CommittedOffset(
@@ -174,7 +159,7 @@ class OffsetsApi:
 
         def finish(results: Mapping[TopicPartition, ErrorCode]) -> None:
             shown = dict(results)
-            if context.version < _KNOWS_LOADING and self.version.groups.hides_loading_from_old_producers:
+            if context.version < _KNOWS_LOADING and self.broker.version.groups.hides_loading_from_old_producers:
                 hidden = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE}
                 shown = {partition: hidden.get(code, code) for partition, code in shown.items()}
             response = TxnOffsetCommitResponse
@@ -203,9 +188,9 @@ class OffsetsApi:
         self.verification.verify_offsets(batch, place, go_on, knows_abortable=knows_abortable)
 
     def _committed_in_transaction(self, one: TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition) -> CommittedOffset:
-        now_ms, expire_ms = self.now_ms(), NO_TIMESTAMP
-        if self.version.groups.offsets_expire_in_active_groups:
-            expire_ms = now_ms + self.config.integer("offsets.retention.minutes") * _MS_OF_MINUTE
+        now_ms, expire_ms = self.broker.now_ms(), NO_TIMESTAMP
+        if self.broker.version.groups.offsets_expire_in_active_groups:
+            expire_ms = now_ms + self.broker.config.integer("offsets.retention.minutes") * _MS_OF_MINUTE
         epoch, metadata = one.committed_leader_epoch, one.committed_metadata or ""
         return CommittedOffset(one.committed_offset, epoch, metadata, now_ms, expire_ms)
 
@@ -217,7 +202,7 @@ class OffsetsApi:
         asked: Mapping[TopicPartition, OffsetCommitRequest.OffsetCommitRequestPartition],
         finish: Callable[[Mapping[TopicPartition, ErrorCode]], None],
     ) -> None:
-        longest = self.config.integer("offset.metadata.max.bytes")
+        longest = self.broker.config.integer("offset.metadata.max.bytes")
         results = {}
         for partition, one in asked.items():
             if len(one.committed_metadata or "") > longest:
@@ -230,7 +215,7 @@ class OffsetsApi:
         if not group_id or "/" in group_id:  # no path of a znode
             return ErrorCode.UNKNOWN_SERVER_ERROR
         try:
-            await self.client.write_or_create(paths.consumer_offset(group_id, partition), str(offset).encode())
+            await self.broker.client.write_or_create(paths.consumer_offset(group_id, partition), str(offset).encode())
         except (ZooKeeperRefused, ZnodeError):
             return ErrorCode.UNKNOWN_SERVER_ERROR
         return ErrorCode.NONE
@@ -246,9 +231,9 @@ class OffsetsApi:
         if request.topics is not None:
             asked = [TopicPartition(topic.name, one) for topic in request.topics for one in topic.partition_indexes]
         if context.version == IN_ZOOKEEPER:
-            self.spawn(self._fetch_from_zookeeper(request.group_id, asked or [], answer), "offsets in ZooKeeper")
+            self.broker.spawn(self._fetch_from_zookeeper(request.group_id, asked or [], answer), "offsets in ZooKeeper")
             return
-        if not asked and asked is not None and self.version.groups.fetches_all_if_none_named:
+        if not asked and asked is not None and self.broker.version.groups.fetches_all_if_none_named:
             asked = None
         found = self.coordinator.fetch(request.group_id, asked, stable=request.require_stable)
         error = ErrorCode.NONE
@@ -256,10 +241,12 @@ class OffsetsApi:
             if context.version >= _ERROR_OF_ALL:
                 error, found = found, {}
             else:
-                shown = asked if self.version.groups.fetches_fail_by_partition else None
+                shown = asked if self.broker.version.groups.fetches_fail_by_partition else None
                 found = dict.fromkeys(shown or (), FetchedOffset(None, found))
-        elif not self.version.groups.has_groups:  # 0.8.2
-            unknown = [one for one, (offset, _) in found.items() if offset is None and one not in self.cache.partitions]
+        elif not self.broker.version.groups.has_groups:  # 0.8.2
+            unknown = [
+                one for one, (offset, _) in found.items() if offset is None and one not in self.broker.cache.partitions
+            ]
             found.update(dict.fromkeys(unknown, FetchedOffset(None, _UNKNOWN)))
         answer(OffsetFetchResponse(error_code=error, topics=self._topics(found)))
 
@@ -298,9 +285,9 @@ class OffsetsApi:
         found: Fetched = {}
         for partition in asked:
             offset = None
-            if partition in self.cache.partitions and group_id and "/" not in group_id:
+            if partition in self.broker.cache.partitions and group_id and "/" not in group_id:
                 try:
-                    text = await self.client.read(paths.consumer_offset(group_id, partition))
+                    text = await self.broker.client.read(paths.consumer_offset(group_id, partition))
                 except ZooKeeperRefused:
                     text = None
                 offset = None if text is None else parse_long((text[0] or b"").decode(errors="replace"))
@@ -318,7 +305,7 @@ class OffsetsApi:
         asked = [
             TopicPartition(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
         ]
-        known = [partition for partition in asked if partition in self.cache.partitions]
+        known = [partition for partition in asked if partition in self.broker.cache.partitions]
         deleted = self.coordinator.delete_offsets(request.group_id, known, subscribed_topics)
         if isinstance(deleted, ErrorCode):
             answer(OffsetDeleteResponse(error_code=deleted))

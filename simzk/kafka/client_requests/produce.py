@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from simzk.kafka.broker.transaction_verification import TransactionBatch
 from simzk.kafka.client_requests.broker_faults import Silence
 from simzk.kafka.client_requests.current_leader import endpoints, name_leader
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.log.log import find_batch
 from simzk.kafka.log.record_batches import (
     NEWEST,
@@ -42,17 +43,13 @@ from simzk.kafka.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from simzk.kafka.broker.configs import TopicConfigs
-    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.producing import Producing
-    from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.broker.transaction_verification import TransactionVerification
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.log.batches import NewBatch
     from simzk.kafka.log.producer_state import ProducerEntry
     from simzk.kafka.log.record_batches import EntryHeader
     from simzk.kafka.protocol.messages import ProduceRequest
-    from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.requests import ProduceResponse as Appended
 
 PRODUCE = 0
@@ -130,27 +127,16 @@ class _BrokenRequestError(Exception):
 
 
 @dataclass(eq=False)
-class ProduceApi:
+class ProduceApi(ClientApi):
     """Produce requests of clients to one broker.
 
     Args:
-        version: the broker's release.
-        cache: its metadata cache.
         replicas, producing: its replicas, and how producers append to them.
-        configs: the configuration of topics.
-        endpoint_of: returns host and port of a broker.
-        now_ms: the clock, in milliseconds.
         verification: asks the coordinators of transactions.
         verifies: whether it is asked: a setting of the broker.
     """
 
-    version: KafkaVersion
-    cache: MetadataCache
-    replicas: ReplicaLogs
     producing: Producing
-    configs: TopicConfigs
-    endpoint_of: Callable[[int], tuple[str, int]]
-    now_ms: Callable[[], int]
     verification: TransactionVerification
     verifies: bool
     _verifying: dict[tuple[TopicPartition, int], tuple[int, int]] = field(default_factory=dict, init=False)
@@ -170,7 +156,7 @@ class ProduceApi:
                 partition = TopicPartition(topic, one.index)
                 appends[partition] = self._checked(context.version, partition, one.records, request)
         except _BrokenRequestError:
-            answer(Silence.NO_RESPONSE if self.version.api.ignores_null_records else None)
+            answer(Silence.NO_RESPONSE if self.broker.version.api.ignores_null_records else None)
             return
         results: dict[TopicPartition, Result] = {}
 
@@ -206,7 +192,7 @@ class ProduceApi:
             nothing = _Rejection(ErrorCode.NONE, names_start=False)
             finish(partition, self._refused(partition, batches if isinstance(batches, _Rejection) else nothing))
             return
-        before = self.replicas.replicas[partition].log_end
+        before = self.broker.replicas.replicas[partition].log_end
 
         def respond(appended: Appended) -> None:
             code = ErrorCode[appended.error.name]
@@ -237,12 +223,12 @@ class ProduceApi:
         entries = whole_entries(data)
         try:
             self._check_form(version, entries)
-            if partition not in self.cache.partitions:
+            if partition not in self.broker.cache.partitions:
                 return _Rejection(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, names_start=False)
             self._check_transaction(entries, request.transactional_id)
-            error = self.replicas.refuses_append(partition, to_all=request.acks == -1)
-            if error == Error.NOT_LEADER_OR_FOLLOWER and partition not in self.replicas.replicas:
-                return _Rejection(self.version.api.without_replica, names_start=False)
+            error = self.broker.replicas.refuses_append(partition, to_all=request.acks == -1)
+            if error == Error.NOT_LEADER_OR_FOLLOWER and partition not in self.broker.replicas.replicas:
+                return _Rejection(self.broker.version.api.without_replica, names_start=False)
             if error is not None:
                 return _rejection(ErrorCode[error.name])
             unverified = self._unverified(partition, entries) if entries else None
@@ -254,7 +240,7 @@ class ProduceApi:
 
     def _check_form(self, version: int, entries: Sequence[memoryview]) -> None:
         """Check what a request of this version may contain (ProduceRequest.validateRecords)."""
-        rules = self.version.api
+        rules = self.broker.version.api
         if version < _BATCHES_SINCE:
             if not entries and rules.closes_at_empty_records:
                 raise _BrokenRequestError
@@ -269,7 +255,7 @@ class ProduceApi:
 
     def _check_transaction(self, entries: Sequence[memoryview], transactional_id: str | None) -> None:
         """Check that a request with transactional batches names the transaction."""
-        rules = self.version.api
+        rules = self.broker.version.api
         for entry in entries:
             header = entry_header(entry)
             if header.magic < NEWEST or not header.is_transactional:
@@ -285,7 +271,7 @@ class ProduceApi:
         first = entry_header(entries[0])
         if not self.verifies or first.magic < NEWEST or not first.is_transactional:
             return None
-        entry = self.replicas.producer_entry(partition, first.producer_id)
+        entry = self.broker.replicas.producer_entry(partition, first.producer_id)
         if entry is not None and entry.is_in_transaction:
             return None
         key, lowest = (partition, first.producer_id), (first.producer_epoch, first.base_sequence)
@@ -324,8 +310,8 @@ class ProduceApi:
         if code != ErrorCode.NONE:
             return _not_in_transaction(code)
         first = unverified.batch
-        key, entry = (partition, first.producer_id), self.replicas.producer_entry(partition, first.producer_id)
-        error = self.replicas.refuses_append(partition, to_all=False)
+        key, entry = (partition, first.producer_id), self.broker.replicas.producer_entry(partition, first.producer_id)
+        error = self.broker.replicas.refuses_append(partition, to_all=False)
         if error is not None:
             return _rejection(ErrorCode[error.name])
         if entry is not unverified.entry and not (entry is not None and entry.is_in_transaction):
@@ -342,9 +328,9 @@ class ProduceApi:
 
     def _validated(self, partition: TopicPartition, entries: Sequence[memoryview]) -> Sequence[NewBatch]:
         """Check contents, and convert them to the broker's format (LogValidator)."""
-        topic, rules = partition.topic, self.version.api
+        topic, rules = partition.topic, self.broker.version.api
         invalid = ErrorCode.INVALID_RECORD if rules.has_invalid_record_error else ErrorCode.CORRUPT_MESSAGE
-        largest = self.configs.integer(topic, "max.message.bytes", "message.max.bytes")
+        largest = self.broker.topic_configs.integer(topic, "max.message.bytes", "message.max.bytes")
         headers = [entry_header(entry) for entry in entries]
         for entry, header in zip(entries, headers, strict=True):
             if header.size_bytes > largest:
@@ -354,7 +340,9 @@ class ProduceApi:
             counts = header.records > 0 and header.last_offset_delta == header.records - 1
             if header.magic == 2 and (header.base_offset or not counts):
                 raise _RejectedError(_rejection(invalid))
-        is_compacted = rules.rejects_keyless_records and "compact" in self.configs.text(topic, "cleanup.policy")
+        is_compacted = rules.rejects_keyless_records and "compact" in self.broker.topic_configs.text(
+            topic, "cleanup.policy"
+        )
         try:
             if is_compacted:
                 self._check_keys(partition, entries, invalid)
@@ -364,9 +352,9 @@ class ProduceApi:
             batches = new_batches(converted)
         except RecordDataError:
             raise _RejectedError(_rejection(ErrorCode.CORRUPT_MESSAGE)) from None
-        if self.configs.text(topic, "message.timestamp.type") != "LogAppendTime":
+        if self.broker.topic_configs.text(topic, "message.timestamp.type") != "LogAppendTime":
             return batches
-        now_ms = self.now_ms()
+        now_ms = self.broker.now_ms()
         return [
             batch._replace(payload=None if batch.payload is None else with_append_time(batch.payload, now_ms))
             for batch in batches
@@ -377,7 +365,7 @@ class ProduceApi:
         records = [record for entry in entries for record in decode_entry(entry)]
         places = [place for place, record in enumerate(records) if record.key is None]
         if places:
-            texts = self.version.texts
+            texts = self.broker.version.texts
             text = texts.keyless_record.format(partition=partition)
             shown = texts.keyless_record_in_list
             rejected = tuple((place, text if shown else None) for place in places)
@@ -389,7 +377,7 @@ class ProduceApi:
         """Return messages of an older format in the broker's."""
         records = [record for entry in entries for record in decode_entry(entry)]
         codec = entry_header(entries[0]).codec
-        if self.version.api.batch_magic > 1:
+        if self.broker.version.api.batch_magic > 1:
             return encode_batch(records, codec=codec)
         numbered = [record._replace(offset=number) for number, record in enumerate(records)]
         return encode_messages(numbered, 1, codec)
@@ -399,7 +387,7 @@ class ProduceApi:
     def _refused(self, partition: TopicPartition, rejection: _Rejection) -> Result:
         """Return the result of a partition whose records are rejected."""
         result = Result(index=partition.partition, error_code=rejection.code, base_offset=-1)
-        replica = self.replicas.replicas.get(partition)
+        replica = self.broker.replicas.replicas.get(partition)
         if rejection.names_start and replica is not None:
             result.log_start_offset = replica.log.start
         one = ProduceResponse.BatchIndexAndErrorMessage
@@ -412,7 +400,7 @@ class ProduceApi:
     ) -> Result:
         """Return the result of a partition."""
         result = Result(index=partition.partition, error_code=code, base_offset=base_offset)
-        replica = self.replicas.replicas.get(partition)
+        replica = self.broker.replicas.replicas.get(partition)
         if replica is None:
             return result
         if code not in _NO_LOG_START:
@@ -437,11 +425,11 @@ class ProduceApi:
         for partition, result in results.items():
             topics.setdefault(partition.topic, []).append(result)
             if version >= _LEADERS_SINCE and result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                leaders += name_leader(result.current_leader, partition, self.cache)
+                leaders += name_leader(result.current_leader, partition, self.broker.cache)
         kind = ProduceResponse.TopicProduceResponse
         return ProduceResponse(
             responses=[kind(name=name, partition_responses=found) for name, found in topics.items()],
-            node_endpoints=endpoints(ProduceResponse.NodeEndpoint, leaders, self.cache, self.endpoint_of),
+            node_endpoints=endpoints(ProduceResponse.NodeEndpoint, leaders, self.broker.cache, self.broker.endpoint_of),
         )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.coordinator.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import InitProducerIdResponse
@@ -19,22 +20,19 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.producer_ids import ProducerIds
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.protocol.messages import InitProducerIdRequest
-    from simzk.kafka.releases.profile import KafkaVersion
 
 INIT_PRODUCER_ID = 22
 
 
 @dataclass(eq=False)
-class ProducerIdsApi:
+class ProducerIdsApi(ClientApi):
     """InitProducerId requests to one broker.
 
     Args:
-        version: the broker's release.
         ids: its producer ids.
         transactional: handles requests with a transactional id.
     """
 
-    version: KafkaVersion
     ids: ProducerIds
     transactional: Handler
 
@@ -60,4 +58,4 @@ class ProducerIdsApi:
             else:
                 answer(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
 
-        self.ids.take(respond, waits=self.version.api.waits_for_producer_ids)
+        self.ids.take(respond, waits=self.broker.version.api.waits_for_producer_ids)

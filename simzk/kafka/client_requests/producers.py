@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import DescribeProducersResponse
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from simzk.kafka.broker.environment import MetadataCache
-    from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.protocol.messages import DescribeProducersRequest
-    from simzk.kafka.releases.profile import KafkaVersion
 
 DESCRIBE_PRODUCERS = 61
 UNKNOWN_TOPIC = "This server does not host this topic-partition."
@@ -23,18 +21,8 @@ Partition = DescribeProducersResponse.PartitionResponse
 
 
 @dataclass(eq=False)
-class ProducersApi:
-    """DescribeProducers requests to one broker.
-
-    Args:
-        version: the broker's release.
-        cache: its metadata cache.
-        replicas: its replicas.
-    """
-
-    version: KafkaVersion
-    cache: MetadataCache
-    replicas: ReplicaLogs
+class ProducersApi(ClientApi):
+    """DescribeProducers requests to one broker."""
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -53,10 +41,10 @@ class ProducersApi:
     def _partition(self, topic: str, number: int) -> Partition:
         """Return the producers of a partition, or the error."""
         partition, result = TopicPartition(topic, number), Partition(partition_index=number)
-        replica = self.replicas.replicas.get(partition)
-        if partition not in self.cache.partitions:
+        replica = self.broker.replicas.replicas.get(partition)
+        if partition not in self.broker.cache.partitions:
             result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if topic not in self.cache.topics and self.version.api.explains_unknown_topics:
+            if topic not in self.broker.cache.topics and self.broker.version.api.explains_unknown_topics:
                 result.error_message = UNKNOWN_TOPIC
         elif replica is None:
             result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER

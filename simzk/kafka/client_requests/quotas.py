@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.broker.configs import is_address
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterClientQuotasRequest,
@@ -32,13 +32,10 @@ from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from simzk.kafka.broker.configs import EntityConfigs
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
-    from simzk.kafka.schemas.acl import AclResource
-    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
-    from simzk.simulation import Future
 
 DESCRIBE_QUOTAS, ALTER_QUOTAS = 48, 49
 USER, CLIENT, ADDRESS = "user", "client-id", "ip"
@@ -77,20 +74,14 @@ class Found(NamedTuple):
 
 
 @dataclass(eq=False)
-class QuotasApi:
+class QuotasApi(ClientApi):
     """Quotas for clients of one broker.
 
     Args:
-        client: the broker's ZooKeeper client.
         written: writes configurations.
-        allows: returns whether a principal may do something.
-        spawn: runs a handler that waits.
     """
 
-    client: KafkaZooKeeperClient
     written: EntityConfigs
-    allows: Callable[[str, AclResource, str], bool]
-    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -100,18 +91,18 @@ class QuotasApi:
     @property
     def _types(self) -> Sequence[str]:
         """Types of entities that the release knows."""
-        has_addresses = "ips" in self.client.version.configs.entity_types
+        has_addresses = "ips" in self.broker.client.version.configs.entity_types
         return (USER, CLIENT, ADDRESS) if has_addresses else (USER, CLIENT)
 
     # -- DescribeClientQuotas
 
     def serve_describe(self, context: Context, request: DescribeClientQuotasRequest, answer: Answer) -> None:
         """Describe the quotas of the entities that match a filter."""
-        if not self.allows("DescribeConfigs", CLUSTER, context.principal):
+        if not self.broker.allows_on_cluster("DescribeConfigs", context.principal):
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             answer(DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None))
             return
-        self.spawn(self._describe(request, answer), "describe quotas")
+        self.broker.spawn(self._describe(request, answer), "describe quotas")
 
     async def _describe(self, request: DescribeClientQuotasRequest, answer: Answer) -> None:
         try:
@@ -184,11 +175,11 @@ class QuotasApi:
 
     async def _names(self, parent: str) -> list[str | None]:
         """Return the names of the entities below a path, None for the default."""
-        names = sorted(await self.client.children(paths.config(parent)))
+        names = sorted(await self.broker.client.children(paths.config(parent)))
         return [None if name == paths.DEFAULT_ENTITY else unquote(name) for name in names]
 
     async def _read(self, entity: Entity) -> Found:
-        values = await self.client.entity_config(_path(entity))
+        values = await self.broker.client.entity_config(_path(entity))
         known = _OF_ADDRESSES if ADDRESS in entity else _OF_CLIENTS
         return Found(entity, {key: _number(value) for key, value in values.items() if key in known})
 
@@ -196,7 +187,7 @@ class QuotasApi:
 
     def serve_alter(self, context: Context, request: AlterClientQuotasRequest, answer: Answer) -> None:
         """Set and remove quotas."""
-        self.spawn(self._alter(context, request, answer), "alter quotas")
+        self.broker.spawn(self._alter(context, request, answer), "alter quotas")
 
     async def _alter(self, context: Context, request: AlterClientQuotasRequest, answer: Answer) -> None:
         entries = []
@@ -204,7 +195,7 @@ class QuotasApi:
             entity = {one.entity_type: one.entity_name for one in entry.entity}
             code, text = ErrorCode.NONE, None
             try:
-                if not self.allows("AlterConfigs", CLUSTER, context.principal):
+                if not self.broker.allows_on_cluster("AlterConfigs", context.principal):
                     raise QuotaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
                 await self._alter_one(entity, entry.ops, validate_only=request.validate_only)
             except QuotaError as problem:
@@ -228,7 +219,7 @@ class QuotasApi:
             raise QuotaError(ErrorCode.INVALID_REQUEST, problem)
         known = _OF_ADDRESSES if ADDRESS in entity else _OF_CLIENTS
         path = _path(entity)
-        values = dict(await self.client.entity_config(path))
+        values = dict(await self.broker.client.entity_config(path))
         for change in changes:
             if change.remove:
                 values.pop(change.key, None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     SaslAuthenticateRequest,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
-    from simzk.kafka.releases.profile import KafkaVersion
 
 BY_DEFAULT = ("GSSAPI",)
 """The default of `sasl.enabled.mechanisms`."""
@@ -32,15 +32,13 @@ _TEXT = "SaslAuthenticate request received after successful authentication"
 
 
 @dataclass(eq=False)
-class SaslApi:
+class SaslApi(ClientApi):
     """Requests for a login that cannot begin.
 
     Args:
-        version: the broker's release.
         mechanisms: its enabled mechanisms.
     """
 
-    version: KafkaVersion
     mechanisms: Sequence[str] = BY_DEFAULT
 
     @property
@@ -50,7 +48,7 @@ class SaslApi:
 
     def serve_handshake(self, _context: Context, _request: SaslHandshakeRequest, answer: Answer) -> None:
         """Refuse to begin a login."""
-        listed = list(self.mechanisms) if self.version.number < _LISTED_BEFORE else []
+        listed = list(self.mechanisms) if self.broker.version.number < _LISTED_BEFORE else []
         answer(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=listed))
 
     def serve_authenticate(self, _context: Context, _request: SaslAuthenticateRequest, answer: Answer) -> None:

@@ -9,12 +9,12 @@ Rules of this module (ZkAdminManager; recorded 2.8 to 3.9):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.broker.authorizer import CLUSTER
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterUserScramCredentialsRequest,
@@ -28,13 +28,10 @@ from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from simzk.kafka.broker.configs import EntityConfigs
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
-    from simzk.kafka.schemas.acl import AclResource
-    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
-    from simzk.simulation import Future
 
 DESCRIBE_SCRAM, ALTER_SCRAM = 50, 51
 MECHANISMS = dict(enumerate(scram.MECHANISMS, start=1))
@@ -51,22 +48,14 @@ Alteration = (
 
 
 @dataclass(eq=False)
-class ScramUsersApi:
+class ScramUsersApi(ClientApi):
     """SCRAM credentials for clients of one broker.
 
     Args:
-        client: the broker's ZooKeeper client.
         written: writes configurations.
-        is_controller: returns whether the broker is the active controller.
-        allows: returns whether a principal may do something.
-        spawn: runs a handler that waits.
     """
 
-    client: KafkaZooKeeperClient
     written: EntityConfigs
-    is_controller: Callable[[], bool]
-    allows: Callable[[str, AclResource, str], bool]
-    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -77,12 +66,12 @@ class ScramUsersApi:
 
     def serve_describe(self, context: Context, request: DescribeUserScramCredentialsRequest, answer: Answer) -> None:
         """Describe the credentials of some users, or of all that have one."""
-        if not self.allows("Describe", CLUSTER, context.principal):
-            if self.client.version.number < SILENT_SINCE:
+        if not self.broker.allows_on_cluster("Describe", context.principal):
+            if self.broker.client.version.number < SILENT_SINCE:
                 code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 answer(DescribeUserScramCredentialsResponse(error_code=code, error_message=None))
             return
-        self.spawn(self._describe(request, answer), "describe users")
+        self.broker.spawn(self._describe(request, answer), "describe users")
 
     async def _describe(self, request: DescribeUserScramCredentialsRequest, answer: Answer) -> None:
         names = [user.name for user in request.users or ()]
@@ -90,7 +79,7 @@ class ScramUsersApi:
             if names:
                 results = [await self._described(name, names.count(name)) for name in dict.fromkeys(names)]
             else:
-                listed = sorted(await self.client.children(paths.config("users")))
+                listed = sorted(await self.broker.client.children(paths.config("users")))
                 users = [await self._described(unquote(name), 1) for name in listed]
                 results = [user for user in users if user.credential_infos]
         except (SessionExpiredError, ZnodeError) as problem:
@@ -103,7 +92,7 @@ class ScramUsersApi:
         if count > 1:
             text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
             return User(user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=text)
-        found = self._infos(await self.client.entity_config(f"users/{sanitize(name)}"))
+        found = self._infos(await self.broker.client.entity_config(f"users/{sanitize(name)}"))
         if not found:
             text = f"Attempt to describe a user credential that does not exist: {name}"
             return User(user=name, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=text)
@@ -125,7 +114,7 @@ class ScramUsersApi:
 
     def serve_alter(self, context: Context, request: AlterUserScramCredentialsRequest, answer: Answer) -> None:
         """Set and delete credentials."""
-        self.spawn(self._alter(context, request, answer), "alter users")
+        self.broker.spawn(self._alter(context, request, answer), "alter users")
 
     async def _alter(self, context: Context, request: AlterUserScramCredentialsRequest, answer: Answer) -> None:
         by_user: dict[str, list[Alteration]] = {}
@@ -134,11 +123,11 @@ class ScramUsersApi:
             by_user.setdefault(one.name, []).append(one)
         results = []
         for name, of_user in by_user.items():
-            if not self.allows("Alter", CLUSTER, context.principal):
+            if not self.broker.allows_on_cluster("Alter", context.principal):
                 code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 results.append(Altered(user=name, error_code=code, error_message=None))
                 continue
-            if not self.is_controller():
+            if not self.broker.is_controller():
                 results.append(Altered(user=name, error_code=ErrorCode.NOT_CONTROLLER, error_message=None))
                 continue
             try:
@@ -154,7 +143,7 @@ class ScramUsersApi:
         if (problem := _problem(name, alterations)) is not None:
             return problem
         entity = f"users/{sanitize(name)}"
-        values = dict(await self.client.entity_config(entity))
+        values = dict(await self.broker.client.entity_config(entity))
         for one in alterations:
             mechanism = MECHANISMS[one.mechanism]
             if isinstance(one, AlterUserScramCredentialsRequest.ScramCredentialUpsertion):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
 from simzk.kafka.client_requests.broker_api import ANONYMOUS
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreateDelegationTokenRequest,
@@ -30,7 +31,7 @@ from simzk.kafka.schemas.acl import AclResource
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
     from simzk.kafka.broker.delegation_tokens import DelegationTokens
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
@@ -45,20 +46,14 @@ REQUESTERS_FROM = 3
 
 
 @dataclass(eq=False)
-class TokensApi:
+class TokensApi(ClientApi):
     """Delegation tokens for clients of one broker.
 
     Args:
         tokens: the broker's tokens.
-        allows: returns whether a principal may do something.
-        now_ms: the clock, in milliseconds.
-        spawn: runs a handler that waits.
     """
 
     tokens: DelegationTokens
-    allows: Callable[[str, AclResource, str], bool]
-    now_ms: Callable[[], int]
-    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -78,14 +73,14 @@ class TokensApi:
         owner = owner if request.owner_principal_name else context.principal
         if not _may_ask(context):
             answer(_created(context, owner, REFUSED))
-        elif owner != context.principal and not self.allows(
+        elif owner != context.principal and not self.broker.authorizer.allows(
             "CreateTokens", AclResource("User", owner), context.principal
         ):
             answer(_created(context, owner, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED))
         else:
             renewers = tuple(f"{one.principal_type}:{one.principal_name}" for one in request.renewers)
             asked = CreateTokenRequest(owner, context.principal, renewers, request.max_lifetime_ms)
-            self.spawn(self._create(context, asked, answer), "create a token")
+            self.broker.spawn(self._create(context, asked, answer), "create a token")
 
     async def _create(self, context: Context, asked: CreateTokenRequest, answer: Answer) -> None:
         made = await _attempted(self.tokens.create(asked))
@@ -106,7 +101,7 @@ class TokensApi:
             return
         token_id = self.tokens.id_of(bytes(request.hmac))
         work = self.tokens.renew(RenewTokenRequest(token_id, context.principal, request.renew_period_ms))
-        self.spawn(self._change(token_id, work, RenewDelegationTokenResponse, answer), "renew a token")
+        self.broker.spawn(self._change(token_id, work, RenewDelegationTokenResponse, answer), "renew a token")
 
     def serve_expire(self, context: Context, request: ExpireDelegationTokenRequest, answer: Answer) -> None:
         """Set when a token expires."""
@@ -115,7 +110,7 @@ class TokensApi:
             return
         token_id = self.tokens.id_of(bytes(request.hmac))
         work = self.tokens.expire(ExpireTokenRequest(token_id, context.principal, request.expiry_time_period_ms))
-        self.spawn(self._change(token_id, work, ExpireDelegationTokenResponse, answer), "expire a token")
+        self.broker.spawn(self._change(token_id, work, ExpireDelegationTokenResponse, answer), "expire a token")
 
     async def _change(
         self, token_id: str, work: Coroutine[Future[Any], None, AdminResponse], kind: type[Any], answer: Answer
@@ -124,7 +119,7 @@ class TokensApi:
         expires_ms = NO_TIME
         if changed.error == Error.NONE:
             token = self.tokens.get(token_id)
-            expires_ms = self.now_ms() if token is None else token.expires_ms
+            expires_ms = self.broker.now_ms() if token is None else token.expires_ms
         answer(kind(error_code=ErrorCode[changed.error.name], expiry_timestamp_ms=expires_ms))
 
     # -- DescribeDelegationToken
@@ -147,9 +142,9 @@ class TokensApi:
             return False
         if context.principal in users:
             return True
-        return self.allows(
+        return self.broker.authorizer.allows(
             "Describe", AclResource("DelegationToken", token.token_id), context.principal
-        ) or self.allows("DescribeTokens", AclResource("User", token.owner), context.principal)
+        ) or self.broker.authorizer.allows("DescribeTokens", AclResource("User", token.owner), context.principal)
 
     def _described(
         self, context: Context, token: DelegationToken

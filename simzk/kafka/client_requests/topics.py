@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from simzk.errors import ZnodeError
 from simzk.kafka.broker.admin_handlers import BY_DEFAULT, PlannedPartitions, PlannedTopic
 from simzk.kafka.client_requests.cache_wait import wait_for_cache
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreatePartitionsRequest,
@@ -37,11 +38,8 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.admin_handlers import AdminHandlers
     from simzk.kafka.broker.described_configs import ConfigEntry
-    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
-    from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.simulation import Future, Process
+    from simzk.simulation import Future
 
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -64,27 +62,16 @@ class _Planned(NamedTuple):
 
 
 @dataclass(eq=False)
-class TopicsApi:
+class TopicsApi(ClientApi):
     """CreateTopics, DeleteTopics and CreatePartitions of one broker.
 
     Args:
-        version, config: the broker's release and settings.
-        process: waits for the metadata cache.
-        cache: the broker's metadata cache.
         admin: plans and writes topics.
-        is_controller: returns whether the broker is the active controller.
         topic_entries: returns the configuration of a topic, from the values of its own.
-        spawn: runs a handler that waits.
     """
 
-    version: KafkaVersion
-    config: BrokerConfig
-    process: Process
-    cache: MetadataCache
     admin: AdminHandlers
-    is_controller: Callable[[], bool]
     topic_entries: Callable[[Mapping[str, str]], Sequence[ConfigEntry]]
-    spawn: Callable[[Coroutine[Future[Any], None, object], str], None]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -100,23 +87,25 @@ class TopicsApi:
     def serve_create_topics(self, context: Context, request: CreateTopicsRequest, answer: Answer) -> None:
         """Create topics."""
         has_null = any(entry.value is None for topic in request.topics for entry in topic.configs)
-        if has_null and self.version.api.closes_at_null_config:
+        if has_null and self.broker.version.api.closes_at_null_config:
             answer(None)
             return
-        self.spawn(self._create_topics(context, request, answer), "create topics")
+        self.broker.spawn(self._create_topics(context, request, answer), "create topics")
 
     async def _create_topics(self, context: Context, request: CreateTopicsRequest, answer: Answer) -> None:
         names = [topic.name for topic in request.topics]
         planned: list[_Planned] = []
         for topic in request.topics:
-            if not self.is_controller():
-                text = self.version.texts.not_controller
+            if not self.broker.is_controller():
+                text = self.broker.version.texts.not_controller
                 planned.append(_Planned(_failed(topic.name, ErrorCode.NOT_CONTROLLER, text), ()))
             elif names.count(topic.name) == 1:
                 planned.append(await self._create_topic(topic, validate_only=request.validate_only))
-            elif self.version.api.answers_each_duplicate or all(topic.name != one.result.name for one in planned):
+            elif self.broker.version.api.answers_each_duplicate or all(
+                topic.name != one.result.name for one in planned
+            ):
                 twice = ", ".join(name for name in dict.fromkeys(names) if names.count(name) > 1)
-                text = self.version.texts.twice_in_request.format(client=context.client_id, names=twice)
+                text = self.broker.version.texts.twice_in_request.format(client=context.client_id, names=twice)
                 planned.append(_Planned(_failed(topic.name, ErrorCode.INVALID_REQUEST, text), ()))
         results = [one.result for one in planned]
         waiting = [one for one in planned if one.result.error_code == ErrorCode.NONE and not request.validate_only]
@@ -141,18 +130,18 @@ class TopicsApi:
         """Create a topic, or only plan it."""
         nulls = [entry.name for entry in topic.configs if entry.value is None]
         if nulls:
-            text, rules = self.version.texts.null_value, self.version.api
+            text, rules = self.broker.version.texts.null_value, self.broker.version.api
             code = ErrorCode.INVALID_REQUEST if rules.rejects_null_as_request else ErrorCode.INVALID_CONFIG
             if text is None:
                 return _Planned(_failed(topic.name, ErrorCode.UNKNOWN_SERVER_ERROR, None), ())
             return _Planned(_failed(topic.name, code, text.format(key=",".join(nulls))), ())
         counts = topic.num_partitions, topic.replication_factor
         if topic.assignments and counts != (BY_DEFAULT, BY_DEFAULT):
-            text = self.version.texts.counts_and_assignment
+            text = self.broker.version.texts.counts_and_assignment
             return _Planned(_failed(topic.name, ErrorCode.INVALID_REQUEST, text), ())
         if topic.num_partitions > PARTITIONS_MAX:
             return _Planned(_failed(topic.name, ErrorCode.UNKNOWN_SERVER_ERROR, TOO_MANY), ())
-        if not self.version.api.has_default_counts:
+        if not self.broker.version.api.has_default_counts:
             counts = tuple(0 if count == BY_DEFAULT else count for count in counts)  # type: ignore[assignment]
         wanted = TopicToCreate(
             topic.name,
@@ -191,19 +180,21 @@ class TopicsApi:
 
     def serve_delete_topics(self, context: Context, request: DeleteTopicsRequest, answer: Answer) -> None:
         """Delete topics."""
-        self.spawn(self._delete_topics(context, request, answer), "delete topics")
+        self.broker.spawn(self._delete_topics(context, request, answer), "delete topics")
 
     async def _delete_topics(self, context: Context, request: DeleteTopicsRequest, answer: Answer) -> None:
         asked: list[tuple[str | None, str]] = [(name, NO_ID) for name in request.topic_names]
         asked += [(topic.name, topic.topic_id) for topic in request.topics]
-        if not self.version.api.answers_each_duplicate:
+        if not self.broker.version.api.answers_each_duplicate:
             asked = list(dict.fromkeys(asked))
-        name_of = {topic_id: self.cache.topic_names.get(topic_id) for _, topic_id in asked}  # before any is deleted
+        name_of = {
+            topic_id: self.broker.cache.topic_names.get(topic_id) for _, topic_id in asked
+        }  # before any is deleted
         results: list[Deleted] = []
         done: dict[str, ErrorCode] = {}
         for name, topic_id in asked:
             found = name if topic_id == NO_ID else name_of[topic_id]
-            if not self.is_controller():
+            if not self.broker.is_controller():
                 code = ErrorCode.NOT_CONTROLLER
             elif name is not None and topic_id != NO_ID:
                 code = ErrorCode.INVALID_REQUEST
@@ -216,7 +207,7 @@ class TopicsApi:
             results.append(Deleted(name=name or found, topic_id=topic_id, error_code=code))
 
         def is_gone(result: Deleted) -> bool:
-            return result.error_code != ErrorCode.NONE or result.name not in self.cache.topics
+            return result.error_code != ErrorCode.NONE or result.name not in self.broker.cache.topics
 
         def finish(*, timed_out: bool) -> None:
             for result in results:
@@ -230,9 +221,11 @@ class TopicsApi:
             self._wait(lambda: all(map(is_gone, results)), request.timeout_ms, lambda: finish(timed_out=False))
 
     async def _delete_topic(self, name: str, context: Context) -> ErrorCode:
-        if self.version.api.rejects_deletion_if_disabled and not self.config.boolean("delete.topic.enable"):
+        if self.broker.version.api.rejects_deletion_if_disabled and not self.broker.config.boolean(
+            "delete.topic.enable"
+        ):
             return ErrorCode.TOPIC_DELETION_DISABLED if context.version >= 3 else ErrorCode.INVALID_REQUEST
-        if name not in self.cache.topics:
+        if name not in self.broker.cache.topics:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         made = await _attempted(self.admin.delete_topic(DeleteTopicRequest(name)))
         # A deletion that has begun is no error (KafkaApis): the answer waits for its end.
@@ -242,7 +235,7 @@ class TopicsApi:
 
     def serve_create_partitions(self, context: Context, request: CreatePartitionsRequest, answer: Answer) -> None:
         """Add partitions to topics."""
-        self.spawn(self._create_partitions(request, answer), "create partitions")
+        self.broker.spawn(self._create_partitions(request, answer), "create partitions")
 
     async def _create_partitions(self, request: CreatePartitionsRequest, answer: Answer) -> None:
         names = [topic.name for topic in request.topics]
@@ -250,7 +243,7 @@ class TopicsApi:
         added: dict[str, Sequence[int]] = {}
         for topic in request.topics:
             name = topic.name
-            if not self.is_controller():
+            if not self.broker.is_controller():
                 results.append(Grown(name=name, error_code=ErrorCode.NOT_CONTROLLER, error_message=None))
             elif names.count(name) > 1:
                 if all(name != one.name for one in results):
@@ -287,7 +280,7 @@ class TopicsApi:
             return AdminResponse(Error.UNKNOWN_SERVER_ERROR, TOO_MANY)
         assignment: Mapping[int, tuple[int, ...]] | None = None
         if topic.assignments is not None:
-            first = len(self.cache.topics.get(topic.name, ()))
+            first = len(self.broker.cache.topics.get(topic.name, ()))
             assignment = {first + place: tuple(one.broker_ids) for place, one in enumerate(topic.assignments)}
         made = await _attempted(self.admin.plan_partitions(PartitionsToAdd(topic.name, topic.count, assignment)))
         if isinstance(made, AdminResponse) or validate_only:
@@ -298,12 +291,12 @@ class TopicsApi:
     # -- waiting
 
     def _wait(self, is_done: Callable[[], bool], timeout_ms: int, finish: Callable[[], None]) -> None:
-        wait_for_cache(self.process, self.cache, is_done, timeout_ms, finish)
+        wait_for_cache(self.broker.process, self.broker.cache, is_done, timeout_ms, finish)
 
     def _has_leaders(self, topic: str, partitions: Sequence[int]) -> bool:
         """Return whether the cache has live leaders of some partitions."""
-        states = (self.cache.partitions.get(TopicPartition(topic, number)) for number in partitions)
-        return all(state is not None and state.leader in self.cache.live_brokers for state in states)
+        states = (self.broker.cache.partitions.get(TopicPartition(topic, number)) for number in partitions)
+        return all(state is not None and state.leader in self.broker.cache.live_brokers for state in states)
 
 
 def _failed(name: str, code: ErrorCode, text: str | None) -> Topic:

@@ -10,36 +10,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.broker.transaction_markers import marker_partitions, marker_result
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import WriteTxnMarkersResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from simzk.kafka.broker.transaction_markers import TransactionMarkers
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.protocol.messages import WriteTxnMarkersRequest
-    from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.schemas.acl import AclResource
 
 WRITE_TXN_MARKERS = 27
 
 
 @dataclass(eq=False)
-class TransactionMarkersApi:
+class TransactionMarkersApi(ClientApi):
     """WriteTxnMarkers requests of clients to one broker.
 
     Args:
-        version: the broker's release.
         markers: appends the markers.
-        allows: returns whether a principal may do something.
     """
 
-    version: KafkaVersion
     markers: TransactionMarkers
-    allows: Callable[[str, AclResource, str], bool]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -48,8 +40,8 @@ class TransactionMarkersApi:
 
     def serve(self, context: Context, request: WriteTxnMarkersRequest, answer: Answer) -> None:
         """Append markers."""
-        operations = ("Alter", "ClusterAction") if self.version.api.alter_writes_markers else ("ClusterAction",)
-        if any(self.allows(operation, CLUSTER, context.principal) for operation in operations):
+        operations = ("Alter", "ClusterAction") if self.broker.version.api.alter_writes_markers else ("ClusterAction",)
+        if any(self.broker.allows_on_cluster(operation, context.principal) for operation in operations):
             self.markers.serve(request, answer)
             return
         refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC
 from simzk.kafka.coordinator.transaction import (
     NO_PRODUCER_EPOCH,
@@ -102,22 +103,16 @@ def _topic_results(errors: Mapping[TopicPartition, ErrorCode], version: int) -> 
 
 
 @dataclass(eq=False)
-class TransactionsApi:
+class TransactionsApi(ClientApi):
     """Requests about transactions to one broker.
 
     Args:
-        cache: its metadata cache.
         coordinator: its transactions.
         offsets_partition_of: returns the partition of `__consumer_offsets` of a group.
-        now_ms: returns the present time, in ms since 1970.
-        release: the broker's release.
     """
 
-    cache: MetadataCache
     coordinator: TransactionCoordinator
     offsets_partition_of: Callable[[str], int]
-    now_ms: Callable[[], int]
-    release: Release
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -197,7 +192,7 @@ class TransactionsApi:
         for partition in partitions:
             if partition.topic in _INTERNAL and context.version < _OF_BROKERS:
                 refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif not is_addable(partition, self.cache, self.release):
+            elif not is_addable(partition, self.broker.cache, self.broker.version.number):
                 refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if refused:
             respond({one: refused.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions})
@@ -263,7 +258,7 @@ class TransactionsApi:
             answer(ListTransactionsResponse(error_code=found))
             return
         states = {_STATES[name] for name in request.state_filters if name in _STATES}
-        oldest_ms = self.now_ms() - request.duration_filter
+        oldest_ms = self.broker.now_ms() - request.duration_filter
 
         def is_listed(one: TransactionOverview) -> bool:
             return (

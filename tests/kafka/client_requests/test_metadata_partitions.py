@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +11,7 @@ from simzk.jvm.hash_map import hash_map_order
 from simzk.kafka.broker.environment import MetadataCache
 from simzk.kafka.client_requests.broker_api import Context
 from simzk.kafka.client_requests.metadata import MetadataApi
+from simzk.kafka.client_requests.serving_broker import ServingBroker
 from simzk.kafka.protocol.codec import encode
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import MetadataRequest, MetadataResponse
@@ -86,7 +87,12 @@ def api_of(cache: MetadataCache, rules: KafkaVersion) -> MetadataApi:
         raise AssertionError("nothing is created")
 
     config = BrokerConfig(rules, {"auto.create.topics.enable": False})
-    return MetadataApi(rules, config, cache, lambda: "c", lambda broker: ("h", broker), refuse, refuse)  # type: ignore[arg-type]
+    unused: Any = None
+    serving = ServingBroker(
+        *(1, rules, config, unused, cache, unused, unused, unused, unused),
+        *(lambda: False, lambda broker: ("h", broker), lambda: 0),
+    )
+    return MetadataApi(serving, lambda: "c", refuse)  # type: ignore[arg-type]
 
 
 def answered(api: MetadataApi, version: int, names: list[str] | None) -> MetadataResponse:

@@ -1,0 +1,75 @@
+"""The broker that serves requests of clients, as their handlers see it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.kafka.broker.authorizer import CLUSTER
+from simzk.kafka.zookeeper_client.session import SessionExpiredError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from simzk.kafka.broker.authorizer import Authorizer
+    from simzk.kafka.broker.configs import TopicConfigs
+    from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.broker.replica_logs import ReplicaLogs
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.releases.settings import BrokerConfig
+    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
+    from simzk.simulation import Future, Process
+
+
+@dataclass(frozen=True, eq=False)
+class ServingBroker:
+    """Parts of one broker, from one start of its process to the next.
+
+    Args:
+        id: the broker's id.
+        version, config: its release and settings.
+        process: its process, which runs handlers and timers.
+        cache: its metadata cache.
+        client: its ZooKeeper client.
+        authorizer: what clients may do.
+        replicas: its replicas.
+        topic_configs: the configuration of topics.
+        is_controller: returns whether it is the active controller.
+        endpoint_of: returns host and port of a broker.
+        now_ms: the clock, in milliseconds.
+    """
+
+    id: int
+    version: KafkaVersion
+    config: BrokerConfig
+    process: Process
+    cache: MetadataCache
+    client: KafkaZooKeeperClient
+    authorizer: Authorizer
+    replicas: ReplicaLogs
+    topic_configs: TopicConfigs
+    is_controller: Callable[[], bool]
+    endpoint_of: Callable[[int], tuple[str, int]]
+    now_ms: Callable[[], int]
+
+    def allows_on_cluster(self, operation: str, principal: str) -> bool:
+        """Return whether a principal may do something with the cluster."""
+        return self.authorizer.allows(operation, CLUSTER, principal)
+
+    def spawn(self, work: Coroutine[Future[Any], None, object], what: str) -> None:
+        """Run a handler that waits; it ends with the broker's session, and the client gets no response."""
+
+        async def task() -> None:
+            with suppress(SessionExpiredError):
+                await work
+
+        self.process.spawn(task(), what)
+
+
+@dataclass(eq=False)
+class ClientApi:
+    """Requests of clients to one broker: handlers of some APIs, or checks before them."""
+
+    broker: ServingBroker
