@@ -47,6 +47,7 @@ OPERATIONS = dict(
 PERMISSIONS = {2: "Deny", 3: "Allow"}
 PATTERNS = {3: LITERAL, 4: PREFIXED}
 """Names in ZooKeeper by the numbers of the protocol."""
+_BAD_PRINCIPAL = "expected a string in format principalType:principalName but got {name}"
 Acl = tuple[AclResource, AclEntry]
 
 
@@ -62,15 +63,7 @@ class AclTexts:
     rejects_single_principals: bool = before((2, 4))
     """An ACL with an invalid principal fails alone, with INVALID_REQUEST."""
     bad_principal: str | None = by_release(
-        {
-            OLDEST: "expected a string in format principalType:principalName but got {name}",
-            (
-                2,
-                4,
-            ): "java.lang.IllegalArgumentException: expected a string in format principalType:principalName but got "
-            "{name}",
-            (2, 8): None,
-        }
+        {OLDEST: _BAD_PRINCIPAL, (2, 4): f"java.lang.IllegalArgumentException: {_BAD_PRINCIPAL}", (2, 8): None}
     )
     closes_at_unknown_filters: bool = since((2, 8))
     closes_at_unknown_acls: bool = before((2, 8))
@@ -154,15 +147,7 @@ class AclsApi(ClientApi):
 
     def serve_describe(self, context: Context, request: DescribeAclsRequest, answer: Answer) -> None:
         """Describe the ACLs that match a filter."""
-        asked = Filter(
-            request.resource_type_filter,
-            request.resource_name_filter,
-            request.pattern_type_filter,
-            request.principal_filter,
-            request.host_filter,
-            request.operation,
-            request.permission_type,
-        )
+        asked = _filter(request)
         if not asked.is_known and self.texts.closes_at_unknown_filters:
             answer(None)
             return
@@ -194,36 +179,27 @@ class AclsApi(ClientApi):
 
     def serve_create(self, context: Context, request: CreateAclsRequest, answer: Answer) -> None:
         """Create ACLs."""
-        kind = CreateAclsResponse.AclCreationResult
+        acls = [_acl(one) for one in request.creations]
         if (refused := self._refusal(context, "Alter", self.texts.disabled)) is not None:
-            results = [kind(error_code=refused[0], error_message=refused[1]) for _ in request.creations]
-            answer(CreateAclsResponse(results=results))
-            return
-        if any(_acl(one) is None for one in request.creations):
-            code = ErrorCode.UNKNOWN_SERVER_ERROR
-            results = [kind(error_code=code, error_message=None) for _ in request.creations]
-            answer(None if self.texts.closes_at_unknown_acls else CreateAclsResponse(results=results))
-            return
-        self.broker.spawn(self._create(request, answer), "create ACLs")
+            answer(_created([refused] * len(acls)))
+        elif None in acls:
+            failed = [(ErrorCode.UNKNOWN_SERVER_ERROR, None)] * len(acls)
+            answer(None if self.texts.closes_at_unknown_acls else _created(failed))
+        else:
+            self.broker.spawn(self._create(request, acls, answer), "create ACLs")
 
-    async def _create(self, request: CreateAclsRequest, answer: Answer) -> None:
-        kind = CreateAclsResponse.AclCreationResult
+    async def _create(self, request: CreateAclsRequest, acls: Sequence[Acl | None], answer: Answer) -> None:
         wrong = next((one.principal for one in request.creations if not is_principal(one.principal)), None)
         if wrong is not None and not self.texts.rejects_single_principals:
             text = self.texts.bad_principal and self.texts.bad_principal.format(name=wrong)
-            code = ErrorCode.UNKNOWN_SERVER_ERROR
-            results = [kind(error_code=code, error_message=text) for _ in request.creations]
-            answer(CreateAclsResponse(results=results))
+            answer(_created([(ErrorCode.UNKNOWN_SERVER_ERROR, text)] * len(acls)))
             return
         results = []
-        for one in request.creations:
-            refused = self._problem(one)
-            acl = _acl(one)
-            if refused is None and acl is not None:
-                refused = await self._altered(acl[0], added=(acl[1],))
-            code, text = refused or (ErrorCode.NONE, self.texts.success)
-            results.append(kind(error_code=code, error_message=text))
-        answer(CreateAclsResponse(results=results))
+        for one, acl in zip(request.creations, acls, strict=True):
+            assert acl is not None, "ACLs of unknown types are refused before"
+            refused = self._problem(one) or await self._altered(acl[0], added=(acl[1],))
+            results.append(refused or (ErrorCode.NONE, self.texts.success))
+        answer(_created(results))
 
     def _problem(self, one: CreateAclsRequest.AclCreation) -> tuple[ErrorCode, str | None] | None:
         """Return why an ACL cannot be created; None if it can."""
@@ -251,18 +227,7 @@ class AclsApi(ClientApi):
 
     def serve_delete(self, context: Context, request: DeleteAclsRequest, answer: Answer) -> None:
         """Delete the ACLs that match filters."""
-        filters = [
-            Filter(
-                one.resource_type_filter,
-                one.resource_name_filter,
-                one.pattern_type_filter,
-                one.principal_filter,
-                one.host_filter,
-                one.operation,
-                one.permission_type,
-            )
-            for one in request.filters
-        ]
+        filters = [_filter(one) for one in request.filters]
         if self.texts.closes_at_unknown_filters and not all(one.is_known for one in filters):
             answer(None)
             return
@@ -279,31 +244,51 @@ class AclsApi(ClientApi):
         for resource in dict.fromkeys(resource for acls in found for resource, _ in acls):
             entries = tuple(dict.fromkeys(entry for acls in found for one, entry in acls if one == resource))
             errors[resource] = await self._altered(resource, removed=entries)
-        results = []
-        for acls in found:
-            matching = []
-            for resource, entry in acls:
-                code, text = errors[resource] or (ErrorCode.NONE, None)
-                matching.append(
-                    DeleteAclsResponse.DeleteAclsMatchingAcl(
-                        error_code=code,
-                        error_message=text,
-                        resource_type=_number(KINDS, resource.kind),
-                        resource_name=resource.name,
-                        pattern_type=_number(PATTERNS, resource.pattern),
-                        principal=entry.principal,
-                        host=entry.host,
-                        operation=_number(OPERATIONS, entry.operation),
-                        permission_type=_number(PERMISSIONS, entry.permission),
-                    )
-                )
-            results.append(DeleteAclsResponse.DeleteAclsFilterResult(error_message=None, matching_acls=matching))
+        kind = DeleteAclsResponse.DeleteAclsFilterResult
+        results = [
+            kind(error_message=None, matching_acls=[_deleted(one, entry, errors[one]) for one, entry in acls])
+            for acls in found
+        ]
         answer(DeleteAclsResponse(filter_results=results))
+
+
+def _filter(asked: DescribeAclsRequest | DeleteAclsRequest.DeleteAclsFilter) -> Filter:
+    return Filter(
+        asked.resource_type_filter,
+        asked.resource_name_filter,
+        asked.pattern_type_filter,
+        asked.principal_filter,
+        asked.host_filter,
+        asked.operation,
+        asked.permission_type,
+    )
 
 
 def _number(names: dict[int, str], name: str) -> int:
     """Return the number of a name, 0 if it is unknown."""
     return next((number for number, known in names.items() if known == name), 0)
+
+
+def _created(results: Sequence[tuple[ErrorCode, str | None]]) -> CreateAclsResponse:
+    kind = CreateAclsResponse.AclCreationResult
+    return CreateAclsResponse(results=[kind(error_code=code, error_message=text) for code, text in results])
+
+
+def _deleted(
+    resource: AclResource, entry: AclEntry, error: tuple[ErrorCode, str | None] | None
+) -> DeleteAclsResponse.DeleteAclsMatchingAcl:
+    code, text = error or (ErrorCode.NONE, None)
+    return DeleteAclsResponse.DeleteAclsMatchingAcl(
+        error_code=code,
+        error_message=text,
+        resource_type=_number(KINDS, resource.kind),
+        resource_name=resource.name,
+        pattern_type=_number(PATTERNS, resource.pattern),
+        principal=entry.principal,
+        host=entry.host,
+        operation=_number(OPERATIONS, entry.operation),
+        permission_type=_number(PERMISSIONS, entry.permission),
+    )
 
 
 def _acl(one: CreateAclsRequest.AclCreation) -> Acl | None:

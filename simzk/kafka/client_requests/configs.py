@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 33, 44
 TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE, METRICS_RESOURCE = 2, 4, 8, 16
 _KINDS = {TOPIC_RESOURCE: "TOPIC", BROKER_RESOURCE: "BROKER", LOGGER_RESOURCE: "BROKER_LOGGER"}
-_FIRST_KINDS = (TOPIC_RESOURCE, BROKER_RESOURCE)
 SET, DELETE, APPEND, SUBTRACT = range(4)
 """Operations of IncrementalAlterConfigs."""
 ROOT_LOGGER, ROOT_LEVEL = "root", "INFO"
@@ -70,8 +69,10 @@ _NO_DEFAULT = (
     "is null"
 )
 """Text of an exception that 2.3 to 2.7 answer (recorded with 2.4)."""
+_OTHER_LOGGERS = "Unexpected broker id, expected {broker} but received {name}"
 
 Described = DescribeConfigsResponse.DescribeConfigsResult
+Change = IncrementalAlterConfigsRequest.AlterableConfig
 
 
 class Refusal(NamedTuple):
@@ -79,14 +80,6 @@ class Refusal(NamedTuple):
 
     code: ErrorCode
     text: str | None
-
-
-class Change(NamedTuple):
-    """A change of one key by IncrementalAlterConfigs."""
-
-    name: str
-    operation: int
-    value: str | None
 
 
 @dataclass(eq=False)
@@ -109,16 +102,12 @@ class ConfigsApi(ClientApi):
     def handlers(self) -> dict[int, Handler]:
         """The handlers by API key."""
         return {
-            DESCRIBE_CONFIGS: self.serve_describe,
+            DESCRIBE_CONFIGS: self.broker.waiting(self._describe, "describe configurations"),
             ALTER_CONFIGS: self.serve_alter,
-            INCREMENTAL_ALTER_CONFIGS: self.serve_incremental_alter,
+            INCREMENTAL_ALTER_CONFIGS: self.broker.waiting(self._incremental_alter, "alter configurations"),
         }
 
     # -- DescribeConfigs
-
-    def serve_describe(self, context: Context, request: DescribeConfigsRequest, answer: Answer) -> None:
-        """Describe configurations."""
-        self.broker.spawn(self._describe(context, request, answer), "describe configurations")
 
     async def _describe(self, context: Context, request: DescribeConfigsRequest, answer: Answer) -> None:
         resources = list(request.resources)
@@ -142,49 +131,44 @@ class ConfigsApi(ClientApi):
 
     def _shown_kind(self, kind: int) -> int:
         """Return the type of a resource in an answer: 0 for an unknown one, up to 2.7."""
-        known = (TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE) if self.texts.has_loggers else _FIRST_KINDS
-        return kind if kind in known or self.texts.keeps_unknown_type else 0
+        is_known = kind in _KINDS and (kind != LOGGER_RESOURCE or self.texts.has_loggers)
+        return kind if is_known or self.texts.keeps_unknown_type else 0
 
     async def _entries(self, context: Context, kind: int, name: str) -> list[ConfigEntry] | Refusal:
         """Return the configuration of a resource."""
         texts = self.texts
         if (refused := self._refusal(context, "DescribeConfigs", kind, name)) is not None:
             return refused
-        match kind:
-            case _ if kind == TOPIC_RESOURCE:
-                if (illegal := name_problem(name, self.broker.version)) is not None:
-                    return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
-                if texts.requires_topic and name not in self.broker.cache.topics:
-                    return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, texts.described)
-                return self.described.topic_entries(await self.broker.client.entity_config(f"topics/{name}"))
-            case _ if kind == BROKER_RESOURCE:
-                if not name and texts.has_broker_configs:
-                    return self.described.entries_of_all()
-                problem = self._broker_problem(kind, name, texts.other_broker)
-                return problem or self.described.broker_entries()
-            case _ if kind == LOGGER_RESOURCE and texts.has_loggers:
-                problem = self._broker_problem(
-                    kind, name, "Unexpected broker id, expected {broker} but received {name}"
-                )
-                return problem or [
-                    ConfigEntry(ConfigKey(logger, "unknown", None, is_read_only=False), level, ())
-                    for logger, level in self._levels.items()
-                ]
-            case _ if kind == METRICS_RESOURCE and texts.client_metrics_described is not None:
-                return Refusal(ErrorCode.INVALID_REQUEST, texts.client_metrics_described)
-            case _:
-                return Refusal(ErrorCode.INVALID_REQUEST, texts.unknown_described.format(name=name))
+        if kind == TOPIC_RESOURCE:
+            if (illegal := name_problem(name, self.broker.version)) is not None:
+                return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
+            if texts.requires_topic and name not in self.broker.cache.topics:
+                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, texts.described)
+            return self.described.topic_entries(await self.broker.client.entity_config(f"topics/{name}"))
+        if kind == BROKER_RESOURCE:
+            if not name and texts.has_broker_configs:
+                return self.described.entries_of_all()
+            return self._broker_problem(kind, name, texts.other_broker) or self.described.broker_entries()
+        if kind == LOGGER_RESOURCE and texts.has_loggers:
+            return self._broker_problem(kind, name, _OTHER_LOGGERS) or [
+                ConfigEntry(ConfigKey(logger, "unknown", None, is_read_only=False), level, ())
+                for logger, level in self._levels.items()
+            ]
+        metrics = texts.client_metrics_described if kind == METRICS_RESOURCE else None
+        return Refusal(ErrorCode.INVALID_REQUEST, metrics or texts.unknown_described.format(name=name))
 
     def _refusal(self, context: Context, operation: str, kind: int, name: str) -> Refusal | None:
         """Return why the client may not do something with a resource; None if it may."""
-        is_topic = kind == TOPIC_RESOURCE
-        if self.broker.authorizer.allows(
-            operation, AclResource("Topic", name) if is_topic else CLUSTER, context.principal
-        ):
+        resource, code, told = CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        if kind == TOPIC_RESOURCE:
+            resource, code, told = (
+                AclResource("Topic", name),
+                self.texts.topic_denied,
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+        if self.broker.authorizer.allows(operation, resource, context.principal):
             return None
-        text = "Topic authorization failed." if is_topic else "Cluster authorization failed."
-        code = self.texts.topic_denied if is_topic else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return Refusal(code, text if self.texts.explains_denials else None)
+        return Refusal(code, told.text if self.texts.explains_denials else None)
 
     def _broker_problem(self, kind: int, name: str, text: str) -> Refusal | None:
         """Return why a name is not that of this broker; None if it is."""
@@ -204,6 +188,10 @@ class ConfigsApi(ClientApi):
         key, texts = entry.key, self.texts
         source = LOGGER if kind == LOGGER_RESOURCE else entry.source
         is_own = source == TOPIC if kind == TOPIC_RESOURCE and not texts.has_broker_configs else source != DEFAULT
+        meaning = "" if kind == LOGGER_RESOURCE else None
+        if request.include_documentation and meaning is None:
+            what = "topic" if kind == TOPIC_RESOURCE else "broker"
+            meaning = documentation(what, key.name, self.broker.version.number)
         synonyms = [
             DescribeConfigsResponse.DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source)
             for one in entry.synonyms
@@ -218,17 +206,7 @@ class ConfigsApi(ClientApi):
             is_sensitive=key.is_sensitive,
             synonyms=synonyms,
             config_type=TYPES.index(key.kind),
-            documentation=self._documentation(kind, key.name, asked=request.include_documentation),
-        )
-
-    def _documentation(self, kind: int, name: str, *, asked: bool) -> str | None:
-        """Return what a key means, if the client asks; of loggers always an empty text."""
-        if kind == LOGGER_RESOURCE:
-            return ""
-        return (
-            documentation("topic" if kind == TOPIC_RESOURCE else "broker", name, self.broker.version.number)
-            if asked
-            else None
+            documentation=meaning,
         )
 
     # -- AlterConfigs
@@ -251,41 +229,25 @@ class ConfigsApi(ClientApi):
         *,
         validate_only: bool,
     ) -> None:
-        results = []
+        altered, results = AlterConfigsResponse.AlterConfigsResourceResponse, []
         for one in resources:
-            work = self._replace(
-                context, one.resource_type, one.resource_name, one.configs, validate_only=validate_only
-            )
-            code, text = await _attempted(work)
-            results.append(
-                AlterConfigsResponse.AlterConfigsResourceResponse(
-                    error_code=code,
-                    error_message=text,
-                    resource_type=self._shown_kind(one.resource_type),
-                    resource_name=one.resource_name,
-                )
-            )
+            code, text = await _attempted(self._replace(context, one, validate_only=validate_only))
+            kind, name = self._shown_kind(one.resource_type), one.resource_name
+            results.append(altered(error_code=code, error_message=text, resource_type=kind, resource_name=name))
         answer(AlterConfigsResponse(responses=results))
 
     async def _replace(
-        self,
-        context: Context,
-        kind: int,
-        name: str,
-        configs: Sequence[AlterConfigsRequest.AlterableConfig],
-        *,
-        validate_only: bool,
+        self, context: Context, asked: AlterConfigsRequest.AlterConfigsResource, *, validate_only: bool
     ) -> Refusal:
+        kind, name, configs = asked.resource_type, asked.resource_name, asked.configs
         twice = self._duplicate_keys([entry.name for entry in configs])
         if twice is not None and self.texts.replaces_no_duplicate_keys:  # before authorization: ConfigAdminManager
             return twice
         if (refused := self._refusal(context, "AlterConfigs", kind, name)) is not None:
             return Refusal(refused.code, None)
-        nulls = ",".join(entry.name for entry in configs if entry.value is None)
+        nulls = [entry.name for entry in configs if entry.value is None]
         if nulls:
-            text = self.texts.null_value
-            code = ErrorCode.UNKNOWN_SERVER_ERROR if text is None else ErrorCode.INVALID_REQUEST
-            return Refusal(code, text and text.format(key=nulls))
+            return _refused_nulls(nulls, self.texts.null_value)
         if kind == LOGGER_RESOURCE and self.texts.logger_in_alter is not None:
             return Refusal(ErrorCode.INVALID_REQUEST, self.texts.logger_in_alter)
         if kind not in (TOPIC_RESOURCE, BROKER_RESOURCE):
@@ -299,30 +261,15 @@ class ConfigsApi(ClientApi):
 
     # -- IncrementalAlterConfigs
 
-    def serve_incremental_alter(
-        self, context: Context, request: IncrementalAlterConfigsRequest, answer: Answer
-    ) -> None:
-        """Change single keys."""
-        self.broker.spawn(self._incremental_alter(context, request, answer), "alter configurations")
-
     async def _incremental_alter(
         self, context: Context, request: IncrementalAlterConfigsRequest, answer: Answer
     ) -> None:
-        results = []
+        altered, results = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse, []
         for one in request.resources:
-            changes = [Change(entry.name, entry.config_operation, entry.value) for entry in one.configs]
-            work = self._change(
-                context, one.resource_type, one.resource_name, changes, validate_only=request.validate_only
-            )
+            kind, name = one.resource_type, one.resource_name
+            work = self._change(context, kind, name, one.configs, validate_only=request.validate_only)
             code, text = await _attempted(work)
-            results.append(
-                IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
-                    error_code=code,
-                    error_message=text,
-                    resource_type=one.resource_type,
-                    resource_name=one.resource_name,
-                )
-            )
+            results.append(altered(error_code=code, error_message=text, resource_type=kind, resource_name=name))
         answer(IncrementalAlterConfigsResponse(responses=results))
 
     async def _change(
@@ -332,31 +279,30 @@ class ConfigsApi(ClientApi):
             return Refusal(denied.code, None)
         if (problem := self._change_problem(changes)) is not None:
             return problem
-        match kind:
-            case _ if kind == LOGGER_RESOURCE:
-                return self._change_levels(name, changes, validate_only=validate_only)
-            case _ if kind == TOPIC_RESOURCE:
-                keys, entity = topic_config_keys(self.broker.version.number), f"topics/{name}"
-                defaults = {entry.key.name: entry.value for entry in self.described.topic_entries({})}
-            case _ if kind == BROKER_RESOURCE:
-                keys, entity = broker_keys(self.broker.version.number), self._broker_path(name)
-                defaults = {entry.key.name: entry.value for entry in self.described.broker_entries()}
-                if name and (refused := self._broker_problem(kind, name, self.texts.other_altered)) is not None:
-                    return refused
-            case _:
-                return self._unknown_kind(kind)
+        if kind == LOGGER_RESOURCE:
+            return self._change_levels(name, changes, validate_only=validate_only)
+        if kind == TOPIC_RESOURCE:
+            keys, entity = topic_config_keys(self.broker.version.number), f"topics/{name}"
+            defaults = {entry.key.name: entry.value for entry in self.described.topic_entries({})}
+        elif kind == BROKER_RESOURCE:
+            keys, entity = broker_keys(self.broker.version.number), _broker_path(name)
+            defaults = {entry.key.name: entry.value for entry in self.described.broker_entries()}
+            if name and (refused := self._broker_problem(kind, name, self.texts.other_altered)) is not None:
+                return refused
+        else:
+            return self._unknown_kind(kind)
         values = dict(await self.broker.client.entity_config(entity))
         for change in changes:
-            key = keys.get(change.name)
-            if change.operation in (APPEND, SUBTRACT) and (key is None or key.kind != "list"):
-                what = "append" if change.operation == APPEND else "subtract"
+            key, operation = keys.get(change.name), change.config_operation
+            if operation in (APPEND, SUBTRACT) and (key is None or key.kind != "list"):
+                what = "append" if operation == APPEND else "subtract"
                 text = f"Config value {what} is not allowed for config key: {change.name}"
                 return Refusal(self.texts.invalid_value, text)
-            if change.operation == DELETE:
+            if operation == DELETE:
                 values.pop(change.name, None)
                 continue
-            assert change.value is not None
-            if change.operation == SET:
+            assert change.value is not None, "null is refused before"
+            if operation == SET:
                 values[change.name] = change.value
                 continue
             if change.name not in values and not self.texts.appends_to_defaults:
@@ -375,37 +321,31 @@ class ConfigsApi(ClientApi):
         twice = self._duplicate_keys([change.name for change in changes])
         if twice is not None:
             return twice
-        if any(not SET <= change.operation <= SUBTRACT for change in changes):
+        if any(not SET <= change.config_operation <= SUBTRACT for change in changes):
             return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, self.texts.unknown_operation)
-        nulls = ",".join(change.name for change in changes if change.operation != DELETE and change.value is None)
-        if nulls:
-            text_of_null = self.texts.null_set
-            code = ErrorCode.UNKNOWN_SERVER_ERROR if text_of_null is None else ErrorCode.INVALID_REQUEST
-            return Refusal(code, text_of_null and text_of_null.format(key=nulls))
-        return None
+        nulls = [change.name for change in changes if change.config_operation != DELETE and change.value is None]
+        return _refused_nulls(nulls, self.texts.null_set) if nulls else None
 
     def _combined(self, change: Change, present: str | None) -> str:
         """Return a list with a value appended or removed."""
         assert change.value is not None
         old = [item for item in (present or "").split(",") if item]
         items = change.value.split(",")
-        if change.operation == SUBTRACT:
+        assert change.config_operation in (APPEND, SUBTRACT), change.config_operation
+        if change.config_operation == SUBTRACT:
             return ",".join(item for item in old if item not in items)
         return ",".join([*old, *(item for item in items if item not in old or not self.texts.appends_once)])
 
     def _change_levels(self, name: str, changes: Sequence[Change], *, validate_only: bool) -> Refusal:
         """Set and remove levels of loggers (KIP-412)."""
-        problem = self._broker_problem(
-            LOGGER_RESOURCE, name, "Unexpected broker id, expected {broker} but received {name}"
-        )
-        if problem is not None:
+        if (problem := self._broker_problem(LOGGER_RESOURCE, name, _OTHER_LOGGERS)) is not None:
             return problem
         prefix = self._prefix(LOGGER_RESOURCE, name) if self.texts.prefixes_broker_errors else ""
         for change in changes:
-            if change.name == ROOT_LOGGER and change.operation == DELETE:
+            if change.name == ROOT_LOGGER and change.config_operation == DELETE:
                 text = "Removing the log level of the root logger is not allowed"
                 return Refusal(ErrorCode.INVALID_REQUEST, text)
-            if change.operation == SET and change.value not in self.texts.levels.split(", "):
+            if change.config_operation == SET and change.value not in self.texts.levels.split(", "):
                 text = (
                     f"Cannot set the log level of {change.name} to {change.value} as it is not a supported log level. "
                     f"Valid log levels are {self.texts.levels}"
@@ -415,17 +355,13 @@ class ConfigsApi(ClientApi):
                 return Refusal(self.texts.invalid_value, f"{prefix}Logger {change.name} does not exist!")
         if not validate_only:
             for change in changes:
-                if change.operation == DELETE:
+                if change.config_operation == DELETE:
                     self._levels.pop(change.name, None)
-                elif change.operation == SET and change.value is not None:
+                elif change.config_operation == SET and change.value is not None:
                     self._levels[change.name] = change.value
         return Refusal(ErrorCode.NONE, None)
 
     # -- writing
-
-    @staticmethod
-    def _broker_path(name: str) -> str:
-        return f"brokers/{name or paths.DEFAULT_ENTITY}"
 
     def _prefix(self, kind: int, name: str) -> str:
         resource = self.texts.resource.format(kind=_KINDS[kind], name=name)
@@ -433,6 +369,7 @@ class ConfigsApi(ClientApi):
 
     async def _write(self, kind: int, name: str, values: Mapping[str, str], *, validate_only: bool) -> Refusal:
         """Validate the whole configuration of a resource, and write it."""
+        assert kind in (TOPIC_RESOURCE, BROKER_RESOURCE), f"resources of type {kind} are not written"
         is_topic = kind == TOPIC_RESOURCE
         problem = self._topic_problem(name, values) if is_topic else self._value_problem(name, values)
         if problem is not None:
@@ -441,7 +378,7 @@ class ConfigsApi(ClientApi):
             code, text = self.texts.missing_topic
             return Refusal(code, text.format(name=name))
         if not validate_only:
-            await self.written.replace(f"topics/{name}" if is_topic else self._broker_path(name), values)
+            await self.written.replace(f"topics/{name}" if is_topic else _broker_path(name), values)
         return Refusal(ErrorCode.NONE, None)
 
     def _topic_problem(self, name: str, values: Mapping[str, str]) -> Refusal | None:
@@ -483,6 +420,18 @@ class ConfigsApi(ClientApi):
                 text = self.broker.version.texts.invalid_value.format(value=value, key=key, reason=reason)
                 return Refusal(ErrorCode.INVALID_REQUEST, prefix + text)
         return None
+
+
+def _broker_path(name: str) -> str:
+    return f"brokers/{name or paths.DEFAULT_ENTITY}"
+
+
+def _refused_nulls(keys: Sequence[str], text: str | None) -> Refusal:
+    """Return the refusal of keys without values; without a text it is that of a server that did not expect them."""
+    assert keys, "nothing is refused"
+    if text is None:
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    return Refusal(ErrorCode.INVALID_REQUEST, text.format(key=",".join(keys)))
 
 
 async def _attempted(work: Coroutine[Future[Any], None, Any]) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from simzk.errors import ZnodeError
@@ -50,9 +50,12 @@ _OF_CLIENTS = {
 _OF_ADDRESSES = {"connection_creation_rate": "INT"}
 """Quotas with the types of their values."""
 _EPSILON = 1e-6
+_FOLDERS = {USER: "users", CLIENT: "clients", ADDRESS: "ips"}
 
 Entity = dict[str, str | None]
 """Names by type of entity; None is the default."""
+Found = tuple[Entity, dict[str, float]]
+"""An entity and its quotas."""
 Entry = DescribeClientQuotasResponse.EntryData
 Component = DescribeClientQuotasRequest.ComponentData
 
@@ -64,13 +67,6 @@ class QuotaError(Exception):
         super().__init__(text)
         self.code = code
         self.text = text
-
-
-class Found(NamedTuple):
-    """Quotas of an entity."""
-
-    entity: Entity
-    values: dict[str, float]
 
 
 @dataclass(eq=False)
@@ -86,46 +82,42 @@ class QuotasApi(ClientApi):
     @property
     def handlers(self) -> dict[int, Handler]:
         """The handlers by API key."""
-        return {DESCRIBE_QUOTAS: self.serve_describe, ALTER_QUOTAS: self.serve_alter}
+        return {
+            DESCRIBE_QUOTAS: self.serve_describe,
+            ALTER_QUOTAS: self.broker.waiting(self._alter, "alter quotas"),
+        }
 
     @property
     def _types(self) -> Sequence[str]:
         """Types of entities that the release knows."""
-        has_addresses = "ips" in self.broker.client.version.configs.entity_types
-        return (USER, CLIENT, ADDRESS) if has_addresses else (USER, CLIENT)
+        return [kind for kind, folder in _FOLDERS.items() if folder in self.broker.version.configs.entity_types]
 
     # -- DescribeClientQuotas
 
     def serve_describe(self, context: Context, request: DescribeClientQuotasRequest, answer: Answer) -> None:
         """Describe the quotas of the entities that match a filter."""
         if not self.broker.allows_on_cluster("DescribeConfigs", context.principal):
-            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            answer(DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None))
+            answer(_undescribed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None))
             return
         self.broker.spawn(self._describe(request, answer), "describe quotas")
 
     async def _describe(self, request: DescribeClientQuotasRequest, answer: Answer) -> None:
         try:
             filters = self._filters(request.components)
-            found = [one for one in await self._all() if _matches(one.entity, filters, strict=request.strict)]
+            found = [one for one in await self._all() if _matches(one[0], filters, strict=request.strict)]
         except QuotaError as problem:
-            answer(DescribeClientQuotasResponse(error_code=problem.code, error_message=problem.text, entries=None))
+            answer(_undescribed(problem.code, problem.text))
             return
         except (SessionExpiredError, ZnodeError) as problem:
-            code = ErrorCode.UNKNOWN_SERVER_ERROR
-            answer(DescribeClientQuotasResponse(error_code=code, error_message=str(problem), entries=None))
+            answer(_undescribed(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)))
             return
+        part, quota = DescribeClientQuotasResponse.EntityData, DescribeClientQuotasResponse.ValueData
         entries = [
             Entry(
-                entity=[
-                    DescribeClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
-                    for kind, name in one.entity.items()
-                ],
-                values=[
-                    DescribeClientQuotasResponse.ValueData(key=key, value=value) for key, value in one.values.items()
-                ],
+                entity=[part(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+                values=[quota(key=key, value=value) for key, value in values.items()],
             )
-            for one in found
+            for entity, values in found
         ]
         answer(DescribeClientQuotasResponse(error_message="", entries=entries))
 
@@ -136,10 +128,10 @@ class QuotasApi(ClientApi):
             QuotaError: the filter is invalid.
         """
         filters: dict[str, Component] = {}
-        for one in components:
-            is_exact = one.match_type == EXACT
-            if not EXACT <= one.match_type <= ANY or (is_exact and one.match is None):
-                raise QuotaError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        if any(
+            not EXACT <= one.match_type <= ANY or (one.match_type == EXACT and one.match is None) for one in components
+        ):
+            raise QuotaError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
         for one in components:
             kind = one.entity_type
             if not kind:
@@ -148,8 +140,7 @@ class QuotasApi(ClientApi):
                 raise QuotaError(ErrorCode.UNSUPPORTED_VERSION, f"Custom entity type '{kind}' not supported")
             if kind in filters:
                 name = "client" if kind == CLIENT else kind
-                text = f"Duplicate {name} filter component entity type"
-                raise QuotaError(ErrorCode.INVALID_REQUEST, text)
+                raise QuotaError(ErrorCode.INVALID_REQUEST, f"Duplicate {name} filter component entity type")
             filters[kind] = one
         if ADDRESS in filters and len(filters) > 1:
             text = (
@@ -171,7 +162,7 @@ class QuotasApi(ClientApi):
         found += [await self._read({CLIENT: client}) for client in await self._names("clients")]
         if ADDRESS in self._types:
             found += [await self._read({ADDRESS: address}) for address in await self._names("ips")]
-        return [one for one in found if one.values]
+        return [(entity, values) for entity, values in found if values]
 
     async def _names(self, parent: str) -> list[str | None]:
         """Return the names of the entities below a path, None for the default."""
@@ -181,13 +172,9 @@ class QuotasApi(ClientApi):
     async def _read(self, entity: Entity) -> Found:
         values = await self.broker.client.entity_config(_path(entity))
         known = _OF_ADDRESSES if ADDRESS in entity else _OF_CLIENTS
-        return Found(entity, {key: _number(value) for key, value in values.items() if key in known})
+        return entity, {key: _number(value) for key, value in values.items() if key in known}
 
     # -- AlterClientQuotas
-
-    def serve_alter(self, context: Context, request: AlterClientQuotasRequest, answer: Answer) -> None:
-        """Set and remove quotas."""
-        self.broker.spawn(self._alter(context, request, answer), "alter quotas")
 
     async def _alter(self, context: Context, request: AlterClientQuotasRequest, answer: Answer) -> None:
         entries = []
@@ -249,8 +236,12 @@ class QuotasApi(ClientApi):
         if len(entity) > 1:
             return "Invalid quota entity combination, IP entity should not be used with user/client ID entity."
         address = entity[ADDRESS]
-        is_valid = address is None or is_address(address)
-        return None if is_valid else f"{address} is not a valid IP or resolvable host."
+        return None if address is None or is_address(address) else f"{address} is not a valid IP or resolvable host."
+
+
+def _undescribed(code: ErrorCode, text: str | None) -> DescribeClientQuotasResponse:
+    assert code != ErrorCode.NONE, "without an error there are entries"
+    return DescribeClientQuotasResponse(error_code=code, error_message=text, entries=None)
 
 
 def _number(text: str) -> float:
@@ -267,10 +258,8 @@ def _in_path(name: str | None) -> str:
 
 def _path(entity: Mapping[str, str | None]) -> str:
     """Return the path of an entity below `/config`."""
-    if ADDRESS in entity:
-        return f"ips/{_in_path(entity[ADDRESS])}"
-    client = f"clients/{_in_path(entity[CLIENT])}" if CLIENT in entity else ""
-    return "/".join(part for part in (f"users/{_in_path(entity[USER])}" if USER in entity else "", client) if part)
+    assert entity.keys() <= {USER, CLIENT} or entity.keys() == {ADDRESS}, f"{entity} has no path"
+    return "/".join(f"{folder}/{_in_path(entity[kind])}" for kind, folder in _FOLDERS.items() if kind in entity)
 
 
 def _matches(entity: Entity, filters: Mapping[str, Component], *, strict: bool) -> bool:

@@ -28,7 +28,7 @@ from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from simzk.kafka.broker.configs import EntityConfigs
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
@@ -60,14 +60,14 @@ class ScramUsersApi(ClientApi):
     @property
     def handlers(self) -> dict[int, Handler]:
         """The handlers by API key."""
-        return {DESCRIBE_SCRAM: self.serve_describe, ALTER_SCRAM: self.serve_alter}
+        return {DESCRIBE_SCRAM: self.serve_describe, ALTER_SCRAM: self.broker.waiting(self._alter, "alter users")}
 
     # -- DescribeUserScramCredentials
 
     def serve_describe(self, context: Context, request: DescribeUserScramCredentialsRequest, answer: Answer) -> None:
         """Describe the credentials of some users, or of all that have one."""
         if not self.broker.allows_on_cluster("Describe", context.principal):
-            if self.broker.client.version.number < SILENT_SINCE:
+            if self.broker.version.number < SILENT_SINCE:
                 code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 answer(DescribeUserScramCredentialsResponse(error_code=code, error_message=None))
             return
@@ -92,16 +92,8 @@ class ScramUsersApi(ClientApi):
         if count > 1:
             text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
             return User(user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=text)
-        found = self._infos(await self.broker.client.entity_config(f"users/{sanitize(name)}"))
-        if not found:
-            text = f"Attempt to describe a user credential that does not exist: {name}"
-            return User(user=name, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=text)
-        return User(user=name, error_message="", credential_infos=found)
-
-    @staticmethod
-    def _infos(values: Mapping[str, str]) -> list[DescribeUserScramCredentialsResponse.CredentialInfo]:
-        """Return the credentials in a user's configuration."""
-        return [
+        values = await self.broker.client.entity_config(f"users/{sanitize(name)}")
+        found = [
             DescribeUserScramCredentialsResponse.CredentialInfo(
                 mechanism=number,
                 iterations=scram.decode(paths.config("users"), mechanism, values[mechanism]).iterations,
@@ -109,12 +101,12 @@ class ScramUsersApi(ClientApi):
             for number, mechanism in MECHANISMS.items()
             if mechanism in values
         ]
+        if not found:
+            text = f"Attempt to describe a user credential that does not exist: {name}"
+            return User(user=name, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=text)
+        return User(user=name, error_message="", credential_infos=found)
 
     # -- AlterUserScramCredentials
-
-    def serve_alter(self, context: Context, request: AlterUserScramCredentialsRequest, answer: Answer) -> None:
-        """Set and delete credentials."""
-        self.broker.spawn(self._alter(context, request, answer), "alter users")
 
     async def _alter(self, context: Context, request: AlterUserScramCredentialsRequest, answer: Answer) -> None:
         by_user: dict[str, list[Alteration]] = {}
@@ -123,15 +115,8 @@ class ScramUsersApi(ClientApi):
             by_user.setdefault(one.name, []).append(one)
         results = []
         for name, of_user in by_user.items():
-            if not self.broker.allows_on_cluster("Alter", context.principal):
-                code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-                results.append(Altered(user=name, error_code=code, error_message=None))
-                continue
-            if not self.broker.is_controller():
-                results.append(Altered(user=name, error_code=ErrorCode.NOT_CONTROLLER, error_message=None))
-                continue
             try:
-                code, text = await self._alter_user(name, of_user)
+                code, text = await self._alter_user(context, name, of_user)
             except SessionExpiredError:
                 code, text = ErrorCode.NOT_CONTROLLER, ""
             except (ZnodeError, ZooKeeperRefused) as problem:
@@ -139,7 +124,14 @@ class ScramUsersApi(ClientApi):
             results.append(Altered(user=name, error_code=code, error_message=text))
         answer(AlterUserScramCredentialsResponse(results=results))
 
-    async def _alter_user(self, name: str, alterations: Sequence[Alteration]) -> tuple[ErrorCode, str]:
+    async def _alter_user(
+        self, context: Context, name: str, alterations: Sequence[Alteration]
+    ) -> tuple[ErrorCode, str | None]:
+        assert all(one.name == name for one in alterations), f"not all are of {name}"
+        if not self.broker.allows_on_cluster("Alter", context.principal):
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
+        if not self.broker.is_controller():
+            return ErrorCode.NOT_CONTROLLER, None
         if (problem := _problem(name, alterations)) is not None:
             return problem
         entity = f"users/{sanitize(name)}"
@@ -150,8 +142,7 @@ class ScramUsersApi(ClientApi):
                 stored = scram.credential_of(mechanism, bytes(one.salted_password), bytes(one.salt), one.iterations)
                 values[mechanism] = scram.encode(stored)
             elif values.pop(mechanism, None) is None:
-                text = "Attempt to delete a user credential that does not exist"
-                return ErrorCode.RESOURCE_NOT_FOUND, text
+                return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
         await self.written.replace(entity, values)
         return ErrorCode.NONE, ""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.configs import TopicConfigs
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.replica_logs import ReplicaLogs
+    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
@@ -66,6 +67,12 @@ class ServingBroker:
                 await work
 
         self.process.spawn(task(), what)
+
+    def waiting(
+        self, serve: Callable[[Context, Any, Answer], Coroutine[Future[Any], None, None]], what: str
+    ) -> Handler:
+        """Return a handler that waits, as `spawn` runs it."""
+        return lambda context, request, answer: self.spawn(serve(context, request, answer), what)
 
 
 @dataclass(eq=False)
