@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.broker.environment import MetadataCache
-    from simzk.simulation import Process, Timer
+    from simzk.kafka.client_requests.serving_broker import ServingBroker
+    from simzk.simulation import Timer
 
 
 def wait_for_cache(
-    process: Process, cache: MetadataCache, is_done: Callable[[], bool], timeout_ms: int, finish: Callable[[], None]
+    broker: ServingBroker, is_done: Callable[[], bool], timeout_ms: int, finish: Callable[[], None]
 ) -> None:
     """Call back when a metadata cache fulfils a condition, at once if it does, or after a timeout.
 
     Args:
-        process: the broker's; its end cancels the wait.
-        cache: the cache.
+        broker: has the cache; the end of its process cancels the wait.
         is_done: the condition.
         timeout_ms: 0 or less for no wait.
         finish: is called once.
@@ -35,8 +34,8 @@ def wait_for_cache(
     def end() -> None:
         assert timer is not None
         timer.cancel()
-        cache.observers.remove(observe)
+        broker.cache.observers.remove(observe)
         finish()
 
-    timer = process.call_later(timeout_ms * 1000, end)
-    cache.observers.append(observe)
+    timer = broker.process.call_later(timeout_ms * 1000, end)
+    broker.cache.observers.append(observe)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.client_requests.leadership import WRONG_CONTROLLER
 from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
 
 UPDATE_FEATURES = 57
-UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 2, 3
 """Types of updates, from version 1 of the request on (KIP-778)."""
 TYPES_SINCE = (3, 3)
 EMPTY_NAME = "Feature name can not be empty."
@@ -44,12 +43,10 @@ class FeaturesApi(ClientApi):
 
     def serve_update(self, context: Context, request: UpdateFeaturesRequest, answer: Answer) -> None:
         """Refuse each update."""
-        if not self.broker.allows_on_cluster("Alter", context.principal):
-            text = "Cluster authorization failed."
-            answer(UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=text))
-            return
-        if not self.broker.is_controller():
-            answer(UpdateFeaturesResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=WRONG_CONTROLLER))
+        may_alter = self.broker.allows_on_cluster("Alter", context.principal)
+        if not (may_alter and self.broker.is_controller()):
+            refused = ErrorCode.NOT_CONTROLLER if may_alter else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            answer(UpdateFeaturesResponse(error_code=refused, error_message=refused.text))
             return
         results = [
             UpdateFeaturesResponse.UpdatableFeatureResult(
@@ -67,8 +64,7 @@ class FeaturesApi(ClientApi):
             return EMPTY_NAME
         if update.max_version_level >= 1:
             return UNSUPPORTED
-        may_lower = update.upgrade_type in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE) if version else update.allow_downgrade
-        if may_lower:
+        if update.upgrade_type in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE) if version else update.allow_downgrade:
             return MISSING
         text = TOO_LOW_OF_TYPES if self.broker.version.number >= TYPES_SINCE else TOO_LOW
         return text.format(level=update.max_version_level)

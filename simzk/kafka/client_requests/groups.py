@@ -40,7 +40,7 @@ from simzk.kafka.protocol.messages import (
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
@@ -64,15 +64,6 @@ _NULL_PROTOCOLS = 7
 """First version of JoinGroup in which no protocol is null; before it is an empty text."""
 _MANY_KEYS, _MANY_MEMBERS = 4, 3
 _WITH_OPERATIONS = 3
-
-_TEXTS: Mapping[int, str] = {
-    ErrorCode.NONE: "NONE",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
-    ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
-    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or "
-    "the message was sent to an incompatible broker. See the broker logs for more details.",
-}
-"""Texts of results of FindCoordinator, since 2.4; from version 4 on only that of an invalid request is sent."""
 
 Coordinator = FindCoordinatorResponse.Coordinator
 
@@ -116,7 +107,7 @@ class GroupsApi(ClientApi):
         keys = request.coordinator_keys if context.version >= _MANY_KEYS else [request.key]
         if topic is None:
             refused = ErrorCode[self.broker.version.groups.unknown_kind]
-            self._answer_coordinators(context, [self._unknown(key, refused) for key in keys], answer)
+            self._answer_coordinators(context, [_unknown(key, refused) for key in keys], answer)
         elif topic not in self.broker.cache.topics and keys:
             self.broker.spawn(self._create(context, topic, keys, answer), "internal topic")
         else:
@@ -124,32 +115,32 @@ class GroupsApi(ClientApi):
 
     async def _create(self, context: Context, topic: str, keys: Sequence[str], answer: Answer) -> None:
         await self.create_topic(topic)
-        unavailable = [self._unknown(key, ErrorCode.COORDINATOR_NOT_AVAILABLE) for key in keys]
+        unavailable = [_unknown(key, ErrorCode.COORDINATOR_NOT_AVAILABLE) for key in keys]
         self._answer_coordinators(context, unavailable, answer)
 
     def _coordinator(self, key: str, topic: str) -> Coordinator:
         number = partition_of(key, self.partitions_of(topic))
         state = self.broker.cache.partitions.get(TopicPartition(topic, number))
         if state is None or state.leader not in self.broker.cache.live_brokers:
-            return self._unknown(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return _unknown(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         host, port = self.broker.endpoint_of(state.leader)
         return Coordinator(key=key, node_id=state.leader, host=host, port=port)
 
-    def _unknown(self, key: str, error: ErrorCode) -> Coordinator:
-        return Coordinator(key=key, node_id=NO_BROKER, port=NO_BROKER, error_code=error)
-
     def _answer_coordinators(self, context: Context, found: list[Coordinator], answer: Answer) -> None:
-        texts = _TEXTS if self.broker.version.groups.has_coordinator_texts else {}
+        """Answer each result with its text, since 2.4; from version 4 on only an invalid request has one."""
         if context.version >= _MANY_KEYS:
             for one in found:
-                one.error_message = texts[one.error_code] if one.error_code == ErrorCode.INVALID_REQUEST else ""
+                one.error_message = (
+                    ErrorCode.INVALID_REQUEST.text if one.error_code == ErrorCode.INVALID_REQUEST else ""
+                )
             answer(FindCoordinatorResponse(coordinators=found))
             return
         (one,) = found
-        text = texts.get(one.error_code)
+        code = ErrorCode(one.error_code)
+        text = (code.text or code.name) if self.broker.version.groups.has_coordinator_texts else None
         answer(
             FindCoordinatorResponse(
-                error_code=one.error_code, error_message=text, node_id=one.node_id, host=one.host, port=one.port
+                error_code=code, error_message=text, node_id=one.node_id, host=one.host, port=one.port
             )
         )
 
@@ -158,10 +149,9 @@ class GroupsApi(ClientApi):
     def serve_join(self, context: Context, request: JoinGroupRequest, answer: Answer) -> None:
         """Let a client join a group."""
         timeout_ms = request.rebalance_timeout_ms if context.version else request.session_timeout_ms
-        instance_id = request.group_instance_id
         joins = JoinRequest(
             request.member_id,
-            instance_id,
+            request.group_instance_id,
             context.client_id or "",
             CLIENT_HOST,
             request.session_timeout_ms,
@@ -193,26 +183,20 @@ class GroupsApi(ClientApi):
 
     def serve_sync(self, context: Context, request: SyncGroupRequest, answer: Answer) -> None:
         """Answer a member with its assignment."""
-        assignments = {one.member_id: bytes(one.assignment) for one in request.assignments}
         synced = SyncRequest(
             request.member_id,
             request.generation_id,
             request.group_instance_id,
             request.protocol_type,
             request.protocol_name,
-            assignments,
+            {one.member_id: bytes(one.assignment) for one in request.assignments},
         )
 
         def finish(result: SyncResult) -> None:
-            named = context.version >= SyncGroupResponse.MESSAGE.versions.high
-            answer(
-                SyncGroupResponse(
-                    error_code=result.error,
-                    protocol_type=result.protocol_type if named else None,
-                    protocol_name=result.protocol_name if named else None,
-                    assignment=result.assignment,
-                )
-            )
+            response = SyncGroupResponse(error_code=result.error, assignment=result.assignment)
+            if context.version >= SyncGroupResponse.MESSAGE.versions.high:
+                response.protocol_type, response.protocol_name = result.protocol_type, result.protocol_name
+            answer(response)
 
         self.coordinator.sync(request.group_id, synced, finish)
 
@@ -235,15 +219,12 @@ class GroupsApi(ClientApi):
         elif context.version < _MANY_MEMBERS:
             answer(LeaveGroupResponse(error_code=found[0]))
         else:
-            member = LeaveGroupResponse.MemberResponse
-            answer(
-                LeaveGroupResponse(
-                    members=[
-                        member(member_id=member_id, group_instance_id=instance_id, error_code=error)
-                        for (member_id, instance_id), error in zip(leaving, found, strict=True)
-                    ]
-                )
-            )
+            kind = LeaveGroupResponse.MemberResponse
+            members = [
+                kind(member_id=member_id, group_instance_id=instance_id, error_code=error)
+                for (member_id, instance_id), error in zip(leaving, found, strict=True)
+            ]
+            answer(LeaveGroupResponse(members=members))
 
     # -- groups
 
@@ -294,27 +275,22 @@ class GroupsApi(ClientApi):
         if self.broker.version.groups.filters_ignore_case:
             states = [state.lower() for state in states]
         listed = []
-        for group in found:
+        for group in found if not types or CLASSIC in types else ():
             name = self._name_of(group.state)
             shown = name.lower() if self.broker.version.groups.filters_ignore_case else name
-            if (not states or shown in states) and (not types or CLASSIC in types):
-                kind = ListGroupsResponse.ListedGroup
-                listed.append(
-                    kind(
-                        group_id=group.group_id,
-                        protocol_type=group.protocol_type,
-                        group_state=name,
-                        group_type=CLASSIC,
-                    )
-                )
+            if not states or shown in states:
+                kind, protocol = ListGroupsResponse.ListedGroup, group.protocol_type
+                named = kind(group_id=group.group_id, protocol_type=protocol, group_state=name, group_type=CLASSIC)
+                listed.append(named)
         answer(ListGroupsResponse(error_code=error, groups=listed))
 
     def serve_delete(self, _context: Context, request: DeleteGroupsRequest, answer: Answer) -> None:
         """Delete groups without members."""
-        result = DeleteGroupsResponse.DeletableGroupResult
-        names = dict.fromkeys(request.groups_names)
-        answer(
-            DeleteGroupsResponse(
-                results=[result(group_id=name, error_code=self.coordinator.delete(name)) for name in names]
-            )
-        )
+        kind, names = DeleteGroupsResponse.DeletableGroupResult, dict.fromkeys(request.groups_names)
+        results = [kind(group_id=name, error_code=self.coordinator.delete(name)) for name in names]
+        answer(DeleteGroupsResponse(results=results))
+
+
+def _unknown(key: str, error: ErrorCode) -> Coordinator:
+    assert error != ErrorCode.NONE, f"the coordinator of {key} is known"
+    return Coordinator(key=key, node_id=NO_BROKER, port=NO_BROKER, error_code=error)

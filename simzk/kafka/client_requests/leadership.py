@@ -36,9 +36,12 @@ if TYPE_CHECKING:
     from simzk.kafka.rpc import Respond
 
 ELECT_LEADERS, ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS = 43, 45, 46
-WRONG_CONTROLLER = "This is not the correct controller for this cluster."
-NO_PARTITION = "The partition does not exist."
-NO_REASSIGNMENT = "No partition reassignment is in progress."
+_TEXTS: Mapping[Error, str | None] = {
+    Error.NONE: None,
+    Error.UNKNOWN_TOPIC_OR_PARTITION: "The partition does not exist.",
+    Error.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
+}
+"""Texts of results of elections and reassignments."""
 PREFERRED, UNCLEAN = "preferred", "unclean"
 KINDS = {0: PREFERRED, 1: UNCLEAN}
 """Kinds of elections by their number (KIP-460)."""
@@ -134,28 +137,21 @@ class LeadershipApi(ClientApi):
             code = ErrorCode[response.error.name]
             answer(ElectLeadersResponse(error_code=code, replica_election_results=_by_topic(results)))
 
-        wait_for_cache(self.broker.process, self.broker.cache, lambda: all(map(is_led, elected)), timeout_ms, finish)
+        wait_for_cache(self.broker, lambda: all(map(is_led, elected)), timeout_ms, finish)
 
     def _election_text(self, partition: TopicPartition, error: Error, kind: str) -> str | None:
-        match error:
-            case Error.NONE:
-                return None
-            case Error.UNKNOWN_TOPIC_OR_PARTITION:
-                return NO_PARTITION
-            case Error.ELECTION_NOT_NEEDED:
-                return self.broker.version.texts.election_not_needed
-            case _:
-                return f"Failed to elect leader for partition {partition} under strategy {STRATEGIES[kind]}"
+        if error == Error.ELECTION_NOT_NEEDED:
+            return self.broker.version.texts.election_not_needed
+        return _TEXTS.get(error, f"Failed to elect leader for partition {partition} under strategy {STRATEGIES[kind]}")
 
     # -- reassignments
 
-    def _access_error(self, operation: str, context: Context) -> tuple[ErrorCode, str]:
+    def _access_error(self, operation: str, context: Context) -> tuple[ErrorCode, str | None]:
         """Return why a client may not use reassignments here; NONE if it may."""
         if not self.broker.allows_on_cluster(operation, context.principal):
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NOT_AUTHORIZED
-        if not self.controller.is_active:
-            return ErrorCode.NOT_CONTROLLER, WRONG_CONTROLLER
-        return ErrorCode.NONE, ""
+        code = ErrorCode.NONE if self.controller.is_active else ErrorCode.NOT_CONTROLLER
+        return code, code.text
 
     def serve_alter_reassignments(
         self, context: Context, request: AlterPartitionReassignmentsRequest, answer: Answer
@@ -175,44 +171,29 @@ class LeadershipApi(ClientApi):
         def respond(response: AdminResponse) -> None:
             kind = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
             one = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
-            errors = response.partition_errors
-            answer(
-                AlterPartitionReassignmentsResponse(
-                    error_code=ErrorCode[response.error.name],
-                    error_message=response.message,
-                    responses=[
-                        kind(
-                            name=topic,
-                            partitions=[
-                                one(
-                                    partition_index=partition.partition,
-                                    error_code=ErrorCode[errors[partition].name],
-                                    error_message=self._refusal(errors[partition], targets[partition], live),
-                                )
-                                for partition in partitions
-                                if partition in errors
-                            ],
-                        )
-                        for topic, partitions in grouped_by_topic(targets).items()
-                    ],
+            assert response.partition_errors.keys() <= targets.keys(), "the controller answers what it was asked"
+            results = {
+                partition: one(
+                    partition_index=partition.partition,
+                    error_code=ErrorCode[error.name],
+                    error_message=self._refusal(error, targets[partition], live),
                 )
-            )
+                for partition, error in response.partition_errors.items()
+            }
+            topics = [
+                kind(name=topic, partitions=[results[one] for one in partitions if one in results])
+                for topic, partitions in grouped_by_topic(targets).items()
+            ]
+            code, text = ErrorCode[response.error.name], response.message
+            answer(AlterPartitionReassignmentsResponse(error_code=code, error_message=text, responses=topics))
 
         self.serve(AlterReassignmentsRequest(targets), respond)
 
     def _refusal(self, error: Error, target: tuple[int, ...] | None, live: Sequence[int]) -> str | None:
         """Return the text of an error of a reassignment."""
-        match error:
-            case Error.NONE:
-                return None
-            case Error.UNKNOWN_TOPIC_OR_PARTITION:
-                return NO_PARTITION
-            case Error.NO_REASSIGNMENT_IN_PROGRESS:
-                return NO_REASSIGNMENT
-            case Error.INVALID_REPLICA_ASSIGNMENT if target is not None:
-                return self.broker.version.texts.invalid_target(target, live)
-            case _:
-                return error.name
+        if error == Error.INVALID_REPLICA_ASSIGNMENT and target is not None:
+            return self.broker.version.texts.invalid_target(target, live)
+        return _TEXTS.get(error, error.name)
 
     def serve_list_reassignments(
         self, context: Context, request: ListPartitionReassignmentsRequest, answer: Answer
@@ -231,19 +212,19 @@ class LeadershipApi(ClientApi):
             moving = [partition for partition in moving if partition in asked]
         kind = ListPartitionReassignmentsResponse.OngoingTopicReassignment
         one = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
-        topics = []
-        for topic, partitions in grouped_by_topic(moving).items():
-            found = [(partition.partition, known.assignment(partition)) for partition in partitions]
-            listed = [
-                one(
-                    partition_index=number,
-                    replicas=list(moved.replicas),
-                    adding_replicas=list(moved.adding),
-                    removing_replicas=list(moved.removing),
-                )
-                for number, moved in found
-            ]
-            topics.append(kind(name=topic, partitions=listed))
+        listed = {
+            partition: one(
+                partition_index=partition.partition,
+                replicas=list(moved.replicas),
+                adding_replicas=list(moved.adding),
+                removing_replicas=list(moved.removing),
+            )
+            for partition, moved in ((one, known.assignment(one)) for one in moving)
+        }
+        topics = [
+            kind(name=topic, partitions=[listed[one] for one in partitions])
+            for topic, partitions in grouped_by_topic(moving).items()
+        ]
         answer(ListPartitionReassignmentsResponse(error_message="", topics=topics))
 
 
@@ -251,18 +232,12 @@ def _by_topic(
     results: Mapping[TopicPartition, tuple[ErrorCode, str | None]],
 ) -> list[ElectLeadersResponse.ReplicaElectionResult]:
     """Return results of elections by topic."""
-    one = ElectLeadersResponse.PartitionResult
+    kind = ElectLeadersResponse.PartitionResult
+    made = {
+        partition: kind(partition_id=partition.partition, error_code=code, error_message=text)
+        for partition, (code, text) in results.items()
+    }
     return [
-        ElectLeadersResponse.ReplicaElectionResult(
-            topic=topic,
-            partition_result=[
-                one(
-                    partition_id=partition.partition,
-                    error_code=results[partition][0],
-                    error_message=results[partition][1],
-                )
-                for partition in partitions
-            ],
-        )
+        ElectLeadersResponse.ReplicaElectionResult(topic=topic, partition_result=[made[one] for one in partitions])
         for topic, partitions in grouped_by_topic(results).items()
     ]

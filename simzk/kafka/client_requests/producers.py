@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from simzk.kafka.protocol.messages import DescribeProducersRequest
 
 DESCRIBE_PRODUCERS = 61
-UNKNOWN_TOPIC = "This server does not host this topic-partition."
 
 Partition = DescribeProducersResponse.PartitionResponse
 
@@ -45,7 +44,7 @@ class ProducersApi(ClientApi):
         if partition not in self.broker.cache.partitions:
             result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if topic not in self.broker.cache.topics and self.broker.version.api.explains_unknown_topics:
-                result.error_message = UNKNOWN_TOPIC
+                result.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.text
         elif replica is None:
             result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif replica.log.producers is not None:

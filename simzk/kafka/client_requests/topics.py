@@ -11,7 +11,7 @@ Rules of this module (KafkaApis, ZkAdminManager, DelayedCreatePartitions, Delaye
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simzk.errors import ZnodeError
 from simzk.kafka.broker.admin_handlers import BY_DEFAULT, PlannedPartitions, PlannedTopic
@@ -54,13 +54,6 @@ Deleted = DeleteTopicsResponse.DeletableTopicResult
 Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
-class _Planned(NamedTuple):
-    """Result of one topic, and how many partitions have to have leaders before it is answered."""
-
-    result: Topic
-    partitions: Sequence[int]
-
-
 @dataclass(eq=False)
 class TopicsApi(ClientApi):
     """CreateTopics, DeleteTopics and CreatePartitions of one broker.
@@ -78,8 +71,8 @@ class TopicsApi(ClientApi):
         """The handlers by API key."""
         return {
             CREATE_TOPICS: self.serve_create_topics,
-            DELETE_TOPICS: self.serve_delete_topics,
-            CREATE_PARTITIONS: self.serve_create_partitions,
+            DELETE_TOPICS: self.broker.waiting(self._delete_topics, "delete topics"),
+            CREATE_PARTITIONS: self.broker.waiting(self._create_partitions, "create partitions"),
         }
 
     # -- CreateTopics
@@ -94,54 +87,51 @@ class TopicsApi(ClientApi):
 
     async def _create_topics(self, context: Context, request: CreateTopicsRequest, answer: Answer) -> None:
         names = [topic.name for topic in request.topics]
-        planned: list[_Planned] = []
+        api, texts = self.broker.version.api, self.broker.version.texts
+        results: list[Topic] = []
+        created: dict[str, Sequence[int]] = {}
         for topic in request.topics:
             if not self.broker.is_controller():
-                text = self.broker.version.texts.not_controller
-                planned.append(_Planned(_failed(topic.name, ErrorCode.NOT_CONTROLLER, text), ()))
+                results.append(_failed(topic.name, ErrorCode.NOT_CONTROLLER, texts.not_controller))
             elif names.count(topic.name) == 1:
-                planned.append(await self._create_topic(topic, validate_only=request.validate_only))
-            elif self.broker.version.api.answers_each_duplicate or all(
-                topic.name != one.result.name for one in planned
-            ):
+                results.append(await self._create_topic(topic, created, validate_only=request.validate_only))
+            elif api.answers_each_duplicate or all(topic.name != one.name for one in results):
                 twice = ", ".join(name for name in dict.fromkeys(names) if names.count(name) > 1)
-                text = self.broker.version.texts.twice_in_request.format(client=context.client_id, names=twice)
-                planned.append(_Planned(_failed(topic.name, ErrorCode.INVALID_REQUEST, text), ()))
-        results = [one.result for one in planned]
-        waiting = [one for one in planned if one.result.error_code == ErrorCode.NONE and not request.validate_only]
+                text = texts.twice_in_request.format(client=context.client_id, names=twice)
+                results.append(_failed(topic.name, ErrorCode.INVALID_REQUEST, text))
+        waiting = [one for one in results if one.name in created]
 
-        def is_led() -> bool:
-            return all(self._has_leaders(one.result.name, one.partitions) for one in waiting)
+        def is_led(one: Topic) -> bool:
+            return self._has_leaders(one.name, created[one.name])
 
-        def finish(*, timed_out: bool) -> None:
+        def finish() -> None:
             for one in waiting:
-                if timed_out or not self._has_leaders(one.result.name, one.partitions):
-                    one.result.error_code = ErrorCode.REQUEST_TIMED_OUT
-                    one.result.num_partitions = one.result.replication_factor = UNKNOWN_COUNT
-                    one.result.configs = []
+                assert one.error_code == ErrorCode.NONE, f"{one.name} was created"
+                if request.timeout_ms <= 0 or not is_led(one):
+                    one.error_code = ErrorCode.REQUEST_TIMED_OUT
+                    one.num_partitions = one.replication_factor = UNKNOWN_COUNT
+                    one.configs = []
             answer(CreateTopicsResponse(topics=results))
 
-        if request.timeout_ms <= 0:
-            finish(timed_out=True)
-        else:
-            self._wait(is_led, request.timeout_ms, lambda: finish(timed_out=False))
+        wait_for_cache(self.broker, lambda: all(map(is_led, waiting)), request.timeout_ms, finish)
 
-    async def _create_topic(self, topic: CreateTopicsRequest.CreatableTopic, *, validate_only: bool) -> _Planned:
-        """Create a topic, or only plan it."""
-        nulls = [entry.name for entry in topic.configs if entry.value is None]
+    async def _create_topic(
+        self, topic: CreateTopicsRequest.CreatableTopic, created: dict[str, Sequence[int]], *, validate_only: bool
+    ) -> Topic:
+        """Create a topic, and note its partitions; or only plan it."""
+        version, nulls = self.broker.version, [entry.name for entry in topic.configs if entry.value is None]
         if nulls:
-            text, rules = self.broker.version.texts.null_value, self.broker.version.api
-            code = ErrorCode.INVALID_REQUEST if rules.rejects_null_as_request else ErrorCode.INVALID_CONFIG
+            text, is_bad_request = version.texts.null_value, version.api.rejects_null_as_request
             if text is None:
-                return _Planned(_failed(topic.name, ErrorCode.UNKNOWN_SERVER_ERROR, None), ())
-            return _Planned(_failed(topic.name, code, text.format(key=",".join(nulls))), ())
+                return _failed(topic.name, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+            code = ErrorCode.INVALID_REQUEST if is_bad_request else ErrorCode.INVALID_CONFIG
+            return _failed(topic.name, code, text.format(key=",".join(nulls)))
         counts = topic.num_partitions, topic.replication_factor
         if topic.assignments and counts != (BY_DEFAULT, BY_DEFAULT):
-            text = self.broker.version.texts.counts_and_assignment
-            return _Planned(_failed(topic.name, ErrorCode.INVALID_REQUEST, text), ())
+            return _failed(topic.name, ErrorCode.INVALID_REQUEST, version.texts.counts_and_assignment)
         if topic.num_partitions > PARTITIONS_MAX:
-            return _Planned(_failed(topic.name, ErrorCode.UNKNOWN_SERVER_ERROR, TOO_MANY), ())
-        if not self.broker.version.api.has_default_counts:
+            return _failed(topic.name, ErrorCode.UNKNOWN_SERVER_ERROR, TOO_MANY)
+        if not version.api.has_default_counts:
             counts = tuple(0 if count == BY_DEFAULT else count for count in counts)  # type: ignore[assignment]
         wanted = TopicToCreate(
             topic.name,
@@ -152,17 +142,18 @@ class TopicsApi(ClientApi):
         )
         made = await _attempted(self.admin.plan_topic(wanted))
         if not isinstance(made, PlannedTopic):
-            return _Planned(_failed(topic.name, _code(made.error), made.message), ())
+            return _failed(topic.name, _code(made.error), made.message)
         written = AdminResponse(Error.NONE) if validate_only else await _attempted(self.admin.write_topic(made))
         if written.error != Error.NONE:
-            return _Planned(_failed(topic.name, _code(written.error), written.message), ())
-        factor = len(next(iter(made.assignment.values())))
-        result = Topic(
+            return _failed(topic.name, _code(written.error), written.message)
+        if not validate_only:
+            created[topic.name] = list(made.assignment)
+        return Topic(
             name=topic.name,
             topic_id=written.topic_id or NO_ID,
             error_message=None,
             num_partitions=len(made.assignment),
-            replication_factor=factor,
+            replication_factor=len(next(iter(made.assignment.values()))),
             configs=[
                 CreateTopicsResponse.CreatableTopicConfigs(
                     name=entry.key.name,
@@ -174,22 +165,16 @@ class TopicsApi(ClientApi):
                 for entry in self.topic_entries(made.config)
             ],
         )
-        return _Planned(result, list(made.assignment))
 
     # -- DeleteTopics
-
-    def serve_delete_topics(self, context: Context, request: DeleteTopicsRequest, answer: Answer) -> None:
-        """Delete topics."""
-        self.broker.spawn(self._delete_topics(context, request, answer), "delete topics")
 
     async def _delete_topics(self, context: Context, request: DeleteTopicsRequest, answer: Answer) -> None:
         asked: list[tuple[str | None, str]] = [(name, NO_ID) for name in request.topic_names]
         asked += [(topic.name, topic.topic_id) for topic in request.topics]
         if not self.broker.version.api.answers_each_duplicate:
             asked = list(dict.fromkeys(asked))
-        name_of = {
-            topic_id: self.broker.cache.topic_names.get(topic_id) for _, topic_id in asked
-        }  # before any is deleted
+        names = self.broker.cache.topic_names
+        name_of = {topic_id: names.get(topic_id) for _, topic_id in asked}  # before any is deleted
         results: list[Deleted] = []
         done: dict[str, ErrorCode] = {}
         for name, topic_id in asked:
@@ -209,21 +194,17 @@ class TopicsApi(ClientApi):
         def is_gone(result: Deleted) -> bool:
             return result.error_code != ErrorCode.NONE or result.name not in self.broker.cache.topics
 
-        def finish(*, timed_out: bool) -> None:
+        def finish() -> None:
             for result in results:
-                if result.error_code == ErrorCode.NONE and (timed_out or not is_gone(result)):
+                if result.error_code == ErrorCode.NONE and (request.timeout_ms <= 0 or not is_gone(result)):
                     result.error_code = ErrorCode.REQUEST_TIMED_OUT
             answer(DeleteTopicsResponse(responses=results))
 
-        if request.timeout_ms <= 0:
-            finish(timed_out=True)
-        else:
-            self._wait(lambda: all(map(is_gone, results)), request.timeout_ms, lambda: finish(timed_out=False))
+        wait_for_cache(self.broker, lambda: all(map(is_gone, results)), request.timeout_ms, finish)
 
     async def _delete_topic(self, name: str, context: Context) -> ErrorCode:
-        if self.broker.version.api.rejects_deletion_if_disabled and not self.broker.config.boolean(
-            "delete.topic.enable"
-        ):
+        is_enabled = self.broker.config.boolean("delete.topic.enable")
+        if self.broker.version.api.rejects_deletion_if_disabled and not is_enabled:
             return ErrorCode.TOPIC_DELETION_DISABLED if context.version >= 3 else ErrorCode.INVALID_REQUEST
         if name not in self.broker.cache.topics:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -233,11 +214,7 @@ class TopicsApi(ClientApi):
 
     # -- CreatePartitions
 
-    def serve_create_partitions(self, context: Context, request: CreatePartitionsRequest, answer: Answer) -> None:
-        """Add partitions to topics."""
-        self.broker.spawn(self._create_partitions(request, answer), "create partitions")
-
-    async def _create_partitions(self, request: CreatePartitionsRequest, answer: Answer) -> None:
+    async def _create_partitions(self, _context: Context, request: CreatePartitionsRequest, answer: Answer) -> None:
         names = [topic.name for topic in request.topics]
         results: list[Grown] = []
         added: dict[str, Sequence[int]] = {}
@@ -268,10 +245,7 @@ class TopicsApi(ClientApi):
         def is_led() -> bool:
             return all(self._has_leaders(name, partitions) for name, partitions in added.items())
 
-        if request.timeout_ms <= 0:
-            finish()
-        else:
-            self._wait(is_led, request.timeout_ms, finish)
+        wait_for_cache(self.broker, is_led, request.timeout_ms, finish)
 
     async def _add_partitions(
         self, topic: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool
@@ -287,11 +261,6 @@ class TopicsApi(ClientApi):
             return made
         written = await _attempted(self.admin.write_partitions(made))
         return made if written.error == Error.NONE else written
-
-    # -- waiting
-
-    def _wait(self, is_done: Callable[[], bool], timeout_ms: int, finish: Callable[[], None]) -> None:
-        wait_for_cache(self.broker.process, self.broker.cache, is_done, timeout_ms, finish)
 
     def _has_leaders(self, topic: str, partitions: Sequence[int]) -> bool:
         """Return whether the cache has live leaders of some partitions."""

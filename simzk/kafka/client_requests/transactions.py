@@ -38,7 +38,7 @@ from simzk.kafka.protocol.messages import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from simzk.kafka.topic_partition import TopicPartition, numbers_by_topic
+from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic, numbers_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,6 @@ _OF_BROKERS, _ABORTABLE = 4, 5
 _STATES = {state.value: state for state in TransactionState}
 
 TopicResult = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
-
 
 _TOPICS_ONLY = (1, 0), (2, 0)
 """First release that looks only for the topic of a partition, and first one that does not; recorded 0.11 to 2.2."""
@@ -91,15 +90,14 @@ def _code(error: ErrorCode, api: str, version: int) -> ErrorCode:
 
 def _topic_results(errors: Mapping[TopicPartition, ErrorCode], version: int) -> list[TopicResult]:
     one = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
-    found: dict[str, TopicResult] = {}
-    for (topic, number), error in errors.items():
-        result = found.setdefault(topic, TopicResult(name=topic, results_by_partition=[]))
-        code = _code(error, "AddPartitionsToTxn", version)
-        result.results_by_partition = [
-            *result.results_by_partition,
-            one(partition_index=number, partition_error_code=code),
-        ]
-    return list(found.values())
+    codes = {partition: _code(error, "AddPartitionsToTxn", version) for partition, error in errors.items()}
+    return [
+        TopicResult(
+            name=topic,
+            results_by_partition=[one(partition_index=at.partition, partition_error_code=codes[at]) for at in found],
+        )
+        for topic, found in grouped_by_topic(errors).items()
+    ]
 
 
 @dataclass(eq=False)
@@ -212,12 +210,13 @@ class TransactionsApi(ClientApi):
     def serve_add_offsets(self, context: Context, request: AddOffsetsToTxnRequest, answer: Answer) -> None:
         """Add the partition with the offsets of a group to a transaction."""
         partition = TopicPartition(OFFSETS_TOPIC, self.offsets_partition_of(request.group_id))
-
-        def respond(error: ErrorCode) -> None:
-            answer(AddOffsetsToTxnResponse(error_code=_code(error, "AddOffsetsToTxn", context.version)))
-
         producer = ProducerIdentity(request.producer_id, request.producer_epoch)
-        self.coordinator.add_partitions(request.transactional_id, producer, [partition], respond)
+        self.coordinator.add_partitions(
+            request.transactional_id,
+            producer,
+            [partition],
+            lambda error: answer(AddOffsetsToTxnResponse(error_code=_code(error, "AddOffsetsToTxn", context.version))),
+        )
 
     def serve_end(self, context: Context, request: EndTxnRequest, answer: Answer) -> None:
         """Commit or abort a transaction."""
