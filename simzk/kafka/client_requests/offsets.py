@@ -121,6 +121,7 @@ class OffsetsApi(ClientApi):
         known = {partition: one for partition, one in asked.items() if self._may_commit(partition, context)}
 
         def finish(results: Mapping[TopicPartition, ErrorCode]) -> None:
+            assert len(results) == len(known), "each partition that the broker knows has a result"
             response = OffsetCommitResponse
             topic, one = response.OffsetCommitResponseTopic, response.OffsetCommitResponsePartition
             answer(response(topics=_by_topic(asked, results, topic, one)))
@@ -137,16 +138,22 @@ class OffsetsApi(ClientApi):
     def _committed(
         self, context: Context, request: OffsetCommitRequest, one: OffsetCommitRequest.OffsetCommitRequestPartition
     ) -> CommittedOffset:
-        now_ms, retention_ms = self.broker.now_ms(), request.retention_time_ms
         is_given = context.version == _TIMESTAMPS and one.commit_timestamp != NO_TIMESTAMP
-        commit_ms, expire_ms = one.commit_timestamp if is_given else now_ms, NO_TIMESTAMP
+        commit_ms = one.commit_timestamp if is_given else self.broker.now_ms()
+        return self._kept(one, commit_ms, request.retention_time_ms)
+
+    def _kept(
+        self,
+        one: OffsetCommitRequest.OffsetCommitRequestPartition | TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition,
+        commit_ms: int,
+        retention_ms: int = NO_TIMESTAMP,
+    ) -> CommittedOffset:
+        """Return an offset with the time at which it expires: after the retention of the request, or of the broker."""
         if retention_ms == NO_TIMESTAMP and self.broker.version.groups.offsets_expire_in_active_groups:
             retention_ms = self.broker.config.integer("offsets.retention.minutes") * _MS_OF_MINUTE
-        if retention_ms != NO_TIMESTAMP:
-            expire_ms = wrapped_long(commit_ms + retention_ms)
-        return CommittedOffset(
-            one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "", commit_ms, expire_ms
-        )
+        expire_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else wrapped_long(commit_ms + retention_ms)
+        epoch, metadata = one.committed_leader_epoch, one.committed_metadata or ""
+        return CommittedOffset(one.committed_offset, epoch, metadata, commit_ms, expire_ms)
 
     # -- TxnOffsetCommit
 
@@ -169,7 +176,7 @@ class OffsetsApi(ClientApi):
         if not known:
             finish({})
             return
-        offsets = {partition: self._committed_in_transaction(one) for partition, one in known.items()}
+        offsets = {partition: self._kept(one, self.broker.now_ms()) for partition, one in known.items()}
         member = request.member_id, request.generation_id, request.group_instance_id
         producer = ProducerIdentity(request.producer_id, request.producer_epoch)
         place = self.coordinator.place_of(request.group_id)
@@ -186,13 +193,6 @@ class OffsetsApi(ClientApi):
         batch = TransactionBatch(request.transactional_id, *producer)
         knows_abortable = context.version >= _KNOWS_ABORTABLE
         self.verification.verify_offsets(batch, place, go_on, knows_abortable=knows_abortable)
-
-    def _committed_in_transaction(self, one: TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition) -> CommittedOffset:
-        now_ms, expire_ms = self.broker.now_ms(), NO_TIMESTAMP
-        if self.broker.version.groups.offsets_expire_in_active_groups:
-            expire_ms = now_ms + self.broker.config.integer("offsets.retention.minutes") * _MS_OF_MINUTE
-        epoch, metadata = one.committed_leader_epoch, one.committed_metadata or ""
-        return CommittedOffset(one.committed_offset, epoch, metadata, now_ms, expire_ms)
 
     # -- version 0 of OffsetCommit
 
@@ -227,9 +227,7 @@ class OffsetsApi(ClientApi):
         if context.version >= _MANY_GROUPS:
             self._fetch_of_groups(request, answer)
             return
-        asked = None
-        if request.topics is not None:
-            asked = [TopicPartition(topic.name, one) for topic in request.topics for one in topic.partition_indexes]
+        asked = _partitions(request.topics)
         if context.version == IN_ZOOKEEPER:
             self.broker.spawn(self._fetch_from_zookeeper(request.group_id, asked or [], answer), "offsets in ZooKeeper")
             return
@@ -251,13 +249,9 @@ class OffsetsApi(ClientApi):
         answer(OffsetFetchResponse(error_code=error, topics=self._topics(found)))
 
     def _fetch_of_groups(self, request: OffsetFetchRequest, answer: Answer) -> None:
-        groups = []
+        groups, kind = [], OffsetFetchResponse.OffsetFetchResponseGroup
         for group in request.groups:
-            asked = None
-            if group.topics is not None:
-                asked = [TopicPartition(topic.name, one) for topic in group.topics for one in topic.partition_indexes]
-            found = self.coordinator.fetch(group.group_id, asked, stable=request.require_stable)
-            kind = OffsetFetchResponse.OffsetFetchResponseGroup
+            found = self.coordinator.fetch(group.group_id, _partitions(group.topics), stable=request.require_stable)
             if isinstance(found, ErrorCode):
                 groups.append(kind(group_id=group.group_id, error_code=found))
             else:
@@ -267,18 +261,13 @@ class OffsetsApi(ClientApi):
     def _topics(self, found: Fetched, *, of_groups: bool = False) -> list[Any]:
         response = OffsetFetchResponse
         topic = response.OffsetFetchResponseTopics if of_groups else response.OffsetFetchResponseTopic
-        one = response.OffsetFetchResponsePartitions if of_groups else response.OffsetFetchResponsePartition
+        kind = response.OffsetFetchResponsePartitions if of_groups else response.OffsetFetchResponsePartition
+        nothing = CommittedOffset(NO_OFFSET, NO_LEADER_EPOCH, "", NO_TIMESTAMP)
         partitions: dict[str, list[Any]] = {}
-        for partition, (committed, error) in found.items():
-            partitions.setdefault(partition.topic, []).append(
-                one(
-                    partition_index=partition.partition,
-                    committed_offset=NO_OFFSET if committed is None else committed.offset,
-                    committed_leader_epoch=NO_LEADER_EPOCH if committed is None else committed.leader_epoch,
-                    metadata="" if committed is None else committed.metadata,
-                    error_code=error,
-                )
-            )
+        for (name, number), (committed, error) in found.items():
+            part = kind(partition_index=number, error_code=error)
+            part.committed_offset, part.committed_leader_epoch, part.metadata = (committed or nothing)[:3]
+            partitions.setdefault(name, []).append(part)
         return [topic(name=name, partitions=of_topic) for name, of_topic in partitions.items()]
 
     async def _fetch_from_zookeeper(self, group_id: str, asked: list[TopicPartition], answer: Answer) -> None:
@@ -291,11 +280,9 @@ class OffsetsApi(ClientApi):
                 except ZooKeeperRefused:
                     text = None
                 offset = None if text is None else parse_long((text[0] or b"").decode(errors="replace"))
-            found[partition] = (
-                FetchedOffset(None, _UNKNOWN)
-                if offset is None
-                else FetchedOffset(CommittedOffset(offset, NO_LEADER_EPOCH, "", NO_TIMESTAMP))
-            )
+            found[partition] = FetchedOffset(None, _UNKNOWN)
+            if offset is not None:
+                found[partition] = FetchedOffset(CommittedOffset(offset, NO_LEADER_EPOCH, "", NO_TIMESTAMP))
         answer(OffsetFetchResponse(topics=self._topics(found)))
 
     # -- OffsetDelete
@@ -314,6 +301,13 @@ class OffsetsApi(ClientApi):
         answer(OffsetDeleteResponse(topics=_by_topic(asked, deleted, topic, one)))
 
 
+def _partitions(
+    topics: Iterable[OffsetFetchRequest.OffsetFetchRequestTopic | OffsetFetchRequest.OffsetFetchRequestTopics] | None,
+) -> list[TopicPartition] | None:
+    """Return the partitions that a request names; None stands for all."""
+    return None if topics is None else [TopicPartition(one.name, at) for one in topics for at in one.partition_indexes]
+
+
 def _by_topic(
     partitions: Iterable[TopicPartition],
     results: Mapping[TopicPartition, ErrorCode],
@@ -330,10 +324,7 @@ def _by_topic(
     return [
         topic(
             name=name,
-            partitions=[
-                one(partition_index=partition.partition, error_code=results.get(partition, _UNKNOWN))
-                for partition in found
-            ],
+            partitions=[one(partition_index=at.partition, error_code=results.get(at, _UNKNOWN)) for at in found],
         )
         for name, found in grouped_by_topic(partitions).items()
     ]
