@@ -50,7 +50,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "the nonce of a login is not checked": Mistake(
         "kafka/security/mechanisms.py",
-        "if self._checks_nonce and message",
+        "if self.checks_nonce and message",
         "if not self._nonce and message",
         _SECURITY + "test_mechanisms.py::test_a_replayed_nonce_is_accepted_by_old_releases_only",
     ),

@@ -79,7 +79,7 @@ from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Disconnected
 from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
 from simzk.kafka.schemas.scram import SALT_BITS, salt_of
-from simzk.kafka.security.login import LoginRules, login_rules
+from simzk.kafka.security.login import LoginRules
 from simzk.kafka.security.mechanisms import LoginToken
 from simzk.kafka.security.settings import PLAINTEXT, SaslSettings, check_protocol, sasl_settings, uses_sasl
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
@@ -557,7 +557,7 @@ class Broker:
 
     def _login_rules(self, settings: SaslSettings, api: BrokerApi) -> LoginRules:
         nonces = self.process.scheduler.stream(f"sasl/{self._name}")
-        return login_rules(
+        return LoginRules(
             settings,
             self.version.number,
             decode=api.decode,

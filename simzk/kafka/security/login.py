@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simzk.jvm.hash_map import hash_map_order
@@ -108,58 +108,45 @@ class LoginRules:
 
     Attributes:
         settings: mechanisms, lifetimes and the delay of failures.
-        texts: of the broker's release.
+        release: the broker's release.
         decode: returns header, body and version of a request; no body for ApiVersions in an unknown version.
         api_versions: returns the answer to ApiVersions; to None for an unknown version.
-        new_exchange: returns a new exchange of a mechanism.
+        credential_of: returns the credential of a SCRAM mechanism and a user; None for none.
+        token_of: returns the delegation token of an id; None for none.
+        new_nonce: returns the server's part of a nonce.
         now_ms: the clock, in milliseconds.
     """
 
     settings: SaslSettings
-    texts: LoginTexts
+    release: Release
     decode: Callable[[bytes], tuple[RequestHeader, Message | None, int]]
     api_versions: Callable[[int, ApiVersionsRequest | None], Message]
-    new_exchange: Callable[[str], SaslExchange]
+    credential_of: Callable[[str, str], ScramCredential | None]
+    token_of: Callable[[str], LoginToken | None]
+    new_nonce: Callable[[], str]
     now_ms: Callable[[], int]
 
+    @cached_property
+    def texts(self) -> LoginTexts:
+        """What differs between releases."""
+        return at_release(LoginTexts, self.release)
 
-def login_rules(
-    settings: SaslSettings,
-    release: Release,
-    *,
-    decode: Callable[[bytes], tuple[RequestHeader, Message | None, int]],
-    api_versions: Callable[[int, ApiVersionsRequest | None], Message],
-    credential_of: Callable[[str, str], ScramCredential | None],
-    token_of: Callable[[str], LoginToken | None],
-    new_nonce: Callable[[], str],
-    now_ms: Callable[[], int],
-) -> LoginRules:
-    """Return the rules of logins at a broker.
-
-    Args:
-        settings, decode, api_versions, now_ms: as of `LoginRules`.
-        release: the broker's release.
-        credential_of: returns the credential of a SCRAM mechanism and a user; None for none.
-        token_of: returns the delegation token of an id; None for none.
-        new_nonce: returns the server's part of a nonce.
-    """
-    texts = at_release(LoginTexts, release)
-
-    def new_exchange(mechanism: str) -> SaslExchange:
+    def new_exchange(self, mechanism: str) -> SaslExchange:
+        """Return a new exchange of a mechanism."""
+        assert mechanism in self.settings.mechanisms, f"{mechanism} is not enabled"
+        texts = self.texts
         if mechanism == PLAIN:
             return PlainExchange(
-                settings.passwords, tells_parts=texts.tells_plain_parts, checks_identity=texts.checks_identity
+                self.settings.passwords, tells_parts=texts.tells_plain_parts, checks_identity=texts.checks_identity
             )
         return ScramExchange(
             mechanism,
-            partial(credential_of, mechanism),
-            new_nonce,
-            token_of=token_of,
+            partial(self.credential_of, mechanism),
+            self.new_nonce,
+            token_of=self.token_of,
             checks_nonce=texts.checks_scram_nonce,
             has_extensions=texts.has_extensions,
         )
-
-    return LoginRules(settings, texts, decode, api_versions, new_exchange, now_ms)
 
 
 class Reply(NamedTuple):
@@ -238,6 +225,7 @@ class SaslLogin:
 
     def renewed(self) -> SaslLogin | None:
         """Return a login that renews this complete one; None if the client may not log in now."""
+        assert self.is_complete, "a login is renewed after its end"
         is_renewal = self._before is not None
         if self.ends_ms is None or (is_renewal and self._rules.now_ms() - self._began_ms < _LOGIN_INTERVAL_MS):
             return None
@@ -286,12 +274,12 @@ class SaslLogin:
         return Reply(encode_response(response, 0 if request is None else version, correlation_id=header.correlation_id))
 
     def _choose(self, header: RequestHeader, request: SaslHandshakeRequest, version: int) -> Reply:
+        assert self._state in (_State.BEGIN, _State.HANDSHAKE), "a mechanism is chosen once"
         known, asked = self._rules.settings.mechanisms, request.mechanism
-        is_known = asked in known
-        code = ErrorCode.NONE if is_known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        code = ErrorCode.NONE if asked in known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
         response = SaslHandshakeResponse(error_code=code, mechanisms=hash_map_order(known))
         frame = encode_response(response, version, correlation_id=header.correlation_id)
-        if not is_known:
+        if asked not in known:
             reason = f"mechanism {asked}"
             return self._failed(frame, reason) if self._before is None else self._closed(reason)
         self._in_requests = version >= _IN_REQUESTS
@@ -312,7 +300,7 @@ class SaslLogin:
             return Reply(answer)
         header, request, version = self._rules.decode(frame)
         number = header.correlation_id
-        if request is None or not isinstance(request, SaslAuthenticateRequest):
+        if not isinstance(request, SaslAuthenticateRequest):
             asked, version = (ApiVersionsRequest(), 0) if request is None else (request, version)
             refused = error_response(asked, version, ErrorCode.ILLEGAL_SASL_STATE)
             told = None if refused is None else encode_response(refused, version, correlation_id=number)
@@ -339,6 +327,7 @@ class SaslLogin:
         """
         answer = exchange.evaluate(token)
         if exchange.is_complete:
+            assert self.user, "who has logged in has a name"
             if self._before is not None and self._before.user != self.user:
                 change = f"User.{self._before.user}: User.{self.user}"
                 raise SaslError(f"Cannot change principals during re-authentication from {change}", told=True)
@@ -348,6 +337,7 @@ class SaslLogin:
 
     def _end_ms(self, exchange: SaslExchange) -> int | None:
         """Return when the session of a complete exchange ends; None for never."""
+        assert exchange.is_complete, "the session has not begun"
         now_ms, lifetime_ms = self._rules.now_ms(), self._rules.settings.lifetimes_ms[self.mechanism]
         texts = self._rules.texts
         if not (self._in_requests or texts.ends_bare):
@@ -364,9 +354,11 @@ class SaslLogin:
 
     def _closed(self, reason: str) -> Reply:
         """Fail without an answer and without a delay."""
+        assert reason, "the history tells why"
         self._state = _State.FAILED
         return Reply(None, closes=True, reason=reason)
 
     def _failed(self, frame: bytes | None, reason: str) -> Reply:
+        assert reason, "the history tells why"
         self._state = _State.FAILED
         return Reply(frame, True, self._rules.settings.failure_delay_ms, reason)

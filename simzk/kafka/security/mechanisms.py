@@ -14,7 +14,9 @@ import base64
 import hashlib
 import hmac
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.kafka.schemas.scram import MECHANISMS as SCRAM_DIGESTS
 from simzk.kafka.schemas.scram import MIN_ITERATIONS
@@ -70,8 +72,9 @@ class LoginToken(NamedTuple):
     expires_ms: int
 
 
-class SaslExchange(Protocol):
-    """The broker's side of one login.
+@dataclass(eq=False, repr=False)
+class SaslExchange(ABC):
+    """The broker's side of one login; it has no text, which might tell passwords.
 
     Attributes:
         user: name of the user; the one that the client claims to be until the exchange is complete.
@@ -79,10 +82,11 @@ class SaslExchange(Protocol):
         token: the delegation token by which the client logs in; None without one.
     """
 
-    user: str
-    is_complete: bool
-    token: LoginToken | None
+    user: str = field(default="", init=False)
+    is_complete: bool = field(default=False, init=False)
+    token: LoginToken | None = field(default=None, init=False)
 
+    @abstractmethod
     def evaluate(self, token: bytes) -> bytes:
         """Return the answer to a client's token.
 
@@ -91,7 +95,8 @@ class SaslExchange(Protocol):
         """
 
 
-class PlainExchange:
+@dataclass(eq=False, repr=False)
+class PlainExchange(SaslExchange):
     """PLAIN: user and password in one token.
 
     Args:
@@ -105,36 +110,33 @@ class PlainExchange:
     (b'', True)
     """
 
-    def __init__(self, passwords: Mapping[str, str], *, tells_parts: bool = True, checks_identity: bool = True) -> None:
-        self._passwords = passwords
-        self._checks_identity = checks_identity
-        self._tells_parts = tells_parts
-        self.token: LoginToken | None = None
-        self.user: str = ""
-        self.is_complete: bool = False
+    passwords: Mapping[str, str]
+    tells_parts: bool = field(default=True, kw_only=True)
+    checks_identity: bool = field(default=True, kw_only=True)
 
     def evaluate(self, token: bytes) -> bytes:
         """Return an empty token if the password is right."""
         text = token.decode(errors="replace")
-        parts = text.split("\0", 3) if self._tells_parts else text.rstrip("\0").split("\0")
+        parts = text.split("\0", 3) if self.tells_parts else text.rstrip("\0").split("\0")
         if len(parts) != 3:
             reason = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
-            raise SaslError(reason, told=self._tells_parts)
+            raise SaslError(reason, told=self.tells_parts)
         identity, self.user, password = parts
         for what, value in (("username", self.user), ("password", password)):
             if not value:
-                raise SaslError(f"Authentication failed: {what} not specified", told=self._tells_parts)
-        known = self._passwords.get(self.user)
+                raise SaslError(f"Authentication failed: {what} not specified", told=self.tells_parts)
+        known = self.passwords.get(self.user)
         if known is None or not hmac.compare_digest(known.encode(), password.encode()):
             raise SaslError("Authentication failed: Invalid username or password", told=True)
-        if self._checks_identity and identity not in ("", self.user):
+        if self.checks_identity and identity not in ("", self.user):
             raise SaslError(_OTHER_IDENTITY, told=True)
         self.user = identity or self.user
         self.is_complete = True
         return b""
 
 
-class ScramExchange:
+@dataclass(eq=False, repr=False)
+class ScramExchange(SaslExchange):
     """SCRAM: salt and iterations of the user's credential, then the proof that the client has the password.
 
     Args:
@@ -146,28 +148,16 @@ class ScramExchange:
         has_extensions: whether extensions are part of what the client signs, and may name a delegation token.
     """
 
-    def __init__(
-        self,
-        mechanism: str,
-        credential_of: Callable[[str], ScramCredential | None],
-        new_nonce: Callable[[], str],
-        *,
-        token_of: Callable[[str], LoginToken | None] = lambda _: None,
-        checks_nonce: bool = True,
-        has_extensions: bool = True,
-    ) -> None:
-        self._digest = SCRAM_DIGESTS[mechanism]
-        self._mechanism = mechanism
-        self._credential_of = credential_of
-        self._token_of = token_of
-        self.token: LoginToken | None = None
-        self._new_nonce = new_nonce
-        self._checks_nonce = checks_nonce
-        self._has_extensions = has_extensions
-        self._credential: ScramCredential | None = None
-        self._client_first = self._server_first = self._nonce = ""
-        self.user: str = ""
-        self.is_complete: bool = False
+    mechanism: str
+    credential_of: Callable[[str], ScramCredential | None]
+    new_nonce: Callable[[], str]
+    token_of: Callable[[str], LoginToken | None] = field(default=lambda _: None, kw_only=True)
+    checks_nonce: bool = field(default=True, kw_only=True)
+    has_extensions: bool = field(default=True, kw_only=True)
+    _credential: ScramCredential | None = field(default=None, init=False)
+    _client_first: str = field(default="", init=False)
+    _server_first: str = field(default="", init=False)
+    _nonce: str = field(default="", init=False)
 
     def evaluate(self, token: bytes) -> bytes:
         """Return the server's first message, or its last one if the client's proof is right."""
@@ -180,25 +170,26 @@ class ScramExchange:
         if message is None:
             raise SaslError("Invalid SCRAM client first message")
         name = self.user = _unescaped(message["name"])
-        extensions = message["extensions"] if self._has_extensions else ""
+        extensions = message["extensions"] if self.has_extensions else ""
         if _BY_TOKEN in extensions.split(","):
-            self.token = self._token_of(name)
+            self.token = self.token_of(name)
             if self.token is None:
                 raise SaslError(f"Token Authentication failed: Invalid tokenId : {name}")
             self.user = self.token.owner
             password = base64.b64encode(self.token.secret).decode()
-            credential: ScramCredential | None = new_credential(self._mechanism, password, self._new_nonce().encode())
+            credential: ScramCredential | None = new_credential(self.mechanism, password, self.new_nonce().encode())
         else:
-            credential = self._credential_of(name)
+            credential = self.credential_of(name)
         if credential is None:
             raise SaslError("Authentication failed: Invalid user credentials")
         if message["authzid"] is not None and _unescaped(message["authzid"]) != name:
             raise SaslError(_OTHER_IDENTITY, told=True)
         if credential.iterations < MIN_ITERATIONS:
             raise SaslError(f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}")
+        assert self._credential is None, "the first message comes once"
         self._credential = credential
         self._client_first = f"n={message['name']},r={message['nonce']}{extensions}"
-        self._nonce = message["nonce"] + self._new_nonce()
+        self._nonce = message["nonce"] + self.new_nonce()
         salt = base64.b64encode(credential.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}"
         return self._server_first
@@ -207,18 +198,19 @@ class ScramExchange:
         message = _CLIENT_FINAL.fullmatch(text)
         if message is None:
             raise SaslError("Invalid SCRAM client final message")
-        if self._checks_nonce and message["nonce"] != self._nonce:
+        if self.checks_nonce and message["nonce"] != self._nonce:
             raise SaslError("Invalid client nonce in the final client message.")
         signed = f"{self._client_first},{self._server_first},{message['bare']}".encode()
-        signature = hmac.digest(credential.stored_key, signed, self._digest)
+        digest = SCRAM_DIGESTS[self.mechanism]
+        signature = hmac.digest(credential.stored_key, signed, digest)
         proof = base64.b64decode(message["proof"])
         if len(proof) != len(signature):
             raise SaslError("Argument arrays must be of the same length", breaks=True)
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
-        if not hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), credential.stored_key):
+        if not hmac.compare_digest(hashlib.new(digest, client_key).digest(), credential.stored_key):
             raise SaslError("Invalid client credentials")
         self.is_complete = True
-        return "v=" + base64.b64encode(hmac.digest(credential.server_key, signed, self._digest)).decode()
+        return "v=" + base64.b64encode(hmac.digest(credential.server_key, signed, digest)).decode()
 
 
 def _unescaped(name: str) -> str:

@@ -167,6 +167,7 @@ def sasl_settings(given: Mapping[str, str], release: Release, protocol: str) -> 
     Raises:
         ConfigError: a mechanism is not simulated or the release does not have it, or a value is invalid.
     """
+    assert uses_sasl(protocol), f"{protocol} has no logins"
     prefix = f"listener.name.{protocol.lower()}."
 
     def value(key: str, mechanism: str | None = None) -> tuple[str, str] | None:
