@@ -43,7 +43,7 @@ from simzk.kafka.client_requests.acls import AclsApi
 from simzk.kafka.client_requests.authorization import Authorization
 from simzk.kafka.client_requests.broker_api import BrokerApi, Context
 from simzk.kafka.client_requests.configs import ConfigsApi
-from simzk.kafka.client_requests.features import FeaturesApi
+from simzk.kafka.client_requests.features import UPDATE_FEATURES, update_features
 from simzk.kafka.client_requests.fetch import FetchApi
 from simzk.kafka.client_requests.groups import GroupsApi
 from simzk.kafka.client_requests.leadership import LeadershipApi
@@ -52,15 +52,15 @@ from simzk.kafka.client_requests.log_offsets import LogOffsetsApi
 from simzk.kafka.client_requests.metadata import SETTINGS_OF_INTERNAL, MetadataApi
 from simzk.kafka.client_requests.offsets import OffsetsApi
 from simzk.kafka.client_requests.produce import ProduceApi
-from simzk.kafka.client_requests.producer_ids import ProducerIdsApi
-from simzk.kafka.client_requests.producers import ProducersApi
+from simzk.kafka.client_requests.producer_ids import INIT_PRODUCER_ID, init_producer_id
+from simzk.kafka.client_requests.producers import DESCRIBE_PRODUCERS, describe_producers
 from simzk.kafka.client_requests.quotas import QuotasApi
-from simzk.kafka.client_requests.sasl import BY_DEFAULT, SaslApi
+from simzk.kafka.client_requests.sasl import BY_DEFAULT, refuse_authenticate, refuse_handshake
 from simzk.kafka.client_requests.scram_users import ScramUsersApi
 from simzk.kafka.client_requests.serving_broker import ServingBroker
 from simzk.kafka.client_requests.tokens import TokensApi
 from simzk.kafka.client_requests.topics import TopicsApi
-from simzk.kafka.client_requests.transaction_markers import TransactionMarkersApi
+from simzk.kafka.client_requests.transaction_markers import WRITE_TXN_MARKERS, write_transaction_markers
 from simzk.kafka.client_requests.transactions import ADD_PARTITIONS, TransactionsApi
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.coordinator.coordinator_log import partition_of
@@ -79,7 +79,7 @@ from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Disconnected
 from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
 from simzk.kafka.schemas.scram import SALT_BITS, salt_of
-from simzk.kafka.security.login import LoginRules
+from simzk.kafka.security.login import SASL_AUTHENTICATE, SASL_HANDSHAKE, LoginRules
 from simzk.kafka.security.mechanisms import LoginToken
 from simzk.kafka.security.settings import PLAINTEXT, SaslSettings, check_protocol, sasl_settings, uses_sasl
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
@@ -531,21 +531,18 @@ class Broker:
         return self._client_api
 
     def _new_client_api(self) -> BrokerApi:
-        environment, version = self._environment, self.version
-        sasl = self.check_security(BrokerRelease(version, self.config))
+        environment = self._environment
+        sasl = self.check_security(BrokerRelease(self.version, self.config))
         handlers = self._admin_api_handlers(sasl) | self._data_handlers()
         return BrokerApi(
+            self._serving,
             self._name,
-            self.process,
-            version,
             environment.history,
             features_epoch=lambda: self.features_epoch,
             handlers=Authorization(self._serving).guard(
                 handlers, lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer)
             ),
             faults=environment.broker_faults,
-            number=self.id,
-            topic_name=lambda topic_id: self.metadata.topic_names.get(topic_id, ""),
             new_login_rules=None if sasl is None else partial(self._login_rules, sasl),
         )
 
@@ -579,9 +576,10 @@ class Broker:
             **QuotasApi(serving, written).handlers,
             **ScramUsersApi(serving, written).handlers,
             **TokensApi(serving, self.tokens).handlers,
-            **FeaturesApi(serving).handlers,
-            **SaslApi(serving, BY_DEFAULT if sasl is None else sasl.mechanisms).handlers,
             **LogDirsApi(serving, self.log_dirs).handlers,
+            UPDATE_FEATURES: partial(update_features, serving),
+            SASL_HANDSHAKE: partial(refuse_handshake, serving, BY_DEFAULT if sasl is None else sasl.mechanisms),
+            SASL_AUTHENTICATE: refuse_authenticate,
         }
 
     def _data_handlers(self) -> dict[int, Handler]:
@@ -610,10 +608,10 @@ class Broker:
             ).handlers,
             **FetchApi(serving).handlers,
             **LogOffsetsApi(serving).handlers,
-            **ProducerIdsApi(serving, self.producer_ids, transactions.serve_init).handlers,
             **transactions.handlers,
-            **ProducersApi(serving).handlers,
-            **TransactionMarkersApi(serving, self.markers).handlers,
+            INIT_PRODUCER_ID: partial(init_producer_id, serving, self.producer_ids, transactions.serve_init),
+            DESCRIBE_PRODUCERS: partial(describe_producers, serving),
+            WRITE_TXN_MARKERS: partial(write_transaction_markers, serving, self.markers),
         }
 
     def _static_config(self) -> dict[str, str]:

@@ -124,7 +124,6 @@ class AclsApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {
             DESCRIBE_ACLS: self.serve_describe,
             CREATE_ACLS: self.serve_create,

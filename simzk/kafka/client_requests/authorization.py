@@ -26,7 +26,6 @@ from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.client_requests.groups import GROUP_OPERATIONS
 from simzk.kafka.client_requests.metadata import CLUSTER_OPERATIONS, NO_ID, TOPIC_OPERATIONS
 from simzk.kafka.client_requests.produce import whole_entries
-from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.client_requests.transactions import is_addable
 from simzk.kafka.log.record_batches import RecordDataError, entry_header
 from simzk.kafka.protocol.errors import ErrorCode
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.client_requests.serving_broker import ServingBroker
     from simzk.kafka.protocol.structs import Message
 
 Check = Callable[["Handler", "Context", Any, "Answer"], None]
@@ -152,8 +152,10 @@ _TEXTS: Final[Mapping[int, str]] = {
 
 
 @dataclass(eq=False)
-class Authorization(ClientApi):
+class Authorization:
     """Checks of the requests to one broker."""
+
+    broker: ServingBroker
 
     def guard(self, handlers: Mapping[int, Handler], unknown: Handler) -> dict[int, Handler]:
         """Return handlers that check each request first; the same handlers without an authorizer.

@@ -29,11 +29,11 @@ from simzk.kafka.security.login import SASL_HANDSHAKE, LoginRules, SaslLogin
 
 if TYPE_CHECKING:
     from simzk.kafka.client_requests.broker_faults import BrokerFaultPoint
+    from simzk.kafka.client_requests.serving_broker import ServingBroker
     from simzk.kafka.protocol.messages import RequestHeader
     from simzk.kafka.protocol.structs import Message
-    from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.security.login import Reply
-    from simzk.simulation import History, Process
+    from simzk.simulation import History
 
 _METADATA_KEY = b"\0\3"
 _SASL_HANDSHAKE_KEY = SASL_HANDSHAKE.to_bytes(2, "big")
@@ -84,35 +84,32 @@ class BrokerApi:
     """The APIs of one broker, from one start of its process to the next.
 
     Args:
-        name: the broker's name in the history.
-        process: runs the handlers.
-        version: the broker's release.
+        broker: the broker.
+        name: its name in the history.
         history: where requests that cannot be answered are recorded.
         features_epoch: returns the epoch of the finalized features; -1 if the release has none.
         handlers: by API key.
         faults: the faults of clients' requests.
-        number: the broker's id.
-        topic_name: returns the name of a topic id that the broker knows; empty for another.
         new_login_rules: returns the rules of SASL logins; None at a port without SASL.
     """
 
+    broker: ServingBroker
     name: str
-    process: Process
-    version: KafkaVersion
     history: History
     features_epoch: Callable[[], int]
     handlers: dict[int, Handler]
     faults: BrokerFaultPoint
-    number: int
-    topic_name: Callable[[str], str]
     new_login_rules: Callable[[BrokerApi], LoginRules] | None = None
     connections: dict[ClientConnection, None] = field(default_factory=dict, init=False)
     _refused: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
-        self.accepted = accepted_versions(self.version.number)
+        self.accepted = accepted_versions(self.broker.version.number)
         self._has_old_headers = API_VERSIONS in self.accepted and self.accepted[API_VERSIONS].high < _FLEXIBLE
-        self.handlers = {**self.handlers, API_VERSIONS: self._serve_api_versions}
+        self.handlers = {
+            **self.handlers,
+            API_VERSIONS: lambda context, request, answer: answer(self.api_versions(context.version, request)),
+        }
         self._login_rules = None if self.new_login_rules is None else self.new_login_rules(self)
 
     def connect(self, transport: Transport, principal: str = ANONYMOUS) -> ClientConnection:
@@ -122,7 +119,7 @@ class BrokerApi:
             transport: the way to the client.
             principal: the client's principal by its certificate; a SASL login replaces it.
         """
-        assert self.process.alive
+        assert self.broker.process.alive
         login = None if self._login_rules is None else SaslLogin(self._login_rules)
         connection = ClientConnection(self, transport, principal, login)
         self.connections[connection] = None
@@ -135,8 +132,7 @@ class BrokerApi:
 
     def answers(self, api_key: int, version: int) -> bool:
         """Return whether the release accepts a version of an API."""
-        accepted = self.accepted.get(api_key)
-        return accepted is not None and version in accepted
+        return version in self.accepted.get(api_key, ())
 
     def decode(self, frame: bytes) -> tuple[RequestHeader, Message | None, int]:
         """Return header, body and version of a request; no body for ApiVersions in an unknown version.
@@ -144,7 +140,7 @@ class BrokerApi:
         Raises:
             ProtocolError: it is no request, or one that the release does not accept.
         """
-        if self.version.api.answers_metadata_of_any_version and frame[:2] == _METADATA_KEY:
+        if self.broker.version.api.answers_metadata_of_any_version and frame[:2] == _METADATA_KEY:
             frame = _METADATA_KEY + b"\0\0" + frame[4:]
         if frame[:2] == _API_VERSIONS_KEY and self._has_old_headers:
             asked = int.from_bytes(frame[2:4], "big", signed=True)
@@ -159,9 +155,6 @@ class BrokerApi:
             return header, None, version
         raise ProtocolError(f"the broker does not accept {header}")
 
-    def _serve_api_versions(self, context: Context, request: ApiVersionsRequest, answer: Answer) -> None:
-        answer(self.api_versions(context.version, request))
-
     def api_versions(self, version: int, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
         """Return the answer to ApiVersions; to None, which stands for an unknown version, in version 0."""
         if request is None:
@@ -174,7 +167,7 @@ class BrokerApi:
 
     def refuse_api_versions(self) -> ApiVersionsResponse:
         """Return the answer to ApiVersions in a version that the release does not have, in version 0 (KIP-511)."""
-        named = [API_VERSIONS] if self.version.api.names_versions_on_refusal else []
+        named = [API_VERSIONS] if self.broker.version.api.names_versions_on_refusal else []
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._ranges(named))
 
     def refuse_unknown(self, context: Context, request: Message, answer: Answer) -> None:
@@ -187,8 +180,7 @@ class BrokerApi:
         answer(error_response(request, context.version, ErrorCode.UNSUPPORTED_VERSION, text))
 
     def _ranges(self, keys: Any) -> list[ApiVersionsResponse.ApiVersion]:
-        one = ApiVersionsResponse.ApiVersion
-        accepted = self.accepted
+        one, accepted = ApiVersionsResponse.ApiVersion, self.accepted
         return [one(api_key=key, min_version=accepted[key].low, max_version=accepted[key].high) for key in keys]
 
 
@@ -228,7 +220,7 @@ class ClientConnection:
     @property
     def broker(self) -> int:
         """The id of its broker."""
-        return self._api.number
+        return self._api.broker.id
 
     @property
     def backlog(self) -> int:
@@ -239,7 +231,7 @@ class ClientConnection:
         """Handle the frame of a request in the broker's process, after the response to the one before."""
         if not self.closed:
             self._waiting.append(frame)
-            self._api.process.deliver(self._go_on)
+            self._api.broker.process.deliver(self._go_on)
 
     def hang_up(self) -> None:
         """Forget the connection, because the client has closed its end."""
@@ -263,7 +255,7 @@ class ClientConnection:
         self._goes_on = False
 
     def _serve(self, frame: bytes) -> None:
-        rules = self._api.version.api
+        rules = self._api.broker.version.api
         if self._login is not None and self._passes_login(self._login, frame):
             return
         if not frame and rules.ignores_empty_frames:
@@ -287,9 +279,7 @@ class ClientConnection:
     def _passes_login(self, login: SaslLogin, frame: bytes) -> bool:
         """Handle a frame that is part of a login, or that comes too late; return whether that is all."""
         if login.is_complete:
-            renewed = None
-            if frame[:2] == _SASL_HANDSHAKE_KEY:
-                renewed = login.renewed()
+            renewed = login.renewed() if frame[:2] == _SASL_HANDSHAKE_KEY else None
             if renewed is None:
                 if login.has_expired and login.closes_expired:
                     self.close()
@@ -307,7 +297,7 @@ class ClientConnection:
             reply = reply._replace(frame=None)
         if reply.delay_ms:
             self._in_progress = True
-            self._api.process.call_later(reply.delay_ms * 1000, lambda: self._reply(reply))
+            self._api.broker.process.call_later(reply.delay_ms * 1000, lambda: self._reply(reply))
         else:
             self._reply(reply)
         return True
@@ -323,11 +313,11 @@ class ClientConnection:
 
     def topic_name(self, topic_id: str) -> str:
         """Return the name of a topic id that the broker knows; empty for another."""
-        return self._api.topic_name(topic_id)
+        return self._api.broker.cache.topic_names.get(topic_id, "")
 
     def deliver(self, callback: Callable[[], None]) -> None:
         """Call back in the process of the broker."""
-        self._api.process.deliver(callback)
+        self._api.broker.process.deliver(callback)
 
     def handle(self, exchange: Exchange) -> None:
         """Handle a request; its response is sent when the handler has it."""
@@ -358,7 +348,7 @@ class ClientConnection:
         self._in_progress = False
         # The answer may be given amid a change of replicas, to which the next request must not add.
         if self._waiting and not self._goes_on:
-            self._api.process.call_later(0, self._go_on)
+            self._api.broker.process.call_later(0, self._go_on)
 
     def _respond(self, response: Message, version: int, correlation_id: int) -> None:
         self._transport.send(encode_response(response, version, correlation_id=correlation_id))

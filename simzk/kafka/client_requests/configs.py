@@ -100,7 +100,6 @@ class ConfigsApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {
             DESCRIBE_CONFIGS: self.broker.waiting(self._describe, "describe configurations"),
             ALTER_CONFIGS: self.serve_alter,

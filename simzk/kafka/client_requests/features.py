@@ -6,15 +6,15 @@ Rules of this module (KafkaController.processFeatureUpdates; recorded 2.8 to 3.9
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.client_requests.broker_api import Answer, Context
+    from simzk.kafka.client_requests.serving_broker import ServingBroker
+    from simzk.kafka.releases.since import Release
 
 UPDATE_FEATURES = 57
 SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 2, 3
@@ -32,39 +32,31 @@ TOO_LOW_OF_TYPES = (
 UNSUPPORTED = "Could not apply finalized feature update because the provided feature is not supported."
 
 
-@dataclass(eq=False)
-class FeaturesApi(ClientApi):
-    """Features for clients of one broker."""
+def update_features(broker: ServingBroker, context: Context, request: UpdateFeaturesRequest, answer: Answer) -> None:
+    """Refuse each update."""
+    may_alter = broker.allows_on_cluster("Alter", context.principal)
+    if not (may_alter and broker.is_controller()):
+        refused = ErrorCode.NOT_CONTROLLER if may_alter else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        answer(UpdateFeaturesResponse(error_code=refused, error_message=refused.text))
+        return
+    results = [
+        UpdateFeaturesResponse.UpdatableFeatureResult(
+            feature=update.feature,
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message=_problem(update, context.version, broker.version.number),
+        )
+        for update in request.feature_updates
+    ]
+    answer(UpdateFeaturesResponse(error_message=None, results=results))
 
-    @property
-    def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
-        return {UPDATE_FEATURES: self.serve_update}
 
-    def serve_update(self, context: Context, request: UpdateFeaturesRequest, answer: Answer) -> None:
-        """Refuse each update."""
-        may_alter = self.broker.allows_on_cluster("Alter", context.principal)
-        if not (may_alter and self.broker.is_controller()):
-            refused = ErrorCode.NOT_CONTROLLER if may_alter else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            answer(UpdateFeaturesResponse(error_code=refused, error_message=refused.text))
-            return
-        results = [
-            UpdateFeaturesResponse.UpdatableFeatureResult(
-                feature=update.feature,
-                error_code=ErrorCode.INVALID_REQUEST,
-                error_message=self._problem(update, context.version),
-            )
-            for update in request.feature_updates
-        ]
-        answer(UpdateFeaturesResponse(error_message=None, results=results))
-
-    def _problem(self, update: UpdateFeaturesRequest.FeatureUpdateKey, version: int) -> str:
-        """Return why an update fails."""
-        if not update.feature:
-            return EMPTY_NAME
-        if update.max_version_level >= 1:
-            return UNSUPPORTED
-        if update.upgrade_type in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE) if version else update.allow_downgrade:
-            return MISSING
-        text = TOO_LOW_OF_TYPES if self.broker.version.number >= TYPES_SINCE else TOO_LOW
-        return text.format(level=update.max_version_level)
+def _problem(update: UpdateFeaturesRequest.FeatureUpdateKey, version: int, release: Release) -> str:
+    """Return why an update fails."""
+    if not update.feature:
+        return EMPTY_NAME
+    if update.max_version_level >= 1:
+        return UNSUPPORTED
+    if update.upgrade_type in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE) if version else update.allow_downgrade:
+        return MISSING
+    text = TOO_LOW_OF_TYPES if release >= TYPES_SINCE else TOO_LOW
+    return text.format(level=update.max_version_level)

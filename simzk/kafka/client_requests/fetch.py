@@ -118,7 +118,6 @@ class FetchApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {FETCH: self.serve}
 
     def _new_session_id(self) -> int:

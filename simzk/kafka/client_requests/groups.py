@@ -84,7 +84,6 @@ class GroupsApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {
             FIND_COORDINATOR: self.serve_find_coordinator,
             JOIN_GROUP: self.serve_join,

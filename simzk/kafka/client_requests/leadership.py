@@ -66,7 +66,6 @@ class LeadershipApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {
             ELECT_LEADERS: self.serve_elect_leaders,
             ALTER_REASSIGNMENTS: self.serve_alter_reassignments,

@@ -48,7 +48,6 @@ class LogDirsApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {ALTER_LOG_DIRS: self.serve_alter, DESCRIBE_LOG_DIRS: self.serve_describe}
 
     @property

@@ -69,7 +69,6 @@ class LogOffsetsApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {
             LIST_OFFSETS: self.serve_list_offsets,
             DELETE_RECORDS: self.serve_delete_records,

@@ -77,7 +77,6 @@ class MetadataApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {METADATA: self.serve_metadata, DESCRIBE_CLUSTER: self.serve_describe_cluster}
 
     # -- Metadata

@@ -95,7 +95,6 @@ class OffsetsApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {
             OFFSET_COMMIT: self.serve_commit,
             TXN_OFFSET_COMMIT: self.serve_txn_commit,

@@ -144,7 +144,6 @@ class ProduceApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {PRODUCE: self.serve}
 
     def serve(self, context: Context, request: ProduceRequest, answer: Answer) -> None:

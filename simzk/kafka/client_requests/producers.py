@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import DescribeProducersResponse
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.client_requests.broker_api import Answer, Context
+    from simzk.kafka.client_requests.serving_broker import ServingBroker
     from simzk.kafka.protocol.messages import DescribeProducersRequest
 
 DESCRIBE_PRODUCERS = 61
@@ -19,44 +18,38 @@ DESCRIBE_PRODUCERS = 61
 Partition = DescribeProducersResponse.PartitionResponse
 
 
-@dataclass(eq=False)
-class ProducersApi(ClientApi):
-    """DescribeProducers requests to one broker."""
+def describe_producers(
+    broker: ServingBroker, _context: Context, request: DescribeProducersRequest, answer: Answer
+) -> None:
+    """Answer DescribeProducers."""
+    kind = DescribeProducersResponse.TopicResponse
+    topics = [
+        kind(name=topic.name, partitions=[_described(broker, topic.name, one) for one in topic.partition_indexes])
+        for topic in request.topics
+    ]
+    answer(DescribeProducersResponse(topics=topics))
 
-    @property
-    def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
-        return {DESCRIBE_PRODUCERS: self.serve}
 
-    def serve(self, _context: Context, request: DescribeProducersRequest, answer: Answer) -> None:
-        """Answer DescribeProducers."""
-        kind = DescribeProducersResponse.TopicResponse
-        topics = [
-            kind(name=topic.name, partitions=[self._partition(topic.name, one) for one in topic.partition_indexes])
-            for topic in request.topics
+def _described(broker: ServingBroker, topic: str, number: int) -> Partition:
+    """Return the producers of a partition, or the error."""
+    partition, result = TopicPartition(topic, number), Partition(partition_index=number)
+    replica = broker.replicas.replicas.get(partition)
+    if partition not in broker.cache.partitions:
+        result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic not in broker.cache.topics and broker.version.api.explains_unknown_topics:
+            result.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.text
+    elif replica is None:
+        result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    elif replica.log.producers is not None:
+        result.active_producers = [
+            DescribeProducersResponse.ProducerState(
+                producer_id=producer_id,
+                producer_epoch=entry.epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.timestamp_ms,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=-1 if entry.transaction_from is None else entry.transaction_from,
+            )
+            for producer_id, entry in replica.log.producers.entries.items()
         ]
-        answer(DescribeProducersResponse(topics=topics))
-
-    def _partition(self, topic: str, number: int) -> Partition:
-        """Return the producers of a partition, or the error."""
-        partition, result = TopicPartition(topic, number), Partition(partition_index=number)
-        replica = self.broker.replicas.replicas.get(partition)
-        if partition not in self.broker.cache.partitions:
-            result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if topic not in self.broker.cache.topics and self.broker.version.api.explains_unknown_topics:
-                result.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.text
-        elif replica is None:
-            result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        elif replica.log.producers is not None:
-            result.active_producers = [
-                DescribeProducersResponse.ProducerState(
-                    producer_id=producer_id,
-                    producer_epoch=entry.epoch,
-                    last_sequence=entry.last_sequence,
-                    last_timestamp=entry.timestamp_ms,
-                    coordinator_epoch=entry.coordinator_epoch,
-                    current_txn_start_offset=-1 if entry.transaction_from is None else entry.transaction_from,
-                )
-                for producer_id, entry in replica.log.producers.entries.items()
-            ]
-        return result
+    return result

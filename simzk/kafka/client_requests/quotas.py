@@ -81,7 +81,6 @@ class QuotasApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {
             DESCRIBE_QUOTAS: self.serve_describe,
             ALTER_QUOTAS: self.broker.waiting(self._alter, "alter quotas"),

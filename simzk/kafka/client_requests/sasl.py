@@ -7,10 +7,8 @@ Rules of this module (KafkaApis.handleSaslHandshakeRequest; recorded 0.10.0 to 3
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.client_requests.serving_broker import ClientApi
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     SaslAuthenticateRequest,
@@ -18,12 +16,12 @@ from simzk.kafka.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from simzk.kafka.security.login import SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.client_requests.broker_api import Answer, Context
+    from simzk.kafka.client_requests.serving_broker import ServingBroker
 
 BY_DEFAULT = ("GSSAPI",)
 """The default of `sasl.enabled.mechanisms`."""
@@ -31,26 +29,14 @@ _LISTED_BEFORE = (1, 1)
 _TEXT = "SaslAuthenticate request received after successful authentication"
 
 
-@dataclass(eq=False)
-class SaslApi(ClientApi):
-    """Requests for a login that cannot begin.
+def refuse_handshake(
+    broker: ServingBroker, mechanisms: Sequence[str], _context: Context, _request: SaslHandshakeRequest, answer: Answer
+) -> None:
+    """Refuse to begin a login; name the enabled mechanisms where the release does."""
+    listed = list(mechanisms) if broker.version.number < _LISTED_BEFORE else []
+    answer(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=listed))
 
-    Args:
-        mechanisms: its enabled mechanisms.
-    """
 
-    mechanisms: Sequence[str] = BY_DEFAULT
-
-    @property
-    def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
-        return {SASL_HANDSHAKE: self.serve_handshake, SASL_AUTHENTICATE: self.serve_authenticate}
-
-    def serve_handshake(self, _context: Context, _request: SaslHandshakeRequest, answer: Answer) -> None:
-        """Refuse to begin a login."""
-        listed = list(self.mechanisms) if self.broker.version.number < _LISTED_BEFORE else []
-        answer(SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=listed))
-
-    def serve_authenticate(self, _context: Context, _request: SaslAuthenticateRequest, answer: Answer) -> None:
-        """Refuse a token."""
-        answer(SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_TEXT))
+def refuse_authenticate(_context: Context, _request: SaslAuthenticateRequest, answer: Answer) -> None:
+    """Refuse a token."""
+    answer(SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_TEXT))

@@ -59,7 +59,6 @@ class ScramUsersApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {DESCRIBE_SCRAM: self.serve_describe, ALTER_SCRAM: self.broker.waiting(self._alter, "alter users")}
 
     # -- DescribeUserScramCredentials

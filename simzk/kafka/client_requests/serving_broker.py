@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -76,7 +77,12 @@ class ServingBroker:
 
 
 @dataclass(eq=False)
-class ClientApi:
-    """Requests of clients to one broker: handlers of some APIs, or checks before them."""
+class ClientApi(ABC):
+    """Requests of clients to one broker, of some APIs."""
 
     broker: ServingBroker
+
+    @property
+    @abstractmethod
+    def handlers(self) -> dict[int, Handler]:
+        """The handlers by API key."""

@@ -57,7 +57,6 @@ class TokensApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {
             CREATE_TOKEN: self.serve_create,
             RENEW_TOKEN: self.serve_renew,

@@ -68,7 +68,6 @@ class TopicsApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {
             CREATE_TOPICS: self.serve_create_topics,
             DELETE_TOPICS: self.broker.waiting(self._delete_topics, "delete topics"),

@@ -114,7 +114,6 @@ class TransactionsApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        """The handlers by API key."""
         return {
             ADD_PARTITIONS: self.serve_add_partitions,
             ADD_OFFSETS: self.serve_add_offsets,
