@@ -12,6 +12,7 @@ Rules of this module:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol, TypeAlias, TypedDict, Unpack
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol, TypeAli
 from simzk.errors import ConfigError
 from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.protocol.schema import ZERO_UUID
 from simzk.kafka.releases.api_versions import api_names
 from simzk.simulation.request_faults import (
     Delay,
@@ -48,7 +50,6 @@ IMPLICIT: Final = frozenset({"ApiVersions", "SaslHandshake", "SaslAuthenticate",
 """Requests that client libraries send by themselves: a rule for any API does not match them."""
 FAULTS: Final = "faults of clients' requests"
 """Component of the scheduler at which delayed requests wait."""
-NO_TOPIC_ID: Final = "A" * 22
 _TOPIC_NAMES: Final = ("name", "topic", "topic_name")
 _LIST_OF_NAMES: Final = "topic_names"
 _TOPIC_RESOURCE: Final = 2
@@ -111,9 +112,9 @@ def topics_of(struct: Struct) -> Iterator[tuple[str, str]]:
     if "Topic" in schema.name and schema is not struct.MESSAGE.root:
         attributes = {field.attribute for field in schema.fields}
         name = next((found for one in _TOPIC_NAMES if one in attributes and (found := getattr(struct, one))), "")
-        topic_id = getattr(struct, "topic_id", NO_TOPIC_ID)
-        if name or topic_id != NO_TOPIC_ID:
-            yield name, "" if topic_id == NO_TOPIC_ID else topic_id
+        topic_id = getattr(struct, "topic_id", ZERO_UUID)
+        if name or topic_id != ZERO_UUID:
+            yield name, "" if topic_id == ZERO_UUID else topic_id
     elif getattr(struct, "resource_type", 0) == _TOPIC_RESOURCE:
         yield getattr(struct, "resource_name", ""), ""
     for field in schema.fields:
@@ -171,6 +172,7 @@ class FaultLink(Protocol):
 BrokerFaultPoint: TypeAlias = FaultPoint[FaultLink, Exchange]
 
 
+@dataclass(eq=False)
 class FaultDriver:
     """The brokers' side of the fault point.
 
@@ -179,9 +181,8 @@ class FaultDriver:
         wake_at: arranges for a tick of the rules at a time.
     """
 
-    def __init__(self, now_ms: Callable[[], int], wake_at: Callable[[int], None]) -> None:
-        self.now_ms = now_ms
-        self.wake_at = wake_at
+    now_ms: Callable[[], int]
+    wake_at: Callable[[int], None]
 
     def describe(self, link: FaultLink, request: Exchange) -> tuple[tuple[Hashable, ...], str, tuple[str, ...]]:
         """Return the names of the client and the broker, the name of the API, and the topics."""
@@ -252,14 +253,6 @@ def _whole(parameters: Mapping[str, str], name: str) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise ConfigError(f"{text!r} is no number", where=name, right="a whole number")
     return int(text)
-
-
-def _number(text: str, name: str) -> float:
-    """Return a text as a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigError(f"{text!r} is no number", where=name, right="a number") from None
 
 
 def rule_fields(rule: FaultRule) -> dict[str, object]:
@@ -419,7 +412,10 @@ class BrokerRequestFaults:
             which["times"] = None if parameters["n"] == "all" else _whole(parameters, "n")
         value = parameters.get(kind.parameter, "")
         if kind.parameter_type is float:
-            _number(value, kind.parameter)
+            try:
+                float(value)
+            except ValueError:
+                raise ConfigError(f"{value!r} is no number", where=kind.parameter, right="a number") from None
         return self.inject(kind.from_parameter(value), parameters.get("api"), **which)
 
     def _wake_at(self, at_ms: int) -> None:

@@ -10,7 +10,7 @@ Rules of this module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simzk.kafka.protocol.classes import response_class, struct_classes
 
@@ -24,28 +24,14 @@ if TYPE_CHECKING:
 USERS = "users whose credentials change"
 """The list of AlterUserScramCredentials, which is no list of the request: each user stands in it once."""
 _CODES: Final = ("error_code", "partition_error_code")
-_COPIED: Final[Mapping[str, tuple[str, ...]]] = {
-    name: (name, *others)
-    for name, *others in (
-        ("entity_name",),
-        ("entity_type",),
-        ("feature",),
-        ("group_id",),
-        ("index",),
-        ("key",),
-        ("name",),
-        ("partition",),
-        ("partition_id",),
-        ("partition_index", "partition"),
-        ("resource_name",),
-        ("resource_type",),
-        ("session_id",),
-        ("topic",),
-        ("topic_id",),
-        ("topic_name", "name"),
-        ("transactional_id",),
-        ("user", "name"),
-    )
+_SAME_NAME: Final = (
+    *("entity_name", "entity_type", "feature", "group_id", "index", "key", "name", "partition", "partition_id"),
+    *("resource_name", "resource_type", "session_id", "topic", "topic_id", "transactional_id"),
+)
+_COPIED: Final[Mapping[str, tuple[str, ...]]] = {name: (name,) for name in _SAME_NAME} | {
+    "partition_index": ("partition_index", "partition"),
+    "topic_name": ("topic_name", "name"),
+    "user": ("user", "name"),
 }
 """Fields that identify a part, with their names in the request. An item that is no struct is the value of the first."""
 _LISTS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
@@ -128,41 +114,37 @@ def error_response(request: Message, version: int, code: ErrorCode, text: str | 
     assert kind is not None, f"{name} has no response"
     if not _has_code(kind.SCHEMA, version):
         return None
-    builder = _Builder(name.removesuffix("Request"), struct_classes(kind), version, code, text)
-    made = builder.struct(kind.SCHEMA, request)
+    api = name.removesuffix("Request")
+    told = code.text if text is None and api in _WITH_TEXT else text
+    made = _Builder(api, struct_classes(kind), version, code, told).struct(kind.SCHEMA, request)
     assert isinstance(made, kind)
     return made
 
 
-class _Builder:
+class _Builder(NamedTuple):
     """Builder of one response."""
 
-    def __init__(
-        self, api: str, classes: Mapping[str, type[Struct]], version: int, code: ErrorCode, text: str | None
-    ) -> None:
-        self._lists = _LISTS.get(api, {})
-        self._values = _VALUES.get(api, {})
-        self._empty, self._empty_from = _WITHOUT_PARTS.get(api, ("", 0))
-        self._classes = classes
-        self._version = version
-        self._code = code
-        self._text = code.text if text is None and api in _WITH_TEXT else text
+    api: str
+    classes: Mapping[str, type[Struct]]
+    version: int
+    code: ErrorCode
+    text: str | None
 
     def struct(self, schema: StructSchema, source: object) -> Any:
         """Return a struct of the response for a part of the request, which is a struct, a name or a number."""
         fields: dict[str, object] = {}
-        is_identified = False
+        values, is_identified = _VALUES.get(self.api, {}), False
         for field in schema.fields:
             name = field.attribute
-            if self._version not in field.versions:
+            if self.version not in field.versions:
                 continue
             if name in _CODES:
-                fields[name] = self._code
-            elif name in self._values:
-                if self._values[name] is not None or self._version in field.nullable:
-                    fields[name] = self._values[name]
+                fields[name] = self.code
+            elif name in values:
+                if values[name] is not None or self.version in field.nullable:
+                    fields[name] = values[name]
             elif name == "error_message":
-                fields[name] = "" if self._text is None and self._version not in field.nullable else self._text
+                fields[name] = "" if self.text is None and self.version not in field.nullable else self.text
             elif field.is_array and field.struct is not None:
                 fields[name] = [self.struct(field.struct, part) for part in self._parts(field, source)]
             elif name in _COPIED and isinstance(source, str | int):
@@ -170,20 +152,21 @@ class _Builder:
                     fields[name], is_identified = source, True
             elif name in _COPIED:
                 found = next((getattr(source, one) for one in _COPIED[name] if hasattr(source, one)), None)
-                if found is not None or self._version in field.nullable:
+                if found is not None or self.version in field.nullable:
                     fields[name] = found
-        return self._classes[schema.name](**fields)
+        return self.classes[schema.name](**fields)
 
     def _parts(self, field: Field, source: object) -> Sequence[object]:
         """Return the parts of the request that a list of the response is made from."""
         assert field.struct is not None
-        name = field.attribute
-        if (name == self._empty and self._version >= self._empty_from) or not (
-            name in self._lists or _has_code(field.struct, self._version)
+        name, lists = field.attribute, _LISTS.get(self.api, {})
+        empty, empty_from = _WITHOUT_PARTS.get(self.api, ("", 0))
+        if (name == empty and self.version >= empty_from) or not (
+            name in lists or _has_code(field.struct, self.version)
         ):
             return ()
         parts: list[object] = []
-        for path in self._lists.get(name, (name,)):
+        for path in lists.get(name, (name,)):
             if path == USERS:
                 parts += dict.fromkeys(
                     one.name for part in ("deletions", "upsertions") for one in getattr(source, part)

@@ -18,7 +18,7 @@ Rules of this module (KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.client_requests.current_leader import endpoints, name_leader
@@ -40,7 +40,7 @@ from simzk.kafka.protocol.messages import FetchResponse
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from simzk.kafka.broker.replica_logs import Replica
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
@@ -110,19 +110,14 @@ class FetchApi(ClientApi):
     """Fetch requests of clients to one broker."""
 
     _waiting: dict[TopicPartition, dict[_Client, None]] = field(default_factory=dict, init=False)
-    _ids: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self.sessions = FetchSessionCache(self._new_session_id)
+        self.sessions = FetchSessionCache(count(1).__next__)
         self.broker.replicas.on_readable = self.complete_waiting
 
     @property
     def handlers(self) -> dict[int, Handler]:
         return {FETCH: self.serve}
-
-    def _new_session_id(self) -> int:
-        self._ids += 1
-        return self._ids
 
     # -- requests
 
@@ -163,16 +158,13 @@ class FetchApi(ClientApi):
             *(version, replica_id, request.isolation_level, request.rack_id, max_bytes, request.min_bytes),
             *(fetching, unknown, answer),
         )
-        self._serve(client, request.max_wait_ms)
-
-    def _serve(self, client: _Client, max_wait_ms: int) -> None:
         reads = self._read_all(client)
-        if max_wait_ms <= 0 or client.unknown_ids or not reads or self._is_enough(client, reads):
+        if request.max_wait_ms <= 0 or unknown or not reads or self._is_enough(client, reads):
             self._answer(client, reads)
             return
         for partition in reads:
             self._waiting.setdefault(partition, {})[client] = None
-        client.timer = self.broker.process.call_later(max_wait_ms * 1000, lambda: self._end(client))
+        client.timer = self.broker.process.call_later(request.max_wait_ms * 1000, lambda: self._end(client))
 
     def complete_waiting(self, partition: TopicPartition) -> None:
         """Answer the requests that wait for a partition and now have enough, or an error."""
@@ -255,7 +247,9 @@ class FetchApi(ClientApi):
             converted = _converted(data, entries, magic, offset)
         except RecordDataError:
             return _Read(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        sent = _sent_whole(batches, entries, len(data))
+        # The batches of which the entries are in the first bytes of the record data that was read.
+        ends = accumulate(map(len, entries))
+        sent = tuple(batch for batch, end in zip(batches, ends, strict=False) if end <= len(data))
         return _Read(ErrorCode.NONE, converted, len(data), replica, aborted, batches=sent)
 
     def _error(self, client: _Client, partition: TopicPartition, asked: AskedPartition) -> ErrorCode:
@@ -359,12 +353,6 @@ def leader_epoch_error(named: int, own: int) -> ErrorCode:
     if named in (-1, own):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if named < own else ErrorCode.UNKNOWN_LEADER_EPOCH
-
-
-def _sent_whole(batches: Sequence[RecordBatch], entries: Sequence[bytes], size_bytes: int) -> tuple[RecordBatch, ...]:
-    """Return the batches of which the entries are in the first bytes of the record data that was read."""
-    ends = accumulate(map(len, entries))
-    return tuple(batch for batch, end in zip(batches, ends, strict=False) if end <= size_bytes)
 
 
 def _converted(data: bytes, entries: list[bytes], magic: int, offset: int) -> bytes:

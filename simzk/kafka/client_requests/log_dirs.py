@@ -50,11 +50,6 @@ class LogDirsApi(ClientApi):
     def handlers(self) -> dict[int, Handler]:
         return {ALTER_LOG_DIRS: self.serve_alter, DESCRIBE_LOG_DIRS: self.serve_describe}
 
-    @property
-    def _lists_every_topic(self) -> bool:
-        """Whether topics that were not asked for are listed, without partitions (recorded 2.8 and 3.4)."""
-        return (2, 8) <= self.broker.version.number < (3, 9)
-
     def serve_describe(self, context: Context, request: DescribeLogDirsRequest, answer: Answer) -> None:
         """Describe the log directories, with some partitions or all."""
         if not self.broker.allows_on_cluster("Describe", context.principal):
@@ -63,29 +58,27 @@ class LogDirsApi(ClientApi):
         asked = None
         if request.topics is not None:
             asked = {TopicPartition(topic.topic, number) for topic in request.topics for number in topic.partitions}
-        answer(
-            DescribeLogDirsResponse(results=[self._directory(number, asked) for number in range(self.log_dirs.count)])
-        )
+        results = [self._directory(number, asked) for number in range(self.log_dirs.count)]
+        answer(DescribeLogDirsResponse(results=results))
 
     def _directory(self, number: int, asked: Collection[TopicPartition] | None) -> Directory:
         path = self.log_dirs.paths[number]
         if number not in self.log_dirs.live:
             return Directory(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
+        # Topics that were not asked for are listed, without partitions (recorded 2.8 and 3.4).
+        lists_every_topic = (2, 8) <= self.broker.version.number < (3, 9)
         topics: dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]] = {}
-        used = 0
+        part, used = DescribeLogDirsResponse.DescribeLogDirsPartition, 0
         for partition, replica in self.broker.replicas.replicas.items():
             if self.log_dirs.directory_of(partition) != number:
                 continue
             size = sum(batch.size_bytes for batch in replica.log.batches)
             used += size
             is_asked = asked is None or partition in asked
-            if not is_asked and self._lists_every_topic:
+            if is_asked or lists_every_topic:
                 topics.setdefault(partition.topic, [])
             if is_asked:
-                one = DescribeLogDirsResponse.DescribeLogDirsPartition(
-                    partition_index=partition.partition, partition_size=size
-                )
-                topics.setdefault(partition.topic, []).append(one)
+                topics[partition.topic].append(part(partition_index=partition.partition, partition_size=size))
         kind = DescribeLogDirsResponse.DescribeLogDirsTopic
         return Directory(
             log_dir=path,
@@ -99,15 +92,13 @@ class LogDirsApi(ClientApi):
         if not self.broker.allows_on_cluster("Alter", context.principal):
             answer(AlterReplicaLogDirsResponse())
             return
+        part = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
         topics: dict[str, list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult]] = {}
         for directory in request.dirs:
             for topic in directory.topics:
                 for number in topic.partitions:
                     code = self._move(TopicPartition(topic.name, number), directory.path)
-                    one = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(
-                        partition_index=number, error_code=code
-                    )
-                    topics.setdefault(topic.name, []).append(one)
+                    topics.setdefault(topic.name, []).append(part(partition_index=number, error_code=code))
         kind = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
         results = [kind(topic_name=topic, partitions=partitions) for topic, partitions in topics.items()]
         answer(AlterReplicaLogDirsResponse(results=results))

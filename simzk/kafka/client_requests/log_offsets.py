@@ -23,7 +23,7 @@ from simzk.kafka.log.leader_epochs import UNDEFINED
 from simzk.kafka.log.record_batches import NO_TIMESTAMP, RecordDataError, decode_entry
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import DeleteRecordsResponse, ListOffsetsResponse, OffsetForLeaderEpochResponse
-from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
 
 if TYPE_CHECKING:
     from simzk.kafka.broker.replica_logs import Replica
@@ -223,16 +223,15 @@ class LogOffsetsApi(ClientApi):
         """Note which partitions of a request need not wait any more; answer if that are all."""
         for partition, wanted in list(deletion.waiting.items()):
             code = self._error(partition)
-            low = NO_OFFSET if code != ErrorCode.NONE else self._low(partition)
+            low = NO_OFFSET
+            if code == ErrorCode.NONE:
+                low = self.broker.replicas.low_watermark(partition, self.broker.cache.live_brokers)
             if code != ErrorCode.NONE or low >= wanted:
                 del deletion.waiting[partition]
                 deletion.results[partition] = code, low
         if not deletion.waiting:
             self._end_deletion(deletion)
         return not deletion.waiting
-
-    def _low(self, partition: TopicPartition) -> int:
-        return self.broker.replicas.low_watermark(partition, self.broker.cache.live_brokers)
 
     def _end_deletion(self, deletion: _Deletion) -> None:
         """Answer a request; partitions that still wait have timed out."""
@@ -241,15 +240,15 @@ class LogOffsetsApi(ClientApi):
             deletion.timer.cancel()
         for partition in deletion.waiting:
             deletion.results[partition] = ErrorCode.REQUEST_TIMED_OUT, NO_OFFSET
-        one = DeleteRecordsResponse.DeleteRecordsPartitionResult
-        topics: dict[str, list[DeleteRecordsResponse.DeleteRecordsPartitionResult]] = {}
-        for (topic, number), (code, low) in deletion.results.items():
-            result = one(partition_index=number, low_watermark=low, error_code=code)
-            topics.setdefault(topic, []).append(result)
-        kind = DeleteRecordsResponse.DeleteRecordsTopicResult
-        deletion.answer(
-            DeleteRecordsResponse(topics=[kind(name=name, partitions=found) for name, found in topics.items()])
-        )
+        one, kind = DeleteRecordsResponse.DeleteRecordsPartitionResult, DeleteRecordsResponse.DeleteRecordsTopicResult
+        results = {
+            at: one(partition_index=at.partition, low_watermark=low, error_code=code)
+            for at, (code, low) in deletion.results.items()
+        }
+        topics = [
+            kind(name=name, partitions=[results[at] for at in of]) for name, of in grouped_by_topic(results).items()
+        ]
+        deletion.answer(DeleteRecordsResponse(topics=topics))
 
     def _delete(self, partition: TopicPartition, offset: int) -> int | ErrorCode:
         """Raise the log start offset of a partition; return the offset that all replicas are to have, or the error."""

@@ -85,6 +85,7 @@ class EncodedRows(Sequence[S], Generic[S]):
             return EncodedRows(self._kind, self._version, self._whole, bounds, self._decode)
         if self._rows is None:
             self._rows = self._decode(bytes(self.data(self._kind.SCHEMA.name, self._version)), len(self))
+            assert len(self._rows) == len(self), "as many rows are decoded as are encoded"
         return self._rows[index]
 
 
