@@ -68,20 +68,20 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a partition that does not exist is not attempted": Mistake(
         "kafka/client_requests/authorization.py",
-        "if not is_addable(named, self.cache, self.version.number):",
+        "if not is_addable(named, self.broker.cache, self.broker.version.number):",
         "if not named.topic:",
         _LOGINS + "[2.8.2]",
     ),
     "every producer may write idempotently": Mistake(
         "kafka/client_requests/authorization.py",
-        "self.version.number < _WRITES_IDEMPOTENTLY\n            and _is_idempotent(request)",
-        "False\n            and _is_idempotent(request)",
+        "self.broker.version.number < _WRITES_IDEMPOTENTLY\n            and _is_idempotent",
+        "False\n            and _is_idempotent",
         _LOGINS + "[2.4.1]",
     ),
     "metadata of all topics has those that a client may not describe": Mistake(
         "kafka/client_requests/authorization.py",
-        """[one for one in found.topics if self._allows(context, "Describe", TOPIC, one.name or "")]""",
-        """[one for one in found.topics if self._allows(context, "Describe", TOPIC, one.name or "") or True]""",
+        """[one for one in found.topics if self._allows("Describe", TOPIC, one.name or "")]""",
+        """[one for one in found.topics if self._allows("Describe", TOPIC, one.name or "") or True]""",
         _SECURITY + "test_principals.py::test_metadata_has_what_the_user_may_describe",
     ),
     "a login has the permissions of anonymous clients": Mistake(

@@ -40,7 +40,7 @@ from simzk.kafka.broker.services import Services
 from simzk.kafka.broker.transaction_markers import TransactionMarkers
 from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY, TransactionVerification
 from simzk.kafka.client_requests.acls import AclsApi
-from simzk.kafka.client_requests.authorization import Authorization
+from simzk.kafka.client_requests.authorization import guarded
 from simzk.kafka.client_requests.broker_api import BrokerApi, Context
 from simzk.kafka.client_requests.configs import ConfigsApi
 from simzk.kafka.client_requests.features import UPDATE_FEATURES, update_features
@@ -539,8 +539,10 @@ class Broker:
             self._name,
             environment.history,
             features_epoch=lambda: self.features_epoch,
-            handlers=Authorization(self._serving).guard(
-                handlers, lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer)
+            handlers=guarded(
+                self._serving,
+                handlers,
+                lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer),
             ),
             faults=environment.broker_faults,
             new_login_rules=None if sasl is None else partial(self._login_rules, sasl),

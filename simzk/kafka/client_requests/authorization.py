@@ -13,10 +13,8 @@ Rules of this module (KafkaApis, AuthHelper; recorded 0.11 to 3.9 with an author
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -29,19 +27,17 @@ from simzk.kafka.client_requests.produce import whole_entries
 from simzk.kafka.client_requests.transactions import is_addable
 from simzk.kafka.log.record_batches import RecordDataError, entry_header
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.protocol.messages import FetchResponse, MetadataResponse
+from simzk.kafka.protocol.messages import FetchResponse, MetadataResponse, OffsetDeleteResponse
 from simzk.kafka.schemas.acl import AclResource
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.client_requests.serving_broker import ServingBroker
     from simzk.kafka.protocol.structs import Message
 
-Check = Callable[["Handler", "Context", Any, "Answer"], None]
-"""Check a request, and let the handler serve it."""
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 0, 1, 2, 3, 8, 9, 10
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS = 11, 12, 13, 14, 15, 16
 CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 19, 20, 21, 22, 23
@@ -151,200 +147,174 @@ _TEXTS: Final[Mapping[int, str]] = {
 """Messages of refused parts, where the response has a field for them."""
 
 
-@dataclass(eq=False)
-class Authorization:
-    """Checks of the requests to one broker."""
+def guarded(broker: ServingBroker, handlers: Mapping[int, Handler], unknown: Handler) -> dict[int, Handler]:
+    """Return handlers that check each request first; the same handlers without an authorizer.
+
+    Args:
+        broker: the broker.
+        handlers: by API key.
+        unknown: serves requests of all other APIs.
+    """
+    checked = {*WHOLE, *PARTS, *_SPECIAL} if broker.authorizer.is_enabled else ()
+    return {**handlers, **{key: partial(_check, broker, handlers.get(key, unknown)) for key in checked}}
+
+
+def _check(broker: ServingBroker, handler: Handler, context: Context, request: Message, answer: Answer) -> None:
+    """Check a request, and let the handler serve it."""
+    checked, key = _Guarded(broker, handler, context, request, answer), request.MESSAGE.api_key
+    assert key in WHOLE or key in PARTS or key in _SPECIAL, f"nothing is checked of {request.MESSAGE.name}"
+    if (refused := checked.lacks(*WHOLE.get(key, ()))) is not None:
+        checked.refuse(refused)
+    elif key in _SPECIAL:
+        _SPECIAL[key](checked)
+    elif key in PARTS:
+        checked.serve_parts(PARTS[key])
+    else:
+        checked.serve()
+
+
+class _Guarded(NamedTuple):
+    """A request that is checked, its handler, and the way to the client."""
 
     broker: ServingBroker
+    handler: Handler
+    context: Context
+    request: Any
+    reply: Answer
 
-    def guard(self, handlers: Mapping[int, Handler], unknown: Handler) -> dict[int, Handler]:
-        """Return handlers that check each request first; the same handlers without an authorizer.
+    def _allows(self, operation: str, kind: str, name: str) -> bool:
+        return self.broker.authorizer.allows(operation, AclResource(kind, name), self.context.principal)
 
-        Args:
-            handlers: by API key.
-            unknown: serves requests of all other APIs.
-        """
-        if not self.broker.authorizer.is_enabled:
-            return dict(handlers)
-        special = self._special()
-        keys = dict.fromkeys((*handlers, *WHOLE, *PARTS, *special))
-        return {key: self._guarded(key, special, handlers.get(key, unknown)) for key in keys}
-
-    def _guarded(self, key: int, special: Mapping[int, Check], handler: Handler) -> Handler:
-        checked = handler
-        if key in special:
-            checked = partial(special[key], checked)
-        elif key in PARTS:
-            checked = partial(self._serve_parts, PARTS[key], checked)
-        return partial(self._serve_whole, WHOLE[key], checked) if key in WHOLE else checked
-
-    def _special(self) -> dict[int, Check]:
-        """Return the checks of requests that neither table describes, by API key."""
-        return {
-            PRODUCE: self._produce,
-            FETCH: self._fetch,
-            METADATA: self._metadata,
-            OFFSET_FETCH: self._fetch_offsets,
-            FIND_COORDINATOR: self._find_coordinator,
-            DESCRIBE_GROUPS: self._describe_groups,
-            LIST_GROUPS: self._list_groups,
-            CREATE_TOPICS: self._create_topics,
-            DELETE_TOPICS: self._delete_topics,
-            INIT_PRODUCER_ID: self._init_producer_id,
-            OFFSET_FOR_LEADER_EPOCH: self._leader_epochs,
-            ADD_PARTITIONS_TO_TXN: self._add_partitions,
-            OFFSET_DELETE: self._delete_offsets,
-            DESCRIBE_CLUSTER: self._describe_cluster,
-            DESCRIBE_TRANSACTIONS: self._describe_transactions,
-            LIST_TRANSACTIONS: self._list_transactions,
-        }
-
-    def _allows(self, context: Context, operation: str, kind: str, name: str) -> bool:
-        return self.broker.authorizer.allows(operation, AclResource(kind, name), context.principal)
-
-    def _allows_cluster(self, context: Context, operation: str) -> bool:
-        return self.broker.allows_on_cluster(operation, context.principal)
+    def _allows_cluster(self, operation: str) -> bool:
+        return self.broker.allows_on_cluster(operation, self.context.principal)
 
     # -- requests as a whole, and in parts
 
-    def _serve_whole(
-        self, needs: tuple[Whole, ...], handler: Handler, context: Context, request: Any, answer: Answer
-    ) -> None:
-        """Refuse a request that needs what the client may not do."""
-        for operation, kind, field in needs:
-            name = getattr(request, field)
-            if name and not self._allows(context, operation, kind, name):
-                answer(error_response(request, context.version, ERRORS[kind]))
-                return
-        handler(context, request, answer)
+    def serve(self, reply: Answer | None = None) -> None:
+        """Let the handler serve the request."""
+        self.handler(self.context, self.request, reply or self.reply)
 
-    def _serve_parts(self, need: Parts, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def _error(self, code: ErrorCode) -> Any:
+        return error_response(self.request, self.context.version, code)
+
+    def refuse(self, code: ErrorCode) -> None:
+        """Answer the request with an error."""
+        assert code != ErrorCode.NONE, "success is no refusal"
+        self.reply(self._error(code))
+
+    def lacks(self, *needs: Whole) -> ErrorCode | None:
+        """Return the error of the first need of the request that is not met; None if all are."""
+        for operation, kind, field in needs:
+            name = getattr(self.request, field)
+            if name and not self._allows(operation, kind, name):
+                return ERRORS[kind]
+        return None
+
+    def serve_parts(self, need: Parts, reply: Answer | None = None) -> None:
         """Serve the parts of a request that the client may use, and refuse the others."""
         if need.controller and not self.broker.is_controller():
-            handler(context, request, answer)
+            self.serve(reply)
             return
 
         def may_use(item: Any) -> bool:
-            return self._allows(context, need.operation, need.kind, getattr(item, need.name) if need.name else item)
+            return self._allows(need.operation, need.kind, getattr(item, need.name) if need.name else item)
 
-        self._serve_some(need, may_use, handler, context, request, answer)
+        self._serve_some(need, may_use, reply or self.reply)
 
-    def _serve_some(
-        self,
-        need: Parts,
-        may_use: Callable[[Any], bool],
-        handler: Handler,
-        context: Context,
-        request: Any,
-        answer: Answer,
-    ) -> None:
+    def _serve_some(self, need: Parts, may_use: Callable[[Any], bool], reply: Answer) -> None:
         """Serve the items of a request for which a function returns true, and refuse the others."""
-        items = getattr(request, need.items) or ()
         kept: list[Any] = []
         refused: dict[ErrorCode, list[Any]] = {}
-        for item in items:
+        for item in getattr(self.request, need.items) or ():
             if may_use(item):
                 kept.append(item)
             else:
                 name = getattr(item, need.name) if need.name else item
-                refused.setdefault(self._code(context, need.kind, name), []).append(item)
+                refused.setdefault(self._code(need.kind, name), []).append(item)
         if not refused:
-            handler(context, request, answer)
+            self.serve(reply)
             return
-        parts = [
-            part
-            for code, of_code in refused.items()
-            for part in getattr(self._refusal(request, need, of_code, context.version, code), need.answers)
-        ]
+        responses = [self._refusal(need, items, code) for code, items in refused.items()]
+        parts = [part for response in responses for part in getattr(response, need.answers)]
         if not kept:
-            code, of_code = next(iter(refused.items()))
-            response = self._refusal(request, need, of_code, context.version, code)
-            setattr(response, need.answers, parts)
-            answer(response)
+            setattr(responses[0], need.answers, parts)
+            reply(responses[0])
             return
 
         def finish(response: Any) -> None:
             if hasattr(response, need.answers):  # else it closes the connection, or says nothing
                 setattr(response, need.answers, parts + getattr(response, need.answers))
-            answer(response)
+            reply(response)
 
-        handler(context, _with(request, need.items, kept), finish)
+        self.handler(self.context, _with(self.request, need.items, kept), finish)
 
-    def _refusal(self, request: Any, need: Parts, items: Sequence[Any], version: int, code: ErrorCode) -> Any:
+    def _refusal(self, need: Parts, items: Sequence[Any], code: ErrorCode) -> Any:
         """Return the response to some items of a request, all of them refused."""
-        key = request.MESSAGE.api_key
+        key = self.request.MESSAGE.api_key
         text = None if key == DESCRIBE_PRODUCERS and self.broker.version.number < _FILLED else _TEXTS.get(key)
-        response: Any = error_response(_with(request, need.items, items), version, code, text)
+        response: Any = error_response(_with(self.request, need.items, items), self.context.version, code, text)
+        assert len(getattr(response, need.answers)) == len(items), f"each item has a part in {need.answers}"
         if hasattr(response, "error_code"):
             response.error_code = ErrorCode.NONE
         return response
 
-    def _code(self, context: Context, kind: str, name: str) -> ErrorCode:
+    def _code(self, kind: str, name: str) -> ErrorCode:
         """Return the error of a resource that the client may not use."""
-        if (
-            kind == TOPIC
-            and self.broker.version.number < _NAMES_REFUSED
-            and not self._allows(context, "Describe", kind, name)
-        ):
+        hides_names = kind == TOPIC and self.broker.version.number < _NAMES_REFUSED
+        if hides_names and not self._allows("Describe", kind, name):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ERRORS[kind]
 
-    def _operations(self, context: Context, kind: str, name: str, possible: int) -> int:
+    def _operations(self, kind: str, name: str, possible: int) -> int:
         """Return which of some operations the client may do, as bits of AclOperation."""
-        resource = AclResource(kind, name)
         allowed = (
             number
             for number, operation in OPERATIONS.items()
-            if possible >> number & 1 and self.broker.authorizer.allows(operation, resource, context.principal)
+            if possible >> number & 1 and self._allows(operation, kind, name)
         )
         return sum(1 << number for number in allowed)
 
-    def _cluster_operations(self, context: Context) -> int:
-        if not self._allows_cluster(context, "Describe"):
+    def _cluster_operations(self) -> int:
+        if not self._allows_cluster("Describe"):
             return 0
-        return self._operations(context, CLUSTER.kind, CLUSTER.name, CLUSTER_OPERATIONS)
+        return self._operations(CLUSTER.kind, CLUSTER.name, CLUSTER_OPERATIONS)
 
     # -- records
 
-    def _produce(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def produce(self) -> None:
         """Refuse topics that the client may not write; up to 2.7 all, if it may not write idempotently and does so.
 
         Without acknowledgements this closes the connection.
         """
+        acks, topics = self.request.acks, self.request.topic_data
         if (
             self.broker.version.number < _WRITES_IDEMPOTENTLY
-            and _is_idempotent(request)
-            and not self._allows_cluster(context, "IdempotentWrite")
+            and _is_idempotent(self.request)
+            and not self._allows_cluster("IdempotentWrite")
         ):
-            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            answer(error_response(request, context.version, code) if request.acks else None)
-            return
-        if request.acks == 0 and not all(
-            self._allows(context, "Write", TOPIC, topic.name) for topic in request.topic_data
-        ):
-            answer(None)
-            return
-        self._serve_parts(PARTS[PRODUCE], handler, context, request, answer)
+            self.reply(self._error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED) if acks else None)
+        elif acks == 0 and not all(self._allows("Write", TOPIC, topic.name) for topic in topics):
+            self.reply(None)
+        else:
+            self.serve_parts(PARTS[PRODUCE])
 
-    def _fetch(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def fetch(self) -> None:
         """Refuse topics that the client may not read; who fetches as a broker needs to act for the cluster."""
-        replica = request.replica_id if context.version < _REPLICA_STATES else request.replica_state.replica_id
-        is_broker = replica >= 0
-        acts = is_broker and self._allows_cluster(context, "ClusterAction")
+        request, version = self.request, self.context.version
+        is_broker = (request.replica_id if version < _REPLICA_STATES else request.replica_state.replica_id) >= 0
+        acts = is_broker and self._allows_cluster("ClusterAction")
         by_kind = is_broker and self.broker.version.number < _NAMES_REFUSED
         kept: list[Any] = []
         refused: list[Any] = []
         for topic in request.topics:
             name = topic.topic or self.broker.cache.topic_names.get(topic.topic_id, "")
-            may = acts if is_broker else not name or self._allows(context, "Read", TOPIC, name)
+            may = acts if is_broker else not name or self._allows("Read", TOPIC, name)
             (kept if may else refused).append(topic)
         if not refused:
-            handler(context, request, answer)
+            self.serve()
             return
         partition = FetchResponse.PartitionData
-        aborted: list[Any] | None = (
-            None if context.version >= _NULL_ABORTED and self.broker.version.number < _FILLED else []
-        )
+        aborted: list[Any] | None = None if version >= _NULL_ABORTED and self.broker.version.number < _FILLED else []
         parts = [
             FetchResponse.FetchableTopicResponse(
                 topic=topic.topic,
@@ -352,7 +322,7 @@ class Authorization:
                 partitions=[
                     partition(
                         partition_index=one.partition,
-                        error_code=ERRORS[CLUSTER.kind] if by_kind else self._code(context, TOPIC, topic.topic),
+                        error_code=ERRORS[CLUSTER.kind] if by_kind else self._code(TOPIC, topic.topic),
                         high_watermark=-1,
                         aborted_transactions=aborted,
                         records=b"",
@@ -366,306 +336,314 @@ class Authorization:
         def finish(response: Any) -> None:
             if isinstance(response, FetchResponse):
                 response.responses = [*response.responses, *parts]
-            answer(response)
+            self.reply(response)
 
-        handler(context, _with(request, "topics", kept), finish)
+        self.handler(self.context, _with(self.request, "topics", kept), finish)
 
-    def _leader_epochs(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
-        if self._allows_cluster(context, "ClusterAction"):
-            handler(context, request, answer)
+    def leader_epochs(self) -> None:
+        if self._allows_cluster("ClusterAction"):
+            self.serve()
         elif self.broker.version.number >= _LEADER_EPOCHS_BY_TOPIC:
-            self._serve_parts(PARTS[OFFSET_FOR_LEADER_EPOCH], handler, context, request, answer)
+            self.serve_parts(PARTS[OFFSET_FOR_LEADER_EPOCH])
         else:
-            answer(error_response(request, context.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            self.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
-    def _init_producer_id(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def init_producer_id(self) -> None:
         """Refuse transactions of a client that may not write them, and idempotence of one that may not write."""
         code = ErrorCode.NONE
-        if request.transactional_id is not None:
-            if not self._allows(context, "Write", TRANSACTION, request.transactional_id):
+        if self.request.transactional_id is not None:
+            if not self._allows("Write", TRANSACTION, self.request.transactional_id):
                 code = ERRORS[TRANSACTION]
-        elif not self._may_write_idempotently(context):
+        elif not self._may_write_idempotently():
             code = ERRORS[CLUSTER.kind]
         if code == ErrorCode.NONE:
-            handler(context, request, answer)
+            self.serve()
             return
-        refused: Any = error_response(request, context.version, code)
+        refused = self._error(code)
         if self.broker.version.number < _NO_EPOCH:
             refused.producer_epoch = 0
-        answer(refused)
+        self.reply(refused)
 
-    def _may_write_idempotently(self, context: Context) -> bool:
-        if self._allows_cluster(context, "IdempotentWrite"):
+    def _may_write_idempotently(self) -> bool:
+        if self._allows_cluster("IdempotentWrite"):
             return True
         later = self.broker.version.number >= _WRITES_IDEMPOTENTLY
-        return later and self.broker.authorizer.allows_any("Write", TOPIC, context.principal)
+        return later and self.broker.authorizer.allows_any("Write", TOPIC, self.context.principal)
 
     # -- topics
 
-    def _metadata(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def metadata(self) -> None:
         """Leave out topics that the client may not describe; refuse those that it names, or may not create."""
-        topics = request.topics
-        if topics is None or (context.version == 0 and not topics):
-            handler(context, request, lambda found: answer(self._visible(context, request, found)))
+        topics = self.request.topics
+        if topics is None or (self.context.version == 0 and not topics):
+            self.serve(lambda found: self.reply(self._visible(found)))
             return
-        if context.version < _IDS and any(topic.name is None or topic.topic_id != NO_ID for topic in topics):
-            handler(context, request, answer)
+        if self.context.version < _IDS and any(topic.name is None or topic.topic_id != NO_ID for topic in topics):
+            self.serve()
             return
         kept: list[Any] = []
         refused: list[Any] = []
         for topic in topics:
-            (kept if self._may_see(context, request, topic) else refused).append(topic)
+            (kept if self._may_see(topic) else refused).append(topic)
 
         def finish(found: Any) -> None:
             if isinstance(found, MetadataResponse):
                 kind = MetadataResponse.MetadataResponseTopic
                 parts = [
-                    kind(
-                        error_code=self._code(context, TOPIC, topic.name or ""),
-                        name=topic.name,
-                        topic_id=topic.topic_id,
-                    )
-                    for topic in refused
+                    kind(error_code=self._code(TOPIC, one.name or ""), name=one.name, topic_id=one.topic_id)
+                    for one in refused
                 ]
-                for part in parts if context.version >= _WITH_OPERATIONS else ():
+                for part in parts if self.context.version >= _WITH_OPERATIONS else ():
                     part.topic_authorized_operations = self.broker.version.api.unasked_operations
                 found.topics = [*found.topics, *parts]
-                self._show_operations(context, request, found)
-            answer(found)
+                self._show_operations(found)
+            self.reply(found)
 
         if kept or not refused:
-            handler(context, _with(request, "topics", kept), finish)
+            self.handler(self.context, _with(self.request, "topics", kept), finish)
         else:  # in version 0 an empty list stands for all topics
-            handler(context._replace(version=max(1, context.version)), _with(request, "topics", []), finish)
+            context = self.context._replace(version=max(1, self.context.version))
+            self.handler(context, _with(self.request, "topics", []), finish)
 
-    def _may_see(self, context: Context, request: Any, topic: Any) -> bool:
+    def _may_see(self, topic: Any) -> bool:
         """Return whether a client may describe a topic that it names, and create it if there is none."""
         name = topic.name or self.broker.cache.topic_names.get(topic.topic_id, "")
-        if name and not self._allows(context, "Describe", TOPIC, name):
+        if name and not self._allows("Describe", TOPIC, name):
             return False
-        if (
-            name in self.broker.cache.topics
-            or not name
-            or not (self.broker.config.boolean("auto.create.topics.enable") and request.allow_auto_topic_creation)
-        ):
+        is_created = self.broker.config.boolean("auto.create.topics.enable") and self.request.allow_auto_topic_creation
+        if name in self.broker.cache.topics or not name or not is_created:
             return True
-        return self._may_create(context, name)
+        return self._may_create(name)
 
-    def _may_create(self, context: Context, name: str) -> bool:
-        if self._allows_cluster(context, "Create"):
+    def _may_create(self, name: str) -> bool:
+        if self._allows_cluster("Create"):
             return True
-        return self.broker.version.number >= _CREATES_BY_TOPIC and self._allows(context, "Create", TOPIC, name)
+        return self.broker.version.number >= _CREATES_BY_TOPIC and self._allows("Create", TOPIC, name)
 
-    def _visible(self, context: Context, request: Any, found: Any) -> Any:
+    def _visible(self, found: Any) -> Any:
         """Return an answer about all topics without those that the client may not describe."""
         if isinstance(found, MetadataResponse):
-            found.topics = [one for one in found.topics if self._allows(context, "Describe", TOPIC, one.name or "")]
-            self._show_operations(context, request, found)
+            found.topics = [one for one in found.topics if self._allows("Describe", TOPIC, one.name or "")]
+            self._show_operations(found)
         return found
 
-    def _show_operations(self, context: Context, request: Any, found: MetadataResponse) -> None:
-        if request.include_topic_authorized_operations:
+    def _show_operations(self, found: MetadataResponse) -> None:
+        if self.request.include_topic_authorized_operations:
             for topic in found.topics:
                 if topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                    topic.topic_authorized_operations = self._operations(
-                        context, TOPIC, topic.name or "", TOPIC_OPERATIONS
-                    )
-        if request.include_cluster_authorized_operations:
-            found.cluster_authorized_operations = self._cluster_operations(context)
+                    topic.topic_authorized_operations = self._operations(TOPIC, topic.name or "", TOPIC_OPERATIONS)
+        if self.request.include_cluster_authorized_operations:
+            found.cluster_authorized_operations = self._cluster_operations()
 
-    def _describe_cluster(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def describe_cluster(self) -> None:
         def finish(found: Any) -> None:
-            if request.include_cluster_authorized_operations and found.error_code == ErrorCode.NONE:
-                found.cluster_authorized_operations = self._cluster_operations(context)
-            answer(found)
+            if self.request.include_cluster_authorized_operations and found.error_code == ErrorCode.NONE:
+                found.cluster_authorized_operations = self._cluster_operations()
+            self.reply(found)
 
-        handler(context, request, finish)
+        self.serve(finish)
 
-    def _create_topics(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def create_topics(self) -> None:
         """Refuse topics that the client may not create, and the configuration of those that it may not describe."""
-        if not self.broker.is_controller():
-            handler(context, request, answer)
+        by_cluster = self.broker.version.number < _CREATES_BY_TOPIC
+        if not self.broker.is_controller() or (by_cluster and self._allows_cluster("Create")):
+            self.serve()
             return
-        if self.broker.version.number < _CREATES_BY_TOPIC:
-            if self._allows_cluster(context, "Create"):
-                handler(context, request, answer)
-            else:
-                answer(error_response(request, context.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        if by_cluster:
+            self.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             return
 
         def finish(found: Any) -> None:
-            for topic in found.topics if context.version >= _WITH_CONFIGS else ():
-                hides = not self._allows(context, "DescribeConfigs", TOPIC, topic.name)
+            for topic in found.topics if self.context.version >= _WITH_CONFIGS else ():
+                hides = not self._allows("DescribeConfigs", TOPIC, topic.name)
                 if topic.error_code == ErrorCode.NONE and hides:
                     topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                     topic.num_partitions, topic.replication_factor, topic.configs = -1, -1, []
-            answer(found)
+            self.reply(found)
 
-        self._serve_some(
-            _CREATE, lambda topic: self._may_create(context, topic.name), handler, context, request, finish
-        )
+        self._serve_some(_CREATE, lambda topic: self._may_create(topic.name), finish)
 
-    def _delete_topics(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def delete_topics(self) -> None:
         """Refuse topics that the client may not delete; a topic named by an id that it may not describe is unknown."""
-        if context.version < _DELETE_BY_ID:
-            self._serve_parts(_DELETE_NAMES, handler, context, request, answer)
+        if self.context.version < _DELETE_BY_ID:
+            self.serve_parts(_DELETE_NAMES)
             return
 
         def may_delete(topic: Any) -> bool:
             name = topic.name or self.broker.cache.topic_names.get(topic.topic_id, "")
-            return not name or self._allows(context, "Delete", TOPIC, name)
+            return not name or self._allows("Delete", TOPIC, name)
 
         def finish(found: Any) -> None:
             for topic in getattr(found, "responses", ()):
                 if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.topic_id != NO_ID:
                     name = self.broker.cache.topic_names.get(topic.topic_id, "")
-                    if self._allows(context, "Describe", TOPIC, name):
+                    if self._allows("Describe", TOPIC, name):
                         topic.name = name
                     else:
                         topic.error_code = ErrorCode.UNKNOWN_TOPIC_ID
-            answer(found)
+            self.reply(found)
 
         if self.broker.is_controller():
-            self._serve_some(_DELETE, may_delete, handler, context, request, finish)
+            self._serve_some(_DELETE, may_delete, finish)
         else:
-            handler(context, request, answer)
+            self.serve()
 
     # -- groups
 
-    def _find_coordinator(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
-        need = _COORDINATORS.get(request.key_type)
+    def find_coordinator(self) -> None:
+        need = _COORDINATORS.get(self.request.key_type)
         if need is None:
-            handler(context, request, answer)
-        elif context.version >= _MANY_KEYS:
-            self._serve_parts(need, handler, context, request, answer)
-        elif self._allows(context, need.operation, need.kind, request.key):
-            handler(context, request, answer)
+            self.serve()
+        elif self.context.version >= _MANY_KEYS:
+            self.serve_parts(need)
+        elif self._allows(need.operation, need.kind, self.request.key):
+            self.serve()
         else:
-            refused: Any = error_response(request, context.version, ERRORS[need.kind])
+            refused = self._error(ERRORS[need.kind])
             if not self.broker.version.groups.has_coordinator_texts:
                 refused.error_message = None
-            answer(refused)
+            self.reply(refused)
 
-    def _describe_groups(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def describe_groups(self) -> None:
         def finish(found: Any) -> None:
-            for group in getattr(found, "groups", ()) if context.version >= _GROUPS_WITH_OPERATIONS else ():
+            for group in getattr(found, "groups", ()) if self.context.version >= _GROUPS_WITH_OPERATIONS else ():
                 if group.error_code != ErrorCode.NONE:
                     group.authorized_operations = self.broker.version.api.unasked_operations
-                elif request.include_authorized_operations:
-                    shown = self._operations(context, GROUP, group.group_id, GROUP_OPERATIONS)
-                    group.authorized_operations = shown
-            answer(found)
+                elif self.request.include_authorized_operations:
+                    group.authorized_operations = self._operations(GROUP, group.group_id, GROUP_OPERATIONS)
+            self.reply(found)
 
-        self._serve_parts(PARTS[DESCRIBE_GROUPS], handler, context, request, finish)
+        self.serve_parts(PARTS[DESCRIBE_GROUPS], finish)
 
-    def _list_groups(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def list_groups(self) -> None:
         def finish(found: Any) -> None:
-            found.groups = [one for one in found.groups if self._allows(context, "Describe", GROUP, one.group_id)]
-            answer(found)
+            found.groups = [one for one in found.groups if self._allows("Describe", GROUP, one.group_id)]
+            self.reply(found)
 
-        if self._allows_cluster(context, "Describe"):
-            handler(context, request, answer)
+        if self._allows_cluster("Describe"):
+            self.serve()
         elif self.broker.version.number >= _LISTS_DESCRIBED:
-            handler(context, request, finish)
+            self.serve(finish)
         else:
-            answer(error_response(request, context.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+            self.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
-    def _fetch_offsets(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def fetch_offsets(self) -> None:
         """Refuse groups that the client may not describe, and leave out or refuse topics that it may not describe."""
 
         def finish(found: Any) -> None:
-            if context.version < _MANY_GROUPS:
-                self._hide_topics(context, found, all_topics=request.topics is None)
+            if self.context.version < _MANY_GROUPS:
+                self._hide_topics(found, all_topics=self.request.topics is None)
             else:
-                asked = {group.group_id: group for group in request.groups}
+                asked = {group.group_id: group for group in self.request.groups}
                 for group in getattr(found, "groups", ()):
-                    self._hide_topics(context, group, all_topics=asked[group.group_id].topics is None)
-            answer(found)
+                    self._hide_topics(group, all_topics=asked[group.group_id].topics is None)
+            self.reply(found)
 
-        if context.version < _MANY_GROUPS:
-            self._serve_whole((Whole("Describe", GROUP, "group_id"),), handler, context, request, finish)
+        if self.context.version >= _MANY_GROUPS:
+            self.serve_parts(Parts("Describe", GROUP, "groups", "group_id", "groups"), finish)
+        elif (refused := self.lacks(Whole("Describe", GROUP, "group_id"))) is not None:
+            self.refuse(refused)
         else:
-            need = Parts("Describe", GROUP, "groups", "group_id", "groups")
-            self._serve_parts(need, handler, context, request, finish)
+            self.serve(finish)
 
-    def _hide_topics(self, context: Context, found: Any, *, all_topics: bool) -> None:
-        hidden = [one for one in getattr(found, "topics", ()) if not self._allows(context, "Describe", TOPIC, one.name)]
+    def _hide_topics(self, found: Any, *, all_topics: bool) -> None:
+        hidden = [one for one in getattr(found, "topics", ()) if not self._allows("Describe", TOPIC, one.name)]
         if all_topics and hidden:
             found.topics = [one for one in found.topics if one not in hidden]
         for topic in () if all_topics else hidden:
             for partition in topic.partitions:
                 if partition.error_code == ErrorCode.NONE:
-                    partition.error_code = self._code(context, TOPIC, topic.name)
+                    partition.error_code = self._code(TOPIC, topic.name)
                     partition.committed_offset, partition.metadata = -1, ""
                     partition.committed_leader_epoch = -1
 
-    def _delete_offsets(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def delete_offsets(self) -> None:
         """Refuse topics that the client may not read."""
-        refused = [one.name for one in request.topics if not self._allows(context, "Read", TOPIC, one.name)]
+        refused = [one.name for one in self.request.topics if not self._allows("Read", TOPIC, one.name)]
         if not refused:
-            handler(context, request, answer)
+            self.serve()
             return
-        response: Any = error_response(request, context.version, ErrorCode.NONE)
-        kind, part = type(response).OffsetDeleteResponseTopic, type(response).OffsetDeleteResponsePartition
+        kind, part = OffsetDeleteResponse.OffsetDeleteResponseTopic, OffsetDeleteResponse.OffsetDeleteResponsePartition
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         parts = [
             kind(
                 name=topic.name,
                 partitions=[part(partition_index=one.partition_index, error_code=code) for one in topic.partitions],
             )
-            for topic in request.topics
+            for topic in self.request.topics
             if topic.name in refused
         ]
 
         def extend(found: Any) -> None:
             found.topics.extend(parts)
-            answer(found)
+            self.reply(found)
 
-        kept = [one for one in request.topics if one.name not in refused]
-        handler(context, _with(request, "topics", kept), extend)
+        kept = [one for one in self.request.topics if one.name not in refused]
+        self.handler(self.context, _with(self.request, "topics", kept), extend)
 
     # -- transactions
 
-    def _add_partitions(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def add_partitions(self) -> None:
         """Refuse all partitions if the client may not write to the topic of one: none of the others is attempted."""
-        topics = request.v3_and_below_topics
-        refused = {one.name for one in topics if not self._allows(context, "Write", TOPIC, one.name)}
-        if request.transactions and not self._allows_cluster(context, "ClusterAction"):
-            answer(error_response(request, context.version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        topics = self.request.v3_and_below_topics
+        refused = {one.name for one in topics if not self._allows("Write", TOPIC, one.name)}
+        if self.request.transactions and not self._allows_cluster("ClusterAction"):
+            self.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             return
         if not refused:
-            handler(context, request, answer)
+            self.serve()
             return
-        response: Any = error_response(request, context.version, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        response = self._error(ErrorCode.OPERATION_NOT_ATTEMPTED)
         for topic in response.results_by_topic_v3_and_below:
             for partition in topic.results_by_partition:
                 if topic.name in refused:
-                    partition.partition_error_code = self._code(context, TOPIC, topic.name)
+                    partition.partition_error_code = self._code(TOPIC, topic.name)
                     continue
                 named = TopicPartition(topic.name, partition.partition_index)
                 if not is_addable(named, self.broker.cache, self.broker.version.number):
                     partition.partition_error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        answer(response)
+        self.reply(response)
 
-    def _describe_transactions(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def describe_transactions(self) -> None:
         """Leave out topics that the client may not describe."""
 
         def finish(found: Any) -> None:
             for state in getattr(found, "transaction_states", ()):
-                state.topics = [one for one in state.topics if self._allows(context, "Describe", TOPIC, one.topic)]
-            answer(found)
+                state.topics = [one for one in state.topics if self._allows("Describe", TOPIC, one.topic)]
+            self.reply(found)
 
-        self._serve_parts(PARTS[DESCRIBE_TRANSACTIONS], handler, context, request, finish)
+        self.serve_parts(PARTS[DESCRIBE_TRANSACTIONS], finish)
 
-    def _list_transactions(self, handler: Handler, context: Context, request: Any, answer: Answer) -> None:
+    def list_transactions(self) -> None:
         def finish(found: Any) -> None:
             shown = found.transaction_states
             found.transaction_states = [
-                one for one in shown if self._allows(context, "Describe", TRANSACTION, one.transactional_id)
+                one for one in shown if self._allows("Describe", TRANSACTION, one.transactional_id)
             ]
-            answer(found)
+            self.reply(found)
 
-        handler(context, request, finish)
+        self.serve(finish)
+
+
+_SPECIAL: Final[Mapping[int, Callable[[_Guarded], None]]] = {
+    PRODUCE: _Guarded.produce,
+    FETCH: _Guarded.fetch,
+    METADATA: _Guarded.metadata,
+    OFFSET_FETCH: _Guarded.fetch_offsets,
+    FIND_COORDINATOR: _Guarded.find_coordinator,
+    DESCRIBE_GROUPS: _Guarded.describe_groups,
+    LIST_GROUPS: _Guarded.list_groups,
+    CREATE_TOPICS: _Guarded.create_topics,
+    DELETE_TOPICS: _Guarded.delete_topics,
+    INIT_PRODUCER_ID: _Guarded.init_producer_id,
+    OFFSET_FOR_LEADER_EPOCH: _Guarded.leader_epochs,
+    ADD_PARTITIONS_TO_TXN: _Guarded.add_partitions,
+    OFFSET_DELETE: _Guarded.delete_offsets,
+    DESCRIBE_CLUSTER: _Guarded.describe_cluster,
+    DESCRIBE_TRANSACTIONS: _Guarded.describe_transactions,
+    LIST_TRANSACTIONS: _Guarded.list_transactions,
+}
+"""Checks of requests that neither table describes, by API key."""
 
 
 def _is_idempotent(request: Any) -> bool:
