@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Concatenate, Final, NamedTuple, ParamSpec, Sel
 from simzk.api import KafkaCluster
 from simzk.errors import ConfigError, SimzkError
 from simzk.kafka import paths
-from simzk.kafka.client_requests.broker_api import ANONYMOUS
 from simzk.kafka.client_requests.broker_faults import rule_fields
+from simzk.kafka.client_requests.handlers import ANONYMOUS
 from simzk.kafka.cluster import cluster as kafka
 from simzk.kafka.observation.recording import RecordedZnode
 from simzk.kafka.security.settings import PLAINTEXT, uses_tls

@@ -41,11 +41,12 @@ from simzk.kafka.broker.transaction_markers import TransactionMarkers
 from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY, TransactionVerification
 from simzk.kafka.client_requests.acls import AclsApi
 from simzk.kafka.client_requests.authorization import guarded
-from simzk.kafka.client_requests.broker_api import BrokerApi, Context
+from simzk.kafka.client_requests.broker_api import BrokerApi
 from simzk.kafka.client_requests.configs import ConfigsApi
 from simzk.kafka.client_requests.features import UPDATE_FEATURES, update_features
 from simzk.kafka.client_requests.fetch import FetchApi
 from simzk.kafka.client_requests.groups import GroupsApi
+from simzk.kafka.client_requests.handlers import Context, Handler, ServingBroker
 from simzk.kafka.client_requests.leadership import LeadershipApi
 from simzk.kafka.client_requests.log_dirs import LogDirsApi
 from simzk.kafka.client_requests.log_offsets import LogOffsetsApi
@@ -57,7 +58,6 @@ from simzk.kafka.client_requests.producers import DESCRIBE_PRODUCERS, describe_p
 from simzk.kafka.client_requests.quotas import QuotasApi
 from simzk.kafka.client_requests.sasl import BY_DEFAULT, refuse_authenticate, refuse_handshake
 from simzk.kafka.client_requests.scram_users import ScramUsersApi
-from simzk.kafka.client_requests.serving_broker import ServingBroker
 from simzk.kafka.client_requests.tokens import TokensApi
 from simzk.kafka.client_requests.topics import TopicsApi
 from simzk.kafka.client_requests.transaction_markers import WRITE_TXN_MARKERS, write_transaction_markers
@@ -96,7 +96,6 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.environment import Environment
     from simzk.kafka.broker.replica_manager import ReplicaManager
-    from simzk.kafka.client_requests.broker_api import Handler
     from simzk.kafka.log.log import Log
     from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest
     from simzk.kafka.requests import AdminResponse
@@ -402,19 +401,23 @@ class Broker:
             add_partitions=self._add_partitions_of_brokers,
         )
         self._client_api: BrokerApi | None = None
-        self._serving = ServingBroker(
+        self._serving = self._serving_broker()
+
+    def _serving_broker(self) -> ServingBroker:
+        """Return what handlers of clients' requests see of the process that starts."""
+        return ServingBroker(
             self.id,
-            version,
-            config,
-            process,
+            self.version,
+            self.config,
+            self.process,
             self.metadata,
             self.client,
             self.authorizer,
             self.replicas,
             self.topic_configs,
             is_controller=lambda: self.controller.is_active,
-            endpoint_of=environment.endpoint_of,
-            now_ms=environment.now_ms,
+            endpoint_of=self._environment.endpoint_of,
+            now_ms=self._environment.now_ms,
         )
 
     def _begin_replication(self) -> None:

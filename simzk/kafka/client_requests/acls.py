@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
 from simzk.kafka.broker.authorizer import CLUSTER, NOT_AUTHORIZED
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreateAclsRequest,
@@ -32,7 +32,6 @@ from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
 
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
 ANY = 1

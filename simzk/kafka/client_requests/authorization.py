@@ -34,8 +34,7 @@ from simzk.kafka.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
-    from simzk.kafka.client_requests.serving_broker import ServingBroker
+    from simzk.kafka.client_requests.handlers import Answer, Context, Handler, ServingBroker
     from simzk.kafka.protocol.structs import Message
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 0, 1, 2, 3, 8, 9, 10

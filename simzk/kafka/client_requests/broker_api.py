@@ -14,12 +14,12 @@ Rules of this module (RequestChannel, KafkaApis; tests/kafka/test_client_request
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from simzk.kafka.client_requests.broker_faults import Exchange, Silence
 from simzk.kafka.client_requests.error_responses import error_response
+from simzk.kafka.client_requests.handlers import ANONYMOUS, Context
 from simzk.kafka.protocol.codec import API_VERSIONS, decode_request, decode_request_header, encode_response
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
@@ -28,8 +28,10 @@ from simzk.kafka.releases.api_versions import accepted_versions, api_names
 from simzk.kafka.security.login import SASL_HANDSHAKE, LoginRules, SaslLogin
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simzk.kafka.client_requests.broker_faults import BrokerFaultPoint
-    from simzk.kafka.client_requests.serving_broker import ServingBroker
+    from simzk.kafka.client_requests.handlers import Answer, Handler, ServingBroker
     from simzk.kafka.protocol.messages import RequestHeader
     from simzk.kafka.protocol.structs import Message
     from simzk.kafka.security.login import Reply
@@ -42,31 +44,8 @@ _FLEXIBLE = 3
 """The first version of ApiVersions with tagged fields, also in its header."""
 _SHOWN = 200
 """Longest text of a client in the history."""
-ANONYMOUS = "User:ANONYMOUS"
-"""Principal of a client without login and certificate."""
 NEED_KRAFT = frozenset({"ConsumerGroupHeartbeat", "ConsumerGroupDescribe"})
 """APIs that brokers with ZooKeeper refuse themselves, without a message (KIP-848; recorded with 3.9)."""
-
-
-class Context(NamedTuple):
-    """Version of a request, and the client that sent it.
-
-    Attributes:
-        version: version of the request.
-        client_id: the id that the client gives itself.
-        principal: principal of the connection, such as `User:alice`.
-        by_token: whether the client has logged in by a delegation token.
-    """
-
-    version: int
-    client_id: str | None
-    principal: str = ANONYMOUS
-    by_token: bool = False
-
-
-Answer = Callable[["Message | Silence | None"], None]
-Handler = Callable[[Context, Any, Answer], None]
-"""Handle a request; call the answer with the response, now or later, or with None to close the connection."""
 
 
 class Transport(Protocol):

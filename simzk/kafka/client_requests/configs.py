@@ -22,7 +22,7 @@ from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import name_problem
 from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.broker.described_configs import DEFAULT, LOGGER, TOPIC, ConfigEntry
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterConfigsRequest,
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.configs import EntityConfigs
     from simzk.kafka.broker.described_configs import DescribedConfigs
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.simulation import Future
 
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 33, 44

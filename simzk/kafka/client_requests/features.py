@@ -12,8 +12,7 @@ from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
-    from simzk.kafka.client_requests.broker_api import Answer, Context
-    from simzk.kafka.client_requests.serving_broker import ServingBroker
+    from simzk.kafka.client_requests.handlers import Answer, Context, ServingBroker
     from simzk.kafka.releases.since import Release
 
 UPDATE_FEATURES = 57

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.client_requests.current_leader import endpoints, name_leader
 from simzk.kafka.client_requests.fetch_sessions import NO_SESSION, AskedPartition, Fetching, FetchSessionCache, Sent
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd
 from simzk.kafka.log.record_batches import (
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from simzk.kafka.broker.replica_logs import Replica
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.log.batches import RecordBatch
     from simzk.kafka.protocol.messages import FetchRequest
     from simzk.simulation import Timer

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.coordinator.coordinator_log import partition_of
 from simzk.kafka.coordinator.group import GroupState, JoinRequest, SyncRequest
 from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.coordinator.group import JoinResult, SyncResult
     from simzk.kafka.coordinator.group_coordinator import GroupCoordinator, GroupDescription
     from simzk.simulation import Future

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from simzk.kafka.broker.authorizer import NOT_AUTHORIZED
 from simzk.kafka.client_requests.cache_wait import wait_for_cache
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterPartitionReassignmentsRequest,
@@ -31,7 +31,6 @@ from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.rpc import Respond
 

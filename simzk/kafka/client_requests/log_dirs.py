@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterReplicaLogDirsRequest,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from simzk.kafka.broker.replica_logs import LogDirs
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
 
 ALTER_LOG_DIRS, DESCRIBE_LOG_DIRS = 34, 35
 UNKNOWN_TOPICS_SINCE = (2, 4)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.client_requests.fetch import CONSUMER, DEBUGGER, READ_COMMITTED, leader_epoch_error
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.log.leader_epochs import UNDEFINED
 from simzk.kafka.log.record_batches import NO_TIMESTAMP, RecordDataError, decode_entry
 from simzk.kafka.protocol.errors import ErrorCode
@@ -27,7 +27,6 @@ from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
 
 if TYPE_CHECKING:
     from simzk.kafka.broker.replica_logs import Replica
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.log.log import Log
     from simzk.kafka.protocol.messages import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
     from simzk.simulation import Timer

@@ -19,7 +19,7 @@ import numpy as np
 from simzk.jvm.hash_map import hash_map_order
 from simzk.kafka.broker.admin_handlers import BY_DEFAULT, is_topic_name
 from simzk.kafka.broker.services import INTERNAL_TOPICS
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
 from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.protocol.columns import encode_rows
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from typing import Any
 
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.protocol.columns import Column
     from simzk.kafka.protocol.encoding import EncodedRows
     from simzk.kafka.protocol.messages import MetadataRequest

@@ -20,7 +20,7 @@ from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_long, wrapped_long
 from simzk.kafka import paths
 from simzk.kafka.broker.transaction_verification import TransactionBatch
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.coordinator.group_coordinator import FetchedOffset
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, NO_TIMESTAMP, CommittedOffset
 from simzk.kafka.coordinator.transaction import ProducerIdentity
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from simzk.kafka.broker.transaction_verification import TransactionVerification
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.coordinator.group_coordinator import GroupCoordinator, GroupDescription
 
 OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT, OFFSET_DELETE = 8, 9, 28, 47

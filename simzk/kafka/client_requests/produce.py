@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from simzk.kafka.broker.transaction_verification import TransactionBatch
 from simzk.kafka.client_requests.broker_faults import Silence
 from simzk.kafka.client_requests.current_leader import endpoints, name_leader
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.log.log import find_batch
 from simzk.kafka.log.record_batches import (
     NEWEST,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.producing import Producing
     from simzk.kafka.broker.transaction_verification import TransactionVerification
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.log.batches import NewBatch
     from simzk.kafka.log.producer_state import ProducerEntry
     from simzk.kafka.log.record_batches import EntryHeader

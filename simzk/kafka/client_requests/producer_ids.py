@@ -16,8 +16,7 @@ from simzk.kafka.protocol.messages import InitProducerIdResponse
 
 if TYPE_CHECKING:
     from simzk.kafka.broker.producer_ids import ProducerIds
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
-    from simzk.kafka.client_requests.serving_broker import ServingBroker
+    from simzk.kafka.client_requests.handlers import Answer, Context, Handler, ServingBroker
     from simzk.kafka.protocol.messages import InitProducerIdRequest
 
 INIT_PRODUCER_ID = 22

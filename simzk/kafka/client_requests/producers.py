@@ -9,8 +9,7 @@ from simzk.kafka.protocol.messages import DescribeProducersResponse
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from simzk.kafka.client_requests.broker_api import Answer, Context
-    from simzk.kafka.client_requests.serving_broker import ServingBroker
+    from simzk.kafka.client_requests.handlers import Answer, Context, ServingBroker
     from simzk.kafka.protocol.messages import DescribeProducersRequest
 
 DESCRIBE_PRODUCERS = 61

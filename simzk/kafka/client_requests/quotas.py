@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.configs import is_address
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterClientQuotasRequest,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simzk.kafka.broker.configs import EntityConfigs
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
 
 DESCRIBE_QUOTAS, ALTER_QUOTAS = 48, 49
 USER, CLIENT, ADDRESS = "user", "client-id", "ip"

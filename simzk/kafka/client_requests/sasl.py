@@ -20,8 +20,8 @@ from simzk.kafka.protocol.messages import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.kafka.client_requests.broker_api import Answer, Context
-    from simzk.kafka.client_requests.serving_broker import ServingBroker
+    from simzk.kafka.client_requests.handlers import Answer, Context, ServingBroker
+
 
 BY_DEFAULT = ("GSSAPI",)
 """The default of `sasl.enabled.mechanisms`."""

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterUserScramCredentialsRequest,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simzk.kafka.broker.configs import EntityConfigs
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
 
 DESCRIBE_SCRAM, ALTER_SCRAM = 50, 51
 MECHANISMS = dict(enumerate(scram.MECHANISMS, start=1))

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
-from simzk.kafka.client_requests.broker_api import ANONYMOUS
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import ANONYMOUS, Answer, ClientApi, Context, Handler
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreateDelegationTokenRequest,
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from simzk.kafka.broker.delegation_tokens import DelegationTokens
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.schemas.delegation_token import DelegationToken
     from simzk.simulation import Future
 

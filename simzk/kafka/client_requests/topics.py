@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from simzk.errors import ZnodeError
 from simzk.kafka.broker.admin_handlers import BY_DEFAULT, PlannedPartitions, PlannedTopic
 from simzk.kafka.client_requests.cache_wait import wait_for_cache
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreatePartitionsRequest,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.admin_handlers import AdminHandlers
     from simzk.kafka.broker.described_configs import ConfigEntry
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.simulation import Future
 
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37

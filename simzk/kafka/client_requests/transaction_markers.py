@@ -15,8 +15,7 @@ from simzk.kafka.protocol.messages import WriteTxnMarkersResponse
 
 if TYPE_CHECKING:
     from simzk.kafka.broker.transaction_markers import TransactionMarkers
-    from simzk.kafka.client_requests.broker_api import Answer, Context
-    from simzk.kafka.client_requests.serving_broker import ServingBroker
+    from simzk.kafka.client_requests.handlers import Answer, Context, ServingBroker
     from simzk.kafka.protocol.messages import WriteTxnMarkersRequest
 
 WRITE_TXN_MARKERS = 27

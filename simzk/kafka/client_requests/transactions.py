@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.kafka.client_requests.serving_broker import ClientApi
+from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC
 from simzk.kafka.coordinator.transaction import (
     NO_PRODUCER_EPOCH,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from simzk.kafka.broker.environment import MetadataCache
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
     from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator, TransactionOverview
     from simzk.kafka.releases.since import Release
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from simzk.jvm.hash_map import hash_map_order
 from simzk.kafka.broker.environment import MetadataCache
-from simzk.kafka.client_requests.broker_api import Context
+from simzk.kafka.client_requests.handlers import Context, ServingBroker
 from simzk.kafka.client_requests.metadata import MetadataApi
-from simzk.kafka.client_requests.serving_broker import ServingBroker
 from simzk.kafka.protocol.codec import encode
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import MetadataRequest, MetadataResponse

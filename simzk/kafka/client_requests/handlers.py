@@ -1,28 +1,54 @@
-"""The broker that serves requests of clients, as their handlers see it."""
+"""Handlers of clients' requests: what they are given, and their broker as they see it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from typing import Any
+    from collections.abc import Coroutine
 
     from simzk.kafka.broker.authorizer import Authorizer
     from simzk.kafka.broker.configs import TopicConfigs
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.replica_logs import ReplicaLogs
-    from simzk.kafka.client_requests.broker_api import Answer, Context, Handler
+    from simzk.kafka.client_requests.broker_faults import Silence
+    from simzk.kafka.protocol.structs import Message
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.simulation import Future, Process
+
+
+ANONYMOUS = "User:ANONYMOUS"
+"""Principal of a client without login and certificate."""
+
+
+class Context(NamedTuple):
+    """Version of a request, and the client that sent it.
+
+    Attributes:
+        version: version of the request.
+        client_id: the id that the client gives itself.
+        principal: principal of the connection, such as `User:alice`.
+        by_token: whether the client has logged in by a delegation token.
+    """
+
+    version: int
+    client_id: str | None
+    principal: str = ANONYMOUS
+    by_token: bool = False
+
+
+Answer = Callable[["Message | Silence | None"], None]
+Handler = Callable[[Context, Any, Answer], None]
+"""Handle a request; call the answer with the response, now or later, or with None to close the connection."""
 
 
 @dataclass(frozen=True, eq=False)
