@@ -123,11 +123,7 @@ class AclsApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        return {
-            DESCRIBE_ACLS: self.serve_describe,
-            CREATE_ACLS: self.serve_create,
-            DELETE_ACLS: self.serve_delete,
-        }
+        return {DESCRIBE_ACLS: self.serve_describe, CREATE_ACLS: self.serve_create, DELETE_ACLS: self.serve_delete}
 
     def _refusal(self, context: Context, operation: str, disabled: str) -> tuple[ErrorCode, str] | None:
         """Return why the client may not do something; None if it may."""

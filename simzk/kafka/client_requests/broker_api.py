@@ -174,7 +174,7 @@ def is_software_text(text: str) -> bool:
 
 
 class ClientConnection:
-    """The broker's end of a connection.
+    """The broker's end of a connection, on which faults act as on every `FaultLink`.
 
     Args:
         api: the broker's APIs.
@@ -198,7 +198,6 @@ class ClientConnection:
 
     @property
     def broker(self) -> int:
-        """The id of its broker."""
         return self._api.broker.id
 
     @property
@@ -291,11 +290,9 @@ class ClientConnection:
             self.close()
 
     def topic_name(self, topic_id: str) -> str:
-        """Return the name of a topic id that the broker knows; empty for another."""
         return self._api.broker.cache.topic_names.get(topic_id, "")
 
     def deliver(self, callback: Callable[[], None]) -> None:
-        """Call back in the process of the broker."""
         self._api.broker.process.deliver(callback)
 
     def handle(self, exchange: Exchange) -> None:

@@ -204,7 +204,6 @@ class FaultDriver:
         return not link.closed
 
     def cut(self, link: FaultLink) -> None:
-        """Close a connection."""
         link.close()
 
     def xid_of(self, message: object) -> int:
@@ -223,19 +222,15 @@ class FaultDriver:
         """Do nothing: responses are sent when they are there."""
 
     def expire(self, link: FaultLink) -> NoReturn:
-        """Raise an error: clients of brokers have no sessions."""
         raise AssertionError("a client of a broker has no session")
 
     def move(self, link: FaultLink, server: int) -> NoReturn:
-        """Raise an error: clients of brokers have no sessions."""
         raise AssertionError("a client of a broker has no session")
 
     def pause(self, link: FaultLink) -> NoReturn:
-        """Raise an error: a request that is held back stops its connection already."""
         raise AssertionError("a held request stops its connection")
 
     def resume(self, link: FaultLink) -> NoReturn:
-        """Raise an error, as `pause`."""
         raise AssertionError("a held request stops its connection")
 
 

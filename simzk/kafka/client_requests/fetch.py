@@ -53,7 +53,7 @@ CONSUMER, DEBUGGER = -1, -2
 READ_COMMITTED = 1
 MAX_BYTES = 57_671_680
 """`fetch.max.bytes` of a broker."""
-_WHOLE_BATCH_SINCE, _SESSIONS_SINCE, _FOLLOWERS_SINCE, _DIVERGING_SINCE, _IDS_SINCE = 3, 7, 11, 12, 13
+_WHOLE_BATCH_SINCE, _FOLLOWERS_SINCE, _DIVERGING_SINCE, _IDS_SINCE = 3, 11, 12, 13
 _LEADERS_SINCE = 16
 """Version of the response from which on it names the leader after an error (KIP-951)."""
 _MAGIC_OF_VERSION = {0: 0, 1: 0, 2: 1, 3: 1}

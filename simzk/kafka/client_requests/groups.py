@@ -55,7 +55,6 @@ CLIENT_HOST = "/127.0.0.1"
 """Where members are said to be: a client in memory has no address, others are on this machine."""
 GROUP_OPERATIONS = 328
 """Operations on a group without an authorizer, as bits of AclOperation: READ, DELETE, DESCRIBE."""
-OPERATIONS_NOT_ASKED = -(1 << 31)
 CLASSIC = "classic"
 NO_BROKER = -1
 _ID_REQUIRED, _SKIPS_ASSIGNMENT = 4, 9

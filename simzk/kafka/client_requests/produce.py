@@ -83,8 +83,9 @@ _NO_LOG_START = frozenset(
 Result = ProduceResponse.PartitionProduceResponse
 
 
-class _Rejection(NamedTuple):
-    """Why a partition's records are rejected.
+@dataclass(eq=False)
+class _RejectedError(Exception):
+    """Record data that the leader rejects; also the outcome of a partition.
 
     Args:
         code: the error.
@@ -111,14 +112,6 @@ class _Unverified(NamedTuple):
     entries: Sequence[memoryview]
     batch: EntryHeader
     entry: ProducerEntry | None
-
-
-class _RejectedError(Exception):
-    """Record data that the leader rejects."""
-
-    def __init__(self, rejection: _Rejection) -> None:
-        super().__init__(rejection.code.name)
-        self.rejection = rejection
 
 
 class _BrokenRequestError(Exception):
@@ -148,7 +141,7 @@ class ProduceApi(ClientApi):
     def serve(self, context: Context, request: ProduceRequest, answer: Answer) -> None:
         """Append record data, and answer when all partitions have an outcome."""
         named = [(topic.name, one) for topic in request.topic_data for one in topic.partition_data]
-        appends: dict[TopicPartition, Sequence[NewBatch] | _Rejection | _Unverified] = {}
+        appends: dict[TopicPartition, Sequence[NewBatch] | _RejectedError | _Unverified] = {}
         try:
             for topic, one in named:
                 partition = TopicPartition(topic, one.index)
@@ -166,7 +159,7 @@ class ProduceApi(ClientApi):
         if not appends:
             answer(Silence.NO_RESPONSE if request.acks == 0 else ProduceResponse())
 
-        def append_all(verified: Mapping[TopicPartition, Sequence[NewBatch] | _Rejection]) -> None:
+        def append_all(verified: Mapping[TopicPartition, Sequence[NewBatch] | _RejectedError]) -> None:
             for partition, batches in appends.items():
                 if partition in verified:
                     self._append(partition, verified[partition], request, finish)
@@ -182,13 +175,13 @@ class ProduceApi(ClientApi):
     def _append(
         self,
         partition: TopicPartition,
-        batches: Sequence[NewBatch] | _Rejection,
+        batches: Sequence[NewBatch] | _RejectedError,
         request: ProduceRequest,
         finish: Callable[[TopicPartition, Result], None],
     ) -> None:
-        if isinstance(batches, _Rejection) or not batches:
-            nothing = _Rejection(ErrorCode.NONE, names_start=False)
-            finish(partition, self._refused(partition, batches if isinstance(batches, _Rejection) else nothing))
+        if isinstance(batches, _RejectedError) or not batches:
+            nothing = _RejectedError(ErrorCode.NONE, names_start=False)
+            finish(partition, self._refused(partition, batches if isinstance(batches, _RejectedError) else nothing))
             return
         before = self.broker.replicas.replicas[partition].log_end
 
@@ -210,7 +203,7 @@ class ProduceApi(ClientApi):
         partition: TopicPartition,
         data: bytes | bytearray | memoryview | None,
         request: ProduceRequest,
-    ) -> Sequence[NewBatch] | _Rejection | _Unverified:
+    ) -> Sequence[NewBatch] | _RejectedError | _Unverified:
         """Return the batches to be appended to a partition, in the broker's format; or the error.
 
         Raises:
@@ -222,17 +215,17 @@ class ProduceApi(ClientApi):
         try:
             self._check_form(version, entries)
             if partition not in self.broker.cache.partitions:
-                return _Rejection(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, names_start=False)
+                return _RejectedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, names_start=False)
             self._check_transaction(entries, request.transactional_id)
             error = self.broker.replicas.refuses_append(partition, to_all=request.acks == -1)
             if error == Error.NOT_LEADER_OR_FOLLOWER and partition not in self.broker.replicas.replicas:
-                return _Rejection(self.broker.version.api.without_replica, names_start=False)
+                return _RejectedError(self.broker.version.api.without_replica, names_start=False)
             if error is not None:
                 return _rejection(ErrorCode[error.name])
             unverified = self._unverified(partition, entries) if entries else None
             return self._validated(partition, entries) if unverified is None else unverified
         except _RejectedError as rejected:
-            return rejected.rejection
+            return rejected
         except RecordDataError:  # of an unknown format
             return _rejection(ErrorCode.CORRUPT_MESSAGE)
 
@@ -247,9 +240,9 @@ class ProduceApi(ClientApi):
         if len(headers) != 1 or headers[0].magic != 2:
             if rules.closes_at_invalid_records or (not headers and rules.closes_at_empty_records):
                 raise _BrokenRequestError
-            raise _RejectedError(_Rejection(ErrorCode.INVALID_RECORD, names_start=False))
+            raise _RejectedError(ErrorCode.INVALID_RECORD, names_start=False)
         if headers[0].codec == ZSTD and version < _ZSTD_SINCE:
-            raise _RejectedError(_Rejection(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, names_start=False))
+            raise _RejectedError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, names_start=False)
 
     def _check_transaction(self, entries: Sequence[memoryview], transactional_id: str | None) -> None:
         """Check that a request with transactional batches names the transaction."""
@@ -260,7 +253,7 @@ class ProduceApi(ClientApi):
                 continue
             if transactional_id is None and rules.requires_transactional_id:
                 code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-                raise _RejectedError(_Rejection(code, names_start=False))
+                raise _RejectedError(code, names_start=False)
 
     # -- verification
 
@@ -284,7 +277,7 @@ class ProduceApi(ClientApi):
         version: int,
         transactional_id: str,
         unverified: Mapping[TopicPartition, _Unverified],
-        done: Callable[[Mapping[TopicPartition, Sequence[NewBatch] | _Rejection]], None],
+        done: Callable[[Mapping[TopicPartition, Sequence[NewBatch] | _RejectedError]], None],
     ) -> None:
         """Ask the coordinator for partitions of a transaction; go on with their batches, or why they are rejected."""
         batches = {(one.batch.producer_id, one.batch.producer_epoch) for one in unverified.values()}
@@ -303,7 +296,7 @@ class ProduceApi(ClientApi):
 
     def _verified(
         self, partition: TopicPartition, unverified: _Unverified, code: ErrorCode
-    ) -> Sequence[NewBatch] | _Rejection:
+    ) -> Sequence[NewBatch] | _RejectedError:
         """Return the batches of a partition after the coordinator has answered, or why they are rejected."""
         if code != ErrorCode.NONE:
             return _not_in_transaction(code)
@@ -320,7 +313,7 @@ class ProduceApi(ClientApi):
         try:
             return self._validated(partition, unverified.entries)
         except _RejectedError as rejected:
-            return rejected.rejection
+            return rejected
 
     # -- contents
 
@@ -332,12 +325,12 @@ class ProduceApi(ClientApi):
         headers = [entry_header(entry) for entry in entries]
         for entry, header in zip(entries, headers, strict=True):
             if header.size_bytes > largest:
-                raise _RejectedError(_rejection(ErrorCode.MESSAGE_TOO_LARGE))
+                raise _rejection(ErrorCode.MESSAGE_TOO_LARGE)
             if not is_intact(entry):
-                raise _RejectedError(_rejection(ErrorCode.CORRUPT_MESSAGE))
+                raise _rejection(ErrorCode.CORRUPT_MESSAGE)
             counts = header.records > 0 and header.last_offset_delta == header.records - 1
             if header.magic == 2 and (header.base_offset or not counts):
-                raise _RejectedError(_rejection(invalid))
+                raise _rejection(invalid)
         is_compacted = rules.rejects_keyless_records and "compact" in self.broker.topic_configs.text(
             topic, "cleanup.policy"
         )
@@ -349,7 +342,7 @@ class ProduceApi(ClientApi):
                 converted = self._converted(entries)
             batches = new_batches(converted)
         except RecordDataError:
-            raise _RejectedError(_rejection(ErrorCode.CORRUPT_MESSAGE)) from None
+            raise _rejection(ErrorCode.CORRUPT_MESSAGE) from None
         if self.broker.topic_configs.text(topic, "message.timestamp.type") != "LogAppendTime":
             return batches
         now_ms = self.broker.now_ms()
@@ -369,7 +362,7 @@ class ProduceApi(ClientApi):
             rejected = tuple((place, text if shown else None) for place in places)
             errors = ", ".join(f"RecordError(batchIndex={place}, message='{text}')" for place in places[:3])
             message = texts.rejected_records.format(text=text, count=len(places), errors=errors)
-            raise _RejectedError(_rejection(invalid)._replace(message=message, records=rejected))
+            raise _RejectedError(invalid, invalid not in _NO_LOG_START, message, rejected)
 
     def _converted(self, entries: Sequence[memoryview]) -> bytes:
         """Return messages of an older format in the broker's."""
@@ -382,7 +375,7 @@ class ProduceApi(ClientApi):
 
     # -- response
 
-    def _refused(self, partition: TopicPartition, rejection: _Rejection) -> Result:
+    def _refused(self, partition: TopicPartition, rejection: _RejectedError) -> Result:
         """Return the result of a partition whose records are rejected."""
         result = Result(index=partition.partition, error_code=rejection.code, base_offset=-1)
         replica = self.broker.replicas.replicas.get(partition)
@@ -431,18 +424,18 @@ class ProduceApi(ClientApi):
         )
 
 
-def _not_in_transaction(code: ErrorCode) -> _Rejection:
+def _not_in_transaction(code: ErrorCode) -> _RejectedError:
     """Return the rejection by an error of the coordinator; one that passes is an error that old clients retry."""
     if code in _PASSING:
         reason = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
-        return _Rejection(ErrorCode.NOT_ENOUGH_REPLICAS, names_start=False, message=reason)
+        return _RejectedError(ErrorCode.NOT_ENOUGH_REPLICAS, names_start=False, message=reason)
     text = "Partition was not added to the transaction" if code == ErrorCode.INVALID_TXN_STATE else None
-    return _Rejection(code, names_start=False, message=text)
+    return _RejectedError(code, names_start=False, message=text)
 
 
-def _rejection(code: ErrorCode) -> _Rejection:
+def _rejection(code: ErrorCode) -> _RejectedError:
     """Return the rejection by an error, as it is answered after the log was found."""
-    return _Rejection(code, names_start=code not in _NO_LOG_START)
+    return _RejectedError(code, names_start=code not in _NO_LOG_START)
 
 
 def whole_entries(data: bytes | bytearray | memoryview) -> list[memoryview]:

@@ -80,10 +80,7 @@ class QuotasApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        return {
-            DESCRIBE_QUOTAS: self.serve_describe,
-            ALTER_QUOTAS: self.broker.waiting(self._alter, "alter quotas"),
-        }
+        return {DESCRIBE_QUOTAS: self.serve_describe, ALTER_QUOTAS: self.broker.waiting(self._alter, "alter quotas")}
 
     @property
     def _types(self) -> Sequence[str]:

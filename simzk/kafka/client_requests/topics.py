@@ -26,6 +26,7 @@ from simzk.kafka.protocol.messages import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from simzk.kafka.protocol.schema import ZERO_UUID
 from simzk.kafka.requests import AdminResponse, DeleteTopicRequest, Error
 from simzk.kafka.requests import CreatePartitionsRequest as PartitionsToAdd
 from simzk.kafka.requests import CreateTopicRequest as TopicToCreate
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from simzk.simulation import Future
 
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
-NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 UNKNOWN_COUNT = -1
 PARTITIONS_MAX = 100_000
 """Partitions of a topic that clients may ask for; a real topic's znode exceeds jute.maxbuffer about there."""
@@ -148,7 +148,7 @@ class TopicsApi(ClientApi):
             created[topic.name] = list(made.assignment)
         return Topic(
             name=topic.name,
-            topic_id=written.topic_id or NO_ID,
+            topic_id=written.topic_id or ZERO_UUID,
             error_message=None,
             num_partitions=len(made.assignment),
             replication_factor=len(next(iter(made.assignment.values()))),
@@ -167,7 +167,7 @@ class TopicsApi(ClientApi):
     # -- DeleteTopics
 
     async def _delete_topics(self, context: Context, request: DeleteTopicsRequest, answer: Answer) -> None:
-        asked: list[tuple[str | None, str]] = [(name, NO_ID) for name in request.topic_names]
+        asked: list[tuple[str | None, str]] = [(name, ZERO_UUID) for name in request.topic_names]
         asked += [(topic.name, topic.topic_id) for topic in request.topics]
         if not self.broker.version.api.answers_each_duplicate:
             asked = list(dict.fromkeys(asked))
@@ -176,13 +176,13 @@ class TopicsApi(ClientApi):
         results: list[Deleted] = []
         done: dict[str, ErrorCode] = {}
         for name, topic_id in asked:
-            found = name if topic_id == NO_ID else name_of[topic_id]
+            found = name if topic_id == ZERO_UUID else name_of[topic_id]
             if not self.broker.is_controller():
                 code = ErrorCode.NOT_CONTROLLER
-            elif name is not None and topic_id != NO_ID:
+            elif name is not None and topic_id != ZERO_UUID:
                 code = ErrorCode.INVALID_REQUEST
             elif found is None:
-                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if topic_id == NO_ID else ErrorCode.UNKNOWN_TOPIC_ID
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if topic_id == ZERO_UUID else ErrorCode.UNKNOWN_TOPIC_ID
             elif found in done:
                 code = done[found]
             else:

@@ -312,7 +312,9 @@ class SaslLogin:
             if failure.breaks:
                 return self._closed(failure.reason)
             response.error_code = ErrorCode.SASL_AUTHENTICATION_FAILED
-            response.error_message = failure.reason if failure.told else self._invalid
+            phase = "authentication" if self._before is None else "re-authentication"
+            untold = self._rules.texts.invalid.format(phase=phase, mechanism=self.mechanism)
+            response.error_message = failure.reason if failure.told else untold
             failed = self._failed(encode_response(response, version, correlation_id=number), failure.reason)
             return failed._replace(answers_at_once=not (failure.told or self._rules.texts.delays_answers))
         if self.ends_ms is not None:
@@ -346,11 +348,6 @@ class SaslLogin:
         if exchange.token is not None and (texts.ends_with_token if lifetime_ms else texts.always_ends_with_token):
             ends.append(max(now_ms, exchange.token.expires_ms))
         return min(ends, default=None)
-
-    @property
-    def _invalid(self) -> str:
-        phase = "authentication" if self._before is None else "re-authentication"
-        return self._rules.texts.invalid.format(phase=phase, mechanism=self.mechanism)
 
     def _closed(self, reason: str) -> Reply:
         """Fail without an answer and without a delay."""
