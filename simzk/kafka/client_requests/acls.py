@@ -107,11 +107,8 @@ class Filter(NamedTuple):
             return False
         if self.name is None or self.name == resource.name:
             return True
-        if self.pattern != MATCH:
-            return False
-        if resource.pattern == LITERAL:
-            return resource.name == "*"
-        return self.name.startswith(resource.name)
+        is_wider = resource.name == "*" if resource.pattern == LITERAL else self.name.startswith(resource.name)
+        return self.pattern == MATCH and is_wider
 
 
 @dataclass(eq=False)
@@ -211,6 +208,7 @@ class AclsApi(ClientApi):
         self, resource: AclResource, *, added: tuple[AclEntry, ...] = (), removed: tuple[AclEntry, ...] = ()
     ) -> tuple[ErrorCode, str | None] | None:
         """Add or remove ACLs of a resource; return the error, None if it succeeds."""
+        assert bool(added) != bool(removed), "ACLs are added, or removed"
         try:
             response = await self.broker.authorizer.alter(resource, added, removed)
         except (SessionExpiredError, ZnodeError, ZooKeeperRefused) as problem:

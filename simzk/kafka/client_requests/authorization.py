@@ -364,10 +364,8 @@ class _Guarded(NamedTuple):
         self.reply(refused)
 
     def _may_write_idempotently(self) -> bool:
-        if self._allows_cluster("IdempotentWrite"):
-            return True
-        later = self.broker.version.number >= _WRITES_IDEMPOTENTLY
-        return later and self.broker.authorizer.allows_any("Write", TOPIC, self.context.principal)
+        later, allows_any = self.broker.version.number >= _WRITES_IDEMPOTENTLY, self.broker.authorizer.allows_any
+        return self._allows_cluster("IdempotentWrite") or (later and allows_any("Write", TOPIC, self.context.principal))
 
     # -- topics
 
@@ -410,14 +408,11 @@ class _Guarded(NamedTuple):
         if name and not self._allows("Describe", TOPIC, name):
             return False
         is_created = self.broker.config.boolean("auto.create.topics.enable") and self.request.allow_auto_topic_creation
-        if name in self.broker.cache.topics or not name or not is_created:
-            return True
-        return self._may_create(name)
+        return name in self.broker.cache.topics or not name or not is_created or self._may_create(name)
 
     def _may_create(self, name: str) -> bool:
-        if self._allows_cluster("Create"):
-            return True
-        return self.broker.version.number >= _CREATES_BY_TOPIC and self._allows("Create", TOPIC, name)
+        by_topic = self.broker.version.number >= _CREATES_BY_TOPIC
+        return self._allows_cluster("Create") or (by_topic and self._allows("Create", TOPIC, name))
 
     def _visible(self, found: Any) -> Any:
         """Return an answer about all topics without those that the client may not describe."""

@@ -233,6 +233,7 @@ class ClientConnection:
         self._goes_on = False
 
     def _serve(self, frame: bytes) -> None:
+        assert not self._in_progress, "one request is handled at a time"
         rules = self._api.broker.version.api
         if self._login is not None and self._passes_login(self._login, frame):
             return
@@ -297,6 +298,7 @@ class ClientConnection:
 
     def handle(self, exchange: Exchange) -> None:
         """Handle a request; its response is sent when the handler has it."""
+        assert self._in_progress, "a request is handled once"
         header = exchange.header
         handler = self._api.handlers.get(header.request_api_key, self._api.refuse_unknown)
         context = Context(
@@ -313,6 +315,7 @@ class ClientConnection:
         """Send a response, and go on with the next request; close the connection if there is no response."""
         if self.closed:
             return
+        assert self._in_progress, "a request is answered once"
         outgoing, self._exchange = [exchange], None
         is_lost = self._api.faults.active and self._api.faults.alter(self, outgoing)
         response = None if is_lost else outgoing[0].response
@@ -320,6 +323,7 @@ class ClientConnection:
             self.close()
             return
         if not isinstance(response, Silence):
+            assert response.MESSAGE.api_key == exchange.request.MESSAGE.api_key, "the answer is one to the request"
             self._respond(response, exchange.version, exchange.header.correlation_id)
         self._in_progress = False
         # The answer may be given amid a change of replicas, to which the next request must not add.

@@ -214,6 +214,7 @@ class FaultDriver:
     def with_error(self, message: object, code: int) -> Exchange:
         """Return an exchange with an error response; without a response if the request has none."""
         assert isinstance(message, Exchange)
+        assert code != ErrorCode.NONE, "success is no fault"
         if getattr(message.request, "acks", None) == 0:
             return message._replace(response=None)
         return message._replace(response=error_response(message.request, message.version, ErrorCode(code)))

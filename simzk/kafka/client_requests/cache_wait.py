@@ -33,6 +33,7 @@ def wait_for_cache(
 
     def end() -> None:
         assert timer is not None
+        assert observe in broker.cache.observers, "the wait has ended"
         timer.cancel()
         broker.cache.observers.remove(observe)
         finish()

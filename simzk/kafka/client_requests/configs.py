@@ -157,16 +157,12 @@ class ConfigsApi(ClientApi):
 
     def _refusal(self, context: Context, operation: str, kind: int, name: str) -> Refusal | None:
         """Return why the client may not do something with a resource; None if it may."""
-        resource, code, told = CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        if kind == TOPIC_RESOURCE:
-            resource, code, told = (
-                AclResource("Topic", name),
-                self.texts.topic_denied,
-                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            )
+        is_topic, texts = kind == TOPIC_RESOURCE, self.texts
+        resource = AclResource("Topic", name) if is_topic else CLUSTER
         if self.broker.authorizer.allows(operation, resource, context.principal):
             return None
-        return Refusal(code, told.text if self.texts.explains_denials else None)
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED if is_topic else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return Refusal(texts.topic_denied if is_topic else denied, denied.text if texts.explains_denials else None)
 
     def _broker_problem(self, kind: int, name: str, text: str) -> Refusal | None:
         """Return why a name is not that of this broker; None if it is."""
@@ -211,25 +207,17 @@ class ConfigsApi(ClientApi):
 
     def serve_alter(self, context: Context, request: AlterConfigsRequest, answer: Answer) -> None:
         """Replace configurations."""
-        resources = list(request.resources)
-        named = {(one.resource_type, one.resource_name): one for one in resources}
+        resources = request.resources
+        named = {(one.resource_type, one.resource_name) for one in resources}
         if any(entry.value is None for one in resources for entry in one.configs) and self.texts.closes_at_null_value:
             answer(None)
         elif len(named) == len(resources) or not self.texts.fails_on_duplicate_resources:
-            work = self._alter(context, list(named.values()), answer, validate_only=request.validate_only)
-            self.broker.spawn(work, "alter configurations")
+            self.broker.spawn(self._alter(context, request, answer), "alter configurations")
 
-    async def _alter(
-        self,
-        context: Context,
-        resources: Sequence[AlterConfigsRequest.AlterConfigsResource],
-        answer: Answer,
-        *,
-        validate_only: bool,
-    ) -> None:
+    async def _alter(self, context: Context, request: AlterConfigsRequest, answer: Answer) -> None:
         altered, results = AlterConfigsResponse.AlterConfigsResourceResponse, []
-        for one in resources:
-            code, text = await _attempted(self._replace(context, one, validate_only=validate_only))
+        for one in {(one.resource_type, one.resource_name): one for one in request.resources}.values():
+            code, text = await _attempted(self._replace(context, one, validate_only=request.validate_only))
             kind, name = self._shown_kind(one.resource_type), one.resource_name
             results.append(altered(error_code=code, error_message=text, resource_type=kind, resource_name=name))
         answer(AlterConfigsResponse(responses=results))
@@ -316,8 +304,7 @@ class ConfigsApi(ClientApi):
 
     def _change_problem(self, changes: Sequence[Change]) -> Refusal | None:
         """Return why changes are invalid, whatever they change."""
-        twice = self._duplicate_keys([change.name for change in changes])
-        if twice is not None:
+        if (twice := self._duplicate_keys([change.name for change in changes])) is not None:
             return twice
         if any(not SET <= change.config_operation <= SUBTRACT for change in changes):
             return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, self.texts.unknown_operation)
@@ -341,8 +328,7 @@ class ConfigsApi(ClientApi):
         prefix = self._prefix(LOGGER_RESOURCE, name) if self.texts.prefixes_broker_errors else ""
         for change in changes:
             if change.name == ROOT_LOGGER and change.config_operation == DELETE:
-                text = "Removing the log level of the root logger is not allowed"
-                return Refusal(ErrorCode.INVALID_REQUEST, text)
+                return Refusal(ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed")
             if change.config_operation == SET and change.value not in self.texts.levels.split(", "):
                 text = (
                     f"Cannot set the log level of {change.name} to {change.value} as it is not a supported log level. "
@@ -403,8 +389,8 @@ class ConfigsApi(ClientApi):
         prefix = self._prefix(BROKER_RESOURCE, name) if self.texts.prefixes_broker_errors else ""
         fixed = [key for key in values if key in keys and keys[key].is_read_only]
         if fixed:
-            text = f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
-            return Refusal(ErrorCode.INVALID_REQUEST, prefix + text)
+            text = f"{prefix}Cannot update these configs dynamically: Set({', '.join(fixed)})"
+            return Refusal(ErrorCode.INVALID_REQUEST, text)
         single = [key for key in values if not name and belongs_to_one_broker(key)]
         if single:
             text = (

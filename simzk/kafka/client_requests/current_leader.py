@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from simzk.kafka.protocol.messages import FetchResponse, ProduceResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -10,20 +12,8 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.topic_partition import TopicPartition
 
-EndpointT = TypeVar("EndpointT", covariant=True)
-
-
-class LeaderFields(Protocol):
-    """Fields of a response that name a leader."""
-
-    leader_id: int
-    leader_epoch: int
-
-
-class EndpointType(Protocol[EndpointT]):
-    """Struct of a response for the address of a broker."""
-
-    def __call__(self, *, node_id: int, host: str, port: int, rack: str | None) -> EndpointT: ...
+LeaderFields: TypeAlias = FetchResponse.LeaderIdAndEpoch | ProduceResponse.LeaderIdAndEpoch
+EndpointT = TypeVar("EndpointT", FetchResponse.NodeEndpoint, ProduceResponse.NodeEndpoint)
 
 
 def name_leader(fields: LeaderFields, partition: TopicPartition, cache: MetadataCache) -> list[int]:
@@ -36,7 +26,7 @@ def name_leader(fields: LeaderFields, partition: TopicPartition, cache: Metadata
 
 
 def endpoints(
-    kind: EndpointType[EndpointT],
+    kind: type[EndpointT],
     brokers: Iterable[int],
     cache: MetadataCache,
     endpoint_of: Callable[[int], tuple[str, int]],

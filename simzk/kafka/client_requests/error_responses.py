@@ -111,6 +111,7 @@ def error_response(request: Message, version: int, code: ErrorCode, text: str | 
     [('a', 'NOT_COORDINATOR'), ('b', 'NOT_COORDINATOR')]
     """
     name, kind = request.MESSAGE.name, response_class(request.MESSAGE.api_key)
+    assert request.MESSAGE.kind == "request", f"{name} is no request"
     assert kind is not None, f"{name} has no response"
     if not _has_code(kind.SCHEMA, version):
         return None

@@ -19,8 +19,6 @@ UPDATE_FEATURES = 57
 SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 2, 3
 """Types of updates, from version 1 of the request on (KIP-778)."""
 TYPES_SINCE = (3, 3)
-EMPTY_NAME = "Feature name can not be empty."
-MISSING = "Can not delete non-existing finalized feature."
 TOO_LOW = (
     "Can not provide maxVersionLevel: {level} less than 1 without setting the allowDowngrade flag to true in the "
     "request."
@@ -28,7 +26,6 @@ TOO_LOW = (
 TOO_LOW_OF_TYPES = (
     "Can not provide versionLevel: {level} less than 1 without setting the SAFE downgradeType in the request."
 )
-UNSUPPORTED = "Could not apply finalized feature update because the provided feature is not supported."
 
 
 def update_features(broker: ServingBroker, context: Context, request: UpdateFeaturesRequest, answer: Answer) -> None:
@@ -52,10 +49,10 @@ def update_features(broker: ServingBroker, context: Context, request: UpdateFeat
 def _problem(update: UpdateFeaturesRequest.FeatureUpdateKey, version: int, release: Release) -> str:
     """Return why an update fails."""
     if not update.feature:
-        return EMPTY_NAME
+        return "Feature name can not be empty."
     if update.max_version_level >= 1:
-        return UNSUPPORTED
+        return "Could not apply finalized feature update because the provided feature is not supported."
     if update.upgrade_type in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE) if version else update.allow_downgrade:
-        return MISSING
+        return "Can not delete non-existing finalized feature."
     text = TOO_LOW_OF_TYPES if release >= TYPES_SINCE else TOO_LOW
     return text.format(level=update.max_version_level)

@@ -145,9 +145,8 @@ class FetchApi(ClientApi):
             if (name := names.get(topic.topic_id) if version >= _IDS_SINCE else topic.topic) is not None
             for number in topic.partitions
         ]
-        fetching = self.sessions.begin(
-            request.session_id, request.session_epoch, asked, forgotten, self.broker.now_ms()
-        )
+        session = request.session_id, request.session_epoch
+        fetching = self.sessions.begin(*session, asked, forgotten, self.broker.now_ms())
         if isinstance(fetching, ErrorCode):
             answer(FetchResponse(error_code=fetching))
             return
@@ -224,6 +223,7 @@ class FetchApi(ClientApi):
         limit = log.last_stable_offset if is_committed else log.high_watermark
         if client.replica_id != CONSUMER:  # a broker that has no replica gets nothing
             limit = log.end if client.replica_id < 0 or client.replica_id in replica.followers else offset
+        assert limit <= log.end or limit == offset, "nothing is read beyond the end"
         max_bytes = max(0, min(asked.max_bytes, left))
         batches: tuple[RecordBatch, ...] = ()
         if offset < limit:
@@ -298,6 +298,7 @@ class FetchApi(ClientApi):
         topics: list[FetchResponse.FetchableTopicResponse] = []
         leaders: list[int] = []
         for partition, read in reads.items():
+            assert read.replica is None or read.replica.partition == partition, f"{partition} is read from another one"
             if read.replica is not None and client.replica_id == CONSUMER:
                 self.broker.replicas.note_read(read.replica, read.batches)
             log = None if read.replica is None else read.replica.log
@@ -323,6 +324,7 @@ class FetchApi(ClientApi):
 
     def _data(self, client: _Client, partition: TopicPartition, read: _Read, leaders: list[int]) -> PartitionData:
         """Return a partition of the response; note the leader that it names."""
+        assert (read.replica is None) == (read.code != ErrorCode.NONE), "a replica is read, or there is an error"
         data = PartitionData(partition_index=partition.partition, error_code=read.code, high_watermark=-1)
         is_unknown = read.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         data.aborted_transactions = [] if is_unknown and self.broker.version.api.lists_no_transactions else None

@@ -134,6 +134,7 @@ class FetchSessionCache:
         if not session.partitions:
             del self.sessions[session_id]
             return Fetching({}, None, True)
+        assert session.id == session_id, f"session {session.id} is kept as {session_id}"
         self._use(session, now_ms)
         return Fetching(dict(session.partitions), session, False)
 
@@ -145,6 +146,8 @@ class FetchSessionCache:
                 return None
             del self.sessions[oldest.id]
         session = ClientSession(self._new_id())
+        assert session.id != NO_SESSION, "this id stands for no session"
+        assert session.id not in self.sessions, f"session {session.id} exists"
         self.sessions[session.id] = session
         self._use(session, now_ms)
         return session

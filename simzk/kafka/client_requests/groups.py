@@ -116,7 +116,9 @@ class GroupsApi(ClientApi):
         self._answer_coordinators(context, unavailable, answer)
 
     def _coordinator(self, key: str, topic: str) -> Coordinator:
-        number = partition_of(key, self.partitions_of(topic))
+        count = self.partitions_of(topic)
+        number = partition_of(key, count)
+        assert 0 <= number < count, f"{topic} has no partition {number}"
         state = self.broker.cache.partitions.get(TopicPartition(topic, number))
         if state is None or state.leader not in self.broker.cache.live_brokers:
             return _unknown(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -127,19 +129,16 @@ class GroupsApi(ClientApi):
         """Answer each result with its text, since 2.4; from version 4 on only an invalid request has one."""
         if context.version >= _MANY_KEYS:
             for one in found:
-                one.error_message = (
-                    ErrorCode.INVALID_REQUEST.text if one.error_code == ErrorCode.INVALID_REQUEST else ""
-                )
+                is_invalid = one.error_code == ErrorCode.INVALID_REQUEST
+                one.error_message = ErrorCode.INVALID_REQUEST.text if is_invalid else ""
             answer(FindCoordinatorResponse(coordinators=found))
             return
         (one,) = found
         code = ErrorCode(one.error_code)
-        text = (code.text or code.name) if self.broker.version.groups.has_coordinator_texts else None
-        answer(
-            FindCoordinatorResponse(
-                error_code=code, error_message=text, node_id=one.node_id, host=one.host, port=one.port
-            )
-        )
+        response = FindCoordinatorResponse(error_code=code, node_id=one.node_id, host=one.host, port=one.port)
+        has_text = self.broker.version.groups.has_coordinator_texts
+        response.error_message = (code.text or code.name) if has_text else None
+        answer(response)
 
     # -- members
 
@@ -240,6 +239,7 @@ class GroupsApi(ClientApi):
     ) -> DescribeGroupsResponse.DescribedGroup:
         group, member = DescribeGroupsResponse.DescribedGroup, DescribeGroupsResponse.DescribedGroupMember
         if isinstance(found, ErrorCode):
+            assert found != ErrorCode.NONE, f"{group_id} has no description"
             return group(error_code=found, group_id=group_id)
         if found is None:
             return group(group_id=group_id, group_state=GroupState.DEAD.value)

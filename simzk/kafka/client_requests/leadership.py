@@ -81,13 +81,10 @@ class LeadershipApi(ClientApi):
             answer(ElectLeadersResponse(error_code=code))
             return
         named = request.topic_partitions
-        partitions = (
-            tuple(
-                self.broker.cache.partitions
-            )  # not the controller's: those of topics being deleted are left out (recorded)
-            if named is None
-            else tuple(TopicPartition(one.topic, number) for one in named for number in one.partitions)
-        )
+        # All are those of the cache, not the controller's: those of topics being deleted are left out (recorded).
+        partitions = tuple(self.broker.cache.partitions)
+        if named is not None:
+            partitions = tuple(TopicPartition(one.topic, number) for one in named for number in one.partitions)
         kind = KINDS.get(request.election_type)
         if kind is None:
             text = self.broker.version.texts.unknown_election.format(kind=request.election_type) or None
@@ -109,18 +106,16 @@ class LeadershipApi(ClientApi):
         self, response: AdminResponse, kind: str, timeout_ms: int, answer: Answer, *, all_partitions: bool
     ) -> None:
         """Answer when the cache has the elected leaders."""
-        errors = dict(response.partition_errors)
+        assert kind in STRATEGIES, f"{kind} is no kind of election"
+        errors, cache = dict(response.partition_errors), self.broker.cache
         elected = [partition for partition, error in errors.items() if error == Error.NONE]
         if not self.broker.version.texts.knows_election_not_needed:
             needless = [partition for partition, error in errors.items() if error == Error.ELECTION_NOT_NEEDED]
             errors |= dict.fromkeys(needless, Error.NONE)
 
         def is_led(partition: TopicPartition) -> bool:
-            state, replicas = (
-                self.broker.cache.partitions.get(partition),
-                self.broker.cache.assignments.get(partition, ()),
-            )
-            if state is None or state.leader not in self.broker.cache.live_brokers:
+            state, replicas = cache.partitions.get(partition), cache.assignments.get(partition, ())
+            if state is None or state.leader not in cache.live_brokers:
                 return False
             return kind == UNCLEAN or state.leader == next(iter(replicas), None)
 

@@ -112,4 +112,5 @@ class LogDirsApi(ClientApi):
             is_known = partition in self.broker.cache.partitions or self.broker.version.number < UNKNOWN_TOPICS_SINCE
             return ErrorCode.REPLICA_NOT_AVAILABLE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self.log_dirs.move(partition, number)
+        assert self.log_dirs.directory_of(partition) == number, f"{partition} has moved"
         return ErrorCode.NONE

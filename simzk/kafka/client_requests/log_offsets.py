@@ -234,6 +234,7 @@ class LogOffsetsApi(ClientApi):
 
     def _end_deletion(self, deletion: _Deletion) -> None:
         """Answer a request; partitions that still wait have timed out."""
+        assert deletion.results.keys().isdisjoint(deletion.waiting), "a partition waits, or has a result"
         del self._deletions[deletion]
         if deletion.timer is not None:
             deletion.timer.cancel()
@@ -261,6 +262,7 @@ class LogOffsetsApi(ClientApi):
         if not 0 <= wanted <= log.high_watermark:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         self.broker.replicas.delete_records(partition, wanted)
+        assert wanted <= log.start <= log.high_watermark, f"{partition} begins at {log.start}"
         return wanted
 
 

@@ -92,12 +92,11 @@ class MetadataApi(ClientApi):
             return
         names = list(dict.fromkeys(topic.name for topic in topics if topic.name is not None))
         known = self._known([name for name in names if name in self.broker.cache.topics], context)
-        missing = [name for name in names if name not in self.broker.cache.topics]
-        created = self.broker.config.boolean("auto.create.topics.enable") and request.allow_auto_topic_creation
-        if missing and (
-            created or (self.broker.version.api.creates_internal_topics and not INTERNAL_TOPICS.isdisjoint(missing))
-        ):
-            self.broker.spawn(self._create(context, request, known, missing, created, answer), "topics on demand")
+        creates = self.broker.config.boolean("auto.create.topics.enable") and request.allow_auto_topic_creation
+        internal = INTERNAL_TOPICS if self.broker.version.api.creates_internal_topics else frozenset[str]()
+        missing = {name: creates or name in internal for name in names if name not in self.broker.cache.topics}
+        if any(missing.values()):
+            self.broker.spawn(self._create(context, request, known, missing, answer), "topics on demand")
             return
         answer(self._response(context, request, known + [self._unknown(name) for name in missing]))
 
@@ -122,27 +121,21 @@ class MetadataApi(ClientApi):
         answer(self._response(context, request, known + unknown))
 
     async def _create(
-        self,
-        context: Context,
-        request: MetadataRequest,
-        known: list[Topic],
-        missing: list[str],
-        created: bool,
-        answer: Answer,
+        self, context: Context, request: MetadataRequest, known: list[Topic], missing: dict[str, bool], answer: Answer
     ) -> None:
-        """Create missing topics, and answer."""
-        topics = []
-        for name in missing:
-            if created or name in INTERNAL_TOPICS:
-                error = await self.create_on_demand(name)
-                if error != ErrorCode.LEADER_NOT_AVAILABLE and self.broker.version.api.fails_whole_metadata:
-                    asked = request.topics or ()
-                    answer(MetadataResponse(topics=[Topic(error_code=error, name=topic.name) for topic in asked]))
-                    return
-                topics.append(Topic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS))
-            else:
+        """Create missing topics, as far as they are to be created, and answer."""
+        topics = list(known)
+        for name, is_created in missing.items():
+            if not is_created:
                 topics.append(self._unknown(name))
-        answer(self._response(context, request, known + topics))
+                continue
+            error = await self.create_on_demand(name)
+            if error != ErrorCode.LEADER_NOT_AVAILABLE and self.broker.version.api.fails_whole_metadata:
+                asked = request.topics or ()
+                answer(MetadataResponse(topics=[Topic(error_code=error, name=topic.name) for topic in asked]))
+                return
+            topics.append(Topic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS))
+        answer(self._response(context, request, topics))
 
     async def create_on_demand(self, name: str) -> ErrorCode:
         """Create a topic that a client asks for, an internal one as the broker's settings say; return the answer."""
@@ -157,9 +150,8 @@ class MetadataApi(ClientApi):
             if self.broker.version.number < (0, 11, 0):
                 factor = min(factor, len(self.broker.cache.live_brokers))
         made = await self.create_topic(CreateTopicRequest(name, partitions, factor, None, config, None))
-        if made.error in (Error.NONE, Error.TOPIC_ALREADY_EXISTS):
-            return ErrorCode.LEADER_NOT_AVAILABLE
-        return ErrorCode[made.error.name]
+        is_there = made.error in (Error.NONE, Error.TOPIC_ALREADY_EXISTS)
+        return ErrorCode.LEADER_NOT_AVAILABLE if is_there else ErrorCode[made.error.name]
 
     def _unknown(self, name: str) -> Topic:
         """Return the answer for a topic that is not in the cache and is not created."""
@@ -211,6 +203,7 @@ class MetadataApi(ClientApi):
                 end = begin + len(self.broker.cache.topics[name])
                 encoded[name] = rows[begin:end]
                 begin = end
+            assert begin == len(rows), "each row belongs to a topic"
         return encoded
 
     def _columns(self, names: Sequence[str], version: int) -> dict[str, Column]:

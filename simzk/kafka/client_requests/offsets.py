@@ -163,6 +163,7 @@ class OffsetsApi(ClientApi):
         known = {partition: one for partition, one in asked.items() if self._may_commit(partition, context)}
 
         def finish(results: Mapping[TopicPartition, ErrorCode]) -> None:
+            assert len(results) == len(known), "each partition that the broker knows has a result"
             shown = dict(results)
             if context.version < _KNOWS_LOADING and self.broker.version.groups.hides_loading_from_old_producers:
                 hidden = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE}

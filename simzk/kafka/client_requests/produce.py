@@ -140,18 +140,20 @@ class ProduceApi(ClientApi):
 
     def serve(self, context: Context, request: ProduceRequest, answer: Answer) -> None:
         """Append record data, and answer when all partitions have an outcome."""
-        named = [(topic.name, one) for topic in request.topic_data for one in topic.partition_data]
         appends: dict[TopicPartition, Sequence[NewBatch] | _RejectedError | _Unverified] = {}
         try:
-            for topic, one in named:
-                partition = TopicPartition(topic, one.index)
-                appends[partition] = self._checked(context.version, partition, one.records, request)
+            for topic in request.topic_data:
+                for one in topic.partition_data:
+                    partition = TopicPartition(topic.name, one.index)
+                    appends[partition] = self._checked(context.version, partition, one.records, request)
         except _BrokenRequestError:
             answer(Silence.NO_RESPONSE if self.broker.version.api.ignores_null_records else None)
             return
         results: dict[TopicPartition, Result] = {}
 
         def finish(partition: TopicPartition, result: Result) -> None:
+            assert partition in appends, f"{partition} was not asked for"
+            assert partition not in results, f"{partition} has two outcomes"
             results[partition] = result
             if len(results) == len(appends):
                 answer(self._response(context.version, request, results))
@@ -160,11 +162,9 @@ class ProduceApi(ClientApi):
             answer(Silence.NO_RESPONSE if request.acks == 0 else ProduceResponse())
 
         def append_all(verified: Mapping[TopicPartition, Sequence[NewBatch] | _RejectedError]) -> None:
-            for partition, batches in appends.items():
-                if partition in verified:
-                    self._append(partition, verified[partition], request, finish)
-                elif not isinstance(batches, _Unverified):
-                    self._append(partition, batches, request, finish)
+            for partition, batches in {**appends, **verified}.items():
+                assert not isinstance(batches, _Unverified), f"{partition} has no outcome"
+                self._append(partition, batches, request, finish)
 
         unverified = {partition: one for partition, one in appends.items() if isinstance(one, _Unverified)}
         if unverified:
@@ -179,9 +179,10 @@ class ProduceApi(ClientApi):
         request: ProduceRequest,
         finish: Callable[[TopicPartition, Result], None],
     ) -> None:
-        if isinstance(batches, _RejectedError) or not batches:
-            nothing = _RejectedError(ErrorCode.NONE, names_start=False)
-            finish(partition, self._refused(partition, batches if isinstance(batches, _RejectedError) else nothing))
+        if not batches:
+            batches = _RejectedError(ErrorCode.NONE, names_start=False)
+        if isinstance(batches, _RejectedError):
+            finish(partition, self._refused(partition, batches))
             return
         before = self.broker.replicas.replicas[partition].log_end
 
@@ -319,9 +320,9 @@ class ProduceApi(ClientApi):
 
     def _validated(self, partition: TopicPartition, entries: Sequence[memoryview]) -> Sequence[NewBatch]:
         """Check contents, and convert them to the broker's format (LogValidator)."""
-        topic, rules = partition.topic, self.broker.version.api
+        topic, rules, configs = partition.topic, self.broker.version.api, self.broker.topic_configs
         invalid = ErrorCode.INVALID_RECORD if rules.has_invalid_record_error else ErrorCode.CORRUPT_MESSAGE
-        largest = self.broker.topic_configs.integer(topic, "max.message.bytes", "message.max.bytes")
+        largest = configs.integer(topic, "max.message.bytes", "message.max.bytes")
         headers = [entry_header(entry) for entry in entries]
         for entry, header in zip(entries, headers, strict=True):
             if header.size_bytes > largest:
@@ -331,9 +332,7 @@ class ProduceApi(ClientApi):
             counts = header.records > 0 and header.last_offset_delta == header.records - 1
             if header.magic == 2 and (header.base_offset or not counts):
                 raise _rejection(invalid)
-        is_compacted = rules.rejects_keyless_records and "compact" in self.broker.topic_configs.text(
-            topic, "cleanup.policy"
-        )
+        is_compacted = rules.rejects_keyless_records and "compact" in configs.text(topic, "cleanup.policy")
         try:
             if is_compacted:
                 self._check_keys(partition, entries, invalid)
@@ -343,7 +342,7 @@ class ProduceApi(ClientApi):
             batches = new_batches(converted)
         except RecordDataError:
             raise _rejection(ErrorCode.CORRUPT_MESSAGE) from None
-        if self.broker.topic_configs.text(topic, "message.timestamp.type") != "LogAppendTime":
+        if configs.text(topic, "message.timestamp.type") != "LogAppendTime":
             return batches
         now_ms = self.broker.now_ms()
         return [

@@ -50,6 +50,7 @@ def init_producer_id(
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             answer(InitProducerIdResponse(error_code=code, producer_epoch=-1))
         else:
+            assert producer_id >= 0, f"{producer_id} identifies no producer"
             answer(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
 
     ids.take(respond, waits=broker.version.api.waits_for_producer_ids)

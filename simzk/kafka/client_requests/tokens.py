@@ -68,11 +68,10 @@ class TokensApi(ClientApi):
         """Create a token for the client, or for another user if the client may."""
         owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
         owner = owner if request.owner_principal_name else context.principal
+        allows = self.broker.authorizer.allows
         if not _may_ask(context):
             answer(_created(context, owner, REFUSED))
-        elif owner != context.principal and not self.broker.authorizer.allows(
-            "CreateTokens", AclResource("User", owner), context.principal
-        ):
+        elif owner != context.principal and not allows("CreateTokens", AclResource("User", owner), context.principal):
             answer(_created(context, owner, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED))
         else:
             renewers = tuple(f"{one.principal_type}:{one.principal_name}" for one in request.renewers)
@@ -137,11 +136,12 @@ class TokensApi(ClientApi):
         users = (token.owner, *token.renewers)
         if owners is not None and owners.isdisjoint(users):
             return False
-        if context.principal in users:
-            return True
-        return self.broker.authorizer.allows(
-            "Describe", AclResource("DelegationToken", token.token_id), context.principal
-        ) or self.broker.authorizer.allows("DescribeTokens", AclResource("User", token.owner), context.principal)
+        principal, allows = context.principal, self.broker.authorizer.allows
+        return (
+            principal in users
+            or allows("Describe", AclResource("DelegationToken", token.token_id), principal)
+            or allows("DescribeTokens", AclResource("User", token.owner), principal)
+        )
 
     def _described(
         self, context: Context, token: DelegationToken

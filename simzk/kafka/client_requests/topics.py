@@ -97,6 +97,7 @@ class TopicsApi(ClientApi):
                 twice = ", ".join(name for name in dict.fromkeys(names) if names.count(name) > 1)
                 text = texts.twice_in_request.format(client=context.client_id, names=twice)
                 results.append(_failed(topic.name, ErrorCode.INVALID_REQUEST, text))
+        assert {one.name for one in results} == set(names), "each topic has a result"
         waiting = [one for one in results if one.name in created]
 
         def is_led(one: Topic) -> bool:
@@ -189,6 +190,8 @@ class TopicsApi(ClientApi):
                 code = done[found] = await self._delete_topic(found, context)
             results.append(Deleted(name=name or found, topic_id=topic_id, error_code=code))
 
+        assert len(results) == len(asked), "each topic has a result"
+
         def is_gone(result: Deleted) -> bool:
             return result.error_code != ErrorCode.NONE or result.name not in self.broker.cache.topics
 
@@ -231,6 +234,7 @@ class TopicsApi(ClientApi):
                 else:
                     results.append(Grown(name=name, error_message=None))
                     added[name] = list(made.added)
+        assert {one.name for one in results} == set(names), "each topic has a result"
         if request.validate_only:
             added.clear()
 

@@ -153,27 +153,24 @@ class TransactionsApi(ClientApi):
         results: dict[int, list[TopicResult]] = {}
 
         def note(number: int, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+            assert number not in results, "each transaction has one result"
             results[number] = _topic_results(errors, context.version)
-            if len(results) == len(asked):
-                answer(self._added(context, asked, results))
+            if len(results) < len(asked):
+                return
+            response, kind = AddPartitionsToTxnResponse(), AddPartitionsToTxnResponse.AddPartitionsToTxnResult
+            if context.version < _OF_BROKERS:
+                response.results_by_topic_v3_and_below = results[0]
+            else:
+                response.results_by_transaction = [
+                    kind(transactional_id=one.transactional_id, topic_results=results[number])
+                    for number, one in enumerate(asked)
+                ]
+            answer(response)
 
         for number, one in enumerate(asked):
             self._add(context, one, partial(note, number))
         if not asked:
             answer(AddPartitionsToTxnResponse())
-
-    def _added(
-        self, context: Context, asked: Sequence[_Asked], results: Mapping[int, list[TopicResult]]
-    ) -> AddPartitionsToTxnResponse:
-        if context.version < _OF_BROKERS:
-            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
-        one = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
-        return AddPartitionsToTxnResponse(
-            results_by_transaction=[
-                one(transactional_id=transaction.transactional_id, topic_results=results[number])
-                for number, transaction in enumerate(asked)
-            ]
-        )
 
     def _add(
         self, context: Context, asked: _Asked, respond: Callable[[Mapping[TopicPartition, ErrorCode]], None]

@@ -63,19 +63,11 @@ def _long_length(data: bytes, at: int) -> tuple[int, int]:
     return (value - 1 if value > -(1 << 31) else (1 << 31) - 1), at
 
 
-def _refuse_tag(tag: int) -> NoReturn:
-    raise MalformedError(f"tag {tag} belongs to other versions")
-
-
 def _fail(count: int, left: int) -> NoReturn:
     """Raise the error for a length that is negative or exceeds the message."""
     if count >= 0:
         raise MalformedError(f"length {count}, but {left} bytes are left")
     raise MalformedError("null in a field that is not nullable" if count == -1 else f"negative length {count}")
-
-
-def _fail_long(count: int) -> NoReturn:
-    raise MalformedError(f"a string of {count} bytes; the longest has {LONGEST_STRING}")
 
 
 def _unknown_tag(data: bytes, at: int, tag: int, others: Mapping[int, bytes] | None) -> tuple[dict[int, bytes], int]:
@@ -129,10 +121,10 @@ class _DecoderSource:
         self.flexible = version in message.flexible
         self.classes = classes
         names: dict[str, object] = {
-            "new": object.__new__, "varint": read_unsigned_varint, "fail": _fail, "fail_long": _fail_long,
+            "new": object.__new__, "varint": read_unsigned_varint, "fail": _fail, "MalformedError": MalformedError,
             "text": decode_text, "uuid_text": uuid_text, "unpack_from": struct.unpack_from,
             "long_length": _long_length,
-            "refuse_tag": _refuse_tag, "unknown_tag": _unknown_tag, "unknown_section": _unknown_section,
+            "unknown_tag": _unknown_tag, "unknown_section": _unknown_section,
         }  # fmt: skip
         self.source = Source(title, f"decode({arguments})", names)
         self.run: list[Part] = []
@@ -271,7 +263,8 @@ class _DecoderSource:
             end = self.check(count, path, unit=1)
             if is_string and flexible:
                 with self.source.block(f"if {count} > {LONGEST_STRING}:"):
-                    self.source.line(f"fail_long({count})", path)
+                    too_long = f"a string of {{{count}}} bytes; the longest has {LONGEST_STRING}"
+                    self.source.line(f"raise MalformedError(f'{too_long}')", path)
             value = {"string": f"text(data[at:{end}])", "bytes": f"data[at:{end}]"}.get(field.kind, f"view[at:{end}]")
             self.source.line(f"{target} = {value}; at = {end}")
 
@@ -334,7 +327,8 @@ class _DecoderSource:
             for number, field in enumerate([*fields, *others]):
                 with self.source.block(f"{'elif' if number else 'if'} {tag} == {field.tag}:"):
                     if number >= len(fields):
-                        self.source.line(f"refuse_tag({tag})", path + field.name)
+                        refusal = f"raise MalformedError('tag {field.tag} belongs to other versions')"
+                        self.source.line(refusal, path + field.name)
                         continue
                     self.source.line("_, at = varint(data, at)", path + field.name)  # the size: Kafka does not check it
                     self.field(field, f"{var}.{field.attribute}", path + field.name)

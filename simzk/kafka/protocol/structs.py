@@ -12,7 +12,7 @@ The classes themselves are made from the table on first use (`messages.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, dataclass_transform
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeGuard, dataclass_transform
 
 from simzk.errors import SimzkError
 
@@ -54,18 +54,14 @@ class UnsupportedVersionError(ProtocolError):
     """A message in a version that its definition does not have, or a request with an unknown API key."""
 
 
-def _is_array(value: object) -> bool:
+def _is_array(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray | memoryview)
 
 
 def _equal(one: object, other: object) -> bool:
     if one == other:
         return True
-    if _is_array(one) and _is_array(other):
-        assert isinstance(one, Sequence)
-        assert isinstance(other, Sequence)
-        return len(one) == len(other) and all(map(_equal, one, other))
-    return False
+    return _is_array(one) and _is_array(other) and len(one) == len(other) and all(map(_equal, one, other))
 
 
 @dataclass_transform(kw_only_default=True)
