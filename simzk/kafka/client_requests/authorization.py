@@ -22,12 +22,13 @@ from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.client_requests.acls import OPERATIONS
 from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.client_requests.groups import GROUP_OPERATIONS
-from simzk.kafka.client_requests.metadata import CLUSTER_OPERATIONS, NO_ID, TOPIC_OPERATIONS
+from simzk.kafka.client_requests.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from simzk.kafka.client_requests.produce import whole_entries
 from simzk.kafka.client_requests.transactions import is_addable
 from simzk.kafka.log.record_batches import RecordDataError, entry_header
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import FetchResponse, MetadataResponse, OffsetDeleteResponse
+from simzk.kafka.protocol.schema import ZERO_UUID
 from simzk.kafka.schemas.acl import AclResource
 from simzk.kafka.topic_partition import TopicPartition
 
@@ -375,7 +376,7 @@ class _Guarded(NamedTuple):
         if topics is None or (self.context.version == 0 and not topics):
             self.serve(lambda found: self.reply(self._visible(found)))
             return
-        if self.context.version < _IDS and any(topic.name is None or topic.topic_id != NO_ID for topic in topics):
+        if self.context.version < _IDS and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics):
             self.serve()
             return
         kept: list[Any] = []
@@ -469,7 +470,7 @@ class _Guarded(NamedTuple):
 
         def finish(found: Any) -> None:
             for topic in getattr(found, "responses", ()):
-                if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.topic_id != NO_ID:
+                if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic.topic_id != ZERO_UUID:
                     name = self.broker.cache.topic_names.get(topic.topic_id, "")
                     if self._allows("Describe", TOPIC, name):
                         topic.name = name

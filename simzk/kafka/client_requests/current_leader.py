@@ -32,9 +32,6 @@ def endpoints(
     endpoint_of: Callable[[int], tuple[str, int]],
 ) -> list[EndpointT]:
     """Return the addresses of the brokers that live as far as a broker knows, each once."""
-    found = []
-    for broker in dict.fromkeys(brokers):
-        if broker in cache.live_brokers:
-            host, port = endpoint_of(broker)
-            found.append(kind(node_id=broker, host=host, port=port, rack=cache.live_brokers[broker]))
-    return found
+    live = {broker: endpoint_of(broker) for broker in dict.fromkeys(brokers) if broker in cache.live_brokers}
+    racks = cache.live_brokers
+    return [kind(node_id=one, host=host, port=port, rack=racks[one]) for one, (host, port) in live.items()]

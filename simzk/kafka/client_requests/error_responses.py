@@ -162,9 +162,8 @@ class _Builder(NamedTuple):
         assert field.struct is not None
         name, lists = field.attribute, _LISTS.get(self.api, {})
         empty, empty_from = _WITHOUT_PARTS.get(self.api, ("", 0))
-        if (name == empty and self.version >= empty_from) or not (
-            name in lists or _has_code(field.struct, self.version)
-        ):
+        is_empty = name == empty and self.version >= empty_from
+        if is_empty or not (name in lists or _has_code(field.struct, self.version)):
             return ()
         parts: list[object] = []
         for path in lists.get(name, (name,)):

@@ -198,10 +198,8 @@ class GroupsApi(ClientApi):
 
     def serve_heartbeat(self, _context: Context, request: HeartbeatRequest, answer: Answer) -> None:
         """Note that a member is alive."""
-        error = self.coordinator.heartbeat(
-            request.group_id, request.member_id, request.generation_id, request.group_instance_id
-        )
-        answer(HeartbeatResponse(error_code=error))
+        member = request.member_id, request.generation_id, request.group_instance_id
+        answer(HeartbeatResponse(error_code=self.coordinator.heartbeat(request.group_id, *member)))
 
     def serve_leave(self, context: Context, request: LeaveGroupRequest, answer: Answer) -> None:
         """Remove members from a group."""

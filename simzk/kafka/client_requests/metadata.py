@@ -25,6 +25,7 @@ from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.protocol.columns import encode_rows
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import DescribeClusterRequest, DescribeClusterResponse, MetadataResponse
+from simzk.kafka.protocol.schema import ZERO_UUID
 from simzk.kafka.requests import CreateTopicRequest, Error
 from simzk.partitions.arrays import NONE, among, any_of, broker_mask, keep, pack
 
@@ -39,10 +40,7 @@ if TYPE_CHECKING:
     from simzk.simulation import Future
 
 METADATA, DESCRIBE_CLUSTER = 3, 60
-NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The topic id of 128 zero bits: no id."""
-NO_CONTROLLER = -1
-NO_BROKER = -1
+NO_CONTROLLER = NO_BROKER = -1
 OPERATIONS_NOT_ASKED = -(1 << 31)
 TOPIC_OPERATIONS = 3576
 """Operations on a topic without an authorizer, as bits of AclOperation: READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE,
@@ -86,7 +84,7 @@ class MetadataApi(ClientApi):
         if topics is None or (context.version == 0 and not topics):
             answer(self._response(context, request, self._known(list(self.broker.cache.topics), context)))
             return
-        by_id = [topic.topic_id for topic in topics if topic.topic_id != NO_ID]
+        by_id = [topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID]
         if any(topic.name is None for topic in topics) or by_id:
             self._serve_by_id(context, request, by_id, answer)
             return
@@ -182,7 +180,7 @@ class MetadataApi(ClientApi):
         return [
             Topic(
                 name=name,
-                topic_id=cache.topic_ids.get(name, NO_ID),
+                topic_id=cache.topic_ids.get(name, ZERO_UUID),
                 is_internal=name in INTERNAL_TOPICS,
                 partitions=rows[name],
             )
@@ -249,11 +247,9 @@ class MetadataApi(ClientApi):
 
     def _brokers(self, kind: type[Any], id_field: str) -> list[Any]:
         """Return the live brokers as structs of a response."""
-        brokers = []
-        for broker, rack in self.broker.cache.live_brokers.items():
-            host, port = self.broker.endpoint_of(broker)
-            brokers.append(kind(**{id_field: broker}, host=host, port=port, rack=rack))
-        return brokers
+        live = {broker: self.broker.endpoint_of(broker) for broker in self.broker.cache.live_brokers}
+        racks = self.broker.cache.live_brokers
+        return [kind(**{id_field: one}, host=host, port=port, rack=racks[one]) for one, (host, port) in live.items()]
 
     # -- DescribeCluster
 
@@ -262,11 +258,9 @@ class MetadataApi(ClientApi):
         if request.endpoint_type != BROKER_ENDPOINT:
             is_known = request.endpoint_type == CONTROLLER_ENDPOINT
             refused = ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-            mismatch = (
-                "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
-            )
-            message = mismatch if is_known else f"Unsupported endpoint type {request.endpoint_type}"
-            answer(DescribeClusterResponse(error_code=refused, error_message=message))
+            text = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+            told = text if is_known else f"Unsupported endpoint type {request.endpoint_type}"
+            answer(DescribeClusterResponse(error_code=refused, error_message=told))
             return
         asked = request.include_cluster_authorized_operations
         answer(

@@ -204,20 +204,18 @@ class OffsetsApi(ClientApi):
         longest = self.broker.config.integer("offset.metadata.max.bytes")
         results = {}
         for partition, one in asked.items():
+            code, offset = ErrorCode.NONE, str(one.committed_offset).encode()
             if len(one.committed_metadata or "") > longest:
-                results[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                continue
-            results[partition] = await self._write(group_id, partition, one.committed_offset)
+                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            elif not group_id or "/" in group_id:  # no path of a znode
+                code = ErrorCode.UNKNOWN_SERVER_ERROR
+            else:
+                try:
+                    await self.broker.client.write_or_create(paths.consumer_offset(group_id, partition), offset)
+                except (ZooKeeperRefused, ZnodeError):
+                    code = ErrorCode.UNKNOWN_SERVER_ERROR
+            results[partition] = code
         finish(results)
-
-    async def _write(self, group_id: str, partition: TopicPartition, offset: int) -> ErrorCode:
-        if not group_id or "/" in group_id:  # no path of a znode
-            return ErrorCode.UNKNOWN_SERVER_ERROR
-        try:
-            await self.broker.client.write_or_create(paths.consumer_offset(group_id, partition), str(offset).encode())
-        except (ZooKeeperRefused, ZnodeError):
-            return ErrorCode.UNKNOWN_SERVER_ERROR
-        return ErrorCode.NONE
 
     # -- OffsetFetch
 

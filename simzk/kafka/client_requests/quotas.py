@@ -55,7 +55,6 @@ Entity = dict[str, str | None]
 """Names by type of entity; None is the default."""
 Found = tuple[Entity, dict[str, float]]
 """An entity and its quotas."""
-Entry = DescribeClientQuotasResponse.EntryData
 Component = DescribeClientQuotasRequest.ComponentData
 
 
@@ -108,7 +107,7 @@ class QuotasApi(ClientApi):
             return
         part, quota = DescribeClientQuotasResponse.EntityData, DescribeClientQuotasResponse.ValueData
         entries = [
-            Entry(
+            DescribeClientQuotasResponse.EntryData(
                 entity=[part(entity_type=kind, entity_name=name) for kind, name in entity.items()],
                 values=[quota(key=key, value=value) for key, value in values.items()],
             )
@@ -123,9 +122,8 @@ class QuotasApi(ClientApi):
             QuotaError: the filter is invalid.
         """
         filters: dict[str, Component] = {}
-        if any(
-            not EXACT <= one.match_type <= ANY or (one.match_type == EXACT and one.match is None) for one in components
-        ):
+        kinds = [(one.match_type, one.match) for one in components]
+        if any(not EXACT <= kind <= ANY or (kind == EXACT and name is None) for kind, name in kinds):
             raise QuotaError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
         for one in components:
             kind = one.entity_type

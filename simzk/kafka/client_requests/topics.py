@@ -141,10 +141,10 @@ class TopicsApi(ClientApi):
         )
         made = await _attempted(self.admin.plan_topic(wanted))
         if not isinstance(made, PlannedTopic):
-            return _failed(topic.name, _code(made.error), made.message)
+            return _failed(topic.name, ErrorCode[made.error.name], made.message)
         written = AdminResponse(Error.NONE) if validate_only else await _attempted(self.admin.write_topic(made))
         if written.error != Error.NONE:
-            return _failed(topic.name, _code(written.error), written.message)
+            return _failed(topic.name, ErrorCode[written.error.name], written.message)
         if not validate_only:
             created[topic.name] = list(made.assignment)
         return Topic(
@@ -211,7 +211,7 @@ class TopicsApi(ClientApi):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         made = await _attempted(self.admin.delete_topic(DeleteTopicRequest(name)))
         # A deletion that has begun is no error (KafkaApis): the answer waits for its end.
-        return ErrorCode.NONE if made.error == Error.INVALID_REQUEST else _code(made.error)
+        return ErrorCode.NONE if made.error == Error.INVALID_REQUEST else ErrorCode[made.error.name]
 
     # -- CreatePartitions
 
@@ -230,7 +230,8 @@ class TopicsApi(ClientApi):
             else:
                 made = await self._add_partitions(topic, validate_only=request.validate_only)
                 if isinstance(made, AdminResponse):
-                    results.append(Grown(name=name, error_code=_code(made.error), error_message=made.message or None))
+                    code, told = ErrorCode[made.error.name], made.message or None
+                    results.append(Grown(name=name, error_code=code, error_message=told))
                 else:
                     results.append(Grown(name=name, error_message=None))
                     added[name] = list(made.added)
@@ -280,10 +281,6 @@ def _failed(name: str, code: ErrorCode, text: str | None) -> Topic:
         replication_factor=UNKNOWN_COUNT,
         configs=[],
     )
-
-
-def _code(error: Error) -> ErrorCode:
-    return ErrorCode[error.name]
 
 
 async def _attempted(work: Coroutine[Future[Any], None, T]) -> T | AdminResponse:

@@ -210,12 +210,12 @@ class TransactionsApi(ClientApi):
 
     def serve_end(self, context: Context, request: EndTxnRequest, answer: Answer) -> None:
         """Commit or abort a transaction."""
-
-        def respond(error: ErrorCode) -> None:
-            answer(EndTxnResponse(error_code=_code(error, "EndTxn", context.version)))
-
-        producer = ProducerIdentity(request.producer_id, request.producer_epoch)
-        self.coordinator.end(request.transactional_id, producer, is_commit=request.committed, respond=respond)
+        self.coordinator.end(
+            request.transactional_id,
+            ProducerIdentity(request.producer_id, request.producer_epoch),
+            is_commit=request.committed,
+            respond=lambda error: answer(EndTxnResponse(error_code=_code(error, "EndTxn", context.version))),
+        )
 
     # -- descriptions
 

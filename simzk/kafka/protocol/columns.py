@@ -89,11 +89,8 @@ def encode_rows(kind: type[S], version: int, columns: Mapping[str, Column]) -> E
     bounds = _bounds(sizes, count)
     assert len(bounds) == count + 1, "each row has a position, and the last one an end"
     assert bounds[-1] == len(whole), "the sizes of the rows are those of their bytes"
-
-    def decode(data: bytes, number: int) -> list[S]:
-        return rows_decoder(kind, version)(data, number)
-
-    return EncodedRows(kind, version, memoryview(whole), bounds, decode)
+    # A decoder is compiled when a row is read: nobody may ask for one.
+    return EncodedRows(kind, version, memoryview(whole), bounds, lambda *rows: rows_decoder(kind, version)(*rows))
 
 
 def _fields(kind: type[Struct], version: int, columns: Mapping[str, Column]) -> list[Field]:

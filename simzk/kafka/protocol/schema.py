@@ -37,6 +37,7 @@ NUMBERS = {
 }
 """Primitive types of fixed size with the letter of `struct`; uuid is the only other one."""
 ZERO_UUID = "A" * 22
+"""128 zero bits in Kafka's base64 form; as a topic id: none."""
 _DEFAULTS: dict[str, Default] = dict.fromkeys(NUMBERS, 0) | {
     "float64": 0.0,
     "bool": False,

@@ -226,8 +226,8 @@ class SaslLogin:
     def renewed(self) -> SaslLogin | None:
         """Return a login that renews this complete one; None if the client may not log in now."""
         assert self.is_complete, "a login is renewed after its end"
-        is_renewal = self._before is not None
-        if self.ends_ms is None or (is_renewal and self._rules.now_ms() - self._began_ms < _LOGIN_INTERVAL_MS):
+        age_ms = self._rules.now_ms() - self._began_ms
+        if self.ends_ms is None or (self._before is not None and age_ms < _LOGIN_INTERVAL_MS):
             return None
         return SaslLogin(self._rules, self)
 
