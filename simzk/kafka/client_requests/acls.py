@@ -23,7 +23,7 @@ from simzk.kafka.protocol.messages import (
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
-from simzk.kafka.releases.since import OLDEST, at_release, before, by_release, since
+from simzk.kafka.releases.since import at_release, before, by_release, since
 from simzk.kafka.requests import Error
 from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource, is_principal
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
@@ -54,15 +54,13 @@ Acl = tuple[AclResource, AclEntry]
 class AclTexts:
     """Differences between releases in answers."""
 
-    disabled: str = by_release(
-        {OLDEST: "No Authorizer is configured on the broker.", (3, 0): "No Authorizer is configured."}
-    )
+    disabled: str = by_release("No Authorizer is configured on the broker.", ((3, 0), "No Authorizer is configured."))
     """CreateAcls and DeleteAcls without an authorizer."""
-    success: str | None = by_release({OLDEST: None, (2, 8): ""})
+    success: str | None = by_release(None, ((2, 8), ""))
     rejects_single_principals: bool = before((2, 4))
     """An ACL with an invalid principal fails alone, with INVALID_REQUEST."""
     bad_principal: str | None = by_release(
-        {OLDEST: _BAD_PRINCIPAL, (2, 4): f"java.lang.IllegalArgumentException: {_BAD_PRINCIPAL}", (2, 8): None}
+        _BAD_PRINCIPAL, ((2, 4), f"java.lang.IllegalArgumentException: {_BAD_PRINCIPAL}"), ((2, 8), None)
     )
     closes_at_unknown_filters: bool = since((2, 8))
     closes_at_unknown_acls: bool = before((2, 8))

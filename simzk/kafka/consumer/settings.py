@@ -22,7 +22,7 @@ from simzk.kafka.consumer.assignors import (
     dashed,
 )
 from simzk.kafka.consumer.subscriptions import encode_compact, encode_escaped_twice, encode_spaced
-from simzk.kafka.releases.since import OLDEST, Release, at_release, before, by_release, since
+from simzk.kafka.releases.since import Release, at_release, before, by_release, since
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,20 +106,18 @@ class ConsumerVersion:
     """One release line of the old consumer."""
 
     encode: Callable[[ConsumerRegistration], bytes] = by_release(
-        {OLDEST: encode_spaced, (0, 8, 1): encode_compact, (1, 0, 1): encode_escaped_twice}
+        encode_spaced, ((0, 8, 1), encode_compact), ((1, 0, 1), encode_escaped_twice)
     )
     """Encode `ids/C` (§4.1)."""
     assignors: Mapping[Strategy, Assignor] = by_release(
-        {
-            OLDEST: {"range": assign_range},
-            (0, 8, 2): {"range": assign_range, "roundrobin": partial(assign_roundrobin_alike, name_of=bracketed)},
-            (0, 10, 2): {"range": assign_range, "roundrobin": partial(assign_roundrobin, name_of=bracketed)},
-            (1, 0): {"range": assign_range, "roundrobin": partial(assign_roundrobin, name_of=dashed)},
-        }
+        {"range": assign_range},
+        ((0, 8, 2), {"range": assign_range, "roundrobin": partial(assign_roundrobin_alike, name_of=bracketed)}),
+        ((0, 10, 2), {"range": assign_range, "roundrobin": partial(assign_roundrobin, name_of=bracketed)}),
+        ((1, 0), {"range": assign_range, "roundrobin": partial(assign_roundrobin, name_of=dashed)}),
     )
     """Assignors by `partition.assignment.strategy`; any other value means range (§4.4)."""
     internal_topics: frozenset[str] = by_release(
-        {OLDEST: frozenset(), (0, 8, 2): _OFFSETS, (0, 11): _OFFSETS | {"__transaction_state"}}
+        frozenset(), ((0, 8, 2), _OFFSETS), ((0, 11), _OFFSETS | {"__transaction_state"})
     )
     """Topics that `exclude.internal.topics` excludes from a regex."""
     predates_assignors: bool = before((0, 8, 2))

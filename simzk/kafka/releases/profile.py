@@ -17,7 +17,7 @@ from simzk.jvm.hash_codes import string_hash
 from simzk.kafka import paths
 from simzk.kafka import requests as protocol
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.releases.since import OLDEST, before, by_release, since
+from simzk.kafka.releases.since import before, by_release, since
 from simzk.kafka.schemas import (
     admin,
     broker_registration,
@@ -44,33 +44,22 @@ FetchOrder: TypeAlias = Literal["scala's maps", "java's maps", "by topic", "by t
 """Collections that a follower's fetch passes through (`simzk.kafka.broker.fetching`)."""
 
 _PATHS_OF_0_8_1: Final = (
-    paths.CONSUMERS,
-    "/brokers/ids",
-    "/brokers/topics",
-    "/config/changes",
-    "/config/topics",
+    *(paths.CONSUMERS, "/brokers/ids", "/brokers/topics", "/config/changes", "/config/topics"),
     "/admin/delete_topics",
 )
 _PATHS_OF_0_9: Final = (
     *_PATHS_OF_0_8_1[:5],
-    "/config/clients",
-    "/admin/delete_topics",
-    paths.SEQUENCE_ID,
-    "/isr_change_notification",
+    *("/config/clients", "/admin/delete_topics", paths.SEQUENCE_ID, "/isr_change_notification"),
 )
 _PATHS_OF_0_11: Final = (*_PATHS_OF_0_9, "/latest_producer_id_block")
 _PATHS_OF_1_1: Final = (
     *_PATHS_OF_0_8_1[:4],
-    "/admin/delete_topics",
-    paths.SEQUENCE_ID,
-    "/isr_change_notification",
-    "/latest_producer_id_block",
-    paths.LOG_DIR_EVENTS,
-    "/config/topics",
-    "/config/clients",
-    "/config/users",
-    "/config/brokers",
+    *("/admin/delete_topics", paths.SEQUENCE_ID, "/isr_change_notification", "/latest_producer_id_block"),
+    *(paths.LOG_DIR_EVENTS, "/config/topics", "/config/clients", "/config/users", "/config/brokers"),
 )
+_OF_CONFIGS: Final = frozenset({protocol.AlterConfigRequest, protocol.AlterReassignmentsRequest})
+_OF_TOPICS: Final = {protocol.CreateTopicRequest, protocol.CreatePartitionsRequest, protocol.DeleteTopicRequest}
+_OF_ELECTIONS: Final = {protocol.ElectLeadersRequest}
 
 
 @dataclass(frozen=True)
@@ -78,87 +67,75 @@ class ZnodeRules:
     """Formats, paths and ACLs of the znodes that a release writes."""
 
     encode_broker: Callable[[broker_registration.BrokerRegistration], bytes] = by_release(
-        {
-            OLDEST: broker_registration.encode_v1_spaced,
-            (0, 8, 1): broker_registration.encode_v1,
-            (0, 9): broker_registration.encode_v2,
-            (0, 10, 0): broker_registration.encode_v3,
-            (0, 10, 2): broker_registration.encode_v4_of_2_12,
-            (2, 6): broker_registration.encode_v4,
-            (2, 7): broker_registration.encode_v5,
-        }
+        broker_registration.encode_v1_spaced,
+        ((0, 8, 1), broker_registration.encode_v1),
+        ((0, 9), broker_registration.encode_v2),
+        ((0, 10, 0), broker_registration.encode_v3),
+        ((0, 10, 2), broker_registration.encode_v4_of_2_12),
+        ((2, 6), broker_registration.encode_v4),
+        ((2, 7), broker_registration.encode_v5),
     )
     """Encode `/brokers/ids/N` (§1.4)."""
     encode_topic: Callable[[topic.TopicZnode], bytes] = by_release(
-        {
-            OLDEST: topic.encode_v1_spaced,
-            (0, 8, 1): topic.encode_v1,
-            (2, 4): topic.encode_v2_of_2_12,
-            (2, 6): topic.encode_v2,
-            (2, 8): topic.encode_v3,
-        }
+        topic.encode_v1_spaced,
+        ((0, 8, 1), topic.encode_v1),
+        ((2, 4), topic.encode_v2_of_2_12),
+        ((2, 6), topic.encode_v2),
+        ((2, 8), topic.encode_v3),
     )
     """Encode `/brokers/topics/T` (§1.5)."""
     encode_state: Callable[[LeaderAndIsr], bytes] = by_release(
-        {OLDEST: partition_state.encode_spaced, (0, 8, 1): partition_state.encode}
+        partition_state.encode_spaced, ((0, 8, 1), partition_state.encode)
     )
     """Encode the `state` of a partition (§1.6)."""
     encode_controller: Callable[[int, int], bytes] = by_release(
-        {OLDEST: controller.encode_v1_spaced, (0, 8, 1): controller.encode_v1, (3, 4): controller.encode_v2}
+        controller.encode_v1_spaced, ((0, 8, 1), controller.encode_v1), ((3, 4), controller.encode_v2)
     )
     """Encode `/controller` from a broker id and a time in ms (§1.7)."""
     encode_reassignment: Callable[[Mapping[TopicPartition, Iterable[int]]], bytes] = by_release(
-        {OLDEST: admin.encode_reassignment_spaced, (0, 8, 1): admin.encode_reassignment}
+        admin.encode_reassignment_spaced, ((0, 8, 1), admin.encode_reassignment)
     )
     """Encode `/admin/reassign_partitions`."""
     encode_election: Callable[[Iterable[TopicPartition]], bytes] = by_release(
-        {OLDEST: admin.encode_partitions_spaced, (0, 8, 1): admin.encode_partitions}
+        admin.encode_partitions_spaced, ((0, 8, 1), admin.encode_partitions)
     )
     """Encode `/admin/preferred_replica_election`."""
     encode_config_change: Callable[[str], bytes] = by_release(
-        {OLDEST: config.encode_change_of_topic, (0, 9): config.encode_change_v1, (0, 10, 1): config.encode_change}
+        config.encode_change_of_topic, ((0, 9), config.encode_change_v1), ((0, 10, 1), config.encode_change)
     )
     """Encode the notification that the configuration of an entity changed (§1.8)."""
     encode_feature: Callable[[int, Mapping[str, feature.Levels]], bytes] | None = by_release(
-        {OLDEST: None, (2, 7): feature.encode_v1, (3, 3): feature.encode_v2}
+        None, ((2, 7), feature.encode_v1), ((3, 3), feature.encode_v2)
     )
     """Encode `/feature` from its status and features; None: there is no such znode (KIP-584)."""
     encode_token: Callable[[DelegationToken, Scala], bytes] | None = by_release(
-        {OLDEST: None, (1, 1): delegation_token.encode_v1, (3, 3): delegation_token.encode_v3}
+        None, ((1, 1), delegation_token.encode_v1), ((3, 3), delegation_token.encode_v3)
     )
     """Encode a delegation token; None: there are no tokens (KIP-48)."""
-    deletion_request: bytes | None = by_release({OLDEST: b"", (1, 1): None})
+    deletion_request: bytes | None = by_release(b"", ((1, 1), None))
     """Data of `/admin/delete_topics/T` (recorded)."""
     persistent_paths: tuple[str, ...] = by_release(
-        {
-            OLDEST: (),
-            (0, 8, 1): _PATHS_OF_0_8_1,
-            (0, 9): _PATHS_OF_0_9,
-            (0, 11): _PATHS_OF_0_11,
-            (1, 0): (*_PATHS_OF_0_11, paths.LOG_DIR_EVENTS),
-            (1, 1): _PATHS_OF_1_1,
-            (2, 8): (*_PATHS_OF_1_1, "/config/ips"),
-        }
+        (),
+        ((0, 8, 1), _PATHS_OF_0_8_1),
+        ((0, 9), _PATHS_OF_0_9),
+        ((0, 11), _PATHS_OF_0_11),
+        ((1, 0), (*_PATHS_OF_0_11, paths.LOG_DIR_EVENTS)),
+        ((1, 1), _PATHS_OF_1_1),
+        ((2, 8), (*_PATHS_OF_1_1, "/config/ips")),
     )
     """Paths that a broker creates when it starts, in this order (§1.3)."""
     unprotected_paths: frozenset[str] = by_release(
-        {
-            OLDEST: frozenset({paths.CONSUMERS, paths.CONTROLLER_EPOCH, paths.CONFIG_CHANGE_PREFIX}),
-            (0, 11): frozenset({paths.CONSUMERS}),
-            (1, 1): frozenset(),
-            (2, 0): frozenset({paths.CONSUMERS}),
-        }
+        frozenset({paths.CONSUMERS, paths.CONTROLLER_EPOCH, paths.CONFIG_CHANGE_PREFIX}),
+        ((0, 11), frozenset({paths.CONSUMERS})),
+        ((1, 1), frozenset()),
+        ((2, 0), frozenset({paths.CONSUMERS})),
     )
     """Paths created with an open ACL although `zookeeper.set.acl` is on (§1.9).
 
     `/consumers` is open by intention (1.1 alone forgot it), the others up to 0.10 by oversight (all recorded).
     """
     sensitive_paths: tuple[str, ...] = by_release(
-        {
-            OLDEST: (),
-            (0, 10, 2): ("/config/users",),
-            (1, 1): ("/config/users", "/config/brokers", "/delegation_token/tokens"),
-        }
+        (), ((0, 10, 2), ("/config/users",)), ((1, 1), ("/config/users", "/config/brokers", "/delegation_token/tokens"))
     )
     """Prefixes of paths that `zookeeper.set.acl` hides from everybody but the brokers (§1.9)."""
     has_cluster_id: bool = since((0, 10, 1))
@@ -184,7 +161,7 @@ class ClientRules:
 
     Later releases fail to start.
     """
-    registers_before_election: bool = by_release({OLDEST: True, (0, 8, 1): False, (1, 1): True})
+    registers_before_election: bool = by_release(True, ((0, 8, 1), False), ((1, 1), True))
     """A broker registers before it stands for election; otherwise registration is the last step of its start (§2.7)."""
     reads_controller_before_election: bool = since((0, 8, 2))
     """A candidate reads `/controller` first and is a candidate only if it is missing (§2.2)."""
@@ -231,7 +208,7 @@ class ControllerRules:
     keeps_requests: bool = before((0, 11))
     """Preferred elections that failed, and reassignments, stay in the memory of a former controller (recorded)."""
     failed_failover: Literal["stays", "moves", "resigns"] = by_release(
-        {OLDEST: "stays", (0, 8, 1): "moves", (0, 11): "resigns"}
+        "stays", ((0, 8, 1), "moves"), ((0, 11), "resigns")
     )
     """What a controller does when its failover throws (§2.2, recorded).
 
@@ -265,7 +242,7 @@ class ControllerRules:
     """Count partitions led by another than the preferred replica; fails where a partition has no replicas (§2.11)."""
     reassigns_in_topic_znode: bool = since((2, 4))
     """A reassignment is stored in the topic znode (KIP-455); before, in `/admin/reassign_partitions` alone."""
-    informs_stopping_leaders: bool = by_release({OLDEST: True, (1, 1): False, (2, 1): True})
+    informs_stopping_leaders: bool = by_release(True, ((1, 1), False), ((2, 1), True))
     """A broker in controlled shutdown receives the LeaderAndIsr that take its leaders away (KAFKA-7482)."""
     caches_raised_epochs: bool = since((2, 4))
     """The controller caches the leader epoch that a reassignment raises (KAFKA-9212).
@@ -283,7 +260,7 @@ class ControllerRules:
     rejects_unknown_fields: bool = since((2, 0))
     """An unknown field in `/admin/reassign_partitions` makes the whole znode unusable (§1.1)."""
     topic_deletion: Literal["by tool", "by znode", "by request"] = by_release(
-        {OLDEST: "by tool", (0, 8, 1): "by znode", (0, 8, 2): "by request"}
+        "by tool", ((0, 8, 1), "by znode"), ((0, 8, 2), "by request")
     )
     """Who starts a topic deletion (§2.10).
 
@@ -332,16 +309,16 @@ class BrokerRules:
     """After BADVERSION a leader reads the state again and accepts its own data (KAFKA-1382)."""
     sleeps_after_last_shutdown_try: bool = before((0, 8, 1))
     """A controlled shutdown that leaves partitions is given up one backoff after the last try (recorded: 15.5 s)."""
-    isr_checks_per_lag_time: int = by_release({OLDEST: 1, (0, 10, 2): 2})
+    isr_checks_per_lag_time: int = by_release(1, ((0, 10, 2), 2))
     """Checks for late followers within `replica.lag.time.max.ms` (§2.8)."""
-    keeps_idle_followers_in_sync: bool = by_release({OLDEST: True, (0, 8, 1): False, (2, 1): True})
+    keeps_idle_followers_in_sync: bool = by_release(True, ((0, 8, 1), False), ((2, 1), True))
     """A follower at the log end offset stays in sync, dead or alive (§2.8; from 2.1 on KAFKA-7152)."""
     has_min_insync_replicas: bool = since((0, 8, 2))
     """`min.insync.replicas` limits produce requests with acks -1 (§2.8)."""
     accepts_any_acks: bool = before((0, 9))
     """A producer may ask for any number of acks (§2.8)."""
     stop_epochs: Literal["ignored", "higher", "not lower"] = by_release(
-        {OLDEST: "ignored", (2, 6): "higher", (3, 4, 1): "not lower"}
+        "ignored", ((2, 6), "higher"), ((3, 4, 1), "not lower")
     )
     """Leader epochs, compared with the replica's own, at which a StopReplica is accepted.
 
@@ -409,14 +386,14 @@ class BrokerRules:
     """A notification that cannot be parsed is retried for ever, and later ones are never processed (0.9 to 1.1)."""
     survives_log_dir_failure: bool = since((1, 0))
     """A broker outlives the failure of a log directory and announces it (KIP-112)."""
-    recognized_duplicates: int = by_release({OLDEST: 1, (1, 0): 5})
+    recognized_duplicates: int = by_release(1, ((1, 0), 5))
     """Latest batches of an idempotent producer that are recognized if it sends them again (KAFKA-5494)."""
     unknown_producer: Literal["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "NONE"] = by_release(
-        {OLDEST: "OUT_OF_ORDER_SEQUENCE_NUMBER", (1, 0): "UNKNOWN_PRODUCER_ID", (2, 5): "NONE"}
+        "OUT_OF_ORDER_SEQUENCE_NUMBER", ((1, 0), "UNKNOWN_PRODUCER_ID"), ((2, 5), "NONE")
     )
     """Error for a producer that the log does not know and that does not start with sequence number 0 (KIP-360)."""
     producer_after_marker: Literal["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"] = by_release(
-        {OLDEST: "OUT_OF_ORDER_SEQUENCE_NUMBER", (2, 0): "UNKNOWN_PRODUCER_ID", (2, 5): "OUT_OF_ORDER_SEQUENCE_NUMBER"}
+        "OUT_OF_ORDER_SEQUENCE_NUMBER", ((2, 0), "UNKNOWN_PRODUCER_ID"), ((2, 5), "OUT_OF_ORDER_SEQUENCE_NUMBER")
     )
     """Error for a producer of which the log has only a marker, and that does not start with sequence number 0."""
     lists_empty_transactions: bool = before((2, 8))
@@ -426,7 +403,7 @@ class BrokerRules:
     rejects_colliding_topics: bool = since((0, 9))
     """Topics may not differ in '.' and '_' alone (§2.9)."""
     topic_config_when_growing: Literal["kept", "rewritten", "emptied"] = by_release(
-        {OLDEST: "kept", (0, 8, 1): "emptied", (0, 8, 2): "rewritten", (0, 9): "kept"}
+        "kept", ((0, 8, 1), "emptied"), ((0, 8, 2), "rewritten"), ((0, 9), "kept")
     )
     """Effect of added partitions on the topic's configuration znode (§2.9; recorded)."""
 
@@ -452,13 +429,11 @@ class EntityConfigRules:
     """Configurations of topics, clients, users, brokers and IPs in `/config` (§1.3, §1.8)."""
 
     entity_types: frozenset[str] = by_release(
-        {
-            OLDEST: frozenset(),
-            (0, 8, 1): frozenset({"topics"}),
-            (0, 9): frozenset({"topics", "clients"}),
-            (0, 10, 1): frozenset({"topics", "clients", "users", "brokers"}),
-            (2, 8): frozenset({"topics", "clients", "users", "brokers", "ips"}),
-        }
+        frozenset(),
+        ((0, 8, 1), frozenset({"topics"})),
+        ((0, 9), frozenset({"topics", "clients"})),
+        ((0, 10, 1), frozenset({"topics", "clients", "users", "brokers"})),
+        ((2, 8), frozenset({"topics", "clients", "users", "brokers", "ips"})),
     )
     """Types of entities that have a configuration."""
     has_default_entities: bool = since((0, 10, 1))
@@ -478,27 +453,10 @@ class ToolRules:
     accepts_zookeeper: bool = before((3, 0))
     """The tools accept `--zookeeper`."""
     requests_in_zookeeper: frozenset[type] = by_release(
-        {
-            OLDEST: frozenset(
-                {
-                    protocol.AlterConfigRequest,
-                    protocol.AlterReassignmentsRequest,
-                    protocol.ElectLeadersRequest,
-                    protocol.CreateTopicRequest,
-                    protocol.CreatePartitionsRequest,
-                    protocol.DeleteTopicRequest,
-                }
-            ),
-            (2, 2): frozenset(
-                {
-                    protocol.AlterConfigRequest,
-                    protocol.AlterReassignmentsRequest,
-                    protocol.ElectLeadersRequest,
-                }
-            ),
-            (2, 4): frozenset({protocol.AlterConfigRequest, protocol.AlterReassignmentsRequest}),
-            (2, 6): frozenset(),
-        }
+        _OF_CONFIGS | _OF_ELECTIONS | _OF_TOPICS,
+        ((2, 2), _OF_CONFIGS | _OF_ELECTIONS),
+        ((2, 4), _OF_CONFIGS),
+        ((2, 6), frozenset()),
     )
     """Requests that the tools carry out in a ZooKeeper session of their own unless `via` names a broker."""
     writes_broker_configs: bool = before((1, 1))
@@ -506,13 +464,11 @@ class ToolRules:
     writes_credentials: bool = before((2, 7))
     """The tool writes SCRAM credentials to ZooKeeper (before KIP-554)."""
     reassignment_checks: frozenset[str] = by_release(
-        {
-            OLDEST: frozenset(),
-            (0, 8, 2): frozenset({"duplicates"}),
-            (0, 9): frozenset({"duplicates", "none left"}),
-            (0, 10, 1): frozenset({"duplicates", "none left", "partitions"}),
-            (0, 11): frozenset({"duplicates", "none left", "partitions", "empty lists", "brokers"}),
-        }
+        frozenset(),
+        ((0, 8, 2), frozenset({"duplicates"})),
+        ((0, 9), frozenset({"duplicates", "none left"})),
+        ((0, 10, 1), frozenset({"duplicates", "none left", "partitions"})),
+        ((0, 11), frozenset({"duplicates", "none left", "partitions", "empty lists", "brokers"})),
     )
     """Checks of the reassignment tool before it asks for a reassignment (§2.11).
 
@@ -527,7 +483,7 @@ class ToolRules:
 class OrderRules:
     """Scala and Java collections of a release: they fix the order of writes, requests and JSON lists (§1.2, §2.4)."""
 
-    scala: Scala = by_release({OLDEST: "2.10", (0, 8, 2): "2.11", (0, 10, 2): "2.12", (2, 6): "2.13"})
+    scala: Scala = by_release("2.10", ((0, 8, 2), "2.11"), ((0, 10, 2), "2.12"), ((2, 6), "2.13"))
     """Scala line of the recorded build (§0.2)."""
     has_case_class_keys: bool = before((1, 1))
     """The controller's key is the case class TopicAndPartition, later the clients' TopicPartition."""
@@ -544,7 +500,7 @@ class OrderRules:
     creates_key_set: bool = since((0, 10, 2), before=(1, 1))
     """New partitions are the key set of the mutable map that was read, not an immutable set copied from it (§2.9)."""
     waiting_partitions: Literal["as found", "mutable map", "hash map"] = by_release(
-        {OLDEST: "as found", (1, 1): "mutable map", (2, 1): "hash map", (2, 3): "as found"}
+        "as found", ((1, 1), "mutable map"), ((2, 1), "hash map"), ((2, 3), "as found")
     )
     """Collection from which partitions without leader are elected (PartitionStateMachine.triggerOnlinePartition…)."""
     reads_reassignments_into_mutable_map: bool = before((0, 8, 2))
@@ -552,7 +508,7 @@ class OrderRules:
     groups_reassignments_by_topic: bool = since((2, 1))
     """The reassignment tool processes partitions topic by topic, which fixes the order of its list."""
     fetches: FetchOrder = by_release(
-        {OLDEST: "scala's maps", (0, 9): "java's maps", (0, 10, 1): "by topic", (2, 5): "by topic, hashed"}
+        "scala's maps", ((0, 9), "java's maps"), ((0, 10, 1), "by topic"), ((2, 5), "by topic, hashed")
     )
     """Collections that a follower's fetch passes through."""
     checks_set_of_led: bool = before((0, 8, 2))
@@ -618,28 +574,22 @@ class ApiRules:
     """A topic that cannot be created fails the whole Metadata request: no brokers, and this error for each topic."""
     replicas_in_hash_set: bool = since((0, 10, 0), before=(0, 11))
     """The metadata cache keeps the replicas of a partition in a HashSet, which loses their order."""
-    unasked_operations: int = by_release({OLDEST: 0, (2, 5): -(1 << 31)})
+    unasked_operations: int = by_release(0, ((2, 5), -(1 << 31)))
     """Authorized operations that a client did not ask for; 0 in 2.4, the later default in 2.8 (2.5 to 2.7 unknown)."""
-    batch_magic: int = by_release({OLDEST: 0, (0, 10, 0): 1, (0, 11): 2})
+    batch_magic: int = by_release(0, ((0, 10, 0), 1), ((0, 11), 2))
     """Format in which records are stored: messages of magic 0 or 1, batches of magic 2 (KIP-32, KIP-98)."""
     without_replica: ErrorCode = by_release(
-        {OLDEST: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, (2, 0): ErrorCode.NOT_LEADER_OR_FOLLOWER}
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ((2, 0), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     )
     """Error of a broker that has no replica of a partition in its metadata cache (KAFKA-6650)."""
     follower_without_replica: ErrorCode = by_release(
-        {
-            OLDEST: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            (2, 0): ErrorCode.REPLICA_NOT_AVAILABLE,
-            (2, 5): ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        }
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ((2, 0), ErrorCode.REPLICA_NOT_AVAILABLE),
+        ((2, 5), ErrorCode.NOT_LEADER_OR_FOLLOWER),
     )
     """The same for a fetch that followers may serve (KIP-392; REPLICA_NOT_AVAILABLE recorded in 2.4)."""
     unknown_follower: ErrorCode = by_release(
-        {
-            OLDEST: ErrorCode.UNKNOWN_SERVER_ERROR,
-            (1, 0): ErrorCode.NONE,
-            (3, 4): ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        }
+        ErrorCode.UNKNOWN_SERVER_ERROR, ((1, 0), ErrorCode.NONE), ((3, 4), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     )
     """Error of a fetch with the id of a broker that has no replica."""
     closes_at_empty_records: bool = since((2, 4), before=(2, 8))
@@ -663,7 +613,7 @@ class ApiRules:
     """WriteTxnMarkers is allowed with Alter of the cluster, too, not only with ClusterAction (KIP-1037)."""
     verifies_transactions: bool = since((3, 6))
     """A leader asks the coordinator whether a transactional batch belongs to a transaction (KIP-890)."""
-    ignores_null_records: bool = by_release({OLDEST: False, (0, 9): True, (0, 10, 0): False, (3, 5): True})
+    ignores_null_records: bool = by_release(False, ((0, 9), True), ((0, 10, 0), False), ((3, 5), True))
     """A Produce with null instead of records gets no answer; else the connection is closed."""
     explains_unknown_topics: bool = since((3, 0))
     """DescribeProducers answers an unknown topic with a text."""
@@ -697,9 +647,9 @@ class GroupRules:
     """A group without members exists as long as it has offsets (KAFKA-2720)."""
     loads_protocol_type: bool = since((1, 0))
     """A group without members has a protocol type also after its log was read (GroupMetadata.loadGroup)."""
-    offset_value_version: int = by_release({OLDEST: 1, (2, 1): 3})
+    offset_value_version: int = by_release(1, ((2, 1), 3))
     """Version of committed offsets in records: with leader epochs (KIP-320)."""
-    group_value_version: int = by_release({OLDEST: 0, (0, 10, 1): 1, (2, 1): 2, (2, 3): 3})
+    group_value_version: int = by_release(0, ((0, 10, 1), 1), ((2, 1), 2), ((2, 3), 3))
     """Version of groups in records: rebalance timeout (KIP-62), time of the state (KIP-211), instance ids (KIP-345)."""
     delays_first_rebalance: bool = since((0, 11))
     """The first rebalance of an empty group waits for more members (KIP-134)."""
@@ -711,17 +661,17 @@ class GroupRules:
     """Every heartbeat to a group that is not stable is answered REBALANCE_IN_PROGRESS, whoever sends it."""
     heartbeats_while_completing: bool = since((2, 8))
     """A heartbeat is successful while the leader assigns; before that it was REBALANCE_IN_PROGRESS."""
-    record_magic: int = by_release({OLDEST: 0, (0, 10, 0): 1, (0, 11): 2})
+    record_magic: int = by_release(0, ((0, 10, 0), 1), ((0, 11), 2))
     """Format of the records of `__consumer_offsets`."""
     closes_at_unknown_kind: bool = before((2, 4))
     """FindCoordinator for an unknown kind of coordinator closes the connection."""
-    unknown_kind: str = by_release({OLDEST: "UNKNOWN_SERVER_ERROR", (2, 8): "INVALID_REQUEST"})
+    unknown_kind: str = by_release("UNKNOWN_SERVER_ERROR", ((2, 8), "INVALID_REQUEST"))
     """Error of FindCoordinator for an unknown kind of coordinator."""
     has_coordinator_texts: bool = since((2, 4))
     """FindCoordinator has a text for each result."""
-    failed_generation: int = by_release({OLDEST: 0, (2, 4): -1})
+    failed_generation: int = by_release(0, ((2, 4), -1))
     """Generation in a JoinGroup response with an error."""
-    completing_state: str = by_release({OLDEST: "AwaitingSync", (1, 1): "CompletingRebalance"})
+    completing_state: str = by_release("AwaitingSync", ((1, 1), "CompletingRebalance"))
     """Name of the state in which members wait for the leader's assignment."""
     filters_ignore_case: bool = since((3, 9))
     """ListGroups compares names of states without case."""

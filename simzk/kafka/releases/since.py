@@ -21,26 +21,28 @@ OLDEST: Final[Release] = (0, 8, 0)
 _ROWS: Final = "by_release"
 
 
-def by_release(rows: dict[Release, T]) -> T:
+def by_release(oldest: T, *later: tuple[Release, T]) -> T:
     """Declare a field with a value for each range of releases.
 
     Args:
-        rows: first release of each range, ascending from `OLDEST`, with the value that holds from it on.
+        oldest: the value from `OLDEST` on.
+        later: first release of each later range, ascending, with the value that holds from it on.
     """
-    assert next(iter(rows)) == OLDEST, f"the first row is of {next(iter(rows))}, not of {OLDEST}"
-    assert list(rows) == sorted(rows), f"rows are not ascending: {list(rows)}"
-    declared: T = field(metadata={_ROWS: tuple(reversed(rows.items()))})
+    rows = ((OLDEST, oldest), *later)
+    firsts = [first for first, _ in rows]
+    assert firsts == sorted(set(firsts)), f"rows are not ascending: {firsts}"
+    declared: T = field(metadata={_ROWS: rows[::-1]})
     return declared
 
 
 def since(first: Release, *, before: Release | None = None) -> bool:
     """Declare a field that is true from one release on, and false again from `before` on."""
-    return by_release({OLDEST: False, first: True} | ({} if before is None else {before: False}))
+    return by_release(False, (first, True)) if before is None else by_release(False, (first, True), (before, False))
 
 
 def before(first: Release) -> bool:
     """Declare a field that is true in all releases before this one."""
-    return by_release({OLDEST: True, first: False})
+    return by_release(True, (first, False))
 
 
 def at_release(profile: type[Profile], release: Release) -> Profile:

@@ -10,10 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.releases.since import OLDEST, by_release, since
+from simzk.kafka.releases.since import by_release, since
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_LEGAL = "ASCII alphanumerics, '.', '_' and '-'"
+_REJECTED = "One or more records have been rejected"
+_FIRST_ERRORS = " due to {count} record errors in total, and only showing the first three errors at most: [{errors}]"
 
 
 @dataclass(frozen=True)
@@ -21,122 +26,82 @@ class TopicTexts:
     """Texts of errors about topics."""
 
     empty_name: str = by_release(
-        {
-            OLDEST: "topic name is illegal, can't be empty",
-            (0, 11): "Topic name is illegal, it can't be empty",
-            (3, 0): "Topic name is invalid: the empty string is not allowed",
-        }
+        "topic name is illegal, can't be empty",
+        ((0, 11), "Topic name is illegal, it can't be empty"),
+        ((3, 0), "Topic name is invalid: the empty string is not allowed"),
     )
     dotted_name: str = by_release(
-        {
-            OLDEST: 'topic name cannot be "." or ".."',
-            (0, 11): 'Topic name cannot be "." or ".."',
-            (3, 0): "Topic name is invalid: '{name}' is not allowed",
-        }
+        'topic name cannot be "." or ".."',
+        ((0, 11), 'Topic name cannot be "." or ".."'),
+        ((3, 0), "Topic name is invalid: '{name}' is not allowed"),
     )
     long_name: str = by_release(
-        {
-            OLDEST: "topic name is illegal, can't be longer than {longest} characters",
-            (0, 11): "Topic name is illegal, it can't be longer than {longest} characters, topic name: {name}",
-            (3, 0): "Topic name is invalid: the length of '{name}' is longer than the max allowed length {longest}",
-        }
+        "topic name is illegal, can't be longer than {longest} characters",
+        ((0, 11), "Topic name is illegal, it can't be longer than {longest} characters, topic name: {name}"),
+        ((3, 0), "Topic name is invalid: the length of '{name}' is longer than the max allowed length {longest}"),
     )
     illegal_name: str = by_release(
-        {
-            OLDEST: "topic name {name} is illegal, contains a character other than ASCII alphanumerics, '.', '_' and "
-            "'-'",
-            (0, 11): "Topic name \"{name}\" is illegal, it contains a character other than ASCII alphanumerics, '.', "
-            "'_' and '-'",
-            (3, 0): "Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, "
-            "'.', '_' and '-'",
-        }
+        "topic name {name} is illegal, contains a character other than " + _LEGAL,
+        ((0, 11), 'Topic name "{name}" is illegal, it contains a character other than ' + _LEGAL),
+        ((3, 0), "Topic name is invalid: '{name}' contains one or more characters other than " + _LEGAL),
     )
     wholly_illegal_name: str | None = by_release(
-        {
-            OLDEST: "topic name {name} is illegal,  contains a character other than ASCII alphanumerics, '.', '_' and "
-            "'-'",
-            (0, 11): None,
-        }
+        "topic name {name} is illegal,  contains a character other than " + _LEGAL, ((0, 11), None)
     )
     """For a name without any legal character; None: as `illegal_name`."""
-    exists: str = by_release({OLDEST: "Topic '{name}' already exists."})
+    exists: str = by_release("Topic '{name}' already exists.")
     marked_for_deletion: str = by_release(
-        {OLDEST: "Topic '{name}' already exists.", (3, 0): "Topic '{name}' is marked for deletion."}
+        "Topic '{name}' already exists.", ((3, 0), "Topic '{name}' is marked for deletion.")
     )
-    collides: str = by_release({OLDEST: "Topic '{name}' collides with existing topics: {others}"})
+    collides: str = by_release("Topic '{name}' collides with existing topics: {others}")
     few_partitions: str = by_release(
-        {
-            OLDEST: "number of partitions must be larger than 0",
-            (1, 0): "Number of partitions must be larger than 0.",
-        }
+        "number of partitions must be larger than 0", ((1, 0), "Number of partitions must be larger than 0.")
     )
     few_replicas: str = by_release(
-        {OLDEST: "replication factor must be larger than 0", (1, 0): "Replication factor must be larger than 0."}
+        "replication factor must be larger than 0", ((1, 0), "Replication factor must be larger than 0.")
     )
     many_replicas: str = by_release(
-        {
-            OLDEST: "replication factor: {factor} larger than available brokers: {brokers}",
-            (1, 0): "Replication factor: {factor} larger than available brokers: {brokers}.",
-        }
+        "replication factor: {factor} larger than available brokers: {brokers}",
+        ((1, 0), "Replication factor: {factor} larger than available brokers: {brokers}."),
     )
-    duplicate_replica: str = by_release({OLDEST: "Duplicate replica assignment found: {map}({assignment})"})
-    map_name: str = by_release({OLDEST: "Map", (2, 6): "HashMap"})
+    duplicate_replica: str = by_release("Duplicate replica assignment found: {map}({assignment})")
+    map_name: str = by_release("Map", ((2, 6), "HashMap"))
     """Name of Scala's map in texts: of 2.12, then of 2.13."""
-    uneven_replicas: str = by_release({OLDEST: "All partitions should have the same number of replicas"})
-    gap: str = by_release({OLDEST: "partitions should be a consecutive 0-based integer sequence"})
+    uneven_replicas: str = by_release("All partitions should have the same number of replicas")
+    gap: str = by_release("partitions should be a consecutive 0-based integer sequence")
     counts_and_assignment: str = by_release(
-        {
-            OLDEST: "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be used at "
-            "the same time."
-        }
+        "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be used at "
+        "the same time."
     )
-    unknown_key: str = by_release(
-        {OLDEST: "Unknown Log configuration {key}.", (0, 11): "Unknown topic config name: {key}"}
-    )
-    invalid_value: str = by_release({OLDEST: "Invalid value {value} for configuration {key}: {reason}"})
+    unknown_key: str = by_release("Unknown Log configuration {key}.", ((0, 11), "Unknown topic config name: {key}"))
+    invalid_value: str = by_release("Invalid value {value} for configuration {key}: {reason}")
     null_value: str | None = by_release(
-        {
-            OLDEST: None,
-            (2, 8): "Null value not supported for topic configs : {key}",
-            (3, 0): "Null value not supported for topic configs: {key}",
-        }
+        None,
+        ((2, 8), "Null value not supported for topic configs : {key}"),
+        ((3, 0), "Null value not supported for topic configs: {key}"),
     )
     twice_in_request: str = by_release(
-        {
-            OLDEST: "Create topics request from client `{client}` contains multiple entries for the following topics: "
-            "{names}",
-            (2, 4): "Found multiple entries for this topic.",
-        }
+        "Create topics request from client `{client}` contains multiple entries for the following topics: {names}",
+        ((2, 4), "Found multiple entries for this topic."),
     )
     keyless_record: str = by_release(
-        {
-            OLDEST: "Compacted topic cannot accept message without key in topic partition {partition}.",
-            (3, 9): "Compacted topic cannot accept message without key in topic partition {partition}",
-        }
+        "Compacted topic cannot accept message without key in topic partition {partition}.",
+        ((3, 9), "Compacted topic cannot accept message without key in topic partition {partition}"),
     )
     keyless_record_in_list: bool = since((2, 8))
     """The text of a rejected record is in the list of rejected records."""
     rejected_records: str = by_release(
-        {
-            OLDEST: "{text}",
-            (2, 8): "One or more records have been rejected",
-            (
-                3,
-                0,
-            ): "One or more records have been rejected due to {count} record errors in total, and only showing the "
-            "first three errors at most: [{errors}]",
-        }
+        "{text}",
+        ((2, 8), _REJECTED),
+        ((3, 0), _REJECTED + _FIRST_ERRORS),
     )
-    not_controller: str | None = by_release({OLDEST: None, (2, 4): ""})
-    unknown_election: str = by_release({OLDEST: "Value {kind} must be one of [PREFERRED, UNCLEAN]", (2, 8): ""})
+    not_controller: str | None = by_release(None, ((2, 4), ""))
+    unknown_election: str = by_release("Value {kind} must be one of [PREFERRED, UNCLEAN]", ((2, 8), ""))
     """An election of an unknown kind; empty: no text."""
     knows_election_not_needed: bool = since((2, 4))
     """An election that changes nothing is an error (KIP-460); before, it succeeds."""
     election_not_needed: str = by_release(
-        {
-            OLDEST: "Leader election not needed for topic partition",
-            (2, 8): "Leader election not needed for topic partition.",
-        }
+        "Leader election not needed for topic partition", ((2, 8), "Leader election not needed for topic partition.")
     )
     explains_targets: bool = since((2, 8))
     """An invalid target of a reassignment is explained."""

@@ -26,7 +26,7 @@ from typing import Final, Literal, TypeGuard
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, parse_int
 from simzk.jvm.scala_collections import immutable_order
-from simzk.kafka.releases.since import OLDEST, at_release, before, by_release, since
+from simzk.kafka.releases.since import at_release, before, by_release, since
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -50,7 +50,7 @@ class NoJsonError(ZnodeError):
 class Reading:
     """Rules of a release for reading znodes: parser, limits, and the fields that are read."""
 
-    parser: Literal["scala", "jackson"] = by_release({OLDEST: "scala", (1, 0): "jackson"})
+    parser: Literal["scala", "jackson"] = by_release("scala", ((1, 0), "jackson"))
     """JSON parser: Scala's own, or Jackson."""
     empty_is_missing: bool = since((2, 2))
     """No data is a missing value, which no reader accepts, rather than invalid JSON (Jackson 2.10)."""

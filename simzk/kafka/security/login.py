@@ -33,7 +33,7 @@ from simzk.kafka.protocol.messages import (
     SaslHandshakeResponse,
 )
 from simzk.kafka.protocol.structs import ProtocolError, UnsupportedVersionError
-from simzk.kafka.releases.since import OLDEST, at_release, by_release, since
+from simzk.kafka.releases.since import at_release, by_release, since
 from simzk.kafka.security.mechanisms import PLAIN, PlainExchange, SaslError, ScramExchange
 
 if TYPE_CHECKING:
@@ -79,17 +79,15 @@ class LoginTexts:
     """
 
     invalid: str = by_release(
-        {
-            OLDEST: "Authentication failed due to invalid credentials with SASL mechanism {mechanism}",
-            (2, 2): "Authentication failed during {phase} due to invalid credentials with SASL mechanism {mechanism}",
-        }
+        "Authentication failed due to invalid credentials with SASL mechanism {mechanism}",
+        ((2, 2), "Authentication failed during {phase} due to invalid credentials with SASL mechanism {mechanism}"),
     )
     checks_scram_nonce: bool = since((3, 7, 2))
     ends_with_token: bool = since((2, 2))
     # The next ones are recorded: before and from the release on, the latter the first recorded one or its line's first.
     always_ends_with_token: bool = since((3, 0))  # not in 2.8.2, in 3.4.1
     ends_bare: bool = since((2, 7))  # not in 2.4.1
-    of_success: str | None = by_release({OLDEST: None, (2, 4): ""})  # null in 2.2.2
+    of_success: str | None = by_release(None, ((2, 4), ""))  # null in 2.2.2
     delays_answers: bool = since((2, 7))  # not in 2.4.1
     delays_strangers: bool = since((2, 4))  # not in 2.2.2
     delays_large_frames: bool = since((2, 8))  # not in 2.7.2

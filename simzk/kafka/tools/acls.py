@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from simzk.kafka import paths
-from simzk.kafka.releases.since import OLDEST, Release, at_release, before, by_release, since
+from simzk.kafka.releases.since import Release, at_release, before, by_release, since
 from simzk.kafka.requests import AdminResponse, AlterAclsRequest, Error
 from simzk.kafka.schemas import acl as acl_schema
 from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
@@ -42,21 +42,19 @@ class AclRules:
     """Differences between releases in how ACLs are stored."""
 
     kinds: tuple[str, ...] = by_release(
-        {
-            OLDEST: (),
-            (1, 1): ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken"),
-            (2, 5): ("Topic", "Group", "TransactionalId", "Cluster", "DelegationToken"),
-            (2, 6): ("Topic", "TransactionalId", "Cluster", "DelegationToken", "Group"),
-            (2, 7): ("DelegationToken", "Topic", "Group", "Cluster", "TransactionalId"),
-            (2, 8): ("Topic", "Cluster", "Group", "TransactionalId", "DelegationToken"),
-            (3, 0): ("Group", "Cluster", "Topic", "DelegationToken", "TransactionalId"),
-            (3, 2): ("Group", "DelegationToken", "Topic", "TransactionalId", "Cluster"),
-            (3, 3): ("Group", "DelegationToken", "Topic", "TransactionalId", "Cluster", "User"),
-            (3, 4): ("Topic", "TransactionalId", "User", "Group", "DelegationToken", "Cluster"),
-            (3, 6): ("User", "DelegationToken", "TransactionalId", "Topic", "Cluster", "Group"),
-            (3, 8): ("Cluster", "DelegationToken", "Group", "User", "Topic", "TransactionalId"),
-            (3, 9): ("Topic", "TransactionalId", "User", "Group", "Cluster", "DelegationToken"),
-        }
+        (),
+        ((1, 1), ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken")),
+        ((2, 5), ("Topic", "Group", "TransactionalId", "Cluster", "DelegationToken")),
+        ((2, 6), ("Topic", "TransactionalId", "Cluster", "DelegationToken", "Group")),
+        ((2, 7), ("DelegationToken", "Topic", "Group", "Cluster", "TransactionalId")),
+        ((2, 8), ("Topic", "Cluster", "Group", "TransactionalId", "DelegationToken")),
+        ((3, 0), ("Group", "Cluster", "Topic", "DelegationToken", "TransactionalId")),
+        ((3, 2), ("Group", "DelegationToken", "Topic", "TransactionalId", "Cluster")),
+        ((3, 3), ("Group", "DelegationToken", "Topic", "TransactionalId", "Cluster", "User")),
+        ((3, 4), ("Topic", "TransactionalId", "User", "Group", "DelegationToken", "Cluster")),
+        ((3, 6), ("User", "DelegationToken", "TransactionalId", "Topic", "Cluster", "Group")),
+        ((3, 8), ("Cluster", "DelegationToken", "Group", "User", "Topic", "TransactionalId")),
+        ((3, 9), ("Topic", "TransactionalId", "User", "Group", "Cluster", "DelegationToken")),
     )
     """Resource types, in the order in which the authorizer creates their paths.
 
@@ -70,12 +68,12 @@ class AclRules:
     """The parent of notifications is created before those of the resource types."""
     is_conditional: bool = since((0, 10, 0))
     """A write requires the version that was read; 0.9 overwrites any version."""
-    set_before_create: int | None = by_release({OLDEST: None, (0, 10, 0): 0, (1, 1): ANY_VERSION, (2, 0): None})
+    set_before_create: int | None = by_release(None, ((0, 10, 0), 0), ((1, 1), ANY_VERSION), ((2, 0), None))
     """Version with which a missing znode is set before it is created; None: it is created at once."""
     deletes_conditionally: bool = since((2, 4))
     """A znode is deleted only at the version that was read."""
     delete_of_missing: int | None = by_release(
-        {OLDEST: None, (0, 10, 0): ANY_VERSION, (1, 1): None, (2, 5): UNKNOWN_VERSION}
+        None, ((0, 10, 0), ANY_VERSION), ((1, 1), None), ((2, 5), UNKNOWN_VERSION)
     )
     """Version with which a missing znode is deleted (in vain) when all ACLs are removed; None: it is not deleted."""
     announces_unchanged: bool = since((0, 10, 0), before=(2, 4))
@@ -83,7 +81,7 @@ class AclRules:
     lists_afterwards: bool = before((3, 9))
     """The tool lists the ACLs after a change, in a second session."""
     encode: Callable[[Iterable[AclEntry]], bytes] = by_release(
-        {OLDEST: acl_schema.encode, (3, 8): acl_schema.encode_in_java_order}
+        acl_schema.encode, ((3, 8), acl_schema.encode_in_java_order)
     )
     """Encode the ACLs of a resource (§1.2)."""
     has_capital_kinds: bool = since((2, 5))
