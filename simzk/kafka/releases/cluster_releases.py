@@ -28,7 +28,13 @@ from simzk.partitions.arrays import MAX_BROKER_ID
 from simzk.partitions.rules import LastMember
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.releases.since import Release
+
+    ByBroker = str | Mapping[int, str]
+    Config = Mapping[str, str | int | bool]
 
 ProtocolNumber = tuple[int, int, int, int]
 """Numbers of a protocol such as `2.7-IV1`: major, minor, patch, IV."""
@@ -38,62 +44,19 @@ FIRST_RELEASE: Final = (0, 9, 0)
 """First release with the setting."""
 RACKS: Final = (0, 10, 0, 1)
 """First protocol with racks; registrations at an older one are of version 2 (KAFKA-3100)."""
-_STEPS: Final = {
-    (0, 8, 0): 0,
-    (0, 8, 1): 0,
-    (0, 8, 2): 0,
-    (0, 9, 0): 0,
-    (0, 10, 0): 2,
-    (0, 10, 1): 3,
-    (0, 10, 2): 1,
-    (0, 11, 0): 3,
-    (1, 0): 1,
-    (1, 1): 1,
-    (2, 0): 2,
-    (2, 1): 3,
-    (2, 2): 2,
-    (2, 3): 2,
-    (2, 4): 2,
-    (2, 5): 1,
-    (2, 6): 1,
-    (2, 7): 3,
-    (2, 8): 2,
-    (3, 0): 2,
-    (3, 1): 1,
-    (3, 2): 1,
-    (3, 3): 4,
-    (3, 4): 1,
-    (3, 5): 3,
-    (3, 6): 3,
-    (3, 7): 5,
-    (3, 8): 1,
-    (3, 9): 1,
+_LINES_BY_STEPS: Final[dict[int, tuple[Release, ...]]] = {
+    0: ((0, 8, 0), (0, 8, 1), (0, 8, 2), (0, 9, 0)),
+    1: ((0, 10, 2), (1, 0), (1, 1), (2, 5), (2, 6), (3, 1), (3, 2), (3, 4), (3, 8), (3, 9)),
+    2: ((0, 10, 0), (2, 0), (2, 2), (2, 3), (2, 4), (2, 8), (3, 0)),
+    3: ((0, 10, 1), (0, 11, 0), (2, 1), (2, 7), (3, 5), (3, 6)),
+    4: ((3, 3),),
+    5: ((3, 7),),
 }
-"""Number of steps (`-IV0`, `-IV1`, …) of each line's protocol."""
-LEADER_EPOCHS_IN_BATCHES: Final = (0, 11, 0, 2)
-"""KIP-101."""
-NAMED_EPOCH_ENDS: Final = (2, 0, 0, 0)
-"""KIP-279."""
-TRUNCATION_ON_FETCH: Final = (2, 7, 0, 1)
-"""KIP-595."""
-FETCHED_LEADER_EPOCHS: Final = (2, 1, 0, 2)
-"""KIP-320."""
-FEATURES: Final = (2, 7, 0, 0)
-"""KIP-584."""
-ALTER_ISR: Final = (2, 7, 0, 2)
-"""KIP-497."""
-TOPIC_IDS: Final = (2, 8, 0, 0)
-"""KIP-516."""
-SENT_TOPIC_IDS: Final = (2, 8, 0, 1)
-"""KIP-516: topic ids in LeaderAndIsr and UpdateMetadata."""
-PRODUCER_IDS: Final = (3, 0, 0, 0)
-"""KIP-730."""
-LEADER_RECOVERY: Final = (3, 2, 0, 0)
-"""KIP-704."""
-FEATURES_V2: Final = (3, 3, 0, 0)
+"""Release lines by the number of steps (`-IV0`, `-IV1`, …) of their protocol."""
 _OFFSET_VALUES: Final = {(0, 8, 0, 0): 1, (2, 1, 0, 0): 2, (2, 1, 0, 1): 3}
 _GROUP_VALUES: Final = {(0, 8, 0, 0): 0, (0, 10, 1, 0): 1, (2, 1, 0, 0): 2, (2, 3, 0, 0): 3}
 """First protocol of each version of the records of `__consumer_offsets` (GroupMetadataManager)."""
+_SETTING: Final = "inter.broker.protocol.version"
 _LAST_IV: Final = 99
 _NAME: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:-IV(\d+))?")
 
@@ -114,22 +77,20 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
     (False, False, True)
     """
     number = _parse(protocol)
-    line = 2 if version.number >= (1, 0, 0) else 3
     if version.number < FIRST_RELEASE:
-        what = f"Kafka {version.name} has no inter.broker.protocol.version"
-        raise ConfigError(what, where="inter.broker.protocol.version", right="none")
+        raise ConfigError(f"Kafka {version.name} has no {_SETTING}", where=_SETTING, right="none")
+    line = 2 if version.number >= (1, 0, 0) else 3
     if number[:line] > version.number[:line]:
-        raise ConfigError(
-            f"Kafka {version.name} does not support the inter-broker protocol {protocol!r}",
-            where="inter.broker.protocol.version",
-            right=f"0.8.0 to {version.name}",
-        )
-    znodes, encode_broker, encode_feature = version.znodes, version.znodes.encode_broker, version.znodes.encode_feature
-    if number < FEATURES and encode_broker is broker_registration.encode_v5:
+        what = f"Kafka {version.name} does not support the inter-broker protocol {protocol!r}"
+        raise ConfigError(what, where=_SETTING, right=f"0.8.0 to {version.name}")
+    znodes, broker, controller, groups = version.znodes, version.broker, version.controller, version.groups
+    has_features = znodes.has_features and number >= (2, 7, 0, 0)  # KIP-584
+    encode_broker, encode_feature = znodes.encode_broker, znodes.encode_feature
+    if not has_features and encode_broker is broker_registration.encode_v5:
         encode_broker = broker_registration.encode_v4
     if number < RACKS:
         encode_broker = _V2_BY_LATER.get(encode_broker, broker_registration.encode_v2)
-    if number < FEATURES_V2 and encode_feature is feature.encode_v2:
+    if number < (3, 3, 0, 0) and encode_feature is feature.encode_v2:
         encode_feature = feature.encode_v1_of_3_3
     return replace(
         version,
@@ -137,28 +98,28 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
             znodes,
             encode_broker=encode_broker,
             encode_feature=encode_feature,
-            has_features=znodes.has_features and number >= FEATURES,
-            has_topic_ids=znodes.has_topic_ids and number >= TOPIC_IDS,
+            has_features=has_features,
+            has_topic_ids=znodes.has_topic_ids and number >= (2, 8, 0, 0),  # KIP-516
         ),
         broker=replace(
-            version.broker,
-            uses_alter_isr=version.broker.uses_alter_isr and number >= ALTER_ISR,
-            fetches_have_leader_epochs=(version.broker.fetches_have_leader_epochs and number >= FETCHED_LEADER_EPOCHS),
-            truncates_to_epoch_end=version.broker.truncates_to_epoch_end and number >= LEADER_EPOCHS_IN_BATCHES,
-            epoch_ends_name_epochs=version.broker.epoch_ends_name_epochs and number >= NAMED_EPOCH_ENDS,
-            truncates_on_fetch=version.broker.truncates_on_fetch and number >= TRUNCATION_ON_FETCH,
+            broker,
+            uses_alter_isr=broker.uses_alter_isr and number >= (2, 7, 0, 2),  # KIP-497
+            fetches_have_leader_epochs=broker.fetches_have_leader_epochs and number >= (2, 1, 0, 2),  # KIP-320
+            truncates_to_epoch_end=broker.truncates_to_epoch_end and number >= (0, 11, 0, 2),  # KIP-101
+            epoch_ends_name_epochs=broker.epoch_ends_name_epochs and number >= (2, 0, 0, 0),  # KIP-279
+            truncates_on_fetch=broker.truncates_on_fetch and number >= (2, 7, 0, 1),  # KIP-595
         ),
         controller=replace(
-            version.controller,
-            sends_topic_ids=version.controller.sends_topic_ids and number >= SENT_TOPIC_IDS,
-            allocates_producer_ids=version.controller.allocates_producer_ids and number >= PRODUCER_IDS,
+            controller,
+            sends_topic_ids=controller.sends_topic_ids and number >= (2, 8, 0, 1),  # KIP-516
+            allocates_producer_ids=controller.allocates_producer_ids and number >= (3, 0, 0, 0),  # KIP-730
         ),
         groups=replace(
-            version.groups,
-            offset_value_version=_value_version(version.groups.offset_value_version, _OFFSET_VALUES, number),
-            group_value_version=_value_version(version.groups.group_value_version, _GROUP_VALUES, number),
+            groups,
+            offset_value_version=_value_version(groups.offset_value_version, _OFFSET_VALUES, number),
+            group_value_version=_value_version(groups.group_value_version, _GROUP_VALUES, number),
         ),
-        rules=replace(version.rules, recovering=version.rules.recovering and number >= LEADER_RECOVERY),
+        rules=replace(version.rules, recovering=version.rules.recovering and number >= (3, 2, 0, 0)),  # KIP-704
     )
 
 
@@ -179,27 +140,16 @@ def _parse(protocol: str) -> ProtocolNumber:
     match = _NAME.fullmatch(protocol)
     if match is None:
         raise ConfigError(
-            f"{protocol!r} is not an inter-broker protocol",
-            where="inter.broker.protocol.version",
-            right="such as 2.7 or 2.7-IV2",
+            f"{protocol!r} is not an inter-broker protocol", where=_SETTING, right="such as 2.7 or 2.7-IV2"
         )
     major, minor, patch, step = match.groups()
     line = (int(major), int(minor), int(patch or 0))[: 2 if int(major) else 3]
-    steps = _STEPS.get(line)
+    steps = next((steps for steps, lines in _LINES_BY_STEPS.items() if line in lines), None)
     if steps is None or (step is not None and int(step) >= steps):
         last = f"{protocol.partition('-')[0]}-IV{steps - 1} at most" if steps else f"a line from 0.8.0 to {LINES[0]}"
         what = f"the inter-broker protocol {protocol!r} does not exist"
-        raise ConfigError(what, where="inter.broker.protocol.version", right=last)
+        raise ConfigError(what, where=_SETTING, right=last)
     return int(major), int(minor), int(patch or 0), _LAST_IV if step is None else int(step)
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from simzk.kafka.releases.profile import KafkaVersion
-
-    ByBroker = str | Mapping[int, str]
-    Config = Mapping[str, str | int | bool]
 
 
 class BrokerRelease(NamedTuple):
@@ -254,10 +204,7 @@ class Releases:
         for broker in ids:
             if broker not in versions:
                 raise ConfigError(f"broker {broker} has no version", where="version", right="one for each broker")
-        for broker in own or ():
-            if broker not in ids:
-                right = f"one of {list(ids)}"
-                raise ConfigError(f"broker {broker} does not exist", where="broker_config", right=right)
+        _require_known(own or (), ids, "broker_config")
         self._configs = {broker: {**(config or {}), **(own or {}).get(broker, {})} for broker in ids}
         self._chosen = {broker: _Chosen(versions[broker], protocols.get(broker)) for broker in ids}
         self._releases = {broker: chosen.resolve(self._configs[broker]) for broker, chosen in self._chosen.items()}
@@ -334,22 +281,25 @@ class Releases:
             check: called with the new release before anything changes; may raise an error.
         """
         before = self._chosen[broker]
-        chosen, values = _Chosen(version or before.version, protocol or before.protocol), self._configs[broker]
-        values = {**values, **(config or {})}
+        chosen = _Chosen(version or before.version, protocol or before.protocol)
+        values = {**self._configs[broker], **(config or {})}
         changed = chosen.resolve(values)
         check(changed)
-        self._releases[broker] = changed
+        self._releases[broker], self._chosen[broker], self._configs[broker] = changed, chosen, values
         self._record_defects = None
-        self._chosen[broker], self._configs[broker] = chosen, values
 
 
 def _by_broker(ids: Sequence[int], given: ByBroker, where: str) -> Mapping[int, str]:
     if isinstance(given, str):
         return dict.fromkeys(ids, given)
-    for broker in given:
+    _require_known(given, ids, where)
+    return given
+
+
+def _require_known(brokers: Iterable[int], ids: Sequence[int], where: str) -> None:
+    for broker in brokers:
         if broker not in ids:
             raise ConfigError(f"broker {broker} does not exist", where=where, right=f"one of {list(ids)}")
-    return given
 
 
 def broker_ids(brokers: int | Sequence[int]) -> list[int]:
@@ -385,9 +335,7 @@ def racks_of(ids: Sequence[int], racks: int | Mapping[int, str] | None) -> dict[
         if racks < 1:
             raise ConfigError(f"racks are {racks}", where="racks", right="1 or more")
         return {broker: f"rack{index % racks + 1}" for index, broker in enumerate(ids)}
-    for broker in racks:
-        if broker not in ids:
-            raise ConfigError(f"broker {broker} does not exist", where="racks", right=f"one of {ids}")
+    _require_known(racks, ids, "racks")
     return dict(racks)
 
 
@@ -395,7 +343,6 @@ def local_registration(
     port: int, rack: str | None, host: str = "127.0.0.1", security: str = PLAINTEXT
 ) -> BrokerRegistration:
     """Return the registration of a broker with one listener, on this machine and plain by default."""
-    endpoints, protocols = (f"{security}://{host}:{port}",), ((security, security),)
-    if security != PLAINTEXT:  # the fields `host` and `port` are of plain listeners only
-        return BrokerRegistration("", -1, rack, endpoints, protocols)
-    return BrokerRegistration(host, port, rack, endpoints, protocols)
+    # The fields `host` and `port` are of plain listeners only.
+    plain_host, plain_port = (host, port) if security == PLAINTEXT else ("", -1)
+    return BrokerRegistration(plain_host, plain_port, rack, (f"{security}://{host}:{port}",), ((security, security),))

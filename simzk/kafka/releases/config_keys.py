@@ -202,9 +202,9 @@ def type_problem(kind: str, value: str) -> str | None:
         return None
     if kind not in _BITS:
         return None
-    digits = value.strip()[1:] if value.strip()[:1] in ("-", "+") else value.strip()
-    is_number = digits.isascii() and digits.isdecimal()
-    fits = is_number and -(1 << _BITS[kind]) <= int(value) < 1 << _BITS[kind]
+    text = value.strip()
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    fits = digits.isascii() and digits.isdecimal() and -(1 << _BITS[kind]) <= int(text) < 1 << _BITS[kind]
     return None if fits else f"Not a number of type {kind.upper()}"
 
 

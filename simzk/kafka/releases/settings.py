@@ -60,11 +60,7 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "transaction.partition.verification.enable": {(0, 8, 0): None, (3, 6): "true"},  # KIP-890
     "transaction.state.log.min.isr": {(0, 8, 0): "2"},
     "transaction.max.timeout.ms": {(0, 8, 0): None, (0, 11): "900000"},
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": {
-        (0, 8, 0): None,
-        (0, 11): "60000",
-        (2, 5): "10000",
-    },
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": {(0, 8, 0): None, (0, 11): "60000", (2, 5): "10000"},
     "transactional.id.expiration.ms": {(0, 8, 0): None, (0, 11): "604800000"},
     "transaction.remove.expired.transaction.cleanup.interval.ms": {(0, 8, 0): None, (0, 11): "3600000"},
     "reserved.broker.max.id": {(0, 8, 0): "1000"},
@@ -78,33 +74,26 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
 }
 """First release of each default, ascending; None: the setting was removed."""
 
-_TOPIC_KEYS_SINCE: Final[tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...]] = (
-    (
-        (0, 8, 1),
-        (
-            *("cleanup.policy", "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms"),
-            *("index.interval.bytes", "max.message.bytes", "min.cleanable.dirty.ratio", "retention.bytes"),
-            *("retention.ms", "segment.bytes", "segment.index.bytes", "segment.ms"),
-        ),
+_TOPIC_KEYS_SINCE: Final[dict[Release, tuple[str, ...]]] = {
+    (0, 8, 1): (
+        *("cleanup.policy", "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms"),
+        *("index.interval.bytes", "max.message.bytes", "min.cleanable.dirty.ratio", "retention.bytes"),
+        *("retention.ms", "segment.bytes", "segment.index.bytes", "segment.ms"),
     ),
-    ((0, 8, 2), ("min.insync.replicas", "segment.jitter.ms", "unclean.leader.election.enable")),
-    ((0, 9, 0), ("compression.type", "preallocate")),
-    ((0, 10, 0), ("message.format.version", "message.timestamp.difference.max.ms", "message.timestamp.type")),
-    (
-        (0, 10, 1),
-        (
-            "follower.replication.throttled.replicas",
-            "leader.replication.throttled.replicas",
-            "min.compaction.lag.ms",
-        ),
+    (0, 8, 2): ("min.insync.replicas", "segment.jitter.ms", "unclean.leader.election.enable"),
+    (0, 9, 0): ("compression.type", "preallocate"),
+    (0, 10, 0): ("message.format.version", "message.timestamp.difference.max.ms", "message.timestamp.type"),
+    (0, 10, 1): (
+        *("follower.replication.throttled.replicas", "leader.replication.throttled.replicas"),
+        "min.compaction.lag.ms",
     ),
-    ((2, 0, 0), ("message.downconversion.enable",)),
-    ((2, 3, 0), ("max.compaction.lag.ms",)),
-    ((3, 0, 0), ("local.retention.bytes", "local.retention.ms", "remote.storage.enable")),
-    ((3, 6, 0), ("message.timestamp.after.max.ms", "message.timestamp.before.max.ms")),
-    ((3, 8, 0), ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")),
-    ((3, 9, 0), ("remote.log.copy.disable", "remote.log.delete.on.disable")),
-)
+    (2, 0, 0): ("message.downconversion.enable",),
+    (2, 3, 0): ("max.compaction.lag.ms",),
+    (3, 0, 0): ("local.retention.bytes", "local.retention.ms", "remote.storage.enable"),
+    (3, 6, 0): ("message.timestamp.after.max.ms", "message.timestamp.before.max.ms"),
+    (3, 8, 0): ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level"),
+    (3, 9, 0): ("remote.log.copy.disable", "remote.log.delete.on.disable"),
+}
 """First release of each key of a topic's configuration (LogConfig.configNames of each release's last tag)."""
 
 
@@ -124,12 +113,11 @@ def broker_defaults(release: Release) -> dict[str, str]:
     >>> broker_defaults((2, 4))["replica.lag.time.max.ms"], broker_defaults((2, 5))["replica.lag.time.max.ms"]
     ('10000', '30000')
     """
-    defaults = {}
-    for key, rows in _BROKER_DEFAULTS.items():
-        default = next(value for first, value in reversed(rows.items()) if first <= release)
-        if default is not None:
-            defaults[key] = default
-    return defaults
+    defaults = {
+        key: next(value for first, value in reversed(rows.items()) if first <= release)
+        for key, rows in _BROKER_DEFAULTS.items()
+    }
+    return {key: default for key, default in defaults.items() if default is not None}
 
 
 def topic_keys(release: Release) -> frozenset[str]:
@@ -138,7 +126,7 @@ def topic_keys(release: Release) -> frozenset[str]:
     >>> "min.insync.replicas" in topic_keys((0, 8, 1)), "min.insync.replicas" in topic_keys((0, 8, 2))
     (False, True)
     """
-    return frozenset(key for since, keys in _TOPIC_KEYS_SINCE if since <= release for key in keys)
+    return frozenset(key for since, keys in _TOPIC_KEYS_SINCE.items() if since <= release for key in keys)
 
 
 def is_setting(key: str, version: KafkaVersion) -> bool:
@@ -161,17 +149,15 @@ def has_effect(key: str, version: KafkaVersion) -> bool:
     >>> [has_effect(key, kafka_version("3.9")) for key in ("num.partitions", "num.io.threads")]
     [True, False]
     """
-    if key in version.defaults or key in (*_OF_AUTHORIZER, CLASS_OF_AUTHORIZER, LOG_DIRS):
-        return True
-    return is_security_key(key, version.number)
+    others = (*_OF_AUTHORIZER, CLASS_OF_AUTHORIZER, LOG_DIRS)
+    return key in version.defaults or key in others or is_security_key(key, version.number)
 
 
 def _check_unsimulated(key: str, text: str, version: KafkaVersion) -> None:
     """Raise an error if the release has no such setting, or another type."""
     if not is_setting(key, version):
-        raise ConfigError(
-            f"{key} is not simulated", where=f"config.{key}", right=f"one of {', '.join(version.defaults)}"
-        )
+        right = f"one of {', '.join(version.defaults)}"
+        raise ConfigError(f"{key} is not simulated", where=f"config.{key}", right=right)
     check_login_module(key, text)
     known = broker_keys(version.number).get(base_key(key) or key)
     if known is not None and type_problem(known.kind, text) is not None:
@@ -204,14 +190,12 @@ class BrokerConfig:
         for key, value in (values or {}).items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             self.given[key] = text
-            if key not in version.defaults:
+            default = version.defaults.get(key)
+            if default is None:
                 _check_unsimulated(key, text, version)
                 continue
-            if version.defaults[key] == "":  # any text
-                self._values[key] = text
-                continue
-            is_boolean = version.defaults[key] in _BOOLEANS
-            if not (text in _BOOLEANS if is_boolean else is_count(text)):
+            is_boolean = default in _BOOLEANS
+            if default and not (text in _BOOLEANS if is_boolean else is_count(text)):  # empty: any text
                 right = "true or false" if is_boolean else "a whole number"
                 raise ConfigError(f"{key} is {value!r}", where=f"config.{key}", right=right)
             self._values[key] = text
