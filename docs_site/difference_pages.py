@@ -32,11 +32,7 @@ def differences_page() -> str:
                 description(kind),
                 table(
                     ["difference", "releases", "reason", "still compared"],
-                    [
-                        (row.name, _releases(row.since, row.until), row.why, row.compared)
-                        for row in TABLE
-                        if type(row) is kind
-                    ],
+                    [(row.name, _releases(*row.releases), row.why, row.compared) for row in TABLE if type(row) is kind],
                 ),
             )
         ),

@@ -116,7 +116,7 @@ def test_no_row_is_idle_and_none_is_wider_than_needed(row: Row) -> None:
     known = [
         number(release)
         for release in recorded_story.RELEASES
-        if line(row.since) <= line(number(release)) <= line(row.until)
+        if line(row.releases[0]) <= line(number(release)) <= line(row.releases[1])
     ]
     needed = [number(release) for release in concerned]
     assert (min(needed), max(needed)) == (min(known), max(known))

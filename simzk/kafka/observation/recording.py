@@ -90,15 +90,9 @@ EXEMPTIONS = (
 )
 """All fields that cannot be equal, with reasons."""
 
-_FIELDS: dict[str, tuple[type, ...]] = {
-    "data": (str, type(None)),
-    "v": (int,),
-    "cv": (int,),
-    "av": (int,),
-    "eph": (bool,),
-    "nc": (int,),
-    "dl": (int,),
-}
+_KINDS = (str | None, int, int, int, bool, int, int)
+_FIELDS = dict(zip(("data", "v", "cv", "av", "eph", "nc", "dl"), _KINDS, strict=True))
+"""Kinds of the fields of a znode, in the order of `RecordedZnode`."""
 
 
 class Recording:
@@ -142,8 +136,7 @@ class Recording:
             head, _, name = path.rpartition("/")
             if head == paths.BROKER_IDS and (broker := paths.number_of(name)) is not None:
                 brokers.append(broker)
-                rack = broker_registration.decode(path, data).rack
-                if rack is not None:
+                if (rack := broker_registration.decode(path, data).rack) is not None:
                     racks[broker] = rack
             elif head == paths.TOPICS:
                 topics[name] = len(topic.decode(path, data).partitions)
@@ -176,14 +169,11 @@ def differences(tree: KafkaTree, recorded: dict[str, RecordedZnode]) -> list[Dif
     for path in sorted(simulated.keys() | recorded.keys()):
         ours, theirs = simulated.get(path), recorded.get(path)
         if ours is None or theirs is None:
-            found.append(Difference(path, "exists", _yes_or_no(theirs), _yes_or_no(ours)))
+            is_recorded, is_simulated = ("no" if znode is None else "yes" for znode in (theirs, ours))
+            found.append(Difference(path, "exists", is_recorded, is_simulated))
         else:
             found.extend(_compare(path, ours, theirs))
-    return [
-        difference
-        for difference in found
-        if not any(exemption.covers(difference.path, difference.field) for exemption in EXEMPTIONS)
-    ]
+    return [one for one in found if not any(exemption.covers(one.path, one.field) for exemption in EXEMPTIONS)]
 
 
 def _compare(path: str, ours: Znode, theirs: RecordedZnode) -> list[Difference]:
@@ -204,19 +194,17 @@ def _compare(path: str, ours: Znode, theirs: RecordedZnode) -> list[Difference]:
 
 
 def _compare_data(path: str, ours: str | None, theirs: str | None) -> list[Difference]:
-    our_fields, their_fields = _json_fields(ours), _json_fields(theirs)
+    our_fields, their_fields = json_fields(ours), json_fields(theirs)
+    found = []
     if our_fields is not None and their_fields is not None:
-        found = [
-            Difference(path, name, _as_json(their_fields, name), _as_json(our_fields, name))
-            for name in sorted(our_fields.keys() | their_fields.keys())
-            if _as_json(our_fields, name) != _as_json(their_fields, name)
-        ]
-        if found:
-            return found
-    return [Difference(path, "data", repr(theirs), repr(ours))]
+        names = sorted(our_fields.keys() | their_fields.keys())
+        values = ((name, _as_json(their_fields, name), _as_json(our_fields, name)) for name in names)
+        found = [Difference(path, name, was, now) for name, was, now in values if was != now]
+    return found or [Difference(path, "data", repr(theirs), repr(ours))]
 
 
-def _json_fields(data: str | None) -> dict[str, object] | None:
+def json_fields(data: str | None) -> dict[str, object] | None:
+    """Return the fields of a JSON object; None if the text is no JSON, or another value."""
     try:
         fields = json.loads(data or "")
     except ValueError:
@@ -226,10 +214,6 @@ def _json_fields(data: str | None) -> dict[str, object] | None:
 
 def _as_json(fields: dict[str, object], name: str) -> str:
     return json.dumps(fields[name], separators=(",", ":")) if name in fields else "absent"
-
-
-def _yes_or_no(znode: object) -> str:
-    return "no" if znode is None else "yes"
 
 
 def _read_step(path: str, index: int, entry: object) -> tuple[str, dict[str, RecordedZnode], list[str]]:

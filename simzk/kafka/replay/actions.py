@@ -19,12 +19,9 @@ if TYPE_CHECKING:
 
     from simzk.kafka.schemas.acl import AclEntry
 
+_OF_BROKERS = ("start", "pause", "resume", "kill", "shutdown")
 _FIELDS: dict[str, tuple[str, ...]] = {
-    "start": ("broker",),
-    "pause": ("broker",),
-    "resume": ("broker",),
-    "kill": ("broker",),
-    "shutdown": ("broker",),
+    **dict.fromkeys(_OF_BROKERS, ("broker",)),
     "write": ("path", "text"),
     "delete_znode": ("path",),
     "create_topic": ("topic",),
@@ -38,7 +35,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "consume": ("topic",),
 }
 """Kinds of actions, with the fields that each needs."""
-_BY_TOOLS = frozenset(_FIELDS) - {"start", "pause", "resume", "kill", "shutdown", "write", "delete_znode", "produce"}
+_BY_TOOLS = frozenset(_FIELDS) - {*_OF_BROKERS, "write", "delete_znode", "produce"}
 _GAVE_UP = ("TimeoutException", "is not a recognized option", "can't be used with option")
 _NOTES = ("exited", "signalled", "gone", "up")
 """Notes of the recorder about the end of an action."""
@@ -191,8 +188,7 @@ def option(words: Sequence[str], name: str) -> str | None:
     >>> option(["--entity-name", "c", "1", "--alter"], "--entity-name")
     'c 1'
     """
-    places = [place for place, word in enumerate(words[:-1]) if word == name]
-    if not places:
+    if name not in words:
         return None
-    value = list(takewhile(lambda word: not word.startswith("--"), words[places[0] + 1 :]))
+    value = takewhile(lambda word: not word.startswith("--"), words[words.index(name) + 1 :])
     return " ".join(value) or None

@@ -13,7 +13,7 @@ A row that no recording needs would hide a mistake: the tests leave each out, an
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
@@ -50,7 +50,7 @@ class StepContext:
     actions: frozenset[str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Row:
     """One allowed difference.
 
@@ -58,7 +58,7 @@ class Row:
         name: its name.
         why: the reason why it cannot be equal.
         compared: what is still compared.
-        since, until: first and last release.
+        releases: first and last release.
         steps: pattern of the names of the steps.
         action: the row holds in steps with this action only; in all if empty.
         without: the row does not hold in steps with this action.
@@ -68,8 +68,8 @@ class Row:
     name: str
     why: str
     compared: str
-    since: Number = FIRST
-    until: Number = LAST
+    _: KW_ONLY
+    releases: tuple[Number, Number] = (FIRST, LAST)
     steps: str = ".*"
     action: str = ""
     without: str = ""
@@ -78,7 +78,8 @@ class Row:
     def holds(self, number: Number, step: StepContext) -> bool:
         """Return whether the row holds in a step of a release."""
         is_selected = (not self.action or self.action in step.actions) and self.without not in step.actions
-        is_release = line(self.since) <= line(number) <= line(self.until)
+        first, last = self.releases
+        is_release = line(first) <= line(number) <= line(last)
         return is_selected and is_release and re.fullmatch(self.steps, step.name) is not None
 
 
@@ -161,9 +162,8 @@ def _is_expired_tool(transaction: Transaction) -> bool:
 
 
 def _isr_change(change: Change) -> tuple[Hashable, ...]:
-    if not change.by_leader:
-        return ()
-    return change.state, *(("ISRs", change.leader, follower) for follower in change.moved)
+    joins = (("ISRs", change.leader, follower) for follower in change.moved)
+    return (change.state, *joins) if change.by_leader else ()
 
 
 def _state_alone(change: Change) -> tuple[Hashable, ...]:
@@ -229,8 +229,7 @@ TABLE: tuple[Row, ...] = (
         name="topic id drawn by the controller",
         why="a tool that works in ZooKeeper creates a topic without an id, and the controller draws one",
         compared="everything but the 22 characters",
-        since=(2, 8, 0),
-        until=(2, 8, 2),
+        releases=((2, 8, 0), (2, 8, 2)),
         path="/brokers/topics/t3",
         text=r'("topic_id":)"[\w-]{22}"',
         instead=r'\1"?"',
@@ -239,8 +238,7 @@ TABLE: tuple[Row, ...] = (
         name="sequence number of an announced ISR change",
         why="the number depends on which of two leaders announces its ISR changes first",
         compared="who announces what, how many announcements there are, and that each is deleted",
-        since=(0, 9, 0),
-        until=(2, 6, 3),
+        releases=((0, 9, 0), (2, 6, 3)),
         text=r"(/isr_change_notification/isr_change_)\d+(.*?)(?: parent's cversion \d+)?$",
         instead=r"\1?\2",
     ),
@@ -254,24 +252,21 @@ TABLE: tuple[Row, ...] = (
         name="ISR of a leader that was fenced while it was paused",
         why="a paused leader may check for lagging followers before it learns that it is no longer the leader",
         compared="that the state does not change",
-        since=(0, 8, 2, 2),
-        until=(1, 1, 1),
+        releases=((0, 8, 2, 2), (1, 1, 1)),
         ignores=_is_stale_isr,
     ),
     Ignored(
         name="expired session of a tool",
         why="a tool that never closes a session lets it expire half a minute later, in a step that depends on the pace",
         compared="that the session began, and what it wrote",
-        since=(0, 10, 0, 1),
-        until=(0, 11, 0, 3),
+        releases=((0, 10, 0, 1), (0, 11, 0, 3)),
         ignores=_is_expired_tool,
     ),
     Masked(
         name="controller that deletes an announcement",
         why="the controller shuts down while the announcement is created: either it or the next one deletes it",
         compared="that it is deleted",
-        since=(0, 10, 2, 2),
-        until=(0, 10, 2, 2),
+        releases=((0, 10, 2, 2), (0, 10, 2, 2)),
         path="/isr_change_notification/.*",
         text=r"^b\d+: (delete|error NoNode) ",
         instead=r"controller: \1 ",
@@ -280,8 +275,7 @@ TABLE: tuple[Row, ...] = (
         name="ISRs written by leaders",
         why="leaders write ISRs concurrently with each other and with the controller, when followers fetch",
         compared="the order in which a follower joins the ISRs of each leader, and the order of changes of each state",
-        since=(0, 8, 1),
-        until=(2, 3, 1),
+        releases=((0, 8, 1), (2, 3, 1)),
         without="resume",
         lanes=_isr_change,
     ),
@@ -289,8 +283,7 @@ TABLE: tuple[Row, ...] = (
         name="ISRs written by leaders of 2.4 to 2.6",
         why="leaders write ISRs concurrently with each other and with the controller, when followers fetch",
         compared="the order in which a follower joins the ISRs of each leader, and the order of changes of each state",
-        since=(2, 4, 1),
-        until=(2, 6, 3),
+        releases=((2, 4, 1), (2, 6, 3)),
         without="resume",
         steps=r"(?!g5-restart-).*",
         lanes=_isr_change,
@@ -300,8 +293,7 @@ TABLE: tuple[Row, ...] = (
         why="a follower that fetches before its leader knows that it leads backs off, and then lists its partitions in "
         "another order",
         compared="the order of changes of each state",
-        since=(2, 4, 1),
-        until=(2, 4, 1),
+        releases=((2, 4, 1), (2, 4, 1)),
         steps=r"g5-restart-.*",
         lanes=_state_alone,
     ),
@@ -310,8 +302,7 @@ TABLE: tuple[Row, ...] = (
         why="the restarted leader was slow: its follower fetched before it led, backed off, and then listed its "
         "partitions in the order of a mutable set",
         compared="the order of changes of each state",
-        since=(0, 10, 2, 2),
-        until=(1, 1, 1),
+        releases=((0, 10, 2, 2), (1, 1, 1)),
         steps=r"k6-restart-.*",
         instead_of="ISRs written by leaders",
         lanes=_state_alone,
@@ -320,7 +311,7 @@ TABLE: tuple[Row, ...] = (
         name="ISRs proposed to the controller",
         why="leaders propose ISRs concurrently, when followers fetch; the controller writes them",
         compared="the order in which a follower joins the ISRs of each leader, and the order of changes of each state",
-        since=(2, 7, 0),
+        releases=((2, 7, 0), LAST),
         without="resume",
         steps=r"(?!g6-).*",
         lanes=_isr_change,
@@ -330,15 +321,14 @@ TABLE: tuple[Row, ...] = (
         why="a leader that waits for the answer about one follower skips another one",
         compared="the order of changes of each state",
         steps=r"g6-restart-.*",
-        since=(2, 8, 2),
-        until=(2, 8, 2),
+        releases=((2, 8, 2), (2, 8, 2)),
         lanes=_state_alone,
     ),
     Unordered(
         name="ISRs of 0.8.0",
         why="a follower starts to follow its partitions one at a time while it already fetches others",
         compared="the order of changes of each state",
-        until=(0, 8, 0),
+        releases=(FIRST, (0, 8, 0)),
         lanes=_state_alone,
     ),
     Unordered(
@@ -346,7 +336,7 @@ TABLE: tuple[Row, ...] = (
         why="a resumed broker fetches what it followed before, while it opens a new session and the controller sends "
         "new leaders",
         compared="the order of changes of each state",
-        since=(0, 8, 2, 2),
+        releases=((0, 8, 2, 2), LAST),
         action="resume",
         lanes=_state_alone,
     ),
@@ -354,22 +344,21 @@ TABLE: tuple[Row, ...] = (
         name="announced ISR changes",
         why="the timer of each leader has its own phase, drawn when it started",
         compared="that an announcement follows the leader's changes, with their names in order; how many each deletes",
-        since=(0, 9, 0),
-        until=(2, 6, 3),
+        releases=((0, 9, 0), (2, 6, 3)),
         lanes=_announcement,
     ),
     Unordered(
         name="requests that a former controller handles too",
         why="two controllers of 0.8.0 handle each request by znode at the same time, in two processes",
         compared="all writes of each controller, in order",
-        until=(0, 8, 0),
+        releases=(FIRST, (0, 8, 0)),
         lanes=_by_former_controller,
     ),
     Masked(
         name="version of a request that a former controller rewrites too",
         why="it counts the writes of the other controller so far",
         compared="the data, and the version in the tree",
-        until=(0, 8, 0),
+        releases=(FIRST, (0, 8, 0)),
         path=_REQUEST_PATH.pattern,
         text=r"version -1 -> \d+$",
         instead="version -1 -> ?",
@@ -378,23 +367,21 @@ TABLE: tuple[Row, ...] = (
         name="end of a tool",
         why="a tool closes its session while the controller processes its request",
         compared="that it follows everything that the tool did",
-        until=(2, 6, 3),
+        releases=(FIRST, (2, 6, 3)),
         lanes=_end_of_tool,
     ),
     Unordered(
         name="producer ids of a starting broker",
         why="a thread of its own allocates them, while the broker becomes controller and others write",
         compared="the blocks, and the order in which brokers allocate them",
-        since=(0, 11, 0),
-        until=(2, 8, 2),
+        releases=((0, 11, 0), (2, 8, 2)),
         lanes=_producer_ids,
     ),
     Unordered(
         name="start of a broker while its old session expires",
         why="the starting broker finds the paths of all brokers while the controller handles its failure",
         compared="which paths it tries to create, in order",
-        since=(1, 1, 1),
-        until=(1, 1, 1),
+        releases=((1, 1, 1), (1, 1, 1)),
         action="kill",
         lanes=_start_up,
     ),
@@ -402,8 +389,7 @@ TABLE: tuple[Row, ...] = (
         name="configurations of brokers",
         why="the tool asks all brokers at once, and each writes its own configuration",
         compared="what each broker writes, in order, and the order in which the znodes are created",
-        since=(2, 8, 2),
-        until=(2, 8, 2),
+        releases=((2, 8, 2), (2, 8, 2)),
         action="cancel_reassignment",
         lanes=_own_configuration,
     ),
@@ -412,14 +398,14 @@ TABLE: tuple[Row, ...] = (
         why="the tool creates the paths in the order of a set of Java enums, whose hash codes are addresses: two runs "
         "of one release differ",
         compared="that all are created, each in each of the tool's sessions",
-        since=(3, 9, 1),
+        releases=((3, 9, 1), LAST),
         lanes=_acl_kind,
     ),
     Masked(
         name="parent's cversion of kinds of ACL resources",
         why="it shows the order of a set of Java enums, whose hash codes are addresses",
         compared="that all are created",
-        since=(3, 9, 1),
+        releases=((3, 9, 1), LAST),
         path=r"/kafka-acl(-extended/prefixed)?/[A-Z]\w+",
         text=r"parent's cversion \d+",
         instead="parent's cversion ?",
@@ -428,63 +414,49 @@ TABLE: tuple[Row, ...] = (
         name="request with several topics",
         why="the request handler continues with the next topic while the controller processes the first",
         compared="what the request handler writes, in order, and what the controller writes, in order",
-        since=(2, 4, 0),
+        releases=((2, 4, 0), LAST),
         lanes=_topic_request,
     ),
     Unordered(
         name="deletion of topics",
         why="brokers answer that replicas are deleted while they also fetch and join ISRs",
         compared="the order of all deletions",
-        since=(0, 8, 2, 2),
-        until=(1, 1, 1),
+        releases=((0, 8, 2, 2), (1, 1, 1)),
         lanes=_topic_deletion,
     ),
+    Input("winner of a controller election", "a race between sessions", "everything that follows"),
     Input(
-        name="winner of a controller election",
-        why="a race between sessions",
-        compared="everything that follows",
+        "placements, ids, salts, and the broker that serves a request",
+        "drawn by the broker or the tool that serves the request, or by the client",
+        "everything that follows",
     ),
     Input(
-        name="placements, ids, salts, and the broker that serves a request",
-        why="drawn by the broker or the tool that serves the request, or by the client",
-        compared="everything that follows",
+        "order of an ACL's entries from 2.8 on, order of topics in one request",
+        "sets of Java objects whose hash codes are addresses",
+        "everything that follows",
     ),
     Input(
-        name="order of an ACL's entries from 2.8 on, order of topics in one request",
-        why="sets of Java objects whose hash codes are addresses",
-        compared="everything that follows",
+        "late fetch of a broker that shuts down",
+        "the fetch was on its way when the leader learned that the broker is out of the ISR",
+        "what the leader writes then",
+        releases=(FIRST, (2, 6, 3)),
     ),
     Input(
-        name="late fetch of a broker that shuts down",
-        why="the fetch was on its way when the leader learned that the broker is out of the ISR",
-        compared="what the leader writes then",
-        until=(2, 6, 3),
+        "which of several followers joins an ISR first",
+        "each waits in a long poll of its own",
+        "what the controller writes then",
     ),
     Input(
-        name="which of several followers joins an ISR first",
-        why="each waits in a long poll of its own",
-        compared="what the controller writes then",
+        "change of an ISR in the ms in which its leader announces others",
+        "one thread writes and then notes the change, another one announces",
+        "all announcements, and that the change is in the next one",
+        releases=((0, 9, 0), (2, 6, 3)),
     ),
+    Input("session expiry", "it depends on the last heartbeat before the process stopped", "everything that follows"),
     Input(
-        name="change of an ISR in the ms in which its leader announces others",
-        why="one thread writes and then notes the change, another one announces",
-        compared="all announcements, and that the change is in the next one",
-        since=(0, 9, 0),
-        until=(2, 6, 3),
+        "timers of ISRs, first fetch of a started broker, reconnection, registration and answer of a resumed one",
+        "each timer has its own phase; a machine is fast or slow",
+        "which followers lag, and what is written then",
     ),
-    Input(
-        name="session expiry",
-        why="it depends on the last heartbeat before the process stopped",
-        compared="everything that follows",
-    ),
-    Input(
-        name="timers of ISRs, first fetch of a started broker, reconnection, registration and answer of a resumed one",
-        why="each timer has its own phase; a machine is fast or slow",
-        compared="which followers lag, and what is written then",
-    ),
-    Input(
-        name="pace",
-        why="the recorder decided which step a change belongs to that comes half a minute later",
-        compared="every change",
-    ),
+    Input("pace", "the recorder decided which step a change belongs to that comes half a minute later", "every change"),
 )

@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from simzk.errors import RecordingError
@@ -88,14 +89,12 @@ def actions_of_commands(
     if found is not None:
         return (Action(_BROKER_STEPS[found[1]], begins_ms, broker=int(found[2])),)
     if not tools and _EMPTY_STEP.fullmatch(name) is None:
-        raise RecordingError(
-            "no action says what was done",
-            where=where,
-            right="acts, a name such as boot-broker1, or commands of Kafka's tools",
-        )
-    found_actions = ((tool, _of_command(where, tool.cmd, evidence)) for tool in tools)
+        right = "acts, a name such as boot-broker1, or commands of Kafka's tools"
+        raise RecordingError("no action says what was done", where=where, right=right)
     return tuple(
-        replace(action, at_ms=begins_ms, gave_up=tool.gave_up) for tool, action in found_actions if action is not None
+        replace(action, at_ms=begins_ms, gave_up=tool.gave_up)
+        for tool in tools
+        if (action := _of_command(where, tool.cmd, evidence)) is not None
     )
 
 
@@ -108,20 +107,15 @@ def _of_command(where: str, command: str, evidence: Evidence) -> Action | None:
     is_old_consumer = tool == "ConsoleConsumer" and option(words, "--bootstrap-server") is None
     parse = _old_consumer if is_old_consumer else _TOOLS.get(tool)
     action = None if parse is None else parse(words, evidence)
-    if action is None and (is_old_consumer or tool not in _READERS):
-        raise _unknown(where, command)
+    if action is None and (is_old_consumer or tool != "ConsoleConsumer"):  # which may only let a broker do something
+        what = f"the command {command} is not enough to know what was done"
+        raise RecordingError(what, where=where, right="acts in meta.json")
     return action
-
-
-def _unknown(where: str, command: str) -> RecordingError:
-    return RecordingError(
-        f"the command {command} is not enough to know what was done", where=where, right="acts in meta.json"
-    )
 
 
 def _topic(words: Sequence[str], evidence: Evidence) -> Action | None:
     name = option(words, "--topic") or ""
-    given = _configs(words, "--config")
+    given = dict(pair.split("=", 1) for pair in _values(words, "--config"))
     if "--create" in words or words[0].endswith("CreateTopicCommand"):
         listed = option(words, "--replica-assignment") or option(words, "--replica-assignment-list")
         assignment = None if listed is None else tuple(tuple(map(int, ids.split(":"))) for ids in listed.split(","))
@@ -133,14 +127,13 @@ def _topic(words: Sequence[str], evidence: Evidence) -> Action | None:
         return Action("add_partitions", 0, topic=name, total=total)
     if (total_text := option(words, "--partitions")) is not None:
         return Action("add_partitions", 0, topic=name, total=int(total_text))
-    removed = dict.fromkeys(words[place + 1] for place, word in enumerate(words[:-1]) if word == "--delete-config")
-    changes: dict[str, str | None] = {**given, **removed}
+    changes: dict[str, str | None] = {**given, **dict.fromkeys(_values(words, "--delete-config"))}
     return Action("alter_config", 0, entity=f"topics/{name}", changes=changes) if changes else None
 
 
-def _configs(words: Sequence[str], name: str) -> dict[str, str]:
-    pairs = [words[place + 1] for place, word in enumerate(words[:-1]) if word == name]
-    return dict(pair.split("=", 1) for pair in pairs)
+def _values(words: Sequence[str], name: str) -> list[str]:
+    """Return the values of an option that may be repeated."""
+    return [value for word, value in pairwise(words) if word == name]
 
 
 def _configuration(words: Sequence[str], evidence: Evidence) -> Action | None:
@@ -187,18 +180,17 @@ def _requested_moves(evidence: Evidence) -> Iterator[tuple[str, int, tuple[int, 
                 yield move["topic"], move["partition"], tuple(move["replicas"])
             return
     found = set()
-    for transaction in evidence.transactions:
-        for part in transaction.parts():
-            parent, _, topic = part.path.rpartition("/")
-            if parent != paths.TOPICS or part.op != "setData" or not isinstance(part.data, str):
-                continue
-            fields = json.loads(part.data)
-            for number in {**fields.get("adding_replicas", {}), **fields.get("removing_replicas", {})}:
-                if (topic, number) not in found:
-                    found.add((topic, number))
-                    removed = fields.get("removing_replicas", {}).get(number, [])
-                    replicas = (broker for broker in fields["partitions"][number] if broker not in removed)
-                    yield topic, int(number), tuple(replicas)
+    for part in (part for transaction in evidence.transactions for part in transaction.parts()):
+        parent, _, topic = part.path.rpartition("/")
+        if parent != paths.TOPICS or part.op != "setData" or not isinstance(part.data, str):
+            continue
+        fields = json.loads(part.data)
+        removing = fields.get("removing_replicas", {})
+        for number in {**fields.get("adding_replicas", {}), **removing}:
+            if (topic, number) not in found:
+                found.add((topic, number))
+                kept = (broker for broker in fields["partitions"][number] if broker not in removing.get(number, []))
+                yield topic, int(number), tuple(kept)
 
 
 def _election(words: Sequence[str], _evidence: Evidence) -> Action | None:
@@ -239,8 +231,9 @@ def _producer(words: Sequence[str], evidence: Evidence) -> Action | None:
 
 def _old_consumer(words: Sequence[str], evidence: Evidence) -> Action | None:
     topic = option(words, "--topic")
-    is_known = topic is not None and console_consumer.member_of(evidence.transactions) is not None
-    return Action("consume", 0, topic=topic or "") if is_known else None
+    if topic is None or console_consumer.member_of(evidence.transactions) is None:
+        return None
+    return Action("consume", 0, topic=topic)
 
 
 def _consumer(_words: Sequence[str], evidence: Evidence) -> Action | None:
@@ -252,8 +245,6 @@ def _consumer(_words: Sequence[str], evidence: Evidence) -> Action | None:
     return Action("create_topic", 0, topic=_OFFSETS_TOPIC, config=configured)
 
 
-_READERS = ("ConsoleConsumer",)
-"""Tools that change nothing in ZooKeeper, or only let a broker do so."""
 _TOOLS: dict[str, Callable[[Sequence[str], Evidence], Action | None]] = {
     "TopicCommand": _topic,
     "CreateTopicCommand": _topic,

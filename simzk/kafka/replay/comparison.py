@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka import paths
@@ -65,7 +66,9 @@ def transaction_differences(
     """
     rows = held(table, number, step)
     brokers = _brokers(before, (*simulated, *recorded))
-    left, right = (_Split(_changes(_kept(of, rows), before, brokers), rows) for of in (simulated, recorded))
+    ignoring = [row for row in rows if isinstance(row, Ignored)]
+    kept = ([one for one in of if not any(row.ignores(one) for row in ignoring)] for of in (simulated, recorded))
+    left, right = (_Split(_changes(of, before, brokers), rows) for of in kept)
     found = _first_difference("transactions", left.ordered, right.ordered)
     for lane in left.lanes.keys() | right.lanes.keys():
         found += _first_difference(_name(lane), left.lanes.get(lane, []), right.lanes.get(lane, []))
@@ -155,32 +158,24 @@ def _lanes_of_ordered(change: Change) -> Iterable[Hashable]:
     yield "writer", change.transaction.who
 
 
-def _kept(transactions: Sequence[Transaction], rows: Sequence[Row]) -> list[Transaction]:
-    ignoring = [row for row in rows if isinstance(row, Ignored)]
-    return [one for one in transactions if not any(row.ignores(one) for row in ignoring)]
-
-
 def _brokers(before: Mapping[str, RecordedZnode], transactions: Iterable[Transaction]) -> tuple[int, ...]:
     """Return the brokers that write, or that an ISR names."""
-    found = {one.broker for one in transactions} - {None}
-    for path, znode in before.items():
-        if znode.data and paths.state_partition(path) is not None:
-            found.update(json.loads(znode.data)["isr"])
-    for one in transactions:
-        state = _STATE.search(one.text)
-        if state is not None:
-            found.update(json.loads(state[2])["isr"])
-    return tuple(sorted(broker for broker in found if broker is not None))
+    found = {one.broker for one in transactions if one.broker is not None}
+    written = (state[2] for one in transactions if (state := _STATE.search(one.text)) is not None)
+    for text in (*_states(before).values(), *written):
+        found.update(json.loads(text)["isr"])
+    return tuple(sorted(found))
+
+
+def _states(tree: Mapping[str, RecordedZnode]) -> dict[str, str]:
+    """Return the data of the partition states in a tree."""
+    return {path: node.data for path, node in tree.items() if node.data and paths.state_partition(path) is not None}
 
 
 def _changes(
     transactions: Sequence[Transaction], before: Mapping[str, RecordedZnode], brokers: tuple[int, ...]
 ) -> list[Change]:
-    states = {
-        path: json.loads(znode.data)
-        for path, znode in before.items()
-        if znode.data and paths.state_partition(path) is not None
-    }
+    states = {path: json.loads(data) for path, data in _states(before).items()}
     changes = []
     for one in transactions:
         found = _STATE.search(one.text)
@@ -201,12 +196,9 @@ def _name(lane: Hashable) -> str:
 
 
 def _first_difference(where: str, simulated: Sequence[str], recorded: Sequence[str]) -> list[TransactionDifference]:
-    if list(simulated) == list(recorded):
-        return []
-    at = next((at for at, pair in enumerate(zip(simulated, recorded, strict=False)) if pair[0] != pair[1]), None)
-    at = min(len(simulated), len(recorded)) if at is None else at
-    ours, theirs = (of[at] if at < len(of) else _NOTHING for of in (simulated, recorded))
-    return [TransactionDifference(f"{where} [{at}]", theirs, ours)]
+    pairs = enumerate(zip_longest(simulated, recorded, fillvalue=_NOTHING))
+    found = (TransactionDifference(f"{where} [{at}]", theirs, ours) for at, (ours, theirs) in pairs if ours != theirs)
+    return list(islice(found, 1))
 
 
 def _missing_or_surplus(simulated: Counter[str], recorded: Counter[str]) -> list[TransactionDifference]:

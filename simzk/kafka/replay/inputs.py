@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.replay.transactions import RecordedTransaction
     from simzk.kafka.topic_partition import TopicPartition
-    from simzk.zookeeper.transactions import Transaction
+    from simzk.zookeeper.transactions import Record, Transaction
 
 LATE_FETCH_US = 100
 """Interval at which a late fetch is tried again, in µs."""
@@ -102,10 +102,8 @@ def _registration(broker: int) -> str:
 
 def first_join_ms(transactions: Iterable[RecordedTransaction], follower: int, after_ms: int = 0) -> int | None:
     """Return when a broker was first in an ISR that another broker leads, after a time; None if never."""
-    for write in _isr_writes(transactions, {}):
-        if write.at_ms >= after_ms and write.leader != follower and follower in write.isr:
-            return write.at_ms
-    return None
+    writes = (write for write in _isr_writes(transactions, {}) if write.leader != follower and follower in write.isr)
+    return next((write.at_ms for write in writes if write.at_ms >= after_ms), None)
 
 
 def lag_checks(
@@ -197,22 +195,26 @@ def racing_predecessor(entries: Sequence[RecordedTransaction], place: int) -> Re
         entries: all transactions of the recording.
         place: place of the expiry among them.
     """
-    expiry = entries[place]
-    for entry in reversed(entries[:place]):
-        is_near = entry.step == expiry.step and expiry.t - entry.t <= EXPIRY_RACE_MS
-        return entry if is_near else None
-    return None
+    if not place:
+        return None
+    before, expiry = entries[place - 1 : place + 1]
+    return before if before.step == expiry.step and expiry.t - before.t <= EXPIRY_RACE_MS else None
 
 
 def moves_replicas(transactions: Iterable[RecordedTransaction]) -> bool:
     """Return whether a reassignment is requested or changes an assignment."""
-    for transaction in transactions:
-        if transaction.path == paths.REASSIGN_PARTITIONS:
-            return True
-        for part in transaction.ops:
-            if part.path.rpartition("/")[0] == paths.TOPICS and "_replicas" in str(part.data):
-                return True
-    return False
+    return any(
+        transaction.path == paths.REASSIGN_PARTITIONS
+        or any(
+            part.path.rpartition("/")[0] == paths.TOPICS and "_replicas" in str(part.data) for part in transaction.ops
+        )
+        for transaction in transactions
+    )
+
+
+def _parts(transaction: Transaction) -> Sequence[Record]:
+    record = transaction.record
+    return record.records if isinstance(record, MultiTxn) else (record,)
 
 
 class JoinOrder:
@@ -244,8 +246,7 @@ class JoinOrder:
     def note(self, transaction: Transaction) -> bool:
         """Take note of a transaction of the simulation; return whether others may join now."""
         count = len(self._waiting)
-        record = transaction.record
-        for part in record.records if isinstance(record, MultiTxn) else (record,):
+        for part in _parts(transaction):
             if isinstance(part, SetDataTxn) and paths.state_partition(part.path) is not None:
                 isr = _state((part.data or b"").decode())[2]
                 for follower in set(isr).difference(self._isrs.get(part.path, ())):
@@ -290,8 +291,7 @@ class LateFetch:
         cluster.server.on_transaction.append(self._note)
 
     def _note(self, transaction: Transaction) -> None:
-        record = transaction.record
-        for part in record.records if isinstance(record, MultiTxn) else (record,):
+        for part in _parts(transaction):
             if not isinstance(part, SetDataTxn) or part.path not in self._waiting:
                 continue
             if self._broker not in _state((part.data or b"").decode())[2]:

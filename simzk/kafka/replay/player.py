@@ -35,6 +35,7 @@ from simzk.kafka.tools.operator import ZOOKEEPER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.replay.actions import Action
@@ -161,11 +162,11 @@ class Player:
             boot=False,
             timing=BrokerTiming(
                 first_fetch_us=self._first_fetch_us,
-                reconnect_pause_us=self._reconnect_pause_us,
+                reconnect_pause_us=partial(self._pause_us, self._reconnects_us, CONNECT_US),
                 may_join_isr=lambda partition, follower: self._joins is None or self._joins.allows(partition, follower),
-                registration_pause_us=self._registration_pause_us,
+                registration_pause_us=partial(self._pause_us, self._registrations_us, REQUEST_MS * 1000),
                 announces_isr_changes=False,
-                answer_pause_us=self._answer_pause_us,
+                answer_pause_us=lambda broker: self._pause_us(self._answers_us, REQUEST_MS * 1000, broker) or 0,
                 checks_isrs=False,
                 election_head_start_us=ELECTION_HEAD_START_US,
                 restarts_brokers=False,
@@ -251,16 +252,18 @@ class Player:
     def _effect_ms(self, step: RecordedStep, action: Action) -> int:
         """Return when an action takes effect, in ms of the recording."""
         if action.kind == "start":
-            opened = self._next(action, lambda entry: entry.op == "createSession" and entry.broker == action.broker)
+            opened = self._opened(action)
             return action.at_ms if opened is None else max(opened.t - BOOT_US // 1000, 0)
         if action.broker is not None:
             return action.at_ms
         later = [entry for entry in step.transactions if entry.t >= action.at_ms]
-        if action.kind in ("write", "delete_znode"):
-            own = [entry for entry in later if entry.broker is None and action.path in _paths(entry)]
-        else:
-            own = [entry for entry in later if _belongs(entry, action)]
+        by_shell = action.kind in ("write", "delete_znode")
+        own = [entry for entry in later if (_is_by_shell(entry, action) if by_shell else _belongs(entry, action))]
         return max(own[0].t - REQUEST_MS, action.at_ms) if own else action.at_ms
+
+    def _opened(self, action: Action) -> RecordedTransaction | None:
+        """Return the session that a broker opens after an action."""
+        return self._next(action, lambda entry: entry.op == "createSession" and entry.broker == action.broker)
 
     def _next(self, action: Action, fits: Callable[[RecordedTransaction], bool]) -> RecordedTransaction | None:
         """Return the first fitting transaction after an action, before the next one on the same broker."""
@@ -270,10 +273,8 @@ class Player:
             for other in step.actions
             if other.broker == action.broker and other.at_ms > action.at_ms
         ]
-        for entry in self._run.transactions:
-            if entry.t >= action.at_ms and fits(entry):
-                return entry if not following or entry.t < following[0] else None
-        return None
+        found = next((entry for entry in self._run.transactions if entry.t >= action.at_ms and fits(entry)), None)
+        return None if found is None or (following and found.t >= following[0]) else found
 
     # -- chance
 
@@ -304,17 +305,10 @@ class Player:
             self._first_fetches_us[broker] = max(joined_us - self.cluster.scheduler.now_us, STARTS_US)
         return self._first_fetches_us.get(broker)
 
-    def _registration_pause_us(self, broker: int) -> int | None:
-        at_us = self._registrations_us.pop(broker, None)
-        return None if at_us is None else max(at_us - self.cluster.scheduler.now_us - REQUEST_MS * 1000, 0)
-
-    def _answer_pause_us(self, broker: int) -> int:
-        at_us = self._answers_us.pop(broker, 0)
-        return max(at_us - self.cluster.scheduler.now_us - REQUEST_MS * 1000, 0)
-
-    def _reconnect_pause_us(self, broker: int) -> int | None:
-        connected_us = self._reconnects_us.pop(broker, None)
-        return None if connected_us is None else max(connected_us - self.cluster.scheduler.now_us - CONNECT_US, 0)
+    def _pause_us(self, times_us: dict[int, int], takes_us: int, broker: int) -> int | None:
+        """Return how long a broker pauses before work that takes a time, and ends when the recorded one did."""
+        at_us = times_us.pop(broker, None)
+        return None if at_us is None else max(at_us - self.cluster.scheduler.now_us - takes_us, 0)
 
     def _expire_when_recorded(self, action: Action) -> None:
         """Let the session of a stopped broker expire when the recorded one did."""
@@ -357,7 +351,7 @@ class Player:
         cluster, broker = self.cluster, action.broker
         match action.kind:
             case "start" if broker is not None:
-                if self._next(action, lambda entry: entry.op == "createSession" and entry.broker == broker) is not None:
+                if self._opened(action) is not None:
                     self._start(step, broker, action)  # else its process ended before
             case "pause" if broker is not None:
                 cluster.pause(broker)
@@ -366,8 +360,7 @@ class Player:
                 cluster.kill(broker)
                 self._expire_when_recorded(action)
             case "resume" if broker is not None:
-                opened = self._next(action, lambda entry: entry.op == "createSession" and entry.broker == broker)
-                if opened is not None:
+                if (opened := self._opened(action)) is not None:
                     self._reconnects_us[broker] = self._virtual_us(opened.t)
                     self._note_registration(broker, action)
                     elected_ms = inputs.first_election_ms(step.transactions, step.before, opened.t)
@@ -375,18 +368,14 @@ class Player:
                         self._answers_us[broker] = self._virtual_us(elected_ms)
                 cluster.resume(broker)
             case "shutdown" if broker is not None:
-                late = inputs.late_joins(step.transactions, broker)
-                if late:
+                if late := inputs.late_joins(step.transactions, broker):
                     inputs.LateFetch(cluster, late, broker)
                 cluster.shutdown(broker)
             case "write":
                 creates = any(entry.op == "create" and entry.path == action.path for entry in step.transactions)
                 cluster.write_znode(action.path, action.text, create=creates)
             case "delete_znode":
-                was_requested = any(
-                    entry.broker is None and action.path in _paths(entry) for entry in step.transactions
-                )
-                if was_requested:
+                if any(_is_by_shell(entry, action) for entry in step.transactions):
                     cluster.delete_znode(action.path)
             case _ if action.gave_up and not any(_belongs(entry, action) for entry in step.transactions):
                 return  # the tool gave up before anything was done
@@ -427,8 +416,7 @@ class Player:
                 cluster.reassign(targets, throttle=action.throttle, via=via)
             case "cancel_reassignment":
                 moves = [
-                    {"topic": topic, "partition": partition, "replicas": list(ids)}
-                    for topic, partition, ids in action.moves
+                    {"topic": topic, "partition": number, "replicas": [*ids]} for topic, number, ids in action.moves
                 ]
                 quick = list(inputs.config_writers(step.transactions))
                 cluster.cancel_reassignment({"version": 1, "partitions": moves}, first_brokers=quick)
@@ -452,10 +440,8 @@ class Player:
                 raise ConfigError(f"the action {action.kind} cannot be replayed")
 
     def _create_topic(self, step: RecordedStep, action: Action) -> None:
-        znode = step.tree.get(paths.topic(action.topic))
-        fields = {} if znode is None or not znode.data else json.loads(znode.data)
-        topic_id = fields.get("topic_id")
-        if topic_id is not None:
+        fields = _fields(step.tree, paths.topic(action.topic))
+        if (topic_id := fields.get("topic_id")) is not None:
             self.cluster.set_topic_id(action.topic, topic_id)
         assignment = dict(enumerate(action.assignment or ()))
         if not assignment:
@@ -486,12 +472,9 @@ class Player:
         self.cluster.produce(action.topic, action.partition, action.records)
 
     def _add_partitions(self, step: RecordedStep, action: Action) -> None:
-        znodes = [tree.get(paths.topic(action.topic)) for tree in (step.before, step.tree)]
         before, after = (
-            {int(number): ids for number, ids in json.loads(znode.data)["partitions"].items()}
-            if znode is not None and znode.data
-            else {}
-            for znode in znodes
+            {int(number): ids for number, ids in _fields(tree, paths.topic(action.topic)).get("partitions", {}).items()}
+            for tree in (step.before, step.tree)
         )
         given = after if action.assignment is None else dict(enumerate(action.assignment))
         added = {number: tuple(ids) for number, ids in sorted(given.items()) if number not in before}
@@ -508,17 +491,27 @@ def _run(work: Callable[[], object]) -> None:
 
 def _as_recorded(step: RecordedStep, action: Action) -> dict[str, str | None]:
     """Return the changes of a configuration with numbers as the client wrote them, such as 50.0 for 50."""
-    znode = step.tree.get(paths.config(action.entity))
-    written = json.loads(znode.data)["config"] if znode is not None and znode.data else {}
+    written = _fields(step.tree, paths.config(action.entity)).get("config", {})
     return {
         key: written[key] if value is not None and written.get(key) == f"{value}.0" else value
         for key, value in action.changes.items()
     }
 
 
+def _fields(tree: Mapping[str, RecordedZnode], path: str) -> dict[str, Any]:
+    """Return the fields of a recorded znode; none if it is missing, or has no data."""
+    znode = tree.get(path)
+    return json.loads(znode.data) if znode is not None and znode.data else {}
+
+
 def _paths(entry: RecordedTransaction) -> set[str]:
     asked = {part.asked.path for part in entry.parts() if part.asked is not None and part.asked.path is not None}
     return {part.path for part in entry.parts()} | asked
+
+
+def _is_by_shell(entry: RecordedTransaction, action: Action) -> bool:
+    """Return whether a transaction is that of an action on a znode."""
+    return entry.broker is None and action.path in _paths(entry)
 
 
 def _belongs(entry: RecordedTransaction, action: Action) -> bool:
@@ -549,7 +542,7 @@ def _registration(entry: RecordedTransaction, broker: int) -> dict[str, object] 
 
 def _writer(step: RecordedStep, action: Action) -> int | None:
     """Return the broker that wrote a configuration first: the one that got the request; None for a tool."""
-    for entry in step.transactions:
-        if any(path.startswith(f"/config/{action.entity}") for path in _paths(entry)):
-            return entry.broker
-    return None
+    writes = (
+        entry for entry in step.transactions for path in _paths(entry) if path.startswith(f"/config/{action.entity}")
+    )
+    return next((entry.broker for entry in writes), None)

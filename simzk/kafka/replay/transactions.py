@@ -12,14 +12,15 @@ Rules of this module:
 from __future__ import annotations
 
 import gzip
-import json
 import re
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from simzk.errors import ZnodeError
+from simzk.kafka.observation.recording import json_fields
 from simzk.kafka.tools.operator import NAME as OPERATOR
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
@@ -91,7 +92,7 @@ class Operation(Struct, rename="camel", omit_defaults=True):
         """Return the fields that a setData writes to the state of a partition; None for any other operation."""
         if self.op != "setData" or not self.path.endswith("/state") or not isinstance(self.data, str):
             return None
-        return _fields(self.data)
+        return json_fields(self.data)
 
 
 class RecordedTransaction(Operation, rename="camel", omit_defaults=True):
@@ -176,26 +177,24 @@ def recorded(transactions: Iterable[RecordedTransaction]) -> list[Transaction]:
     """Return recorded transactions of one step in comparable form."""
     found = list(transactions)
     sessions = _numbered((entry.session, entry.op == "createSession") for entry in found)
-    result = []
-    for entry in found:
-        expected = -1 if entry.who == RECORDER else None
-        who = CLIENT if entry.broker is None else f"b{entry.broker}"
-        result.append(Transaction(who, sessions[entry.session], tuple(_paths(entry)), _text(entry, expected)))
-    return result
+    return [
+        Transaction(
+            CLIENT if entry.broker is None else f"b{entry.broker}",
+            sessions[entry.session],
+            tuple(_paths(entry)),
+            _text(entry, -1 if entry.who == RECORDER else None),
+        )
+        for entry in found
+    ]
 
 
 def _numbered(seen: Iterable[tuple[object, bool]]) -> dict[object, int]:
     """Number the sessions, given with whether each begins there."""
     numbers: dict[object, int] = {}
-    old = new = 0
+    new, old = count(), count(-1, -1)
     for session, begins in seen:
-        if session in numbers:
-            continue
-        if begins:
-            numbers[session], new = new, new + 1
-        else:
-            old -= 1
-            numbers[session] = old
+        if session not in numbers:
+            numbers[session] = next(new if begins else old)
     return numbers
 
 
@@ -214,9 +213,8 @@ class TransactionLog:
         cluster.server.on_transaction.append(self._transactions.append)
 
     def _note_request(self, link: NetworkLink, xid: int, request: req.Request) -> None:
-        session = link.session_id
-        self._addresses[session] = link.address
-        self._requests[session, xid] = request
+        self._addresses[link.session_id] = link.address
+        self._requests[link.session_id, xid] = request
 
     def take(self) -> list[Transaction]:
         """Return all transactions since the last call."""
@@ -343,11 +341,3 @@ def _decoded(data: bytes | None) -> Data:
 def _masked(data: Data) -> Data:
     """Return the data without wall time."""
     return re.sub(r'("timestamp" ?: ?)"\d+"', r'\1"?"', data) if isinstance(data, str) else data
-
-
-def _fields(text: str) -> dict[str, object] | None:
-    try:
-        fields = json.loads(text)
-    except ValueError:
-        return None
-    return fields if isinstance(fields, dict) else None
