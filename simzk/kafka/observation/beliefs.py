@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from simzk.kafka.broker.replica_manager import NewLeaders, ReplicaManager
-    from simzk.kafka.cluster.zookeeper_access import ObservableTree
+    from simzk.kafka.cluster.zookeeper_access import KafkaTree, ObservableTree
     from simzk.partitions.arrays import IntArray
     from simzk.simulation import Event
     from simzk.zookeeper import transactions as txns
@@ -37,6 +37,9 @@ REFUSED = "ISR change refused"
 """Event of a leader whose proposed ISR is refused."""
 DROPPED = "ISR change dropped"
 """Event of a leader whose proposed ISR is never sent."""
+_ACCEPTED = "broker {} accepted leader epoch {} of {}, {} is written"
+_TOPICS = f"{paths.TOPICS}/"
+_TOPIC_DEPTH = paths.TOPICS.count("/") + 1
 
 
 class BeliefInvariant(FirstViolation):
@@ -76,6 +79,22 @@ def _each(new: NewLeaders) -> Iterator[tuple[int, int, int, int]]:
     for at, place in np.argwhere(new.accepted).tolist():
         state = new.states
         yield int(new.rows[at]), int(new.replicas[at, place]), int(state.leader[at]), int(state.leader_epoch[at])
+
+
+def _forget(epochs: dict[tuple[int, int], int], broker: int, rows: IntArray | None) -> None:
+    """Remove the leader epochs of a broker at some rows, or all."""
+    for of in [of for of in epochs if of[0] == broker and (rows is None or of[1] in rows)]:
+        del epochs[of]
+
+
+def _written(tree: KafkaTree, partition: TopicPartition) -> LeaderAndIsr | None:
+    """Return the state in a partition's znode; None if it is deleted, or an operator's and invalid."""
+    path = paths.state(partition)
+    node = tree.get(path)
+    try:
+        return None if node is None else partition_state.decode(path, node.data)
+    except ZnodeError:
+        return None
 
 
 class OneLeaderOfAnEpoch(BeliefInvariant):
@@ -121,8 +140,7 @@ class AcceptedEpochsRise(BeliefInvariant):
             self._accepted[broker, row] = epoch
 
     def on_forgotten(self, broker: int, rows: IntArray | None) -> None:
-        for of in [of for of in self._accepted if of[0] == broker and (rows is None or of[1] in rows)]:
-            del self._accepted[of]
+        _forget(self._accepted, broker, rows)
 
     def _on_controller_epoch(self) -> None:
         present, before = self.manager.epochs.controller_epochs(), self._controller_epochs
@@ -157,17 +175,11 @@ class AcceptedIsWritten(BeliefInvariant):
     def on_accepted(self, new: NewLeaders) -> None:
         for row, broker, leader, epoch in _each(new):
             partition = self.name_of(row)
-            node = self._tree.get(paths.state(partition))
-            if node is None or partition.topic in self._deleted:
-                continue
-            try:
-                written = partition_state.decode(paths.state(partition), node.data, node.version)
-            except ZnodeError:  # an operator's
+            written = _written(self._tree, partition)
+            if written is None or partition.topic in self._deleted:
                 continue
             if epoch > written.leader_epoch:
-                self.violate(
-                    f"broker {broker} accepted leader epoch {epoch} of {partition}, {written.leader_epoch} is written"
-                )
+                self.violate(_ACCEPTED.format(broker, epoch, partition, written.leader_epoch))
             elif epoch == written.leader_epoch and leader not in (written.leader, LEADER_DURING_DELETE):
                 self.violate(
                     f"broker {broker} takes {leader} for the leader of {partition} in leader epoch {epoch},"
@@ -248,20 +260,13 @@ class SentEpochIsWritten(BeliefInvariant):
             state = None if cached is None else cached(partition)
             if state is None or state.leader_epoch != epoch:
                 continue
-            node = self._tree.get(paths.state(partition))
-            try:
-                written = partition_state.decode(paths.state(partition), None if node is None else node.data)
-            except ZnodeError:  # deleted, or an operator's
-                continue
-            if written.leader_epoch > epoch:
+            written = _written(self._tree, partition)
+            if written is not None and written.leader_epoch > epoch:
                 self._outdated[broker, row] = epoch
-                self.violate(
-                    f"broker {broker} accepted leader epoch {epoch} of {partition}, {written.leader_epoch} is written"
-                )
+                self.violate(_ACCEPTED.format(broker, epoch, partition, written.leader_epoch))
 
     def on_forgotten(self, broker: int, rows: IntArray | None) -> None:
-        for of in [of for of in self._outdated if of[0] == broker and (rows is None or of[1] in rows)]:
-            del self._outdated[of]
+        _forget(self._outdated, broker, rows)
 
     def is_outdated(self, broker: int, partition: TopicPartition) -> bool:
         """Return whether the last leader epoch that a broker was sent was outdated then."""
@@ -302,12 +307,8 @@ class LeaderAwaitsNothing(BeliefInvariant):
         """Return the partition of a leader's event, and its written state if that broker leads it."""
         topic, _, number = event.subject.rpartition("-")
         partition = TopicPartition(topic, int(number))
-        node = self._tree.get(paths.state(partition))
-        try:
-            state = partition_state.decode(paths.state(partition), None if node is None else node.data)
-        except ZnodeError:  # deleted, or an operator's
-            return None
-        return (partition, state) if event.who == f"broker {state.leader}" else None
+        state = _written(self._tree, partition)
+        return None if state is None or event.who != f"broker {state.leader}" else (partition, state)
 
     def note_waiting(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
         """Note that the leader of a written state waits until it is sent the next leader epoch."""
@@ -422,10 +423,6 @@ def is_unaware_by_known_bug(invariants: Iterable[object], partition: TopicPartit
 def restarted_unnoticed(invariants: Iterable[object]) -> frozenset[int]:
     """Return the running brokers whose restart a controller missed; see `RestartsNoticed`."""
     return frozenset(broker for one in invariants if isinstance(one, RestartsNoticed) for broker in one.missed)
-
-
-_TOPICS = f"{paths.TOPICS}/"
-_TOPIC_DEPTH = paths.TOPICS.count("/") + 1
 
 
 def beliefs_of(

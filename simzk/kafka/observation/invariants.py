@@ -79,9 +79,7 @@ class ObservedZnodes:
         """Return the replicas that the topic's znode assigns to a partition."""
         path = paths.topic(partition.topic)
         node = self.server.tree.get(path)
-        if node is None:
-            return ()
-        content = self.topic(path, node.data)
+        content = None if node is None else self.topic(path, node.data)
         assignment = None if content is None else content.partitions.get(partition.partition)
         return () if assignment is None else assignment.replicas
 
@@ -113,14 +111,12 @@ class ObservedZnodes:
     def forget_topic(self, path: str) -> None:
         """Forget a topic whose znode is deleted."""
         if self.topics.pop(path, None) is not None:
+            name = path[len(_TOPICS) :]
             self._decoded.pop(path, None)
-            self.renamed.pop(path[len(_TOPICS) :], None)
-            for partition in [*self.undone, *self.former, *self.outdated, *self.leaderless]:
-                if paths.topic(partition.topic) == path:
-                    self.undone.pop(partition, None)
-                    self.former.pop(partition, None)
-                    self.outdated.pop(partition, None)
-                    self.leaderless.pop(partition, None)
+            self.renamed.pop(name, None)
+            for marked in (self.undone, self.former, self.outdated, self.leaderless):
+                for partition in [one for one in marked if one.topic == name]:
+                    del marked[partition]
 
 
 class FirstViolation:
@@ -577,8 +573,6 @@ class _TransactionReader:
                 case txns.CloseSessionTxn(paths=deleted):
                     for path in deleted:
                         self._forget(path)
-                case _:
-                    pass
         # The multi that creates /controller raises the epoch after it, so the controller is checked at the end.
         for broker in controllers:
             for invariant in self._invariants:
@@ -664,20 +658,17 @@ def leaderless_by_known_bug(invariants: Iterable[object]) -> frozenset[TopicPart
 
     See `ReassignmentKeepsLeader` and `LeaderKnowsReplicas`.
     """
-    observed = [one.znodes for one in invariants if isinstance(one, LeaderKnowsReplicas)]
-    stranded = [
-        partition
-        for znodes in observed
-        for partition, added in znodes.outdated.items()
-        if partition in znodes.states and added.issuperset(znodes.states[partition].isr)
-    ]
-    return frozenset(partition for znodes in observed for partition in znodes.leaderless).union(stranded)
+    found: set[TopicPartition] = set()
+    for znodes in [one.znodes for one in invariants if isinstance(one, LeaderKnowsReplicas)]:
+        states = znodes.states
+        found.update(znodes.leaderless)
+        found.update(p for p, added in znodes.outdated.items() if p in states and added.issuperset(states[p].isr))
+    return frozenset(found)
 
 
 def renamed_by_known_bug(invariants: Iterable[object]) -> frozenset[str]:
     """Return the topics whose id was lost or replaced; see `TopicKeepsId`."""
-    observed = [one.znodes for one in invariants if isinstance(one, TopicKeepsId)]
-    return frozenset(name for znodes in observed for name in znodes.renamed)
+    return frozenset(name for one in invariants if isinstance(one, TopicKeepsId) for name in one.znodes.renamed)
 
 
 def invariants_of(

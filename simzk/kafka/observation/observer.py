@@ -426,9 +426,8 @@ class Observer:
             return
         self._states.load(topics)
         self._topics.load(topics)
-        epoch = tree.get(paths.CONTROLLER_EPOCH)
-        if epoch is not None:
-            self._observe_initial(paths.CONTROLLER_EPOCH, epoch.data)
+        if (epoch := tree.get(paths.CONTROLLER_EPOCH)) is not None:
+            self._epoch = _text(epoch.data)
 
     def observe_batch(self, written: Written) -> None:
         """Record the state writes of a batch; their events are created when the history is read."""
@@ -453,41 +452,50 @@ class Observer:
 
     def _observe_initial(self, path: str, data: bytes | None) -> None:
         partition = paths.state_partition(path)
+        parent, _, name = path.rpartition("/")
         if partition is not None:
-            state = _state(path, data)
-            if state is not None:
+            if (state := _decoded(partition_state.decode, path, data)) is not None:
                 self._states.put(partition, state)
-        elif path.startswith(f"{paths.TOPICS}/") and path.count("/") == 3:
-            topic = _topic(path, data)
-            if topic is not None:
-                self._topics.put(path.rpartition("/")[2], topic)
+        elif parent == paths.TOPICS:
+            if (topic := _decoded(topic_schema.decode, path, data)) is not None:
+                self._topics.put(name, topic)
         elif path == paths.CONTROLLER_EPOCH:
-            self._epoch = (data or b"").decode(errors="replace")
+            self._epoch = _text(data)
 
     def _record(self, who: str, record: Record) -> None:
         match record:
             case CreateTxn() | Create2Txn() | CreateContainerTxn() | CreateTTLTxn():
-                self._record_create(who, record.path, record.data)
+                self._record_write(who, record.path, record.data, is_new=True)
             case SetDataTxn():
-                self._record_set(who, record.path, record.data)
+                self._record_write(who, record.path, record.data, is_new=False)
             case DeleteTxn():
                 self._record_delete(who, record.path)
             case CloseSessionTxn():
                 for path in record.paths:
                     self._record_delete(who, path)
 
-    def _record_invalid(self, who: str, path: str, data: bytes | None) -> None:
+    def _record_write(self, who: str, path: str, data: bytes | None, *, is_new: bool) -> None:
         error = decoding_error(path, data)
         if error is not None:
             self._history.record(who, "written wrong", path, "", str(error))
-
-    def _record_create(self, who: str, path: str, data: bytes | None) -> None:
-        self._record_invalid(who, path, data)
-        parent, _, name = path.rpartition("/")
         partition = paths.state_partition(path)
         if partition is not None:
-            self._record_state(who, partition, _state(path, data))
-        elif path == paths.CONTROLLER:
+            self._record_state(who, partition, _decoded(partition_state.decode, path, data))
+        elif path == paths.CONTROLLER_EPOCH:
+            self._epoch = _text(data)
+        elif path in _RECORDED:
+            if not is_new and path == paths.PRODUCER_IDS:
+                who = self._broker_of(self._session_id, "producer ids") or who
+            if data is not None or not is_new:
+                self._history.record(who, _RECORDED[path], "", "", _text(data))
+        elif is_new:
+            self._record_create(who, path, data)
+        elif path.rpartition("/")[0] == paths.TOPICS:
+            self._record_topic(who, path.rpartition("/")[2], _decoded(topic_schema.decode, path, data))
+
+    def _record_create(self, who: str, path: str, data: bytes | None) -> None:
+        parent, _, name = path.rpartition("/")
+        if path == paths.CONTROLLER:
             broker = _decoded(controller.decode, path, data)
             who = f"controller {'?' if broker is None else broker}"
             self.on_controller()
@@ -495,7 +503,7 @@ class Observer:
         elif parent == paths.BROKER_IDS:
             self._history.record(f"broker {name}", "registered")
         elif parent == paths.TOPICS:
-            found = _topic(path, data)
+            found = _decoded(topic_schema.decode, path, data)
             self._topics.put(name, found or TopicZnode({}))
             text = f"{path}: unreadable" if found is None else f"{len(found.partitions)} partitions"
             self._history.record(who, "topic created", name, "", text)
@@ -503,30 +511,11 @@ class Observer:
             self._history.record(who, "deletion requested", name)
         elif parent == paths.CONFIG_CHANGES:
             self._history.record(who, "configuration changed", _text(data))
-        elif path == paths.CONTROLLER_EPOCH:
-            self._epoch = _text(data)
-        elif path in _RECORDED and data is not None:
-            self._history.record(who, _RECORDED[path], "", "", _text(data))
 
     def _next_epoch(self) -> str:
         # The multi that creates /controller sets /controller_epoch after it.
         epoch = parse_int(self._epoch)
         return "?" if epoch is None else str(next_int(epoch))
-
-    def _record_set(self, who: str, path: str, data: bytes | None) -> None:
-        self._record_invalid(who, path, data)
-        parent, _, name = path.rpartition("/")
-        partition = paths.state_partition(path)
-        if partition is not None:
-            self._record_state(who, partition, _state(path, data))
-        elif path == paths.CONTROLLER_EPOCH:
-            self._epoch = _text(data)
-        elif parent == paths.TOPICS:
-            self._record_topic(who, name, _topic(path, data))
-        elif path in _RECORDED:
-            if path == paths.PRODUCER_IDS:
-                who = self._broker_of(self._session_id, "producer ids") or who
-            self._history.record(who, _RECORDED[path], "", "", _text(data))
 
     def _record_delete(self, who: str, path: str) -> None:
         parent, _, name = path.rpartition("/")
@@ -568,8 +557,7 @@ class Observer:
                 self._history.record(who, "partition added", f"{name}-{number}", "", assignment.to_text())
             elif old != assignment:
                 what = "reassignment" if assignment.being_reassigned else "reassigned"
-                subject = f"{name}-{number}"
-                self._history.record(who, what, subject, old.to_text(), assignment.to_text())
+                self._history.record(who, what, f"{name}-{number}", old.to_text(), assignment.to_text())
 
 
 def _describe_change(
@@ -630,11 +618,3 @@ def _decoded(decode: Callable[[str, bytes | None], Value], path: str, data: byte
         return decode(path, data)
     except ZnodeError:
         return None
-
-
-def _state(path: str, data: bytes | None) -> LeaderAndIsr | None:
-    return _decoded(partition_state.decode, path, data)
-
-
-def _topic(path: str, data: bytes | None) -> TopicZnode | None:
-    return _decoded(topic_schema.decode, path, data)

@@ -404,16 +404,8 @@ class RecordLedger:
         for partition, appended in self._appended.items():
             if partition.topic == topic:
                 self._deleted.setdefault(partition, {}).update(dict.fromkeys(appended))
-        for noted in (
-            self._noted,
-            self._gone,
-            self._appended,
-            self._newest,
-            self._unclean,
-            self._crashed,
-            self._led_again,
-            self._isr,
-        ):
+        of_batches = (self._noted, self._gone, self._appended)
+        for noted in (*of_batches, self._newest, self._unclean, self._crashed, self._led_again, self._isr):
             for partition in [one for one in noted if one.topic == topic]:
                 del noted[partition]
 
@@ -448,9 +440,7 @@ class RecordLedger:
         if any(crash.was_last for crash in lost.crashed.values()):
             return "KIP-966"
         own = lost.crashed.get(leader)
-        if own is not None and own.is_missed:
-            return "crash without a controller"
-        if self._led_again.get(partition) == lost.leader_epoch:
+        if (own is not None and own.is_missed) or self._led_again.get(partition) == lost.leader_epoch:
             return "crash without a controller"
         return self._defects() or UNEXPLAINED
 
