@@ -139,8 +139,7 @@ class OwnedPartitions:
         if not self.fetching:
             return
         for partition in self.partitions():
-            position = self.get(partition)
-            end = self._log_end(partition)
+            position, end = self.get(partition), self._log_end(partition)
             if position is None or not position.has_leader or end is None:
                 continue
             if position.offset > end:
@@ -156,15 +155,13 @@ class OwnedPartitions:
             await self._process.sleep(self._config.integer("refresh.leader.backoff.ms") * 1000)
 
     def _find(self, partition: TopicPartition) -> bool:
+        """Begin to read a partition, and return whether it needs no more search."""
         position, end = self.get(partition), self._log_end(partition)
-        if position is None:
-            return True
-        if end is None:
-            return False
-        position.has_leader = True
-        if not 0 <= position.offset <= end:
-            position.offset = self._first_offset(end)
-        return True
+        if position is not None and end is not None:
+            position.has_leader = True
+            if not 0 <= position.offset <= end:
+                position.offset = self._first_offset(end)
+        return position is None or end is not None
 
     def _first_offset(self, end: int) -> int:
         return end if self._config.text("auto.offset.reset") == "largest" else 0
@@ -323,8 +320,10 @@ class Rebalancer:
 
     def _own_share(self, view: GroupView) -> dict[TopicPartition, ThreadId]:
         """Return the partitions assigned to this consumer, in the order of assignment."""
-        whole, own = assignor_of(self._version, self._config)(view), self._registry.consumer_id
-        return {partition: thread for partition, thread in whole.items() if thread.consumer == own}
+        whole = assignor_of(self._version, self._config)(view)
+        return {
+            partition: thread for partition, thread in whole.items() if thread.consumer == self._registry.consumer_id
+        }
 
     async def _claim_or_release(self, given: dict[TopicPartition, ThreadId]) -> bool:
         order = mutable_order(given, "2.11", topic_and_partition_hash)
@@ -357,10 +356,6 @@ def assignor_of(version: ConsumerVersion, config: ConsumerConfig) -> Assignor:
     """Return the configured assignor of a release; an unknown strategy means range."""
     strategy: Strategy = "roundrobin" if config.text("partition.assignment.strategy") == "roundrobin" else "range"
     return version.assignors.get(strategy, version.assignors["range"])
-
-
-_ID_BITS = 64
-_ID_DIGITS = 8
 
 
 class ConsumerEnvironment(NamedTuple):
@@ -453,9 +448,9 @@ class Consumer:
         """Return the partitions that it believes it owns, with their threads; none if it is not running."""
         by_topic = self._owned.by_topic if self.alive else {}
         return {
-            TopicPartition(topic, number): str(by_topic[topic][number].thread)
-            for topic in sorted(by_topic)
-            for number in sorted(by_topic[topic])
+            TopicPartition(topic, number): str(owned.thread)
+            for topic, by_number in sorted(by_topic.items())
+            for number, owned in sorted(by_number.items())
         }
 
     def offset(self, topic: str, partition: int) -> int | None:
@@ -540,8 +535,9 @@ class Consumer:
         """Expire its session at once."""
         self._require_running()
         self._record("session expired by hand")
-        self._environment.host.server.expire(self._client.session.session_id, self._environment.host.now_ms())
-        self._environment.host.send_output()
+        host = self._environment.host
+        host.server.expire(self.session_id, host.now_ms())
+        host.send_output()
 
     def disconnect(self) -> None:
         """Break its connection to ZooKeeper; it reconnects with its session."""
@@ -562,31 +558,23 @@ class Consumer:
         self._subscription = self.subscription._replace(excluded=excluded)
         self._client = self._new_client()
         self._topic_client = self._client
-        self._registry = GroupRegistry(
-            self._client, self.process, self.version, identity.group, self.consumer_id, excluded
-        )
-        self._owned = OwnedPartitions(
-            self._registry, self.process, self.version, config, environment.log_end, self._reads
-        )
-        self._rebalancer = Rebalancer(
-            self._registry, self._owned, self.process, self.version, config, self._listen_to_brokers, self._record
-        )
+        process, version = self.process, self.version
+        registry = GroupRegistry(self._client, process, version, identity.group, self.consumer_id, excluded)
+        owned = OwnedPartitions(registry, process, version, config, environment.log_end, self._reads)
+        self._registry, self._owned = registry, owned
+        self._rebalancer = Rebalancer(registry, owned, process, version, config, self._listen_to_brokers, self._record)
         self._topics: list[str] = []
         self._listened: dict[str, None] = {}
         self._triggered = False
         self._wake: Future[None] = Future()
 
     def _new_client(self) -> ZkClient:
-        timeout_ms = self.config.integer("zookeeper.session.timeout.ms")
-
-        def on_error(error: Exception) -> None:
-            self._record("listener failed", after=str(error))
-
-        return ZkClient(self.process, self._environment.host, timeout_ms, on_error)
+        host, timeout_ms = self._environment.host, self.config.integer("zookeeper.session.timeout.ms")
+        return ZkClient(self.process, host, timeout_ms, lambda error: self._record("listener failed", after=str(error)))
 
     def _generated_id(self) -> str:
-        bits = self._environment.scheduler.stream(f"consumer ids/{self.name}").bits(_ID_BITS)
-        return f"{self.identity.machine}-{self._environment.host.now_ms()}-{f'{bits:x}'[:_ID_DIGITS]}"
+        bits = self._environment.scheduler.stream(f"consumer ids/{self.name}").bits(64)
+        return f"{self.identity.machine}-{self._environment.host.now_ms()}-{f'{bits:x}'[:8]}"
 
     def _end(self) -> None:
         for client in dict.fromkeys((self._client, self._topic_client)):
@@ -617,12 +605,11 @@ class Consumer:
         self.started = True
 
     async def _register(self) -> None:
-        subscription = self._subscription
-        counts = dict(subscription.counts)
-        if not subscription.is_list:  # the order of the Scala map that the application passes
+        counts = dict(self._subscription.counts)
+        if not self._subscription.is_list:  # the order of the Scala map that the application passes
             counts = {topic: counts[topic] for topic in immutable_order(counts, "2.11")}
-        registration = ConsumerRegistration(subscription.pattern, counts, self._environment.host.now_ms())
-        await self._registry.register(registration)
+        now_ms = self._environment.host.now_ms()
+        await self._registry.register(ConsumerRegistration(self._subscription.pattern, counts, now_ms))
         self._record("joined", self.identity.group, "", self.consumer_id)
 
     async def _close(self) -> None:

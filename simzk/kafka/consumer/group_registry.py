@@ -10,6 +10,7 @@ Rules of the module (docs/reference/kafka.md §4.1, §4.3; ZkUtils, TopicCount):
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -96,13 +97,9 @@ class GroupRegistry:
         """Create the parents and the id without waiting for replies in between (ZKCheckedEphemeral)."""
         parts = path.split("/")[1:-1]
         parents = ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]
-        requests = [create_request(parent, b"", PERSISTENT) for parent in parents]
-        replies = await gather(
-            [
-                self._process.spawn(self.client.call(request), "register")
-                for request in (*requests, create_request(path, data, EPHEMERAL))
-            ]
-        )
+        own = create_request(path, data, EPHEMERAL)
+        requests = [*(create_request(parent, b"", PERSISTENT) for parent in parents), own]
+        replies = await gather([self._process.spawn(self.client.call(request), "register") for request in requests])
         code = replies[-1].error
         while code == Code.NODE_EXISTS:
             owner_session = await self.client.owner(path)
@@ -110,7 +107,7 @@ class GroupRegistry:
                 return
             if owner_session is not None:
                 raise RegistrationRefusedError(f"{path} belongs to another session")
-            code = (await self.client.call(create_request(path, data, EPHEMERAL))).error
+            code = (await self.client.call(own)).error
         if code != Code.OK:
             raise RegistrationRefusedError(f"{path}: {Code(code).name}")
 
@@ -124,20 +121,20 @@ class GroupRegistry:
             ZnodeError: a registration cannot be parsed.
         """
         for name in await self.client.children(paths.BROKER_IDS):
-            path = f"{paths.BROKER_IDS}/{name}"
-            broker_registration.decode(path, await self.client.read(path))
+            await self._read_broker(name)
 
     async def live_brokers(self) -> list[int]:
         """Return the registered brokers, without those that disappear while they are read."""
         found = []
         for name in sorted(await self.client.children(paths.BROKER_IDS)):
-            path = f"{paths.BROKER_IDS}/{name}"
-            try:
-                broker_registration.decode(path, await self.client.read(path))
-            except NoNodeError:
-                continue
-            found.append(int(name))
+            with suppress(NoNodeError):
+                await self._read_broker(name)
+                found.append(int(name))
         return found
+
+    async def _read_broker(self, name: str) -> None:
+        path = f"{paths.BROKER_IDS}/{name}"
+        broker_registration.decode(path, await self.client.read(path))
 
     async def threads_of(self, consumer_id: str) -> dict[str, list[ThreadId]]:
         """Return a member's threads by topic, in the order of Kafka's map.
@@ -155,9 +152,7 @@ class GroupRegistry:
         """Return the threads of a subscription by topic, for the topics that exist now."""
         topics = await self.client.children(paths.TOPICS) if subscription.is_list else []
         counts = subscription.threads_by_topic(topics)
-        return {
-            topic: [ThreadId(consumer_id, number) for number in range(counts[topic])] for topic in mutable_order(counts)
-        }
+        return {t: [ThreadId(consumer_id, number) for number in range(counts[t])] for t in mutable_order(counts)}
 
     async def all_threads(self) -> dict[str, list[ThreadId]]:
         """Return the threads of all members by topic, sorted by their text.

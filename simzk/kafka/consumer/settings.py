@@ -22,6 +22,7 @@ from simzk.kafka.consumer.assignors import (
     dashed,
 )
 from simzk.kafka.consumer.subscriptions import encode_compact, encode_escaped_twice, encode_spaced
+from simzk.kafka.releases.settings import Settings
 from simzk.kafka.releases.since import Release, at_release, before, by_release, since
 
 if TYPE_CHECKING:
@@ -50,12 +51,11 @@ _BACKOFF: Final = "rebalance.backoff.ms"
 _TEXTS: Final = {
     "auto.offset.reset": ("largest", "smallest"),
     "partition.assignment.strategy": ("range", "roundrobin"),
-    "auto.commit.enable": ("true", "false"),
-    "exclude.internal.topics": ("true", "false"),
+    **dict.fromkeys(("auto.commit.enable", "exclude.internal.topics"), ("true", "false")),
 }
 
 
-class ConsumerConfig:
+class ConsumerConfig(Settings):
     """Values of a consumer's settings, by Kafka's own names.
 
     Args:
@@ -82,18 +82,6 @@ class ConsumerConfig:
                 raise ConfigError(f"{key} is {value!r}", where=f"config.{key}", right=right)
             self._values[key] = text
         self._values.setdefault(_BACKOFF, self._values["zookeeper.sync.time.ms"])
-
-    def integer(self, key: str) -> int:
-        """Return the value of a numeric setting."""
-        return int(self._values[key])
-
-    def boolean(self, key: str) -> bool:
-        """Return the value of a boolean setting."""
-        return self._values[key] == "true"
-
-    def text(self, key: str) -> str:
-        """Return the value of a text setting."""
-        return self._values[key]
 
 
 _OFFSETS: Final = frozenset({"__consumer_offsets"})
@@ -155,9 +143,8 @@ def consumer_version(name: str) -> ConsumerVersion:
     """
     line = line_of(name)
     if line is None:
-        raise ConfigError(
-            f"there is no old consumer of Kafka {name!r}", where="version", right=f"one of {', '.join(LINES)}"
-        )
+        right = f"one of {', '.join(LINES)}"
+        raise ConfigError(f"there is no old consumer of Kafka {name!r}", where="version", right=right)
     return _version_of((*map(int, line.split(".")), 0 if line == "1.0.0" else _LAST_PATCH))
 
 

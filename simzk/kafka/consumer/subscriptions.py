@@ -25,16 +25,7 @@ if TYPE_CHECKING:
 
 STATIC, WHITE_LIST, BLACK_LIST = "static", "white_list", "black_list"
 
-_ESCAPES: Final = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "/": "\\/",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-}
+_ESCAPES: Final = {c: f"\\{letter}" for c, letter in zip('"\\/\b\f\n\r\t', '"\\/bfnrt', strict=True)}
 
 
 class ConsumerRegistration(NamedTuple):
@@ -62,13 +53,8 @@ def encode_spaced(registration: ConsumerRegistration) -> bytes:
     else:
         ((regex, threads),) = registration.subscription.items()
         counts = f'"{regex}" : {threads}'
-    fields = [
-        '"version":1',
-        f'"subscription":{{ {counts} }}',
-        f'"pattern":"{registration.pattern}"',
-        f'"timestamp":"{registration.timestamp_ms}"',
-    ]
-    return f"{{ {', '.join(sorted(fields))} }}".encode()
+    fields = f'"pattern":"{registration.pattern}", "subscription":{{ {counts} }}'
+    return f'{{ {fields}, "timestamp":"{registration.timestamp_ms}", "version":1 }}'.encode()
 
 
 def encode_compact(registration: ConsumerRegistration) -> bytes:
@@ -81,10 +67,8 @@ def encode_compact(registration: ConsumerRegistration) -> bytes:
     counts = ",".join(
         f'"{_escaped(topic) if listed else topic}":{threads}' for topic, threads in registration.subscription.items()
     )
-    return (
-        f'{{"version":1,"subscription":{{{counts}}},"pattern":"{registration.pattern}"'
-        f',"timestamp":"{registration.timestamp_ms}"}}'
-    ).encode()
+    fields = f'"version":1,"subscription":{{{counts}}},"pattern":"{registration.pattern}"'
+    return f'{{{fields},"timestamp":"{registration.timestamp_ms}"}}'.encode()
 
 
 def encode_escaped_twice(registration: ConsumerRegistration) -> bytes:
@@ -96,13 +80,8 @@ def encode_escaped_twice(registration: ConsumerRegistration) -> bytes:
     subscription = registration.subscription
     if registration.pattern != STATIC:
         subscription = {_escaped(regex): threads for regex, threads in subscription.items()}
-    fields = {
-        "version": 1,
-        "subscription": subscription,
-        "pattern": registration.pattern,
-        "timestamp": str(registration.timestamp_ms),
-    }
-    return write(fields)
+    fields = {"version": 1, "subscription": subscription, "pattern": registration.pattern}
+    return write(fields | {"timestamp": str(registration.timestamp_ms)})
 
 
 def decode(path: str, data: bytes | None) -> ConsumerRegistration:
@@ -192,9 +171,7 @@ class Subscription(NamedTuple):
         Args:
             topics: all existing topics; used for a list only.
         """
-        if not self.is_list:
-            return dict(self.counts)
-        return dict.fromkeys(self.selected(topics), self.counts[0][1])
+        return dict.fromkeys(self.selected(topics), self.counts[0][1]) if self.is_list else dict(self.counts)
 
 
 def static(topics: Mapping[str, int]) -> Subscription:
@@ -211,7 +188,7 @@ def static(topics: Mapping[str, int]) -> Subscription:
     return Subscription(STATIC, tuple(topics.items()))
 
 
-def white_list(regex: str, threads: int = 1, *, excluded: frozenset[str] = frozenset()) -> Subscription:
+def white_list(regex: str, threads: int = 1) -> Subscription:
     """Return a subscription of all topics with a matching name.
 
     Raises:
@@ -220,10 +197,10 @@ def white_list(regex: str, threads: int = 1, *, excluded: frozenset[str] = froze
     >>> white_list("t1, t2").selected(["t1", "t3"])
     ['t1']
     """
-    return _list(WHITE_LIST, regex, threads, excluded)
+    return _list(WHITE_LIST, regex, threads)
 
 
-def black_list(regex: str, threads: int = 1, *, excluded: frozenset[str] = frozenset()) -> Subscription:
+def black_list(regex: str, threads: int = 1) -> Subscription:
     """Return a subscription of all topics without a matching name.
 
     Raises:
@@ -232,7 +209,7 @@ def black_list(regex: str, threads: int = 1, *, excluded: frozenset[str] = froze
     >>> black_list("t1").selected(["t1", "t3"])
     ['t3']
     """
-    return _list(BLACK_LIST, regex, threads, excluded)
+    return _list(BLACK_LIST, regex, threads)
 
 
 def of_registration(registration: ConsumerRegistration, excluded: frozenset[str]) -> Subscription:
@@ -244,16 +221,15 @@ def of_registration(registration: ConsumerRegistration, excluded: frozenset[str]
     counts = tuple(registration.subscription.items())
     if registration.pattern == STATIC:
         return Subscription(STATIC, counts)
-    return _list(registration.pattern, counts[0][0], counts[0][1], excluded)
+    return _list(registration.pattern, *counts[0])._replace(excluded=excluded)
 
 
-def _list(pattern: str, regex: str, threads: int, excluded: frozenset[str]) -> Subscription:
-    cleaned = regex.strip().replace(",", "|").replace(" ", "")
-    cleaned = re.sub("[\"']+$", "", re.sub("^[\"']+", "", cleaned))
+def _list(pattern: str, regex: str, threads: int) -> Subscription:
+    cleaned = regex.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
         re.compile(cleaned)
     except re.error as error:
         raise ConfigError(f"{cleaned!r} is no regex ({error})", where=pattern, right="a regex of topics") from None
     if threads < 1:
         raise ConfigError(f"{threads} threads", where=pattern, right="1 or more")
-    return Subscription(pattern, ((cleaned, threads),), excluded)
+    return Subscription(pattern, ((cleaned, threads),))

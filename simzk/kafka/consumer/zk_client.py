@@ -146,8 +146,7 @@ class ZkClient:
             listeners.append(listener)
         self._watch(path)
         await self.call(Exists(path, True))
-        reply = await self.call(GetChildren(path, True))
-        return [] if reply.error else _names(reply)
+        return await self.children(path)
 
     async def subscribe_data(self, path: str, listener: DataListener) -> None:
         """Call a listener whenever the data of a path change, with None after a deletion."""
@@ -161,30 +160,24 @@ class ZkClient:
         return bool(self._child_listeners.get(path) or self._data_listeners.get(path))
 
     def _watch(self, path: str) -> None:
-        self.session.data_handlers[path] = lambda kind: self._on_event(path, kind)
-        self.session.child_handlers[path] = lambda: self._on_event(path, EventType.NODE_CHILDREN_CHANGED)
+        self.session.data_handlers[path] = lambda kind: self._queue_listeners(path, kind)
+        self.session.child_handlers[path] = lambda: self._queue_listeners(path, EventType.NODE_CHILDREN_CHANGED)
 
-    def _on_event(self, path: str, kind: EventType) -> None:
+    def _queue_listeners(self, path: str, kind: EventType) -> None:
         if kind != EventType.NODE_DATA_CHANGED:
-            self._queue_child_listeners(path)
+            for on_children in self._child_listeners.get(path, ()):
+                self._events.put(partial(self._call_child_listener, path, on_children))
         if kind != EventType.NODE_CHILDREN_CHANGED:
-            self._queue_data_listeners(path)
-
-    def _queue_child_listeners(self, path: str) -> None:
-        for listener in self._child_listeners.get(path, ()):
-            self._events.put(partial(self._call_child_listener, path, listener))
-
-    def _queue_data_listeners(self, path: str) -> None:
-        for listener in self._data_listeners.get(path, ()):
-            self._events.put(partial(self._call_data_listener, path, listener))
+            for on_data in self._data_listeners.get(path, ()):
+                self._events.put(partial(self._call_data_listener, path, on_data))
 
     async def _queue_all_listeners(self) -> None:
         for listener in self.new_session_listeners:
             self._events.put(listener)
         for path in concurrent_order(self._child_listeners):
-            self._queue_child_listeners(path)
+            self._queue_listeners(path, EventType.NODE_CHILDREN_CHANGED)
         for path in concurrent_order(self._data_listeners):
-            self._queue_data_listeners(path)
+            self._queue_listeners(path, EventType.NODE_DATA_CHANGED)
 
     async def _call_child_listener(self, path: str, listener: ChildListener) -> None:
         await self.exists(path)

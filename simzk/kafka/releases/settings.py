@@ -164,7 +164,25 @@ def _check_unsimulated(key: str, text: str, version: KafkaVersion) -> None:
         raise ConfigError(f"{key} is {text!r}", where=f"config.{key}", right=f"a value of type {known.kind}")
 
 
-class BrokerConfig:
+class Settings:
+    """Values of settings, by Kafka's own names."""
+
+    _values: dict[str, str]
+
+    def text(self, key: str) -> str:
+        """Return the value of a text setting; empty if it is not set."""
+        return self._values[key]
+
+    def integer(self, key: str) -> int:
+        """Return the value of a numeric setting."""
+        return int(self._values[key])
+
+    def boolean(self, key: str) -> bool:
+        """Return the value of a boolean setting."""
+        return _BOOLEANS[self._values[key]]
+
+
+class BrokerConfig(Settings):
     """Values of a broker's settings, by Kafka's own names.
 
     Args:
@@ -204,15 +222,3 @@ class BrokerConfig:
     def keys(self) -> KeysView[str]:
         """The simulated settings of the release."""
         return self._values.keys()
-
-    def text(self, key: str) -> str:
-        """Return the value of a text setting; empty if it is not set."""
-        return self._values[key]
-
-    def integer(self, key: str) -> int:
-        """Return the value of a numeric setting."""
-        return int(self._values[key])
-
-    def boolean(self, key: str) -> bool:
-        """Return the value of a boolean setting."""
-        return _BOOLEANS[self._values[key]]
