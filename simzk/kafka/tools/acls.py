@@ -122,17 +122,14 @@ async def run(
             if response.error != Error.NONE:
                 return response
         if rules.lists_afterwards:
-            await _list(open_session(), version, rules)
+            listing = open_session()
+            await listing.start()
+            await Authorizer(KafkaZooKeeperClient(listing, version), rules).start()
+            await listing.close()
         return AdminResponse(Error.NONE)
     finally:
         if session.connected:
             await session.close()
-
-
-async def _list(session: ZooKeeperSession, version: KafkaVersion, rules: AclRules) -> None:
-    await session.start()
-    await Authorizer(KafkaZooKeeperClient(session, version), rules).start()
-    await session.close()
 
 
 @dataclass(eq=False)
@@ -171,13 +168,9 @@ class Authorizer:
 
     async def create_paths(self) -> None:
         """Create the paths."""
-        if self._rules.kinds:
-            for path in self._paths():
+        for path in self._paths() if self._rules.kinds else (paths.ACLS, paths.ACL_CHANGES):
+            if self._rules.kinds or not await self._client.exists(path):
                 await self._client.create_recursive(path)
-        else:
-            for path in (paths.ACLS, paths.ACL_CHANGES):
-                if not await self._client.exists(path):
-                    await self._client.create_recursive(path)
 
     def _paths(self) -> list[str]:
         literal = [paths.ACLS, *(f"{paths.ACLS}/{kind}" for kind in self._rules.kinds)]

@@ -76,12 +76,7 @@ class Operator:
         controller: returns the broker in `/controller`.
     """
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        environment: Environment,
-        controller: Callable[[], int | None],
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, environment: Environment, controller: Callable[[], int | None]) -> None:
         self.process = Process(scheduler, NAME)
         self._connections = connections = environment.connections
         self._history = environment.history
@@ -116,19 +111,13 @@ class Operator:
         Raises:
             ConfigError: the release has no tool that works in ZooKeeper.
         """
-        if via == ZOOKEEPER and not self._environment.version.tools.accepts_zookeeper:
-            raise ConfigError(
-                f"no tool of Kafka {self._environment.version.name} does this in ZooKeeper",
-                where="via",
-                right="a broker",
-            )
-        if (
-            isinstance(request, DeleteTopicRequest)
-            and self._environment.version.controller.topic_deletion == "by znode"
-        ):
+        version = self._environment.version
+        if via == ZOOKEEPER and not version.tools.accepts_zookeeper:
+            raise ConfigError(f"no tool of Kafka {version.name} does this in ZooKeeper", where="via", right="a broker")
+        if isinstance(request, DeleteTopicRequest) and version.controller.topic_deletion == "by znode":
             return self._in_session(lambda: self._delete_by_znode(what, request.name), what)
         work = partial(self._request, what, request, via)
-        if via == ZOOKEEPER or (via is None and is_by_tool(request, self._environment.version)):
+        if _is_in_zookeeper(request, via, version):
             work = partial(self._by_tool, [(what, request)])
         if isinstance(request, AlterConfigRequest) and request.entity_path.startswith("users/"):
             return self._behind_changes(request.entity_path, work, what)
@@ -158,8 +147,7 @@ class Operator:
         version = self._environment.version
         targets = [_target(request, via, version) for _, request in steps]
         in_zookeeper = [
-            target == ZOOKEEPER or (target is None and is_by_tool(request, version))
-            for target, (_, request) in zip(targets, steps, strict=True)
+            _is_in_zookeeper(request, target, version) for target, (_, request) in zip(targets, steps, strict=True)
         ]
         if all(in_zookeeper):
             return self._track(self.process.spawn(self._by_tool(steps), steps[0][0]))
@@ -250,11 +238,11 @@ class Operator:
         return self._track(self.process.spawn(self._run(what, alter), what))
 
     async def _run(
-        self, what: str, command: Callable[[], Coroutine[Future[Any], None, AdminResponse]]
+        self, what: str, command: Callable[[], Coroutine[Future[Any], None, AdminResponse | None]]
     ) -> AdminResponse:
         """Run a command of a tool, which fails with an exception if its session expires or a znode is invalid."""
         try:
-            response = await command()
+            response = await command() or OK
         except SessionExpiredError:
             response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, "the tool's session expired")
         except ZnodeError as problem:
@@ -265,12 +253,12 @@ class Operator:
     async def _by_tool(self, steps: Sequence[tuple[str, object]]) -> AdminResponse:
         """Carry out requests with one command of a tool, in a session of its own, until one is rejected."""
         session = self._open_tool(SESSION_TIMEOUT_MS)
-        response = await self._run(steps[0][0], partial(_start, session))
+        response = await self._run(steps[0][0], session.start)
         for what, request in steps:
             if response.error == Error.NONE:
                 response = await self._run(what, partial(self._carry_out, request, session))
         if session.connected:
-            await self._run("close the tool's session", partial(_close, session))
+            await self._run("close the tool's session", session.close)
         return response
 
     async def _carry_out(self, request: object, session: ZooKeeperSession) -> AdminResponse:
@@ -322,7 +310,7 @@ class Operator:
                     may_be_served = True
                 else:
                     if may_be_served and response.error in _ALREADY_SERVED:
-                        response = AdminResponse(Error.NONE)
+                        response = OK
                     if response.error != Error.NOT_CONTROLLER:
                         break
                     response = _TIMED_OUT
@@ -351,21 +339,15 @@ def is_by_tool(request: object, version: KafkaVersion) -> bool:
     return type(request) in version.tools.requests_in_zookeeper
 
 
+def _is_in_zookeeper(request: object, via: int | str | None, version: KafkaVersion) -> bool:
+    return via == ZOOKEEPER or (via is None and is_by_tool(request, version))
+
+
 def _target(request: object, via: int | str | None, version: KafkaVersion) -> int | str | None:
     if via is not None or not isinstance(request, AlterConfigRequest) or not request.entity_path.startswith("brokers/"):
         return via
     in_zookeeper = AlterReassignmentsRequest in version.tools.requests_in_zookeeper
     return ZOOKEEPER if in_zookeeper else int(request.entity_path.removeprefix("brokers/"))
-
-
-async def _start(session: ZooKeeperSession) -> AdminResponse:
-    await session.start()
-    return OK
-
-
-async def _close(session: ZooKeeperSession) -> AdminResponse:
-    await session.close()
-    return OK
 
 
 def _reject_request(request: object, _respond: object) -> None:
@@ -390,7 +372,7 @@ async def _reassign(request: AlterReassignmentsRequest, client: KafkaZooKeeperCl
         return AdminResponse(Error.UNSUPPORTED_VERSION, "a reassignment cannot be cancelled")
     refused = await _check_reassignment(targets, client)
     if refused is not None:
-        return refused
+        return AdminResponse(Error.INVALID_REQUEST, refused)
     collections = client.version.orders.collections
     ordered = list(partition_set(targets, collections))
     if client.version.orders.reads_reassignments_into_mutable_map:  # the tool reads a map, then filters it
@@ -405,15 +387,14 @@ def _grouped_by_topic(partitions: list[TopicPartition], collections: Collections
     """Return partitions in the order of a map that is grouped by topic and merged again."""
     groups = grouped_by_topic(partitions)
     topics = immutable_order(mutable_order(groups, collections.scala), collections.scala)
-    return list(
-        partition_set([of for topic in topics for of in partition_set(groups[topic], collections)], collections)
-    )
+    merged = [of for topic in topics for of in partition_set(groups[topic], collections)]
+    return list(partition_set(merged, collections))
 
 
 async def _check_reassignment(
     targets: dict[TopicPartition, tuple[int, ...]], client: KafkaZooKeeperClient
-) -> AdminResponse | None:
-    """Return the tool's rejection; None: it requests the reassignment.
+) -> str | None:
+    """Return why the tool rejects a reassignment; None: it requests it.
 
     Up to 0.10.0 the tool drops unknown partitions from `targets` and requests the rest; up to 0.8.2 even an empty list,
     which no controller deletes.
@@ -421,23 +402,21 @@ async def _check_reassignment(
     checks = client.version.tools.reassignment_checks
     refused = reassign_tool.rejection(list(targets.items()), client.version)
     if refused is not None:
-        return AdminResponse(Error.INVALID_REQUEST, refused)
+        return refused
     found = await client.topics(list(dict.fromkeys(partition.topic for partition in targets)))
     known = {TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions}
     unknown = [partition for partition in targets if partition not in known]
     if unknown and "partitions" in checks:
-        return AdminResponse(Error.INVALID_REQUEST, reassign_tool.unknown_partitions(unknown, found, client.version))
+        return reassign_tool.unknown_partitions(unknown, found, client.version)
     for partition in unknown:
         del targets[partition]
     if not targets and "none left" in checks:
-        return AdminResponse(Error.INVALID_REQUEST, "Failed to reassign partitions")
+        return "Failed to reassign partitions"
     if "brokers" in checks:
         refused = reassign_tool.dead_brokers(targets, await client.brokers(), client.version)
-        if refused is not None:
-            return AdminResponse(Error.INVALID_REQUEST, refused)
-    if "partitions" in checks and await client.exists(paths.REASSIGN_PARTITIONS):
-        return AdminResponse(Error.INVALID_REQUEST, "There is an existing assignment running.")
-    return None
+    if refused is None and "partitions" in checks and await client.exists(paths.REASSIGN_PARTITIONS):
+        return "There is an existing assignment running."
+    return refused
 
 
 async def _ask(client: KafkaZooKeeperClient, path: str, data: bytes) -> AdminResponse:

@@ -62,11 +62,8 @@ def read_plan(layout: Layout, text: str, version: KafkaVersion) -> Plan:
     _reject_unknown(layout, list(wanted), plan, version)
     live = set(layout.brokers.ids[layout.brokers.live].tolist())
     reason = reassign_tool.dead_brokers(wanted, live, version)
-    if (
-        reason is None
-        and not version.controller.reassigns_to_dead_brokers
-        and any(not live.issuperset(brokers) for brokers in wanted.values())
-    ):
+    drops_dead = reason is None and not version.controller.reassigns_to_dead_brokers
+    if drops_dead and any(not live.issuperset(brokers) for brokers in wanted.values()):
         reason = f"a controller of Kafka {version.name} drops reassignments to dead brokers"
     if reason is not None:
         some = ", ".join(map(str, islice(sorted(live), NAMED_PROBLEMS)))
@@ -82,17 +79,11 @@ def _reject_unknown(layout: Layout, names: list[TopicPartition], plan: Plan, ver
     unknown = [names[place] for place in places[:NAMED_PROBLEMS].tolist()]
     more = len(places) - len(unknown)
     reason = reassign_tool.unknown_partitions(unknown, set(layout.topics), version)
-    raise ConfigError(
-        reason + (f" and {more:,} more" if more else ""), where="reassignment", right="partitions of the layout"
-    )
+    what = reason + (f" and {more:,} more" if more else "")
+    raise ConfigError(what, where="reassignment", right="partitions of the layout")
 
 
 def what_if(layout: Layout, text: str, version: KafkaVersion) -> PlanWhatIf:
     """Return the effects of a document on a layout; see `read_plan` for arguments and errors, and `plans.diff_of`."""
-    return PlanWhatIf(
-        layout,
-        read_plan(layout, text, version),
-        steps=steps_of(version),
-        rules=version.rules,
-        scala=version.orders.scala,
-    )
+    plan = read_plan(layout, text, version)
+    return PlanWhatIf(layout, plan, steps=steps_of(version), rules=version.rules, scala=version.orders.scala)

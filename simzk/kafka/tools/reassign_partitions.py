@@ -169,11 +169,7 @@ def document(plan: Plan, version: KafkaVersion, *, proposed: bool) -> str:
         ordered = partition_set(plan, version.orders.collections)
     entries = []
     for partition in ordered:
-        entry: dict[str, object] = {
-            "topic": partition.topic,
-            "partition": partition.partition,
-            "replicas": list(plan[partition]),
-        }
+        entry: dict[str, object] = {**partition._asdict(), "replicas": list(plan[partition])}
         if version.broker.survives_log_dir_failure:  # KIP-112 and KIP-113, 1.0
             entry["log_dirs"] = [ANY_LOG_DIR] * len(plan[partition])
         entries.append(entry)
@@ -200,10 +196,7 @@ def propose(
     return Proposal(found, wanted, text)
 
 
-def status(
-    plan: Plan, present: Mapping[TopicPartition, ReplicaAssignment], in_znode: Iterable[TopicPartition],
-    version: KafkaVersion,
-) -> str:  # fmt: skip
+def status(plan: Plan, present: Present, in_znode: Iterable[TopicPartition], version: KafkaVersion) -> str:
     """Return the output of `--verify` for partitions.
 
     Args:
@@ -219,12 +212,10 @@ def status(
     lines = []
     for partition, target in plan.items():
         assignment = present.get(partition)
-        if partition in moving:
-            lines.append(f"Reassignment of partition {partition} is still in progress")
-        elif assignment is not None and assignment.replicas == target:
-            lines.append(f"Reassignment of partition {partition} completed successfully")
-        else:
-            lines.append(f"Reassignment of partition {partition} failed")
+        is_done = assignment is not None and assignment.replicas == target
+        outcome = "completed successfully" if is_done else "failed"
+        outcome = "is still in progress" if partition in moving else outcome
+        lines.append(f"Reassignment of partition {partition} {outcome}")
     blank = " " if version.number >= (0, 10, 1) else ""
     return "\n".join([f"Status of partition reassignment:{blank}", *lines])
 
