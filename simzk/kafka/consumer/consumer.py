@@ -76,9 +76,6 @@ class OwnedPartitions:
 
     Args:
         registry: reads and writes offsets.
-        process: process of the consumer.
-        version: order in which offsets are written.
-        config: start of partitions without an offset.
         log_end: number of readable records of a partition.
         reads: whether the application reads by itself; otherwise only `Consumer.consume` moves an offset.
 
@@ -88,9 +85,6 @@ class OwnedPartitions:
     """
 
     _registry: GroupRegistry
-    _process: Process
-    _version: ConsumerVersion
-    _config: ConsumerConfig
     _log_end: LogEnd
     _reads: bool
     by_topic: dict[str, dict[int, OwnedPartition]] = field(default_factory=dict)
@@ -124,7 +118,7 @@ class OwnedPartitions:
         assert self._finder is None, "the fetchers are already running"
         self.fetching = True
         if self.by_topic:
-            self._finder = self._process.spawn(self._find_leaders(), "leader finder")
+            self._finder = self._registry.process.spawn(self._find_leaders(), "leader finder")
 
     def stop_fetching(self) -> None:
         """Read the records that have arrived, then stop."""
@@ -152,7 +146,7 @@ class OwnedPartitions:
         while missing:
             await self._registry.live_brokers()
             missing = [partition for partition in missing if not self._find(partition)]
-            await self._process.sleep(self._config.integer("refresh.leader.backoff.ms") * 1000)
+            await self._registry.process.sleep(self._registry.config.integer("refresh.leader.backoff.ms") * 1000)
 
     def _find(self, partition: TopicPartition) -> bool:
         """Begin to read a partition, and return whether it needs no more search."""
@@ -164,7 +158,7 @@ class OwnedPartitions:
         return position is None or end is not None
 
     def _first_offset(self, end: int) -> int:
-        return end if self._config.text("auto.offset.reset") == "largest" else 0
+        return end if self._registry.config.text("auto.offset.reset") == "largest" else 0
 
     # -- offsets
 
@@ -186,7 +180,7 @@ class OwnedPartitions:
         """Write the offsets of all owned partitions."""
         self.advance_reads()
         partitions = self.partitions()
-        if self._version.commits_in_hash_order:
+        if self._registry.version.commits_in_hash_order:
             partitions = immutable_order(partitions, "2.11", topic_and_partition_hash)
         owned = [(partition, self.get(partition)) for partition in partitions]
         await self.commit_offsets((partition, position.offset) for partition, position in owned if position is not None)
@@ -229,9 +223,6 @@ class Rebalancer:
     Args:
         registry: reads and writes of the group.
         owned: partitions that the consumer owns.
-        process: process of the consumer.
-        version: release of the consumer.
-        config: settings of the consumer.
         on_no_brokers: starts to watch for brokers.
         record: records an event.
 
@@ -242,9 +233,6 @@ class Rebalancer:
 
     _registry: GroupRegistry
     _owned: OwnedPartitions
-    _process: Process
-    _version: ConsumerVersion
-    _config: ConsumerConfig
     _on_no_brokers: Callable[[], Coroutine[Future[Any], None, object]]
     _record: RecordEvent
     lock: Lock = field(default_factory=Lock)
@@ -264,13 +252,13 @@ class Rebalancer:
         try:
             if self._is_closing():
                 return
-            for _ in range(self._config.integer("rebalance.max.retries")):
-                if self._is_closing() and self._version.stops_between_tries:
+            for _ in range(self._registry.config.integer("rebalance.max.retries")):
+                if self._is_closing() and self._registry.version.stops_between_tries:
                     return
                 if await self._attempt():
                     return
                 await self._stop_and_commit()
-                await self._process.sleep(self._config.integer("rebalance.backoff.ms") * 1000)
+                await self._registry.process.sleep(self._registry.config.integer("rebalance.backoff.ms") * 1000)
         finally:
             self.lock.release()
         self._record("rebalance failed", "", "", "no more tries")
@@ -287,21 +275,17 @@ class Rebalancer:
     async def _rebalance_once(self) -> bool:
         registry = self._registry
         own = await registry.threads_of(registry.consumer_id)
-        if self._version.predates_assignors:
-            threads = await registry.all_threads()
-            brokers = await registry.live_brokers()
-            if brokers:
-                view = GroupView(tuple(own), await registry.partitions_of(own), threads)
-                await self._release_all()
-        else:
-            brokers = await registry.live_brokers()
-            if brokers:
-                await self._release_all()
-                view = await registry.view()
-        if not brokers:
+        threads = await registry.all_threads() if registry.version.predates_assignors else {}
+        if not await registry.live_brokers():
             self._record("no brokers found", "", "", "")
             await self._on_no_brokers()
             return True
+        if registry.version.predates_assignors:
+            view = GroupView(tuple(own), await registry.partitions_of(own), threads)
+            await self._release_all()
+        else:
+            await self._release_all()
+            view = await registry.view()
         return await self._claim_or_release(self._own_share(view))
 
     async def _release_all(self) -> None:
@@ -315,23 +299,22 @@ class Rebalancer:
 
     async def _stop_and_commit(self) -> None:
         self._owned.stop_fetching()
-        if self._config.boolean("auto.commit.enable"):
+        if self._registry.config.boolean("auto.commit.enable"):
             await self._owned.commit()
 
     def _own_share(self, view: GroupView) -> dict[TopicPartition, ThreadId]:
         """Return the partitions assigned to this consumer, in the order of assignment."""
-        whole = assignor_of(self._version, self._config)(view)
-        return {
-            partition: thread for partition, thread in whole.items() if thread.consumer == self._registry.consumer_id
-        }
+        registry = self._registry
+        whole = assignor_of(registry.version, registry.config)(view)
+        return {partition: thread for partition, thread in whole.items() if thread.consumer == registry.consumer_id}
 
     async def _claim_or_release(self, given: dict[TopicPartition, ThreadId]) -> bool:
         order = mutable_order(given, "2.11", topic_and_partition_hash)
-        read_order = list(given) if self._version.predates_assignors else order
+        read_order = list(given) if self._registry.version.predates_assignors else order
         offsets = {partition: (given[partition], await self._owned.fetch_offset(partition)) for partition in read_order}
         if self._is_closing():
             return False
-        if self._version.predates_assignors:
+        if self._registry.version.predates_assignors:
             order = immutable_order(order, "2.11", topic_and_partition_hash)
         if not await self._claim_all(order, given):
             return False
@@ -558,11 +541,11 @@ class Consumer:
         self._subscription = self.subscription._replace(excluded=excluded)
         self._client = self._new_client()
         self._topic_client = self._client
-        process, version = self.process, self.version
-        registry = GroupRegistry(self._client, process, version, identity.group, self.consumer_id, excluded)
-        owned = OwnedPartitions(registry, process, version, config, environment.log_end, self._reads)
-        self._registry, self._owned = registry, owned
-        self._rebalancer = Rebalancer(registry, owned, process, version, config, self._listen_to_brokers, self._record)
+        self._registry = GroupRegistry(
+            self._client, self.process, self.version, config, identity.group, self.consumer_id, excluded
+        )
+        self._owned = OwnedPartitions(self._registry, environment.log_end, self._reads)
+        self._rebalancer = Rebalancer(self._registry, self._owned, self._listen_to_brokers, self._record)
         self._topics: list[str] = []
         self._listened: dict[str, None] = {}
         self._triggered = False

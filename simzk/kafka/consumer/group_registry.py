@@ -29,7 +29,7 @@ from simzk.zookeeper.replies import Code
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simzk.kafka.consumer.settings import ConsumerVersion
+    from simzk.kafka.consumer.settings import ConsumerConfig, ConsumerVersion
     from simzk.kafka.consumer.subscriptions import ConsumerRegistration, Subscription
     from simzk.kafka.consumer.zk_client import ZkClient
     from simzk.kafka.topic_partition import TopicPartition
@@ -58,15 +58,17 @@ class GroupRegistry:
     Args:
         client: ZooKeeper client of the member.
         process: process of the member.
-        version: order of reads, and formats of writes.
+        version: release of the member: order of reads and writes, and formats of writes.
+        config: settings of the member.
         group: name of the group.
         consumer_id: id of the member.
         excluded: topics excluded from every regex.
     """
 
     client: ZkClient
-    _process: Process
-    _version: ConsumerVersion
+    process: Process
+    version: ConsumerVersion
+    config: ConsumerConfig
     group: str
     consumer_id: str
     _excluded: frozenset[str]
@@ -80,8 +82,8 @@ class GroupRegistry:
             RegistrationRefusedError: another session owns it (0.9 and later).
         """
         path = f"{ids(self.group)}/{self.consumer_id}"
-        data = self._version.encode(registration)
-        if self._version.verifies_registration:
+        data = self.version.encode(registration)
+        if self.version.verifies_registration:
             await self._register_verified(path, data)
             return
         while not await self._create_owned(path, data):
@@ -91,7 +93,7 @@ class GroupRegistry:
                 await self.client.read(path)
             except NoNodeError:
                 continue
-            await self._process.sleep(self.client.session.timeout_ms * 1000)
+            await self.process.sleep(self.client.session.timeout_ms * 1000)
 
     async def _register_verified(self, path: str, data: bytes) -> None:
         """Create the parents and the id without waiting for replies in between (ZKCheckedEphemeral)."""
@@ -99,7 +101,7 @@ class GroupRegistry:
         parents = ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]
         own = create_request(path, data, EPHEMERAL)
         requests = [*(create_request(parent, b"", PERSISTENT) for parent in parents), own]
-        replies = await gather([self._process.spawn(self.client.call(request), "register") for request in requests])
+        replies = await gather([self.process.spawn(self.client.call(request), "register") for request in requests])
         code = replies[-1].error
         while code == Code.NODE_EXISTS:
             owner_session = await self.client.owner(path)
@@ -181,7 +183,7 @@ class GroupRegistry:
     async def view(self) -> GroupView:
         """Read the input of the assignor of 0.8.2 and later, after all own partitions were released."""
         own = await self.threads_of(self.consumer_id)
-        if self._version.reads_all_topics:
+        if self.version.reads_all_topics:
             threads = await self.all_threads()
             partitions = await self.partitions_of(threads)
         else:

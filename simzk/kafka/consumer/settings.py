@@ -13,22 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ConfigError
 from simzk.jvm.numbers import is_count
-from simzk.kafka.consumer.assignors import (
-    Strategy,
-    assign_range,
-    assign_roundrobin,
-    assign_roundrobin_alike,
-    bracketed,
-    dashed,
-)
-from simzk.kafka.consumer.subscriptions import encode_compact, encode_escaped_twice, encode_spaced
+from simzk.kafka.consumer import assignors, subscriptions
 from simzk.kafka.releases.settings import Settings
 from simzk.kafka.releases.since import Release, at_release, before, by_release, since
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simzk.kafka.consumer.assignors import GroupView, ThreadId
+    from simzk.kafka.consumer.assignors import GroupView, Strategy, ThreadId
     from simzk.kafka.consumer.subscriptions import ConsumerRegistration
     from simzk.kafka.topic_partition import TopicPartition
 
@@ -94,14 +86,34 @@ class ConsumerVersion:
     """One release line of the old consumer."""
 
     encode: Callable[[ConsumerRegistration], bytes] = by_release(
-        encode_spaced, ((0, 8, 1), encode_compact), ((1, 0, 1), encode_escaped_twice)
+        subscriptions.encode_spaced,
+        ((0, 8, 1), subscriptions.encode_compact),
+        ((1, 0, 1), subscriptions.encode_escaped_twice),
     )
     """Encode `ids/C` (§4.1)."""
     assignors: Mapping[Strategy, Assignor] = by_release(
-        {"range": assign_range},
-        ((0, 8, 2), {"range": assign_range, "roundrobin": partial(assign_roundrobin_alike, name_of=bracketed)}),
-        ((0, 10, 2), {"range": assign_range, "roundrobin": partial(assign_roundrobin, name_of=bracketed)}),
-        ((1, 0), {"range": assign_range, "roundrobin": partial(assign_roundrobin, name_of=dashed)}),
+        {"range": assignors.assign_range},
+        (
+            (0, 8, 2),
+            {
+                "range": assignors.assign_range,
+                "roundrobin": partial(assignors.assign_roundrobin_alike, name_of=assignors.bracketed),
+            },
+        ),
+        (
+            (0, 10, 2),
+            {
+                "range": assignors.assign_range,
+                "roundrobin": partial(assignors.assign_roundrobin, name_of=assignors.bracketed),
+            },
+        ),
+        (
+            (1, 0),
+            {
+                "range": assignors.assign_range,
+                "roundrobin": partial(assignors.assign_roundrobin, name_of=assignors.dashed),
+            },
+        ),
     )
     """Assignors by `partition.assignment.strategy`; any other value means range (§4.4)."""
     internal_topics: frozenset[str] = by_release(

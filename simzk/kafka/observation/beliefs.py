@@ -296,12 +296,15 @@ class LeaderAwaitsNothing(BeliefInvariant):
     Args:
         manager: the replicas of all brokers.
         server: the cluster's ZooKeeper.
+
+    Attributes:
+        waiting: the leader epoch in which the leader of a partition waits, until it is sent the next one.
     """
 
     def __init__(self, manager: ReplicaManager, server: ObservableTree) -> None:
         super().__init__(manager)
         self._tree = server.tree
-        self._waiting: dict[TopicPartition, int] = {}
+        self.waiting: dict[TopicPartition, int] = {}
 
     def written_for(self, event: Event) -> tuple[TopicPartition, LeaderAndIsr] | None:
         """Return the partition of a leader's event, and its written state if that broker leads it."""
@@ -309,14 +312,6 @@ class LeaderAwaitsNothing(BeliefInvariant):
         partition = TopicPartition(topic, int(number))
         state = _written(self._tree, partition)
         return None if state is None or event.who != f"broker {state.leader}" else (partition, state)
-
-    def note_waiting(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
-        """Note that the leader of a written state waits until it is sent the next leader epoch."""
-        self._waiting[partition] = state.leader_epoch
-
-    def is_waiting(self, partition: TopicPartition, leader_epoch: int) -> bool:
-        """Return whether the leader in a leader epoch waits for a result that does not come."""
-        return self._waiting.get(partition) == leader_epoch
 
 
 class WrittenIsrRecognized(LeaderAwaitsNothing):
@@ -335,8 +330,9 @@ class WrittenIsrRecognized(LeaderAwaitsNothing):
         if event.what == REFUSED and event.after == Error.INVALID_UPDATE_VERSION.value:
             found = self.written_for(event)
             if found is not None and event.before == f"isr {list(found[1].isr)}":
-                self.note_waiting(*found)
-                self.violate(f"{event.who} proposed {event.before} of {found[0]}, which is written, and was refused")
+                partition, state = found
+                self.waiting[partition] = state.leader_epoch
+                self.violate(f"{event.who} proposed {event.before} of {partition}, which is written, and was refused")
         return super().check(event)
 
 
@@ -354,8 +350,9 @@ class ProposalSent(LeaderAwaitsNothing):
         if event.what == DROPPED:
             found = self.written_for(event)
             if found is not None:
-                self.note_waiting(*found)
-                self.violate(f"{event.who} waits for the result of {event.before} of {found[0]}, which is never sent")
+                partition, state = found
+                self.waiting[partition] = state.leader_epoch
+                self.violate(f"{event.who} waits for the result of {event.before} of {partition}, which is never sent")
         return super().check(event)
 
 
@@ -412,7 +409,8 @@ def unannounced_deletions(invariants: Iterable[object], broker: int) -> frozense
 
 def awaits_in_vain(invariants: Iterable[object], partition: TopicPartition, leader_epoch: int) -> bool:
     """Return whether the leader of a leader epoch waits for a result in vain; see `LeaderAwaitsNothing`."""
-    return any(one.is_waiting(partition, leader_epoch) for one in invariants if isinstance(one, LeaderAwaitsNothing))
+    waiting = [one.waiting for one in invariants if isinstance(one, LeaderAwaitsNothing)]
+    return any(epochs.get(partition) == leader_epoch for epochs in waiting)
 
 
 def is_unaware_by_known_bug(invariants: Iterable[object], partition: TopicPartition, broker: int) -> bool:

@@ -42,18 +42,7 @@ from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from simzk.partitions.arrays import unpack
 from simzk.simulation.history import Event
-from simzk.zookeeper.transactions import (
-    CloseSessionTxn,
-    Create2Txn,
-    CreateContainerTxn,
-    CreateTTLTxn,
-    CreateTxn,
-    DeleteTxn,
-    MultiTxn,
-    Record,
-    SetDataTxn,
-    Transaction,
-)
+from simzk.zookeeper import transactions as txns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -199,6 +188,7 @@ def _smallest_type(*greatest: int) -> type[np.signedinteger[Any]]:
     return np.int16 if max(greatest) <= _MAX_INT16 else np.int32
 
 
+@dataclass(eq=False, slots=True)
 class LoggedBatch:
     """State writes of one batch.
 
@@ -210,22 +200,16 @@ class LoggedBatch:
         width: w, the width of the ISRs before.
     """
 
-    def __init__(
-        self,
-        partitions: Partitions,
-        recovering: BoolArray,
-        ids: NDArray[Any],
-        epochs: NDArray[Any],
-        width: int,
-    ) -> None:
-        assert epochs.shape == recovering.shape == (2, partitions.size)
-        assert ids.shape[1] == partitions.size
-        assert len(ids) >= 2 + width, "the ISRs before follow the leaders"
-        self._partitions = partitions
-        self._states = (
-            (ids[0], epochs[0], ids[2 : 2 + width], recovering[0]),
-            (ids[1], epochs[1], ids[2 + width :], recovering[1]),
-        )
+    _partitions: Partitions
+    _recovering: BoolArray
+    _ids: NDArray[Any]
+    _epochs: NDArray[Any]
+    _width: int
+
+    def __post_init__(self) -> None:
+        assert self._epochs.shape == self._recovering.shape == (2, self._partitions.size)
+        assert self._ids.shape[1] == self._partitions.size
+        assert len(self._ids) >= 2 + self._width, "the ISRs before follow the leaders"
 
     def __iter__(self) -> Iterator[tuple[TopicPartition, LeaderAndIsr, LeaderAndIsr]]:
         """Yield each partition with its states before and after, in the order of the writes.
@@ -233,7 +217,8 @@ class LoggedBatch:
         Controller epochs and versions are not logged: events do not show them.
         """
         names = [TopicPartition(*name) for name in self._partitions.names()]
-        before, after = (_to_states(*columns) for columns in self._states)
+        isrs = self._ids[2 : 2 + self._width], self._ids[2 + self._width :]
+        before, after = map(_to_states, self._ids[:2], self._epochs, isrs, self._recovering)
         return zip(names, before, after, strict=True)
 
 
@@ -379,7 +364,15 @@ _RECORDED = {
     paths.PRODUCER_IDS: "producer ids given out",
 }
 
-_OBSERVED = (CreateTxn, Create2Txn, CreateContainerTxn, CreateTTLTxn, SetDataTxn, DeleteTxn, CloseSessionTxn)
+_OBSERVED = (
+    txns.CreateTxn,
+    txns.Create2Txn,
+    txns.CreateContainerTxn,
+    txns.CreateTTLTxn,
+    txns.SetDataTxn,
+    txns.DeleteTxn,
+    txns.CloseSessionTxn,
+)
 """Transactions that can be events. For all others, such as the failed elections of a hundred brokers, the author is not
 looked up."""
 
@@ -440,10 +433,10 @@ class Observer:
 
         self._history.record_later(events)
 
-    def observe(self, transaction: Transaction) -> None:
+    def observe(self, transaction: txns.Transaction) -> None:
         """Record the events of a transaction."""
         record = transaction.record
-        parts = (record,) if not isinstance(record, MultiTxn) else () if record.failed else record.records
+        parts = (record,) if not isinstance(record, txns.MultiTxn) else () if record.failed else record.records
         if any(isinstance(part, _OBSERVED) for part in parts):
             self._session_id = transaction.session_id
             who = self._name_of(transaction.session_id)
@@ -462,15 +455,15 @@ class Observer:
         elif path == paths.CONTROLLER_EPOCH:
             self._epoch = _text(data)
 
-    def _record(self, who: str, record: Record) -> None:
+    def _record(self, who: str, record: txns.Record) -> None:
         match record:
-            case CreateTxn() | Create2Txn() | CreateContainerTxn() | CreateTTLTxn():
+            case txns.CreateTxn() | txns.Create2Txn() | txns.CreateContainerTxn() | txns.CreateTTLTxn():
                 self._record_write(who, record.path, record.data, is_new=True)
-            case SetDataTxn():
+            case txns.SetDataTxn():
                 self._record_write(who, record.path, record.data, is_new=False)
-            case DeleteTxn():
+            case txns.DeleteTxn():
                 self._record_delete(who, record.path)
-            case CloseSessionTxn():
+            case txns.CloseSessionTxn():
                 for path in record.paths:
                     self._record_delete(who, path)
 

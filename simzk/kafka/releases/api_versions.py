@@ -81,8 +81,6 @@ _HIGHEST: Final = """
 69 ConsumerGroupDescribe 3.8:0
 """
 CONTROLLED_SHUTDOWN: Final = 7
-_WITHOUT_CONTROLLED_SHUTDOWN_0: Final = ((0, 9), (1, 0))
-"""Releases that reject version 0 of ControlledShutdown, which has another header: from, and before."""
 
 
 class VersionRange(NamedTuple):
@@ -117,9 +115,8 @@ def accepted_versions(release: Release) -> dict[int, VersionRange]:
     for key, _, steps in _rows():
         high = next((high for since, high in reversed(steps) if since <= release), None)
         if high is not None:
-            first, before = _WITHOUT_CONTROLLED_SHUTDOWN_0
-            low = 1 if key == CONTROLLED_SHUTDOWN and first <= release < before else 0
-            accepted[key] = VersionRange(low, high)
+            rejects_0 = key == CONTROLLED_SHUTDOWN and (0, 9) <= release < (1, 0)  # version 0 has another header
+            accepted[key] = VersionRange(int(rejects_0), high)
     return accepted
 
 

@@ -43,21 +43,12 @@ _PER_BROKER: Final = frozenset(
 )
 _PER_BROKER_PREFIXES: Final = ("listener.name.", "sasl.", "ssl.")
 _AT_LEAST: Final = {
-    "delete.retention.ms": 0,
-    "file.delete.delay.ms": 0,
-    "flush.messages": 1,
-    "flush.ms": 0,
-    "index.interval.bytes": 0,
-    "max.compaction.lag.ms": 1,
-    "max.message.bytes": 0,
-    "message.timestamp.difference.max.ms": 0,
-    "min.cleanable.dirty.ratio": 0,
-    "min.compaction.lag.ms": 0,
-    "min.insync.replicas": 1,
+    **dict.fromkeys(("delete.retention.ms", "file.delete.delay.ms", "flush.ms", "index.interval.bytes"), 0),
+    **dict.fromkeys(("max.message.bytes", "message.timestamp.difference.max.ms", "min.cleanable.dirty.ratio"), 0),
+    **dict.fromkeys(("min.compaction.lag.ms", "segment.jitter.ms"), 0),
+    **dict.fromkeys(("flush.messages", "max.compaction.lag.ms", "min.insync.replicas", "segment.ms"), 1),
     "segment.bytes": 14,
     "segment.index.bytes": 4,
-    "segment.jitter.ms": 0,
-    "segment.ms": 1,
 }
 """Lowest values of a topic's keys (LogConfig)."""
 

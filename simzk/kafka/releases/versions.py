@@ -7,19 +7,8 @@ from functools import cache
 from typing import Final
 
 from simzk.errors import ConfigError
-from simzk.kafka.releases.profile import (
-    ApiRules,
-    BrokerRules,
-    ClientRules,
-    ControllerRules,
-    EntityConfigRules,
-    GroupRules,
-    KafkaVersion,
-    OrderRules,
-    ToolRules,
-    TransactionRules,
-    ZnodeRules,
-)
+from simzk.kafka.releases import profile
+from simzk.kafka.releases.profile import KafkaVersion
 from simzk.kafka.releases.settings import broker_defaults
 from simzk.kafka.releases.since import Release, at_release
 from simzk.kafka.releases.texts import TopicTexts
@@ -71,16 +60,16 @@ def _profile_of(line: str, release: Release) -> KafkaVersion:
         rules=rules_of(number),
         reading=at_release(Reading, release),
         defaults=broker_defaults(number),
-        znodes=at_release(ZnodeRules, release),
-        client=at_release(ClientRules, release),
-        controller=at_release(ControllerRules, release),
-        broker=at_release(BrokerRules, release),
-        api=at_release(ApiRules, release),
-        groups=at_release(GroupRules, release),
-        transactions=at_release(TransactionRules, release),
-        configs=at_release(EntityConfigRules, release),
-        tools=at_release(ToolRules, release),
-        orders=at_release(OrderRules, release),
+        znodes=at_release(profile.ZnodeRules, release),
+        client=at_release(profile.ClientRules, release),
+        controller=at_release(profile.ControllerRules, release),
+        broker=at_release(profile.BrokerRules, release),
+        api=at_release(profile.ApiRules, release),
+        groups=at_release(profile.GroupRules, release),
+        transactions=at_release(profile.TransactionRules, release),
+        configs=at_release(profile.EntityConfigRules, release),
+        tools=at_release(profile.ToolRules, release),
+        orders=at_release(profile.OrderRules, release),
         texts=at_release(TopicTexts, release),
     )
 

@@ -176,24 +176,17 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> BrokerR
     if version > 1:
         endpoints = fields.texts("endpoints")
         protocols = _protocols(fields, endpoints)
-    timestamp = fields.fields.get("timestamp")
+    timestamp, jmx_port = fields.fields.get("timestamp"), fields.fields.get("jmx_port")
     return BrokerRegistration(
         host=host if isinstance(host, str) else "",
         port=port if is_int(port) else -1,
         rack=fields.text("rack", "") or None,
         endpoints=endpoints,
         protocols=protocols,
-        jmx_port=_jmx_port(fields, reading),
+        jmx_port=fields.integer("jmx_port") if not reading.accepts_old_forms else jmx_port if is_int(jmx_port) else -1,
         timestamp_ms=parse_long(timestamp) or 0 if isinstance(timestamp, str) else 0,
         features=_features(fields) if reading.has_broker_features else (),
     )
-
-
-def _jmx_port(fields: JsonObject, reading: Reading) -> int:
-    port = fields.fields.get("jmx_port")
-    if reading.accepts_old_forms:
-        return port if is_int(port) else -1
-    return fields.integer("jmx_port")
 
 
 def _protocols(fields: JsonObject, endpoints: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

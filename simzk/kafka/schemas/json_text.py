@@ -197,16 +197,12 @@ def _reject_excess(data: bytes, value: JsonValue) -> None:
     """Raise ValueError for JSON that exceeds the limits of Jackson 2.15 (StreamReadConstraints)."""
     if _LONG_NUMBER.search(data) and _LONG_NUMBER.search(_STRING.sub(b"", data)):
         raise ValueError(f"a number of more than {MAX_NUMBER_LENGTH} characters")
-    level, depth = [value] if data.count(b"[") + data.count(b"{") > MAX_DEPTH else [], 0
-    while level:
-        inside = [item for node in level for item in (node.values() if isinstance(node, dict) else _items(node))]
-        level, depth = [item for item in inside if isinstance(item, dict | list)], depth + 1
+    inside, depth = [value] if data.count(b"[") + data.count(b"{") > MAX_DEPTH else [], 0
+    while level := [node for node in inside if isinstance(node, dict | list)]:
+        inside = [item for node in level for item in (node.values() if isinstance(node, dict) else node)]
+        depth += 1
         if depth > MAX_DEPTH:
             raise ValueError(f"nested deeper than {MAX_DEPTH}")
-
-
-def _items(value: JsonValue) -> list[JsonValue]:
-    return value if isinstance(value, list) else []
 
 
 def write(value: object) -> bytes:
@@ -323,14 +319,10 @@ class JsonObject:
 
     def integer_list(self, field: str, value: JsonValue) -> tuple[int, ...]:
         """Return a value of `field` as a list of 32-bit integers."""
-        if not isinstance(value, list):
+        ids = tuple(item for item in value if is_int(item)) if isinstance(value, list) else ()
+        if not isinstance(value, list) or len(ids) != len(value):
             raise self.wrong(field, "a list of whole numbers of 32 bits")
-        ids = []
-        for item in value:
-            if not is_int(item):
-                raise self.wrong(field, "a list of whole numbers of 32 bits")
-            ids.append(item)
-        return tuple(ids)
+        return ids
 
 
 def read_object(path: str, data: bytes | None, reading: Reading = LENIENT) -> JsonObject:

@@ -109,20 +109,17 @@ def decode(path: str, mechanism: str, value: str) -> ScramCredential:
     """
     parts = dict(part.partition("=")[::2] for part in value.split(","))
     if sorted(parts) != sorted(_FIELDS):
-        raise ZnodeError(
-            f"field {mechanism} is {shown(value)}", where=path, right=",".join(f"{f}=..." for f in _FIELDS)
-        )
+        right = ",".join(f"{field}=..." for field in _FIELDS)
+        raise ZnodeError(f"field {mechanism} is {shown(value)}", where=path, right=right)
     iterations = parse_int(parts["iterations"])
     if iterations is None:
-        raise ZnodeError(
-            f"field {mechanism}.iterations is {shown(parts['iterations'])}", where=path, right="a decimal number"
-        )
+        what = f"field {mechanism}.iterations is {shown(parts['iterations'])}"
+        raise ZnodeError(what, where=path, right="a decimal number")
     keys = []
     for field in _FIELDS[:3]:
         try:
             keys.append(base64.b64decode(parts[field], validate=True))
         except ValueError:  # binascii.Error is a ValueError; so is the error for text that is not ASCII
-            raise ZnodeError(
-                f"field {mechanism}.{field} is {shown(parts[field])}", where=path, right="base64"
-            ) from None
+            what = f"field {mechanism}.{field} is {shown(parts[field])}"
+            raise ZnodeError(what, where=path, right="base64") from None
     return ScramCredential(keys[0], keys[1], keys[2], iterations)

@@ -6,16 +6,13 @@ immutable map, from 2.4 on a mutable one. The given map must have the order of K
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from simzk.jvm.numbers import parse_int
 from simzk.jvm.scala_collections import Scala, immutable_order, mutable_order
 from simzk.kafka.schemas.cluster import canonical_uuid
 from simzk.kafka.schemas.json_text import LENIENT, JsonObject, JsonValue, Reading, read_object, write, write_spaced
 from simzk.kafka.topic_partition import ReplicaAssignment
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class TopicZnode(NamedTuple):
@@ -60,13 +57,7 @@ def encode_v2(topic: TopicZnode) -> bytes:
 
 
 def _encode_v2(topic: TopicZnode, scala: Scala) -> bytes:
-    fields: dict[str, object] = {
-        "version": 2,
-        "partitions": _by_partition(topic.partitions, "replicas", scala),
-        "adding_replicas": _by_partition(topic.partitions, "adding", scala),
-        "removing_replicas": _by_partition(topic.partitions, "removing", scala),
-    }
-    return write(fields)
+    return write({"version": 2, **_lists(topic, scala)})
 
 
 def encode_v3(topic: TopicZnode) -> bytes:
@@ -75,13 +66,9 @@ def encode_v3(topic: TopicZnode) -> bytes:
     >>> encode_v3(TopicZnode({0: ReplicaAssignment((1, 2))}, "abc")).decode()
     '{"partitions":{"0":[1,2]},"topic_id":"abc","adding_replicas":{},"removing_replicas":{},"version":3}'
     """
-    fields: dict[str, object] = {"partitions": _by_partition(topic.partitions, "replicas", "2.13")}
-    if topic.topic_id is not None:
-        fields["topic_id"] = topic.topic_id
-    fields["adding_replicas"] = _by_partition(topic.partitions, "adding", "2.13")
-    fields["removing_replicas"] = _by_partition(topic.partitions, "removing", "2.13")
-    fields["version"] = 3
-    return write(fields)
+    lists = _lists(topic, "2.13")
+    topic_id = {} if topic.topic_id is None else {"topic_id": topic.topic_id}
+    return write({"partitions": lists.pop("partitions"), **topic_id, **lists, "version": 3})
 
 
 def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> TopicZnode:
@@ -125,8 +112,12 @@ def _topic_id(fields: JsonObject) -> str | None:
     return topic_id
 
 
-def _by_partition(partitions: Mapping[int, ReplicaAssignment], part: str, scala: Scala) -> dict[str, list[int]]:
-    """Return the lists by partition in the order of the znode; empty lists only for replicas."""
-    lists = {str(number): list(getattr(assignment, part)) for number, assignment in partitions.items()}
-    kept = {number: ids for number, ids in lists.items() if ids or part == "replicas"}
-    return {number: kept[number] for number in mutable_order(kept, scala)}
+def _lists(topic: TopicZnode, scala: Scala) -> dict[str, dict[str, tuple[int, ...]]]:
+    """Return the three maps of a znode in its order; only that of the replicas has empty lists."""
+    by_number = {str(number): assignment for number, assignment in topic.partitions.items()}
+    fields = {
+        "partitions": {number: assignment.replicas for number, assignment in by_number.items()},
+        "adding_replicas": {number: assignment.adding for number, assignment in by_number.items() if assignment.adding},
+        "removing_replicas": {number: one.removing for number, one in by_number.items() if one.removing},
+    }
+    return {field: {number: of[number] for number in mutable_order(of, scala)} for field, of in fields.items()}

@@ -24,17 +24,9 @@ from simzk.errors import ConfigError, ZnodeError
 from simzk.jvm.numbers import JavaRandom
 from simzk.jvm.scala_collections import immutable_order, mutable_order
 from simzk.kafka import paths
+from simzk.kafka import requests as protocol
 from simzk.kafka.broker.admin_handlers import AdminHandlers
-from simzk.kafka.requests import (
-    AdminResponse,
-    AlterConfigRequest,
-    AlterReassignmentsRequest,
-    CreatePartitionsRequest,
-    CreateTopicRequest,
-    DeleteTopicRequest,
-    ElectLeadersRequest,
-    Error,
-)
+from simzk.kafka.requests import AdminResponse, Error
 from simzk.kafka.rpc import Disconnected
 from simzk.kafka.schemas import scram
 from simzk.kafka.tools import reassign_partitions as reassign_tool
@@ -51,7 +43,6 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.environment import Environment
     from simzk.kafka.releases.profile import KafkaVersion
-    from simzk.kafka.requests import AlterAclsRequest
     from simzk.kafka.topic_partition import Collections
     from simzk.simulation import Future
 
@@ -114,12 +105,12 @@ class Operator:
         version = self._environment.version
         if via == ZOOKEEPER and not version.tools.accepts_zookeeper:
             raise ConfigError(f"no tool of Kafka {version.name} does this in ZooKeeper", where="via", right="a broker")
-        if isinstance(request, DeleteTopicRequest) and version.controller.topic_deletion == "by znode":
+        if isinstance(request, protocol.DeleteTopicRequest) and version.controller.topic_deletion == "by znode":
             return self._in_session(lambda: self._delete_by_znode(what, request.name), what)
         work = partial(self._request, what, request, via)
         if _is_in_zookeeper(request, via, version):
             work = partial(self._by_tool, [(what, request)])
-        if isinstance(request, AlterConfigRequest) and request.entity_path.startswith("users/"):
+        if isinstance(request, protocol.AlterConfigRequest) and request.entity_path.startswith("users/"):
             return self._behind_changes(request.entity_path, work, what)
         return self._track(self.process.spawn(work(), what))
 
@@ -230,7 +221,7 @@ class Operator:
         self._tool = ZooKeeperSession(self.process, self._environment.host, timeout_ms=timeout_ms)
         return self._tool
 
-    def alter_acls(self, what: str, *requests: AlterAclsRequest) -> Task[AdminResponse]:
+    def alter_acls(self, what: str, *requests: protocol.AlterAclsRequest) -> Task[AdminResponse]:
         """Change the ACLs of resources with the release's tool."""
         version = self._environment.version
         open_session = partial(self._open_tool, int(version.defaults["zookeeper.session.timeout.ms"]))
@@ -272,18 +263,18 @@ class Operator:
         defaults = config.integer("num.partitions"), config.integer("default.replication.factor")
         handlers = AdminHandlers(client, racks, random=self._placement, new_topic_id=None, defaults=defaults)
         match request:
-            case CreateTopicRequest():
+            case protocol.CreateTopicRequest():
                 return await handlers.create_topic(request)
-            case CreatePartitionsRequest():
+            case protocol.CreatePartitionsRequest():
                 return await handlers.create_partitions(request)
-            case DeleteTopicRequest():
+            case protocol.DeleteTopicRequest():
                 if version.controller.topic_deletion == "by tool":
                     await client.delete_recursive(paths.topic(request.name), ANY_VERSION)
                     return OK
                 return await handlers.delete_topic(request)
-            case AlterConfigRequest():
+            case protocol.AlterConfigRequest():
                 return await handlers.alter_config(request)
-            case ElectLeadersRequest():
+            case protocol.ElectLeadersRequest():
                 if not version.tools.leaves_election_session:
                     return await _elect(request, client)
                 second = self._open_tool(SESSION_TIMEOUT_MS)
@@ -291,7 +282,7 @@ class Operator:
                 response = await _elect(request, KafkaZooKeeperClient(second, version))
                 second.drop_connection()  # the process ends without closing it
                 return response
-            case AlterReassignmentsRequest():
+            case protocol.AlterReassignmentsRequest():
                 return await _reassign(request, client)
         raise AssertionError(f"no tool supports {request!r}")
 
@@ -331,7 +322,7 @@ def is_by_tool(request: object, version: KafkaVersion) -> bool:
 
     Broker configurations only up to 1.0; credentials of users up to 2.6, longer than other configurations.
     """
-    if isinstance(request, AlterConfigRequest):
+    if isinstance(request, protocol.AlterConfigRequest):
         if request.entity_path.startswith("brokers/"):
             return version.tools.writes_broker_configs
         if any(key in scram.MECHANISMS for key in request.changes):
@@ -344,9 +335,13 @@ def _is_in_zookeeper(request: object, via: int | str | None, version: KafkaVersi
 
 
 def _target(request: object, via: int | str | None, version: KafkaVersion) -> int | str | None:
-    if via is not None or not isinstance(request, AlterConfigRequest) or not request.entity_path.startswith("brokers/"):
+    if (
+        via is not None
+        or not isinstance(request, protocol.AlterConfigRequest)
+        or not request.entity_path.startswith("brokers/")
+    ):
         return via
-    in_zookeeper = AlterReassignmentsRequest in version.tools.requests_in_zookeeper
+    in_zookeeper = protocol.AlterReassignmentsRequest in version.tools.requests_in_zookeeper
     return ZOOKEEPER if in_zookeeper else int(request.entity_path.removeprefix("brokers/"))
 
 
@@ -354,7 +349,7 @@ def _reject_request(request: object, _respond: object) -> None:
     raise AssertionError(f"the operator serves no requests: {request!r}")
 
 
-async def _elect(request: ElectLeadersRequest, client: KafkaZooKeeperClient) -> AdminResponse:
+async def _elect(request: protocol.ElectLeadersRequest, client: KafkaZooKeeperClient) -> AdminResponse:
     if request.kind != "preferred":
         return AdminResponse(Error.UNSUPPORTED_VERSION, f"there is no {request.kind} election by request")
     partitions = request.partitions
@@ -366,7 +361,7 @@ async def _elect(request: ElectLeadersRequest, client: KafkaZooKeeperClient) -> 
     return await _ask(client, paths.PREFERRED_ELECTION, client.version.znodes.encode_election(listed))
 
 
-async def _reassign(request: AlterReassignmentsRequest, client: KafkaZooKeeperClient) -> AdminResponse:
+async def _reassign(request: protocol.AlterReassignmentsRequest, client: KafkaZooKeeperClient) -> AdminResponse:
     targets = {partition: target for partition, target in request.targets.items() if target is not None}
     if len(targets) != len(request.targets):
         return AdminResponse(Error.UNSUPPORTED_VERSION, "a reassignment cannot be cancelled")

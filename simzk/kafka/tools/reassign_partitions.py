@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-ANY_LOG_DIR = "any"
-COMPLETED_SINCE = (3, 3, 0)
-"""First release that prints "is completed" instead of "is complete"."""
 BROKER_THROTTLES = (
     "leader.replication.throttled.rate",
     "follower.replication.throttled.rate",
@@ -171,7 +168,7 @@ def document(plan: Plan, version: KafkaVersion, *, proposed: bool) -> str:
     for partition in ordered:
         entry: dict[str, object] = {**partition._asdict(), "replicas": list(plan[partition])}
         if version.broker.survives_log_dir_failure:  # KIP-112 and KIP-113, 1.0
-            entry["log_dirs"] = [ANY_LOG_DIR] * len(plan[partition])
+            entry["log_dirs"] = ["any"] * len(plan[partition])
         entries.append(entry)
     return write({"version": 1, "partitions": entries}).decode()
 
@@ -227,7 +224,7 @@ def _line(
         return f"Reassignment of partition {partition} is still in progress."
     replicas = () if assignment is None else assignment.replicas
     if replicas == target:
-        done = "completed" if version.number >= COMPLETED_SINCE else "complete"
+        done = "completed" if version.number >= (3, 3, 0) else "complete"
         return f"Reassignment of partition {partition} is {done}."
     found, wanted = (",".join(map(str, ids)) for ids in (replicas, target))
     return f"There is no active reassignment of partition {partition}, but replica set is {found} rather than {wanted}."
@@ -247,17 +244,13 @@ def throttled(plan: Plan, live: Collection[int], version: KafkaVersion) -> tuple
     """
     brokers = [*hash_map_order(live), *(broker for replicas in plan.values() for broker in replicas)]
     topics = [partition.topic for partition in plan]
-    if version.number >= IN_JAVA_SINCE:
+    if version.number >= (3, 7):  # a tool in Java (KAFKA-14595)
         return hash_map_order(dict.fromkeys(brokers)), hash_map_order(dict.fromkeys(topics))
     return immutable_order(brokers), immutable_order(topics)
 
 
-IN_JAVA_SINCE = (3, 7)
-"""First release with a tool in Java (KAFKA-14595)."""
 THROTTLES_SINCE = (0, 10, 1)
 """First release with `--throttle` (KIP-73)."""
-IMMUTABLE_SINCE = (1, 1)
-"""First release with a tool that keeps existing assignments in an immutable map (KafkaZkClient)."""
 RATES = BROKER_THROTTLES[:2]
 
 
@@ -289,7 +282,7 @@ def throttles(plan: Plan, present: Present, rate: int, version: KafkaVersion) ->
 
     def ordered(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Return existing partitions in the order of the map in which the tool keeps them."""
-        if version.number < IMMUTABLE_SINCE:
+        if version.number < (1, 1):  # later an immutable map (KafkaZkClient)
             return mutable_partitions(partitions, collections)
         return list(partition_set(partitions, collections))
 
