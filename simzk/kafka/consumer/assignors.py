@@ -63,9 +63,11 @@ def assign_range(view: GroupView) -> dict[TopicPartition, ThreadId]:
     """
     assigned = {}
     for topic in view.topics:
-        threads, partitions = view.threads.get(topic, ()), view.partitions[topic]
+        threads = view.threads.get(topic, ())
         if not threads:
             raise AssignmentError(f"no member subscribes to {topic}")
+        partitions = view.partitions[topic]  # of a topic with threads (`GroupRegistry.view`)
+        assert len(set(threads)) == len(threads), "a thread has one turn in a topic"
         each, more = divmod(len(partitions), len(threads))
         for position, thread in enumerate(threads):
             start = each * position + min(position, more)
@@ -95,6 +97,7 @@ def assign_roundrobin_alike(
             raise AssignmentError(
                 f"roundrobin requires the same threads for every topic; {topic} and {first_topic} differ"
             )
+    assert first, f"{first_topic} is in the view without a thread"
     return dict(zip(_in_hash_order(view, name_of), cycle(sorted(first, key=str)), strict=False))
 
 
@@ -111,6 +114,7 @@ def assign_roundrobin(view: GroupView, name_of: Callable[[TopicPartition], str])
         allowed = set(view.threads[partition.topic])
         assert allowed, f"no member subscribes to {partition.topic}"
         assigned[partition] = next(thread for thread in turns if thread in allowed)
+    assert len(assigned) == sum(map(len, view.partitions.values())), "each partition has an owner"
     return assigned
 
 

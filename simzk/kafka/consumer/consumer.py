@@ -107,6 +107,7 @@ class OwnedPartitions:
     def replace(self, claimed: Mapping[TopicPartition, tuple[ThreadId, int]]) -> None:
         """Replace all owned partitions; each starts at the given offset."""
         assert self._finder is None, "the fetchers of the old partitions are running"
+        assert not self.fetching, "the application reads the old partitions"
         self.by_topic = {}
         for partition, (thread, offset) in claimed.items():
             self.by_topic.setdefault(partition.topic, {})[partition.partition] = OwnedPartition(thread, offset)
@@ -209,6 +210,7 @@ class Lock:
     async def acquire(self) -> None:
         """Wait until the lock is free, and acquire it."""
         await self._free.get()
+        assert self.is_acquired, "two coroutines have the lock"
 
     def release(self) -> None:
         """Release the lock to the next waiting coroutine."""
@@ -273,6 +275,7 @@ class Rebalancer:
             return False
 
     async def _rebalance_once(self) -> bool:
+        assert self.lock.is_acquired, "one rebalance runs at a time"
         registry = self._registry
         own = await registry.threads_of(registry.consumer_id)
         threads = await registry.all_threads() if registry.version.predates_assignors else {}
@@ -296,6 +299,7 @@ class Rebalancer:
             for number in concurrent_order(by_topic.get(topic, {})):
                 await self._registry.release(TopicPartition(topic, number))
             by_topic.pop(topic, None)
+        assert not self._owned.by_topic, "owners were added while all were deleted"
 
     async def _stop_and_commit(self) -> None:
         self._owned.stop_fetching()
@@ -316,6 +320,7 @@ class Rebalancer:
             return False
         if self._registry.version.predates_assignors:
             order = immutable_order(order, "2.11", topic_and_partition_hash)
+        assert len(order) == len(given) == len(offsets), "every order has all partitions"
         if not await self._claim_all(order, given):
             return False
         assert not self._owned.by_topic, "a consumer releases its partitions before it claims others"
@@ -473,6 +478,7 @@ class Consumer:
 
     def start(self) -> None:
         """Start its process, which registers and rebalances."""
+        assert not self.started, "a consumer starts once in a process"
         self._record("started")
         self.process.spawn(self._run(), "start")
 
@@ -560,6 +566,7 @@ class Consumer:
         return f"{self.identity.machine}-{self._environment.host.now_ms()}-{f'{bits:x}'[:8]}"
 
     def _end(self) -> None:
+        assert self.alive, "a process ends once"
         for client in dict.fromkeys((self._client, self._topic_client)):
             client.session.drop_connection()
         self.process.kill()
@@ -588,6 +595,7 @@ class Consumer:
         self.started = True
 
     async def _register(self) -> None:
+        assert not self._owned.by_topic, "a new session owns nothing"
         counts = dict(self._subscription.counts)
         if not self._subscription.is_list:  # the order of the Scala map that the application passes
             counts = {topic: counts[topic] for topic in immutable_order(counts, "2.11")}
@@ -597,6 +605,7 @@ class Consumer:
 
     async def _close(self) -> None:
         await self._rebalancer.lock.acquire()
+        assert self.version.closes_under_lock or self._rebalancer.closing or not self.started, "closing was announced"
         self._rebalancer.closing = True
         if self._topic_client is not self._client:
             await self._topic_client.close()
@@ -635,6 +644,7 @@ class Consumer:
         await self._client.subscribe_children(paths.BROKER_IDS, self._on_change)
 
     async def _listen_to_topic_list(self) -> None:
+        assert self._topic_client is self._client, "one client watches the list of topics"
         if self.version.has_topic_session:
             if self._subscription.is_trivial:
                 return
@@ -649,6 +659,7 @@ class Consumer:
 
     async def _on_topic_list(self, _: list[str] | None) -> None:
         """Read the list of topics again, and rebalance if the subscribed topics changed."""
+        assert self._subscription.is_list, "topics that are named are watched one by one"
         before = self._topics
         self._topics = self._subscription.selected(await self._topic_client.children(paths.TOPICS))
         if set(before) != set(self._topics):

@@ -102,6 +102,7 @@ class GroupRegistry:
         own = create_request(path, data, EPHEMERAL)
         requests = [*(create_request(parent, b"", PERSISTENT) for parent in parents), own]
         replies = await gather([self.process.spawn(self.client.call(request), "register") for request in requests])
+        assert len(replies) == len(requests), "the last reply is that of the member's id"
         code = replies[-1].error
         while code == Code.NODE_EXISTS:
             owner_session = await self.client.owner(path)
@@ -190,12 +191,14 @@ class GroupRegistry:
             partitions = await self.partitions_of(own)
             threads = await self.all_threads()
         await self.client.children(ids(self.group))
+        assert not self.version.reads_all_topics or partitions.keys() == threads.keys(), "topics with threads were read"
         return GroupView(tuple(own), partitions, threads)
 
     # -- owners
 
     async def claim(self, partition: TopicPartition, thread: ThreadId) -> bool:
         """Create the owner of a partition, and return false if another thread owns it."""
+        assert thread.consumer == self.consumer_id, "a member claims partitions for its own threads"
         return await self._create_owned(owner(self.group, partition), str(thread).encode())
 
     async def release(self, partition: TopicPartition) -> None:

@@ -74,6 +74,7 @@ class ConsumerConfig(Settings):
                 raise ConfigError(f"{key} is {value!r}", where=f"config.{key}", right=right)
             self._values[key] = text
         self._values.setdefault(_BACKOFF, self._values["zookeeper.sync.time.ms"])
+        assert self._values.keys() == {*DEFAULTS, _BACKOFF}, "each setting has a value"
 
 
 _OFFSETS: Final = frozenset({"__consumer_offsets"})

@@ -64,6 +64,7 @@ def encode_compact(registration: ConsumerRegistration) -> bytes:
     '{"version":1,"subscription":{"t\\\\d":1},"pattern":"white_list","timestamp":"7"}'
     """
     listed = registration.pattern != STATIC
+    assert not listed or len(registration.subscription) == 1, "a list has one regex"
     counts = ",".join(
         f'"{_escaped(topic) if listed else topic}":{threads}' for topic, threads in registration.subscription.items()
     )
@@ -79,6 +80,7 @@ def encode_escaped_twice(registration: ConsumerRegistration) -> bytes:
     """
     subscription = registration.subscription
     if registration.pattern != STATIC:
+        assert len(subscription) == 1, "a list has one regex"
         subscription = {_escaped(regex): threads for regex, threads in subscription.items()}
     fields = {"version": 1, "subscription": subscription, "pattern": registration.pattern}
     return write(fields | {"timestamp": str(registration.timestamp_ms)})
@@ -161,6 +163,8 @@ class Subscription(NamedTuple):
 
     def selected(self, topics: Iterable[str]) -> list[str]:
         """Return the topics that the regex selects, in the given order."""
+        assert self.is_list, "topics that are named are not selected"
+        assert len(self.counts) == 1, "a list has one regex"
         regex = re.compile(self.counts[0][0])
         wanted = self.pattern == WHITE_LIST
         return [t for t in topics if (regex.fullmatch(t) is not None) is wanted and t not in self.excluded]

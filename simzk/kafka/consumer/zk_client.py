@@ -180,6 +180,7 @@ class ZkClient:
             self._queue_listeners(path, EventType.NODE_DATA_CHANGED)
 
     async def _call_child_listener(self, path: str, listener: ChildListener) -> None:
+        assert self._is_watched(path), "a listener stays, and sets the watch again"
         await self.exists(path)
         reply = await self.call(GetChildren(path, self._is_watched(path)))
         await listener(None if reply.error else _names(reply))

@@ -76,6 +76,7 @@ class WrittenState:
         self, topics: frozenset[str] = frozenset(), partitions: frozenset[TopicPartition] = frozenset()
     ) -> WrittenState:
         """Return the same without topics that do not count, as if they were being deleted, and without partitions."""
+        assert self.deleted.isdisjoint(one.topic for one in self.partitions), "topics in deletion are not compared"
         kept = {one: said for one, said in self.partitions.items() if one.topic not in topics and one not in partitions}
         return replace(self, partitions=kept, deleted=self.deleted | topics, excused=self.excused | partitions)
 
@@ -87,6 +88,7 @@ def read_written(tree: KafkaTree, controller: int | None, brokers: Sequence[int]
         tree: the znodes.
         controller, brokers: the controller and the registered brokers.
     """
+    assert list(brokers) == sorted(set(brokers)), "ids are ascending"
     requests, topics = tree.get(paths.DELETE_TOPICS), tree.get(paths.TOPICS)
     deleted = frozenset(() if requests is None else requests.child_names())
     found: dict[TopicPartition, tuple[ReplicaAssignment, LeaderAndIsr]] = {}
@@ -230,6 +232,7 @@ def _state_differences(
 
 def disagreements(brokers: Sequence[Believer], written: WrittenState) -> list[str]:
     """Return a sentence for each difference between what brokers believe and the znodes."""
+    assert len({broker.id for broker in brokers}) == len(brokers), "each broker is asked once"
     return [
         f"{agreement.name}: {difference}"
         for agreement in AGREEMENTS

@@ -76,6 +76,7 @@ class BeliefInvariant(FirstViolation):
 
 def _each(new: NewLeaders) -> Iterator[tuple[int, int, int, int]]:
     """Yield row, broker, leader and leader epoch of each replica that accepts."""
+    assert new.accepted.shape == new.replicas.shape, "each replica accepts or not"
     for at, place in np.argwhere(new.accepted).tolist():
         state = new.states
         yield int(new.rows[at]), int(new.replicas[at, place]), int(state.leader[at]), int(state.leader_epoch[at])
@@ -144,6 +145,7 @@ class AcceptedEpochsRise(BeliefInvariant):
 
     def _on_controller_epoch(self) -> None:
         present, before = self.manager.epochs.controller_epochs(), self._controller_epochs
+        assert len(present) == len(before), "brokers are neither added nor removed"
         self._controller_epochs = present
         fell = np.flatnonzero((present < before) & (present != 0))
         for broker in fell.tolist():  # 0: its process has ended
@@ -225,6 +227,7 @@ class RestartsNoticed(BeliefInvariant):
         rows = np.array([row], dtype=np.int32)
         brokers, replicas = np.array([broker], dtype=np.int32), self.manager.table.replicas_at(rows)
         _, epoch = self.manager.leaders.at(rows).by(brokers, replicas)
+        assert epoch.shape == (1,), "one replica was asked for"
         return int(epoch[0]) < 0
 
 
@@ -308,6 +311,7 @@ class LeaderAwaitsNothing(BeliefInvariant):
 
     def written_for(self, event: Event) -> tuple[TopicPartition, LeaderAndIsr] | None:
         """Return the partition of a leader's event, and its written state if that broker leads it."""
+        assert event.what in self.reads, f"{event.what} names no partition"
         topic, _, number = event.subject.rpartition("-")
         partition = TopicPartition(topic, int(number))
         state = _written(self._tree, partition)
@@ -437,7 +441,7 @@ def beliefs_of(
         old_cache: as for `SentEpochIsWritten`.
         caching: as for `DeletionsAnnounced`.
     """
-    return (
+    beliefs = (
         OneLeaderOfAnEpoch(manager),
         AcceptedEpochsRise(manager),
         AcceptedIsWritten(manager, server),
@@ -447,6 +451,8 @@ def beliefs_of(
         ProposalSent(manager, server),
         DeletionsAnnounced(manager, caching),
     )
+    assert tuple(type(belief) for belief in beliefs) == BELIEFS, "the documented list is another one"
+    return beliefs
 
 
 BELIEFS: tuple[type[BeliefInvariant], ...] = (

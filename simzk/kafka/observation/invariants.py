@@ -94,6 +94,7 @@ class ObservedZnodes:
 
     def topic(self, path: str, data: bytes | None) -> TopicZnode | None:
         """Return the content of a topic's znode, decoded once; None for invalid data, which an operator wrote."""
+        assert _is_topic(path), f"{path} is not the znode of a topic"
         if path not in self._decoded or self._decoded[path][0] != data:
             try:
                 content = topic.decode(path, data)
@@ -138,6 +139,7 @@ class FirstViolation:
 
     def violate(self, detail: str) -> None:
         """Note a violation; of several at one event the first is reported."""
+        assert detail, "an empty text is no violation"
         self._violation = self._violation or detail
         for observer in self.on_violation:
             observer()
@@ -529,8 +531,10 @@ class _TransactionReader:
     """Reader of a server's transactions, which calls the hooks of invariants and then updates the observed znodes."""
 
     def __init__(self, znodes: ObservedZnodes, invariants: Sequence[ZnodeInvariant]) -> None:
+        assert all(one.znodes is znodes for one in invariants), "an invariant sees the znodes before each change"
         self._znodes = znodes
         self._invariants = invariants
+        self._zxid = -1
         for path, node in znodes.server.tree.walk():
             self._load(path, node.data, node.version)
             if path == paths.CONTROLLER:
@@ -553,6 +557,8 @@ class _TransactionReader:
         self._znodes.versions[path] = version
 
     def _read(self, transaction: txns.Transaction) -> None:
+        assert transaction.zxid > self._zxid, "each transaction is read once, in order"
+        self._zxid = transaction.zxid
         controllers: list[int] = []
         self._znodes.session = transaction.session_id
         for record in _leaves(transaction.record):
@@ -709,6 +715,7 @@ def invariants_of(
     for invariant in invariants:
         if elects_in_steps and isinstance(invariant, RaisedByController):
             invariant.issue = "KAFKA-6082"
+    assert len({one.name for one in invariants}) == len(invariants), "violations are counted by name"
     _TransactionReader(znodes, invariants)
     return invariants
 

@@ -99,6 +99,7 @@ class SessionNames:
 
     def __post_init__(self) -> None:
         self._by_name = {broker.process.name: broker for broker in self._brokers.values()}
+        assert len(self._by_name) == len(self._brokers), "two brokers have one name"
 
     def name_of(self, session_id: int) -> str:
         """Return the name of a session's owner; `zookeeper` if it has none."""
@@ -136,6 +137,7 @@ class SessionNames:
             if len(self._owners) > 2 * len(self._brokers):  # sessions that have ended
                 self._owners.clear()
             self._owners[session_id] = found
+        assert found is None or found.owns_session(session_id), "the session is another broker's"
         return found
 
 
@@ -173,6 +175,7 @@ class BatchLog:
         if self._used + size > len(self._piece):
             self._piece, self._used = np.empty(max(_PIECE_BYTES, size), dtype=np.uint8), 0
         begin, self._used = self._used, self._used + size
+        assert self._used <= len(self._piece), "a copy ends within its piece"
         copied = self._piece[begin : begin + len(columns) * rows * item].view(kind).reshape(len(columns), rows)
         for line, column in zip(copied, columns, strict=True):
             line[:] = column
@@ -185,6 +188,7 @@ def _greatest(numbers: IntArray) -> int:
 
 def _smallest_type(*greatest: int) -> type[np.signedinteger[Any]]:
     """Return the smallest integer type for numbers from -1 up to the greatest."""
+    assert max(greatest) <= np.iinfo(np.int32).max, "ids and epochs are Java's int"
     return np.int16 if max(greatest) <= _MAX_INT16 else np.int32
 
 
@@ -237,6 +241,7 @@ class ObservedStates:
     def load(self, topics: ColumnarTopics) -> None:
         """Observe the states of columns from now on."""
         assert topics.partitions.before_change is None, "columns have one observer"
+        assert not self._named, "columns are loaded before anything is observed"
         self._topics = topics
         topics.partitions.before_change = self._keep_previous
 
@@ -284,6 +289,7 @@ class ObservedTopics:
 
     def load(self, topics: ColumnarTopics) -> None:
         """Take the assignments of columns as observed."""
+        assert not self._named, "columns are loaded before anything is observed"
         table, rows = topics.table, topics.table.rows()
         self._initial = table.partitions(rows), table.replicas[rows].copy()
         moving = np.array(table.reassigning(), dtype=np.int32)
@@ -409,6 +415,7 @@ class Observer:
         self._name_of = name_of
         self._broker_of = broker_of
         self._session_id = 0
+        self._zxid = -1
         self._states = ObservedStates()
         self._topics = ObservedTopics()
         self._batches = BatchLog()
@@ -424,6 +431,9 @@ class Observer:
 
     def observe_batch(self, written: Written) -> None:
         """Record the state writes of a batch; their events are created when the history is read."""
+        if len(written.zxids):
+            assert written.zxids[0] > self._zxid, "each transaction is observed once, in order"
+            self._zxid = int(written.zxids[-1])
         who = self._name_of(written.session_id)
         self._states.put_batch(written)
         batch = self._batches.append(written)
@@ -435,6 +445,8 @@ class Observer:
 
     def observe(self, transaction: txns.Transaction) -> None:
         """Record the events of a transaction."""
+        assert transaction.zxid > self._zxid, "each transaction is observed once, in order"
+        self._zxid = transaction.zxid
         record = transaction.record
         parts = (record,) if not isinstance(record, txns.MultiTxn) else () if record.failed else record.records
         if any(isinstance(part, _OBSERVED) for part in parts):
@@ -487,6 +499,7 @@ class Observer:
             self._record_topic(who, path.rpartition("/")[2], _decoded(topic_schema.decode, path, data))
 
     def _record_create(self, who: str, path: str, data: bytes | None) -> None:
+        assert path not in _RECORDED, "the same event as for a change"
         parent, _, name = path.rpartition("/")
         if path == paths.CONTROLLER:
             broker = _decoded(controller.decode, path, data)

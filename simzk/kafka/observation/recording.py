@@ -104,6 +104,7 @@ class Recording:
     """
 
     def __init__(self, path: Path, deltas: list[tuple[str, dict[str, RecordedZnode], list[str]]]) -> None:
+        assert deltas, "a recording begins with a whole tree"
         self.path = path
         self._deltas = deltas
         self.steps = tuple(name for name, _, _ in deltas)
@@ -194,6 +195,7 @@ def _compare(path: str, ours: Znode, theirs: RecordedZnode) -> list[Difference]:
 
 
 def _compare_data(path: str, ours: str | None, theirs: str | None) -> list[Difference]:
+    assert ours != theirs, "equal data have no difference"
     our_fields, their_fields = json_fields(ours), json_fields(theirs)
     found = []
     if our_fields is not None and their_fields is not None:

@@ -199,6 +199,7 @@ class RecordLedger:
         """Note a batch that a leader has appended for a producer; it is a duplicate if the log had it already."""
         if not batch.identity:
             return
+        assert batch.next_offset <= log.end, "the batch is in the log"
         appended = self._appended.setdefault(partition, {})
         before = appended.get(batch.identity)
         if before is not None and find_batch(log, before.base_offset) == before:
@@ -237,6 +238,7 @@ class RecordLedger:
             min_isr: `min.insync.replicas`.
             replicas: the assigned replicas, as the leader knows them.
         """
+        assert replicas, f"{partition} is led without a replica"
         noted = self._note(partition, batch, leader_epoch)
         name = TO_ALL if acks < 0 else f"acks={acks}"
         if noted.acks in (name, TO_ALL):
@@ -253,6 +255,7 @@ class RecordLedger:
         self, partition: TopicPartition, batch: RecordBatch, required: int, replicas: Sequence[int]
     ) -> None:
         """Check that enough replicas have a batch that is acknowledged; a replica that crashed may have had it."""
+        assert required <= len(replicas), "no batch has more copies than replicas"
         if self._defects() or partition in self._unclean:
             return
         crashed = self._crashed.get(partition, {})
@@ -282,6 +285,7 @@ class RecordLedger:
 
     def _note(self, partition: TopicPartition, batch: RecordBatch, leader_epoch: int) -> _Noted:
         """Return what is noted of a batch."""
+        assert batch not in self._gone.get(partition, ()), "a lost batch is found again before it is noted"
         batches = self._noted.setdefault(partition, {})
         found = batches.get(batch)
         if found is None:
@@ -353,6 +357,7 @@ class RecordLedger:
 
         Called when the high watermark rises, and when the ISR changes.
         """
+        assert since <= log.high_watermark <= log.end, "a high watermark is within the log"
         if (leader_epoch, broker) < self._newest.get(partition, (leader_epoch, broker)):
             return  # a leader that has not heard of its successor
         if self._defects() or partition in self._unclean:
@@ -414,11 +419,13 @@ class RecordLedger:
     def _lose(self, partition: TopicPartition, lost: list[_Noted], leader: int, leader_epoch: int) -> None:
         """Count batches as lost, once, and record them; those that nobody relies on yet are only set aside."""
         for one in lost:
+            assert one.must_be_known(leader_epoch), "an older leader may lack the batch"
             del self._noted[partition][one.batch]
             if not one.is_promised:
                 self._gone.setdefault(partition, {})[one.batch] = one
                 continue
             cause = self._cause(partition, one, leader)
+            assert cause, "a batch that somebody relies on is acknowledged or committed"
             self.losses.append(RecordLoss(partition, one.batch, leader, leader_epoch, cause, one.acks, one.is_read))
             what = f"{one.batch.records} records from {one.batch.base_offset} on"
             if cause == UNEXPLAINED:
@@ -472,6 +479,7 @@ class RecordInvariant:
 
     def violate(self, detail: str) -> None:
         """Note a violation; each is reported with an event of its own."""
+        assert detail, "an empty text is no violation"
         self._violations.append(detail)
         for observer in self.on_violation:
             observer()

@@ -280,6 +280,7 @@ class Releases:
             broker, version, protocol, config: what changes.
             check: called with the new release before anything changes; may raise an error.
         """
+        assert self._chosen.keys() == self._releases.keys() == self._configs.keys(), "a broker has all three"
         before = self._chosen[broker]
         chosen = _Chosen(version or before.version, protocol or before.protocol)
         values = {**self._configs[broker], **(config or {})}

@@ -113,6 +113,7 @@ def _keys(owner: str, release: Release) -> dict[str, ConfigKey]:
         kind_of_owner, name, kind, fourth, *steps = line.split(" ")
         if kind_of_owner != owner:
             continue
+        assert kind in TYPES, f"{name} is of type {kind}"
         parts = [step.partition(":")[::2] for step in steps]
         default = next((text for since, text in reversed(parts) if _release(since) <= release), _REMOVED)
         if default == _REMOVED:

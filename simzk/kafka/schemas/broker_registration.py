@@ -134,6 +134,7 @@ def encode_v5(registration: BrokerRegistration) -> bytes:
 
 def _encode(registration: BrokerRegistration, version: int, order: tuple[str, ...]) -> bytes:
     fields = _fields(registration, version)
+    assert fields.keys() <= {*order}, f"version {version} has a field without a place"
     return write({field: fields[field] for field in order if field in fields})
 
 

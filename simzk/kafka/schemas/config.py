@@ -96,6 +96,7 @@ def encode_change_v1(entity_path: str) -> bytes:
     '{"version":1,"entity_type":"clients","entity_name":"c"}'
     """
     kind, _, name = entity_path.partition("/")
+    assert name, f"{entity_path!r} is no entity"
     return write({"version": 1, "entity_type": kind, "entity_name": name})
 
 
@@ -105,6 +106,7 @@ def encode_change_of_topic(entity_path: str) -> bytes:
     >>> encode_change_of_topic("topics/t1").decode()
     '"t1"'
     """
+    assert entity_path.startswith("topics/"), f"{entity_path} has no configuration"
     return write(entity_path.removeprefix("topics/"))
 
 

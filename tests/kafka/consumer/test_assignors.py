@@ -62,6 +62,12 @@ def test_range_rejects_a_topic_without_subscribers() -> None:
         assign_range(GroupView(("t",), {"t": [0]}, {}))
 
 
+def test_range_rejects_a_topic_of_which_no_partition_was_read() -> None:
+    """From 0.10.2 on only topics of listed members are read: the member itself may have lost its id meanwhile."""
+    with pytest.raises(AssignmentError, match="no member subscribes to t"):
+        assign_range(GroupView(("t",), {}, {}))
+
+
 def test_roundrobin_assigns_in_the_order_of_name_hashes() -> None:
     """Texts of equal length: the hash grows by 31 with the digit, by 31 ** 3 with the letter: a-0 a-1 a-2 b-0 b-1."""
     group = view({"b": 2, "a": 3}, {"g_1": {"a": 1, "b": 1}, "g_2": {"a": 1, "b": 1}})
