@@ -94,9 +94,8 @@ def assign_roundrobin_alike(
     (first_topic, first), *others = view.threads.items()
     for topic, threads in others:
         if set(threads) != set(first):
-            raise AssignmentError(
-                f"roundrobin requires the same threads for every topic; {topic} and {first_topic} differ"
-            )
+            what = f"{topic} and {first_topic} differ"
+            raise AssignmentError(f"roundrobin requires the same threads for every topic; {what}")
     assert first, f"{first_topic} is in the view without a thread"
     return dict(zip(_in_hash_order(view, name_of), cycle(sorted(first, key=str)), strict=False))
 

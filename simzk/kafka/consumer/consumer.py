@@ -28,6 +28,7 @@ Rules of offsets (§4.5; commitOffsets, PartitionTopicInfo, ConsumerFetcherManag
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -635,10 +636,8 @@ class Consumer:
             await client.subscribe_data(paths.topic(topic), self._on_topic)
         if self._watch_brokers:
             await self._listen_to_brokers()
-        try:
+        with suppress(ConsumerError):  # already recorded; the application receives the error and keeps its streams
             await self._rebalancer.rebalance()
-        except ConsumerError:
-            return  # already recorded; the application receives the error and keeps its streams
 
     async def _listen_to_brokers(self) -> None:
         await self._client.subscribe_children(paths.BROKER_IDS, self._on_change)
@@ -701,10 +700,8 @@ class Consumer:
                 self._wake = Future()
                 await self._wake
             self._triggered = False
-            try:
+            with suppress(ConsumerError):  # already recorded; nothing is owned until the next trigger
                 await self._rebalancer.rebalance()
-            except ConsumerError:
-                continue  # already recorded; nothing is owned until the next trigger
 
 
 def check_path_part(what: str, text: str | None) -> None:

@@ -89,11 +89,9 @@ class GroupRegistry:
         while not await self._create_owned(path, data):
             # Kafka assumes that an earlier session of its own created the znode, and waits for its expiry
             # (ZkUtils.createEphemeralPathExpectConflictHandleZKBug).
-            try:
+            with suppress(NoNodeError):
                 await self.client.read(path)
-            except NoNodeError:
-                continue
-            await self.process.sleep(self.client.session.timeout_ms * 1000)
+                await self.process.sleep(self.client.session.timeout_ms * 1000)
 
     async def _register_verified(self, path: str, data: bytes) -> None:
         """Create the parents and the id without waiting for replies in between (ZKCheckedEphemeral)."""
@@ -172,13 +170,11 @@ class GroupRegistry:
 
     async def partitions_of(self, topics: Iterable[str]) -> dict[str, list[int]]:
         """Return the sorted partitions of topics; none for a topic that is missing or cannot be parsed."""
-        found: dict[str, list[int]] = {}
-        for topic in topics:
+        found: dict[str, list[int]] = {topic: [] for topic in topics}
+        for topic, partitions in found.items():
             path = paths.topic(topic)
-            try:
-                found[topic] = sorted(topic_schema.decode(path, await self.client.read(path)).partitions)
-            except (NoNodeError, ZnodeError):
-                found[topic] = []
+            with suppress(NoNodeError, ZnodeError):
+                partitions += sorted(topic_schema.decode(path, await self.client.read(path)).partitions)
         return {topic: found[topic] for topic in mutable_order(mutable_order(found))}
 
     async def view(self) -> GroupView:

@@ -154,8 +154,7 @@ def consumer_version(name: str) -> ConsumerVersion:
     >>> consumer_version("0.8.2.2").internal_topics
     frozenset({'__consumer_offsets'})
     """
-    line = line_of(name)
-    if line is None:
+    if (line := line_of(name)) is None:
         right = f"one of {', '.join(LINES)}"
         raise ConfigError(f"there is no old consumer of Kafka {name!r}", where="version", right=right)
     return _version_of((*map(int, line.split(".")), 0 if line == "1.0.0" else _LAST_PATCH))

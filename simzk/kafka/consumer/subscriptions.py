@@ -124,8 +124,7 @@ def decode_offset(path: str, data: bytes | None) -> int:
     17
     """
     text = (data or b"").decode(errors="replace")
-    offset = parse_long(text)
-    if offset is None:
+    if (offset := parse_long(text)) is None:
         raise ZnodeError(f"contains {shown(text)}", where=path, right="an offset as decimal text")
     return offset
 

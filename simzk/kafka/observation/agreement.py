@@ -19,6 +19,7 @@ Rules of this module:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -94,15 +95,12 @@ def read_written(tree: KafkaTree, controller: int | None, brokers: Sequence[int]
     found: dict[TopicPartition, tuple[ReplicaAssignment, LeaderAndIsr]] = {}
     for name in sorted(() if topics is None else topics.child_names()):
         node = tree.get(paths.topic(name))
-        try:
+        with suppress(ZnodeError):
             assignments = {} if node is None else topic.decode(paths.topic(name), node.data).partitions
             for number, assignment in () if name in deleted else assignments.items():
                 key = TopicPartition(name, number)
-                state = tree.get(paths.state(key))
-                if state is not None:
+                if (state := tree.get(paths.state(key))) is not None:
                     found[key] = assignment, partition_state.decode(paths.state(key), state.data, state.version)
-        except ZnodeError:
-            continue
     return WrittenState(controller, brokers, found, deleted)
 
 
@@ -147,10 +145,9 @@ class SameController(Agreement):
 
     @staticmethod
     def differences(broker: Believer, written: WrittenState) -> Iterator[str]:
-        if broker.metadata.controller_id is None and broker.id in written.unnoticed:
-            return
-        if broker.metadata.controller_id != written.controller:
-            yield f"broker {broker.id} takes {broker.metadata.controller_id} for the controller"
+        known = broker.metadata.controller_id
+        if known != written.controller and not (known is None and broker.id in written.unnoticed):
+            yield f"broker {broker.id} takes {known} for the controller"
 
 
 class SameBrokers(Agreement):
@@ -160,12 +157,10 @@ class SameBrokers(Agreement):
 
     @staticmethod
     def differences(broker: Believer, written: WrittenState) -> Iterator[str]:
-        if not broker.metadata.live_brokers and broker.id in written.unnoticed:
-            return
         known = broker.metadata.live_brokers
-        if written.dead_stay_cached and known.keys() >= set(written.brokers):
-            return
-        if sorted(known) != list(written.brokers):
+        lacks_all = not known and broker.id in written.unnoticed
+        has_more = written.dead_stay_cached and known.keys() >= set(written.brokers)
+        if sorted(known) != list(written.brokers) and not lacks_all and not has_more:
             yield f"broker {broker.id} takes {sorted(known)} for the live brokers"
 
 

@@ -254,8 +254,7 @@ class SentEpochIsWritten(BeliefInvariant):
         self._outdated: dict[tuple[int, int], int] = {}
 
     def on_accepted(self, new: NewLeaders) -> None:
-        cached = self._old_cache()
-        if cached is None and not self._outdated:
+        if (cached := self._old_cache()) is None and not self._outdated:
             return
         for row, broker, _, epoch in _each(new):
             self._outdated.pop((broker, row), None)
@@ -263,8 +262,7 @@ class SentEpochIsWritten(BeliefInvariant):
             state = None if cached is None else cached(partition)
             if state is None or state.leader_epoch != epoch:
                 continue
-            written = _written(self._tree, partition)
-            if written is not None and written.leader_epoch > epoch:
+            if (written := _written(self._tree, partition)) is not None and written.leader_epoch > epoch:
                 self._outdated[broker, row] = epoch
                 self.violate(_ACCEPTED.format(broker, epoch, partition, written.leader_epoch))
 
@@ -331,12 +329,12 @@ class WrittenIsrRecognized(LeaderAwaitsNothing):
     reads = frozenset({REFUSED})
 
     def check(self, event: Event) -> str | None:
-        if event.what == REFUSED and event.after == Error.INVALID_UPDATE_VERSION.value:
-            found = self.written_for(event)
-            if found is not None and event.before == f"isr {list(found[1].isr)}":
-                partition, state = found
-                self.waiting[partition] = state.leader_epoch
-                self.violate(f"{event.who} proposed {event.before} of {partition}, which is written, and was refused")
+        is_conflict = event.what == REFUSED and event.after == Error.INVALID_UPDATE_VERSION.value
+        found = self.written_for(event) if is_conflict else None
+        if found is not None and event.before == f"isr {list(found[1].isr)}":
+            partition, state = found
+            self.waiting[partition] = state.leader_epoch
+            self.violate(f"{event.who} proposed {event.before} of {partition}, which is written, and was refused")
         return super().check(event)
 
 
@@ -351,12 +349,10 @@ class ProposalSent(LeaderAwaitsNothing):
     reads = frozenset({DROPPED})
 
     def check(self, event: Event) -> str | None:
-        if event.what == DROPPED:
-            found = self.written_for(event)
-            if found is not None:
-                partition, state = found
-                self.waiting[partition] = state.leader_epoch
-                self.violate(f"{event.who} waits for the result of {event.before} of {partition}, which is never sent")
+        if event.what == DROPPED and (found := self.written_for(event)) is not None:
+            partition, state = found
+            self.waiting[partition] = state.leader_epoch
+            self.violate(f"{event.who} waits for the result of {event.before} of {partition}, which is never sent")
         return super().check(event)
 
 

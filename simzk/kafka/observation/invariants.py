@@ -328,8 +328,7 @@ class LeaderKnowsReplicas(ZnodeInvariant):
     issue = "leader of a former assignment"
 
     def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
-        added = self.znodes.strangers(partition, state) & self.znodes.former.get(partition, frozenset())
-        if added:
+        if added := self.znodes.strangers(partition, state) & self.znodes.former.get(partition, frozenset()):
             self.znodes.outdated[partition] = self.znodes.outdated.get(partition, frozenset()) | added
             self.violate(f"{partition} took {sorted(added)} into its ISR, who are replicas no more")
 
@@ -544,8 +543,7 @@ class _TransactionReader:
 
     def _load(self, path: str, data: bytes | None, version: int) -> None:
         """Store a znode that exists at the start, without a check."""
-        partition = paths.state_partition(path)
-        if partition is not None:
+        if (partition := paths.state_partition(path)) is not None:
             self._znodes.states[partition] = partition_state.decode(path, data, version)
         elif path == paths.CONTROLLER_EPOCH:
             self._znodes.controller_epoch = _number(data)
@@ -594,13 +592,11 @@ class _TransactionReader:
             for invariant in self._invariants:
                 invariant.on_topic_deleted(path[len(_TOPICS) :], None if content is None else content.topic_id)
         self._znodes.forget_topic(path)
-        partition = paths.state_partition(path)
-        if partition is not None:
+        if (partition := paths.state_partition(path)) is not None:
             self._znodes.states.pop(partition, None)
 
     def _read_data(self, path: str, data: bytes | None, version: int) -> None:
-        partition = paths.state_partition(path)
-        if partition is not None:
+        if (partition := paths.state_partition(path)) is not None:
             self._read_state(partition, path, data, version)
         elif path == paths.CONTROLLER_EPOCH:
             epoch = _number(data)

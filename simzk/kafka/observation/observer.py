@@ -115,8 +115,7 @@ class SessionNames:
 
     def broker_of(self, session_id: int, write: BrokerWrite) -> str | None:
         """Return the name of the broker that made a write itself; None if its release leaves that to the controller."""
-        broker = self._owner(session_id)
-        if broker is None:
+        if (broker := self._owner(session_id)) is None:
             return None
         version = broker.version
         by_controller = version.broker.uses_alter_isr if write == "isr" else version.controller.allocates_producer_ids
@@ -127,8 +126,7 @@ class SessionNames:
 
         Owners are cached: one broker writes thousands of times in a row, and a search asks all brokers.
         """
-        known = self._owners.get(session_id)
-        if known is not None and known.owns_session(session_id):
+        if (known := self._owners.get(session_id)) is not None and known.owns_session(session_id):
             return known
         found = self._by_name.get(self._client_of(session_id) or "")
         if found is None or not found.owns_session(session_id):
@@ -480,11 +478,9 @@ class Observer:
                     self._record_delete(who, path)
 
     def _record_write(self, who: str, path: str, data: bytes | None, *, is_new: bool) -> None:
-        error = decoding_error(path, data)
-        if error is not None:
+        if (error := decoding_error(path, data)) is not None:
             self._history.record(who, "written wrong", path, "", str(error))
-        partition = paths.state_partition(path)
-        if partition is not None:
+        if (partition := paths.state_partition(path)) is not None:
             self._record_state(who, partition, _decoded(partition_state.decode, path, data))
         elif path == paths.CONTROLLER_EPOCH:
             self._epoch = _text(data)
@@ -525,8 +521,7 @@ class Observer:
 
     def _record_delete(self, who: str, path: str) -> None:
         parent, _, name = path.rpartition("/")
-        partition = paths.state_partition(path)
-        if partition is not None:
+        if (partition := paths.state_partition(path)) is not None:
             self._states.pop(partition)
         elif path == paths.CONTROLLER:
             self._history.record("zookeeper", "controller gone", "", f"epoch {self._epoch}", "")
@@ -558,8 +553,7 @@ class Observer:
             return
         self._topics.put(name, topic)
         for number, assignment in topic.partitions.items():
-            old = before.partitions.get(number)
-            if old is None:
+            if (old := before.partitions.get(number)) is None:
                 self._history.record(who, "partition added", f"{name}-{number}", "", assignment.to_text())
             elif old != assignment:
                 what = "reassignment" if assignment.being_reassigned else "reassigned"
@@ -606,8 +600,7 @@ def parse_state(text: str) -> EventState | None:
     >>> parse_state("leader none epoch 3 isr [2]")
     EventState(leader=-1, leader_epoch=3, isr=(2,))
     """
-    found = _STATE.fullmatch(text)
-    if found is None:
+    if (found := _STATE.fullmatch(text)) is None:
         return None
     leader, epoch, isr, _ = found.groups()
     members = tuple(int(member) for member in isr.split(",") if member)

@@ -12,17 +12,20 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.schemas import broker_registration, partition_state, topic
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from simzk.kafka.cluster.zookeeper_access import KafkaTree
     from simzk.zookeeper.znode import Znode
+
+    RecordedTree: TypeAlias = Mapping[str, "RecordedZnode"]
 
 
 class RecordedZnode(NamedTuple):
@@ -163,7 +166,7 @@ def load(path: Path) -> Recording:
     return Recording(path, [_read_step(str(path), index, entry) for index, entry in enumerate(document)])
 
 
-def differences(tree: KafkaTree, recorded: dict[str, RecordedZnode]) -> list[Difference]:
+def differences(tree: KafkaTree, recorded: RecordedTree) -> list[Difference]:
     """Return all fields in which a tree differs from a recorded one, ordered by path, without the `EXEMPTIONS`."""
     simulated = dict(tree.walk())
     found: list[Difference] = []

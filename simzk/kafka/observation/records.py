@@ -287,8 +287,7 @@ class RecordLedger:
         """Return what is noted of a batch."""
         assert batch not in self._gone.get(partition, ()), "a lost batch is found again before it is noted"
         batches = self._noted.setdefault(partition, {})
-        found = batches.get(batch)
-        if found is None:
+        if (found := batches.get(batch)) is None:
             found = batches[batch] = _Noted(batch, leader_epoch)
         return found
 
@@ -306,8 +305,7 @@ class RecordLedger:
             self._led_again[partition] = leader_epoch
         self._newest[partition] = max(self._newest.get(partition, (leader_epoch, broker)), (leader_epoch, broker))
         self._look_for_deleted(broker, partition, leader_epoch, log)
-        noted = self._noted.get(partition)
-        if not noted:
+        if not (noted := self._noted.get(partition)):
             return
         # Logs of one cluster share their batches, so that a comparison of objects finds nearly all.
         present = {batch.base_offset: batch for batch in log.batches}

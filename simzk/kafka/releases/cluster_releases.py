@@ -137,8 +137,7 @@ _V2_BY_LATER: Final[dict[Encode, Encode]] = {
 
 def _parse(protocol: str) -> ProtocolNumber:
     """Return the numbers of a protocol's name."""
-    match = _NAME.fullmatch(protocol)
-    if match is None:
+    if (match := _NAME.fullmatch(protocol)) is None:
         raise ConfigError(
             f"{protocol!r} is not an inter-broker protocol", where=_SETTING, right="such as 2.7 or 2.7-IV2"
         )

@@ -208,8 +208,7 @@ class BrokerConfig(Settings):
         for key, value in (values or {}).items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             self.given[key] = text
-            default = version.defaults.get(key)
-            if default is None:
+            if (default := version.defaults.get(key)) is None:
                 _check_unsimulated(key, text, version)
                 continue
             is_boolean = default in _BOOLEANS

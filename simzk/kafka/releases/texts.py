@@ -90,11 +90,7 @@ class TopicTexts:
     )
     keyless_record_in_list: bool = since((2, 8))
     """The text of a rejected record is in the list of rejected records."""
-    rejected_records: str = by_release(
-        "{text}",
-        ((2, 8), _REJECTED),
-        ((3, 0), _REJECTED + _FIRST_ERRORS),
-    )
+    rejected_records: str = by_release("{text}", ((2, 8), _REJECTED), ((3, 0), _REJECTED + _FIRST_ERRORS))
     not_controller: str | None = by_release(None, ((2, 4), ""))
     unknown_election: str = by_release("Value {kind} must be one of [PREFERRED, UNCLEAN]", ((2, 8), ""))
     """An election of an unknown kind; empty: no text."""

@@ -121,11 +121,7 @@ class Action:
 
 
 def actions_of_step(
-    where: str,
-    records: Sequence[ActionRecord],
-    tools: Sequence[ToolCommand],
-    begins_ms: int,
-    clock_ms: float,
+    where: str, records: Sequence[ActionRecord], tools: Sequence[ToolCommand], begins_ms: int, clock_ms: float
 ) -> tuple[Action, ...]:
     """Return the actions of a step with `acts`.
 
@@ -152,8 +148,7 @@ def actions_of_step(
 
 
 def _action(where: str, record: ActionRecord, begins_ms: int, clock_ms: float) -> Action:
-    needed = _FIELDS.get(record.do)
-    if needed is None:
+    if (needed := _FIELDS.get(record.do)) is None:
         raise RecordingError(f"{record.do!r} is no action", where=f"{where}.do", right=f"one of {', '.join(_FIELDS)}")
     for name in needed:
         if getattr(record, name) is None:

@@ -22,9 +22,9 @@ from simzk.kafka.schemas import config
 from simzk.kafka.schemas.acl import AclEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from simzk.kafka.observation.recording import RecordedZnode
+    from simzk.kafka.observation.recording import RecordedTree
     from simzk.kafka.replay.actions import ToolCommand
     from simzk.kafka.replay.transactions import RecordedTransaction
 
@@ -58,9 +58,9 @@ class Evidence:
         transactions: its transactions.
     """
 
-    before: Mapping[str, RecordedZnode]
-    tree: Mapping[str, RecordedZnode]
-    last: Mapping[str, RecordedZnode]
+    before: RecordedTree
+    tree: RecordedTree
+    last: RecordedTree
     transactions: Sequence[RecordedTransaction]
 
 
@@ -85,8 +85,7 @@ def actions_of_commands(
     Raises:
         RecordingError: neither name nor commands say what was done.
     """
-    found = _BROKER_STEP.fullmatch(name)
-    if found is not None:
+    if (found := _BROKER_STEP.fullmatch(name)) is not None:
         return (Action(_BROKER_STEPS[found[1]], begins_ms, broker=int(found[2])),)
     if not tools and _EMPTY_STEP.fullmatch(name) is None:
         right = "acts, a name such as boot-broker1, or commands of Kafka's tools"
@@ -138,8 +137,7 @@ def _values(words: Sequence[str], name: str) -> list[str]:
 
 def _configuration(words: Sequence[str], evidence: Evidence) -> Action | None:
     added = option(words, "--add-config") or ""
-    credential = _SCRAM.fullmatch(added)
-    if credential is not None:
+    if (credential := _SCRAM.fullmatch(added)) is not None:
         user = option(words, "--entity-name") or ""
         return Action("add_user", 0, entity=f"users/{user}", text=credential[1], password=credential[3])
     changes: dict[str, str | None] = dict.fromkeys((option(words, "--delete-config") or "").split(","))

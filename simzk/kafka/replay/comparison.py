@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from simzk.kafka.observation import recording
-    from simzk.kafka.observation.recording import RecordedZnode
+    from simzk.kafka.observation.recording import RecordedTree
     from simzk.kafka.replay.allowed_differences import Number, Row, StepContext
     from simzk.kafka.replay.transactions import Transaction
 
@@ -50,7 +50,7 @@ class TransactionDifference(NamedTuple):
 def transaction_differences(
     simulated: Sequence[Transaction],
     recorded: Sequence[Transaction],
-    before: Mapping[str, RecordedZnode],
+    before: RecordedTree,
     number: Number,
     step: StepContext,
     table: Sequence[Row] = TABLE,
@@ -158,7 +158,7 @@ def _lanes_of_ordered(change: Change) -> Iterable[Hashable]:
     yield "writer", change.transaction.who
 
 
-def _brokers(before: Mapping[str, RecordedZnode], transactions: Iterable[Transaction]) -> tuple[int, ...]:
+def _brokers(before: RecordedTree, transactions: Iterable[Transaction]) -> tuple[int, ...]:
     """Return the brokers that write, or that an ISR names."""
     found = {one.broker for one in transactions if one.broker is not None}
     written = (state[2] for one in transactions if (state := _STATE.search(one.text)) is not None)
@@ -167,14 +167,12 @@ def _brokers(before: Mapping[str, RecordedZnode], transactions: Iterable[Transac
     return tuple(sorted(found))
 
 
-def _states(tree: Mapping[str, RecordedZnode]) -> dict[str, str]:
+def _states(tree: RecordedTree) -> dict[str, str]:
     """Return the data of the partition states in a tree."""
     return {path: node.data for path, node in tree.items() if node.data and paths.state_partition(path) is not None}
 
 
-def _changes(
-    transactions: Sequence[Transaction], before: Mapping[str, RecordedZnode], brokers: tuple[int, ...]
-) -> list[Change]:
+def _changes(transactions: Sequence[Transaction], before: RecordedTree, brokers: tuple[int, ...]) -> list[Change]:
     states = {path: json.loads(data) for path, data in _states(before).items()}
     changes = []
     for one in transactions:

@@ -18,10 +18,10 @@ from simzk.simulation import Process
 from simzk.zookeeper.transactions import CloseSessionTxn, CreateSessionTxn, Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from simzk.kafka.cluster.cluster import KafkaCluster
-    from simzk.kafka.observation.recording import RecordedZnode
+    from simzk.kafka.observation.recording import RecordedTree
     from simzk.kafka.replay.transactions import RecordedTransaction
 
 CONSOLE_TIMEOUT_MS = 30_000
@@ -35,7 +35,7 @@ def member_of(transactions: Sequence[RecordedTransaction]) -> tuple[str, str] | 
     return next(((match[1], match[2]) for match in found if match is not None), None)
 
 
-def offsets_read(tree: Mapping[str, RecordedZnode], topic: str) -> dict[int, int]:
+def offsets_read(tree: RecordedTree, topic: str) -> dict[int, int]:
     """Return the offsets of a topic that old consumers have committed, by partition, without zeros."""
     path = re.compile(rf"/consumers/[^/]+/offsets/{re.escape(topic)}/(\d+)")
     found = {int(match[1]): int(znode.data or "0") for at, znode in tree.items() if (match := path.fullmatch(at))}

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simzk.kafka import paths
 from simzk.kafka.requests import FetchedPartition
 from simzk.zookeeper.transactions import CreateTxn, MultiTxn, SetDataTxn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from simzk.kafka.cluster.cluster import KafkaCluster
-    from simzk.kafka.observation.recording import RecordedZnode
+    from simzk.kafka.observation.recording import RecordedTree
     from simzk.kafka.replay.transactions import RecordedTransaction
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.zookeeper.transactions import Record, Transaction
+
+    Recorded: TypeAlias = Iterable[RecordedTransaction]
 
 LATE_FETCH_US = 100
 """Interval at which a late fetch is tried again, in µs."""
@@ -39,9 +41,7 @@ class _IsrWrite(NamedTuple):
     is_same_epoch: bool
 
 
-def _isr_writes(
-    transactions: Iterable[RecordedTransaction], before: Mapping[str, RecordedZnode]
-) -> Iterator[_IsrWrite]:
+def _isr_writes(transactions: Recorded, before: RecordedTree) -> Iterator[_IsrWrite]:
     """Yield the writes of partition states, with the ISR before each."""
     known = {path: _state(znode.data) for path, znode in before.items() if paths.state_partition(path) is not None}
     for transaction in transactions:
@@ -59,7 +59,7 @@ def _state(data: str | None) -> tuple[int, int, tuple[int, ...]]:
     return fields["leader"], fields["leader_epoch"], tuple(fields["isr"])
 
 
-def election_winners(transactions: Iterable[RecordedTransaction]) -> list[int]:
+def election_winners(transactions: Recorded) -> list[int]:
     """Return the winners of controller elections, in order."""
     return [
         transaction.broker
@@ -69,16 +69,14 @@ def election_winners(transactions: Iterable[RecordedTransaction]) -> list[int]:
     ]
 
 
-def isr_joins(
-    transactions: Iterable[RecordedTransaction], before: Mapping[str, RecordedZnode]
-) -> list[tuple[str, int]]:
+def isr_joins(transactions: Recorded, before: RecordedTree) -> list[tuple[str, int]]:
     """Return the path of the state and the follower of each join of an ISR, in order."""
     writes = _isr_writes(transactions, before)
     return [(write.path, broker) for write in writes for broker in write.isr if broker not in write.before]
 
 
 def _joins_and_registrations(
-    transactions: Sequence[RecordedTransaction], before: Mapping[str, RecordedZnode]
+    transactions: Sequence[RecordedTransaction], before: RecordedTree
 ) -> list[tuple[str, int]]:
     """Return the joins of ISRs and the registrations of brokers, in order: the path and the broker."""
     found: list[tuple[str, int]] = []
@@ -100,15 +98,13 @@ def _registration(broker: int) -> str:
     return f"{paths.BROKER_IDS}/{broker}"
 
 
-def first_join_ms(transactions: Iterable[RecordedTransaction], follower: int, after_ms: int = 0) -> int | None:
+def first_join_ms(transactions: Recorded, follower: int, after_ms: int = 0) -> int | None:
     """Return when a broker was first in an ISR that another broker leads, after a time; None if never."""
     writes = (write for write in _isr_writes(transactions, {}) if write.leader != follower and follower in write.isr)
     return next((write.at_ms for write in writes if write.at_ms >= after_ms), None)
 
 
-def lag_checks(
-    transactions: Iterable[RecordedTransaction], before: Mapping[str, RecordedZnode]
-) -> list[tuple[int, int]]:
+def lag_checks(transactions: Recorded, before: RecordedTree) -> list[tuple[int, int]]:
     """Return when leaders removed lagging followers, in ms, and which leaders."""
     return [
         (write.at_ms, write.leader)
@@ -117,9 +113,7 @@ def lag_checks(
     ]
 
 
-def first_election_ms(
-    transactions: Iterable[RecordedTransaction], before: Mapping[str, RecordedZnode], after_ms: int
-) -> int | None:
+def first_election_ms(transactions: Recorded, before: RecordedTree, after_ms: int) -> int | None:
     """Return when a controller first changed a leader epoch, after a time; None if never."""
     writes = (write for write in _isr_writes(transactions, before) if not write.is_same_epoch)
     return next((write.at_ms for write in writes if write.at_ms >= after_ms), None)
@@ -156,7 +150,7 @@ def announcements(transactions: Sequence[RecordedTransaction]) -> list[Announcem
     return found
 
 
-def config_writers(transactions: Iterable[RecordedTransaction]) -> dict[int, None]:
+def config_writers(transactions: Recorded) -> dict[int, None]:
     """Return the brokers that wrote their own configurations, in the order of the first write of each."""
     return dict.fromkeys(
         transaction.broker
@@ -166,7 +160,7 @@ def config_writers(transactions: Iterable[RecordedTransaction]) -> dict[int, Non
     )
 
 
-def producer_id_allocations(transactions: Iterable[RecordedTransaction]) -> list[int]:
+def producer_id_allocations(transactions: Recorded) -> list[int]:
     """Return the brokers for which blocks of producer ids were allocated, in order."""
     return [
         json.loads(part.data)["broker"]
@@ -176,7 +170,7 @@ def producer_id_allocations(transactions: Iterable[RecordedTransaction]) -> list
     ]
 
 
-def late_joins(transactions: Iterable[RecordedTransaction], broker: int) -> list[str]:
+def late_joins(transactions: Recorded, broker: int) -> list[str]:
     """Return the states whose leader added a broker again after its controlled shutdown had removed it."""
     removed: dict[str, None] = {}
     found: dict[str, None] = {}
@@ -201,7 +195,7 @@ def racing_predecessor(entries: Sequence[RecordedTransaction], place: int) -> Re
     return before if before.step == expiry.step and expiry.t - before.t <= EXPIRY_RACE_MS else None
 
 
-def moves_replicas(transactions: Iterable[RecordedTransaction]) -> bool:
+def moves_replicas(transactions: Recorded) -> bool:
     """Return whether a reassignment is requested or changes an assignment."""
     return any(
         transaction.path == paths.REASSIGN_PARTITIONS
@@ -231,10 +225,7 @@ class JoinOrder:
     """
 
     def __init__(
-        self,
-        transactions: Sequence[RecordedTransaction],
-        before: Mapping[str, RecordedZnode],
-        later: Iterable[tuple[str, int]] = (),
+        self, transactions: Sequence[RecordedTransaction], before: RecordedTree, later: Iterable[tuple[str, int]] = ()
     ) -> None:
         self._waiting = _joins_and_registrations(transactions, before)
         self._isrs = {

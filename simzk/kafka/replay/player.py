@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,10 +35,10 @@ from simzk.kafka.tools import reassign_partitions as reassign_tool
 from simzk.kafka.tools.operator import ZOOKEEPER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from simzk.kafka.observation.recording import RecordedZnode
+    from simzk.kafka.observation.recording import RecordedTree
     from simzk.kafka.replay.actions import Action
     from simzk.kafka.replay.allowed_differences import Number, Row, StepContext
     from simzk.kafka.replay.recorded_run import RecordedRun, RecordedStep
@@ -105,7 +106,7 @@ class PlayedStep:
     name: str
     context: StepContext
     number: Number
-    before: Mapping[str, RecordedZnode]
+    before: RecordedTree
     simulated: tuple[ComparableTransaction, ...]
     recorded: tuple[ComparableTransaction, ...]
     tree: tuple[recording.Difference, ...]
@@ -228,7 +229,7 @@ class Player:
             step.before,
             tuple(self._carried.shift(self._log.take())),
             tuple(comparable.recorded(step.transactions)),
-            tuple(self._carried.new_differences(recording.differences(cluster.tree, dict(step.tree)))),
+            tuple(self._carried.new_differences(recording.differences(cluster.tree, step.tree))),
             tuple(problems),
         )
 
@@ -300,8 +301,7 @@ class Player:
             self.cluster.scheduler.call_later(ANNOUNCEMENT_RETRY_US, "announcements", again)
 
     def _first_fetch_us(self, broker: int) -> int | None:
-        joined_us = self._first_joins_us.pop(broker, None)
-        if joined_us is not None:
+        if (joined_us := self._first_joins_us.pop(broker, None)) is not None:
             self._first_fetches_us[broker] = max(joined_us - self.cluster.scheduler.now_us, STARTS_US)
         return self._first_fetches_us.get(broker)
 
@@ -324,8 +324,7 @@ class Player:
         for place, entry in enumerate(entries):
             if entry.op == "closeSession" and entry.session == session and entry.cxid == inputs.EXPIRED_CXID:
                 after_s = self._seconds_until_expiry(place)
-                before = inputs.racing_predecessor(entries, place)
-                if before is not None:
+                if (before := inputs.racing_predecessor(entries, place)) is not None:
                     self._expire_after(action.broker, before)
                     after_s += inputs.EXPIRY_RACE_MS / 1000
                 self.cluster.expire(action.broker, after_s)
@@ -384,8 +383,7 @@ class Player:
 
     def _start(self, step: RecordedStep, broker: int, action: Action) -> None:
         self._first_fetches_us.pop(broker, None)
-        joined_ms = inputs.first_join_ms(step.transactions, broker, action.at_ms)
-        if joined_ms is not None:
+        if (joined_ms := inputs.first_join_ms(step.transactions, broker, action.at_ms)) is not None:
             self._first_joins_us[broker] = self._virtual_us(joined_ms)
         self._note_registration(broker, action)
         registered = self._next(action, lambda entry: _registration(entry, broker) is not None)
@@ -483,10 +481,8 @@ class Player:
 
 def _run(work: Callable[[], object]) -> None:
     """Let a timer of a broker fire; nothing happens if the broker does not run."""
-    try:
+    with suppress(ConfigError):
         work()
-    except ConfigError:
-        return
 
 
 def _as_recorded(step: RecordedStep, action: Action) -> dict[str, str | None]:
@@ -498,7 +494,7 @@ def _as_recorded(step: RecordedStep, action: Action) -> dict[str, str | None]:
     }
 
 
-def _fields(tree: Mapping[str, RecordedZnode], path: str) -> dict[str, Any]:
+def _fields(tree: RecordedTree, path: str) -> dict[str, Any]:
     """Return the fields of a recorded znode; none if it is missing, or has no data."""
     znode = tree.get(path)
     return json.loads(znode.data) if znode is not None and znode.data else {}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from simzk.kafka.observation.recording import RecordedZnode
+    from simzk.kafka.observation.recording import RecordedTree, RecordedZnode
     from simzk.kafka.replay.transactions import RecordedTransaction
 
 T = TypeVar("T")
@@ -90,8 +90,8 @@ class RecordedStep:
     ends_ms: int
     actions: tuple[Action, ...]
     transactions: tuple[RecordedTransaction, ...]
-    before: Mapping[str, RecordedZnode]
-    tree: Mapping[str, RecordedZnode]
+    before: RecordedTree
+    tree: RecordedTree
 
     @property
     def context(self) -> StepContext:
@@ -228,7 +228,7 @@ def _assign_steps(entries: Sequence[RecordedTransaction], trees: recording.Recor
         one.step = earlier
 
 
-def _shows(tree: Mapping[str, RecordedZnode], entry: RecordedTransaction) -> bool:
+def _shows(tree: RecordedTree, entry: RecordedTransaction) -> bool:
     """Return whether a tree has the effect of a transaction; False if it has none that the tree can show."""
     for part in entry.parts():
         znode = tree.get(part.path)

@@ -58,8 +58,7 @@ def decode_producer_ids(path: str, data: bytes | None, reading: Reading = LENIEN
     fields = read_object(path, data, reading)
     bounds = []
     for name in ("block_start", "block_end"):
-        bound = parse_long(fields.text(name))
-        if bound is None:
+        if (bound := parse_long(fields.text(name))) is None:
             raise fields.wrong(name, "a decimal number of 64 bits as text")
         bounds.append(bound)
     return ProducerIdBlock(fields.integer("broker"), bounds[0], bounds[1])

@@ -53,8 +53,7 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> int:
     try:
         return read_object(path, data, reading).integer("brokerid")
     except ZnodeError as error:
-        bare = parse_int((data or b"").decode(errors="replace"))
-        if bare is None:
+        if (bare := parse_int((data or b"").decode(errors="replace"))) is None:
             raise ZnodeError(error.what, where=path, right=f"{error.right}, or a bare number") from None
         return bare
 
@@ -74,7 +73,6 @@ def decode_epoch(path: str, data: bytes | None) -> int:
     2147483647
     """
     text = (data or b"").decode(errors="replace")
-    epoch = parse_int(text)
-    if epoch is None:
+    if (epoch := parse_int(text)) is None:
         raise ZnodeError(f"contains {shown(text)}", where=path, right="a decimal number of 32 bits")
     return epoch

@@ -89,8 +89,7 @@ def _refuse_constant(name: str) -> object:
 
 
 def _int_or_fail(text: str) -> int:
-    number = parse_int(text)
-    if number is None:
+    if (number := parse_int(text)) is None:
         raise _NotAnIntError(text)
     return number
 

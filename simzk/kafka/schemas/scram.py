@@ -48,8 +48,7 @@ def credential(mechanism: str, password: str, salt: bytes, iterations: int = MIN
     Raises:
         ConfigError: the mechanism is unknown, or there are too few iterations.
     """
-    digest = MECHANISMS.get(mechanism)
-    if digest is None:
+    if (digest := MECHANISMS.get(mechanism)) is None:
         raise ConfigError(f"{mechanism!r} is not a SCRAM mechanism", where="mechanism", right=" or ".join(MECHANISMS))
     if iterations < MIN_ITERATIONS:
         raise ConfigError(f"iterations are {iterations}", where="iterations", right=f"{MIN_ITERATIONS} or more")
@@ -111,8 +110,7 @@ def decode(path: str, mechanism: str, value: str) -> ScramCredential:
     if sorted(parts) != sorted(_FIELDS):
         right = ",".join(f"{field}=..." for field in _FIELDS)
         raise ZnodeError(f"field {mechanism} is {shown(value)}", where=path, right=right)
-    iterations = parse_int(parts["iterations"])
-    if iterations is None:
+    if (iterations := parse_int(parts["iterations"])) is None:
         what = f"field {mechanism}.iterations is {shown(parts['iterations'])}"
         raise ZnodeError(what, where=path, right="a decimal number")
     keys = []

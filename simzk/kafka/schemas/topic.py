@@ -85,8 +85,7 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> TopicZn
     removing = fields.object("removing_replicas") if reading.has_reassignments else {}
     partitions = {}
     for key, ids in fields.object("partitions").items():
-        number = parse_int(key)
-        if number is None or number < 0:
+        if (number := parse_int(key)) is None or number < 0:
             raise fields.wrong(f"partitions.{key}", "a partition number")
         partitions[number] = ReplicaAssignment(
             _brokers(fields, f"partitions.{key}", ids),
@@ -106,8 +105,7 @@ def _brokers(fields: JsonObject, field: str, ids: JsonValue) -> tuple[int, ...]:
 def _topic_id(fields: JsonObject) -> str | None:
     if "topic_id" not in fields.fields:
         return None
-    topic_id = canonical_uuid(fields.text("topic_id"))
-    if topic_id is None:
+    if (topic_id := canonical_uuid(fields.text("topic_id"))) is None:
         raise fields.wrong("topic_id", "22 characters of base64")
     return topic_id
 

@@ -17,6 +17,7 @@ ReassignPartitionsCommand with `--zookeeper`; §1.3):
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -106,7 +107,7 @@ class Operator:
         if via == ZOOKEEPER and not version.tools.accepts_zookeeper:
             raise ConfigError(f"no tool of Kafka {version.name} does this in ZooKeeper", where="via", right="a broker")
         if isinstance(request, protocol.DeleteTopicRequest) and version.controller.topic_deletion == "by znode":
-            return self._in_session(lambda: self._delete_by_znode(what, request.name), what)
+            return self._in_session(partial(self._delete_by_znode, what, request.name), what)
         work = partial(self._request, what, request, via)
         if _is_in_zookeeper(request, via, version):
             work = partial(self._by_tool, [(what, request)])
@@ -157,8 +158,7 @@ class Operator:
     def write_znode(self, path: str, data: bytes | None, *, create: bool = False) -> Task[None]:
         """Set a znode, or create it if it is missing, or at once with `create`."""
 
-        async def write() -> None:
-            session = await self._open()
+        async def write(session: ZooKeeperSession) -> None:
             error = Code.NO_NODE if create else (await session.call(SetData(path, data, ANY_VERSION))).error
             if error == Code.NO_NODE:
                 error = (await session.call(create_request(path, data))).error
@@ -169,30 +169,26 @@ class Operator:
     def delete_znode(self, path: str) -> Task[None]:
         """Delete a znode."""
 
-        async def delete() -> None:
-            session = await self._open()
-            reply = await session.call(Delete(path, ANY_VERSION))
-            self._note_refusal("znode not deleted", path, reply.error)
+        async def delete(session: ZooKeeperSession) -> None:
+            self._note_refusal("znode not deleted", path, (await session.call(Delete(path, ANY_VERSION))).error)
 
         return self._in_session(delete, "delete a znode")
 
-    async def _delete_by_znode(self, what: str, topic: str) -> AdminResponse:
+    async def _delete_by_znode(self, what: str, topic: str, session: ZooKeeperSession) -> AdminResponse:
         """Request a topic deletion by creating the znode, in a release without a tool for it."""
-        session = await self._open()
         data = self._environment.version.znodes.deletion_request
-        reply = await session.call(create_request(paths.delete_topic(topic), data))
-        found = Code(reply.error)
+        found = Code((await session.call(create_request(paths.delete_topic(topic), data))).error)
         response = AdminResponse(Error.NONE if found == Code.OK else Error.INVALID_REQUEST, found.name)
         self._record(what, response)
         return response
 
-    def _in_session(self, work: Callable[[], Coroutine[Future[Any], None, T]], name: str) -> Task[T]:
+    def _in_session(self, work: Callable[[ZooKeeperSession], Coroutine[Future[Any], None, T]], name: str) -> Task[T]:
+        """Work in the session of the ZooKeeper shell, again in the next one if it expires meanwhile."""
+
         async def guarded() -> T:
             while True:
-                try:
-                    return await work()
-                except SessionExpiredError:
-                    continue
+                with suppress(SessionExpiredError):
+                    return await work(await self._open())
 
         return self._track(self.process.spawn(guarded(), name))
 
