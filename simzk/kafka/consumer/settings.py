@@ -15,7 +15,7 @@ from simzk.errors import ConfigError
 from simzk.jvm.numbers import is_count
 from simzk.kafka.consumer import assignors, subscriptions
 from simzk.kafka.releases.settings import Settings
-from simzk.kafka.releases.since import Release, at_release, before, by_release, since
+from simzk.kafka.releases.since import at_release, before, by_release, since
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -145,6 +145,7 @@ class ConsumerVersion:
     """A consumer that closes abandons a rebalance after the attempt in progress."""
 
 
+@cache
 def consumer_version(name: str) -> ConsumerVersion:
     """Return the profile of a release, or of the last release of a line.
 
@@ -157,7 +158,7 @@ def consumer_version(name: str) -> ConsumerVersion:
     if (line := line_of(name)) is None:
         right = f"one of {', '.join(LINES)}"
         raise ConfigError(f"there is no old consumer of Kafka {name!r}", where="version", right=right)
-    return _version_of((*map(int, line.split(".")), 0 if line == "1.0.0" else _LAST_PATCH))
+    return at_release(ConsumerVersion, (*map(int, line.split(".")), 0 if line == "1.0.0" else 99))
 
 
 def line_of(name: str) -> str | None:
@@ -168,11 +169,3 @@ def line_of(name: str) -> str | None:
     """
     lines = [line for line in LINES if name == line or name.startswith(f"{line}.")]
     return max(lines, key=len, default=None)
-
-
-_LAST_PATCH: Final = 99
-
-
-@cache
-def _version_of(release: Release) -> ConsumerVersion:
-    return at_release(ConsumerVersion, release)

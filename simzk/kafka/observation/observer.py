@@ -109,9 +109,7 @@ class SessionNames:
         for participant in self._participants:
             if session_id == participant.session_id:
                 return participant.name
-        if self._operator.owns_session(session_id):
-            return "admin"
-        return ADDRESS
+        return "admin" if self._operator.owns_session(session_id) else ADDRESS
 
     def broker_of(self, session_id: int, write: BrokerWrite) -> str | None:
         """Return the name of the broker that made a write itself; None if its release leaves that to the controller."""
@@ -501,7 +499,9 @@ class Observer:
             broker = _decoded(controller.decode, path, data)
             who = f"controller {'?' if broker is None else broker}"
             self.on_controller()
-            self._history.record(who, "elected", "", "", f"epoch {self._next_epoch()}")
+            # The multi that creates /controller sets /controller_epoch after it.
+            epoch = parse_int(self._epoch)
+            self._history.record(who, "elected", "", "", f"epoch {'?' if epoch is None else next_int(epoch)}")
         elif parent == paths.BROKER_IDS:
             self._history.record(f"broker {name}", "registered")
         elif parent == paths.TOPICS:
@@ -513,11 +513,6 @@ class Observer:
             self._history.record(who, "deletion requested", name)
         elif parent == paths.CONFIG_CHANGES:
             self._history.record(who, "configuration changed", _text(data))
-
-    def _next_epoch(self) -> str:
-        # The multi that creates /controller sets /controller_epoch after it.
-        epoch = parse_int(self._epoch)
-        return "?" if epoch is None else str(next_int(epoch))
 
     def _record_delete(self, who: str, path: str) -> None:
         parent, _, name = path.rpartition("/")

@@ -138,9 +138,8 @@ _V2_BY_LATER: Final[dict[Encode, Encode]] = {
 def _parse(protocol: str) -> ProtocolNumber:
     """Return the numbers of a protocol's name."""
     if (match := _NAME.fullmatch(protocol)) is None:
-        raise ConfigError(
-            f"{protocol!r} is not an inter-broker protocol", where=_SETTING, right="such as 2.7 or 2.7-IV2"
-        )
+        what = f"{protocol!r} is not an inter-broker protocol"
+        raise ConfigError(what, where=_SETTING, right="such as 2.7 or 2.7-IV2")
     major, minor, patch, step = match.groups()
     line = (int(major), int(minor), int(patch or 0))[: 2 if int(major) else 3]
     steps = next((steps for steps, lines in _LINES_BY_STEPS.items() if line in lines), None)
@@ -306,9 +305,8 @@ def broker_ids(brokers: int | Sequence[int]) -> list[int]:
     """Return the broker ids for a number of brokers or a list of ids, ascending."""
     ids = list(range(1, brokers + 1)) if isinstance(brokers, int) else list(brokers)
     if not ids or len(dict.fromkeys(ids)) != len(ids) or not all(0 <= broker <= MAX_BROKER_ID for broker in ids):
-        raise ConfigError(
-            f"brokers are {brokers!r}", where="brokers", right="a number of brokers, or distinct ids from 0 on"
-        )
+        right = "a number of brokers, or distinct ids from 0 on"
+        raise ConfigError(f"brokers are {brokers!r}", where="brokers", right=right)
     return sorted(ids)
 
 

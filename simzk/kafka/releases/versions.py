@@ -10,7 +10,7 @@ from simzk.errors import ConfigError
 from simzk.kafka.releases import profile
 from simzk.kafka.releases.profile import KafkaVersion
 from simzk.kafka.releases.settings import broker_defaults
-from simzk.kafka.releases.since import Release, at_release
+from simzk.kafka.releases.since import at_release
 from simzk.kafka.releases.texts import TopicTexts
 from simzk.kafka.schemas.json_text import Reading
 from simzk.partitions.rules import rules_of
@@ -25,6 +25,7 @@ _LAST_PATCH: Final = 99
 """A line stands for its last release."""
 
 
+@cache
 def kafka_version(name: str) -> KafkaVersion:
     """Return the profile of a release.
 
@@ -43,16 +44,8 @@ def kafka_version(name: str) -> KafkaVersion:
     patches = [] if line is None else name[len(line) + 1 :].split(".")
     if line is None or not (name == line or all(patch.isascii() and patch.isdecimal() for patch in patches)):
         raise ConfigError(f"Kafka {name!r} is not simulated", where="version", right=f"one of {', '.join(LINES)}")
-    return _profile_of(line, _numbers(name if name != line else f"{line}.{_LAST_PATCH}"))
-
-
-def _numbers(name: str) -> Release:
-    return tuple(map(int, name.split(".")))
-
-
-@cache
-def _profile_of(line: str, release: Release) -> KafkaVersion:
-    major, minor, patch = (*_numbers(line), 0)[:3]
+    release = tuple(map(int, (name if name != line else f"{line}.{_LAST_PATCH}").split(".")))
+    major, minor, patch = (*map(int, line.split(".")), 0)[:3]
     number = (major, minor, patch)
     return KafkaVersion(
         name=line,

@@ -71,10 +71,15 @@ def transaction_differences(
     left, right = (_Split(_changes(of, before, brokers), rows) for of in kept)
     found = _first_difference("transactions", left.ordered, right.ordered)
     for lane in left.lanes.keys() | right.lanes.keys():
-        found += _first_difference(_name(lane), left.lanes.get(lane, []), right.lanes.get(lane, []))
+        name = " ".join(map(str, lane)) if isinstance(lane, tuple) else str(lane)
+        found += _first_difference(name, left.lanes.get(lane, []), right.lanes.get(lane, []))
     # One transaction can stand in several lanes: its difference is reported once.
     once = {(one.recorded, one.simulated): one for one in sorted(found, reverse=True)}
-    return sorted(once.values()) or _missing_or_surplus(left.everything, right.everything)
+    surplus, missing = left.everything - right.everything, right.everything - left.everything
+    return sorted(once.values()) or [
+        *(TransactionDifference("surplus", _NOTHING, text) for text in surplus),
+        *(TransactionDifference("missing", text, _NOTHING) for text in missing),
+    ]
 
 
 class CarriedOver:
@@ -189,22 +194,10 @@ def _changes(transactions: Sequence[Transaction], before: RecordedTree, brokers:
     return changes
 
 
-def _name(lane: Hashable) -> str:
-    return " ".join(map(str, lane)) if isinstance(lane, tuple) else str(lane)
-
-
 def _first_difference(where: str, simulated: Sequence[str], recorded: Sequence[str]) -> list[TransactionDifference]:
     pairs = enumerate(zip_longest(simulated, recorded, fillvalue=_NOTHING))
     found = (TransactionDifference(f"{where} [{at}]", theirs, ours) for at, (ours, theirs) in pairs if ours != theirs)
     return list(islice(found, 1))
-
-
-def _missing_or_surplus(simulated: Counter[str], recorded: Counter[str]) -> list[TransactionDifference]:
-    surplus, missing = simulated - recorded, recorded - simulated
-    return [
-        *(TransactionDifference("surplus", _NOTHING, text) for text in surplus),
-        *(TransactionDifference("missing", text, _NOTHING) for text in missing),
-    ]
 
 
 def tree_differences(

@@ -313,14 +313,9 @@ class Player:
     def _expire_when_recorded(self, action: Action) -> None:
         """Let the session of a stopped broker expire when the recorded one did."""
         assert action.broker is not None
-        opened = [
-            entry
-            for entry in self._run.transactions
-            if entry.op == "createSession" and entry.broker == action.broker and entry.t <= action.at_ms
-        ]
-        if not opened:
-            return
-        session, entries = opened[-1].session, self._run.transactions
+        entries = self._run.transactions
+        own = (entry for entry in reversed(entries) if entry.op == "createSession" and entry.broker == action.broker)
+        session = next((entry.session for entry in own if entry.t <= action.at_ms), None)
         for place, entry in enumerate(entries):
             if entry.op == "closeSession" and entry.session == session and entry.cxid == inputs.EXPIRED_CXID:
                 after_s = self._seconds_until_expiry(place)
@@ -538,7 +533,6 @@ def _registration(entry: RecordedTransaction, broker: int) -> dict[str, object] 
 
 def _writer(step: RecordedStep, action: Action) -> int | None:
     """Return the broker that wrote a configuration first: the one that got the request; None for a tool."""
-    writes = (
-        entry for entry in step.transactions for path in _paths(entry) if path.startswith(f"/config/{action.entity}")
-    )
+    path = f"/config/{action.entity}"
+    writes = (entry for entry in step.transactions if any(one.startswith(path) for one in _paths(entry)))
     return next((entry.broker for entry in writes), None)

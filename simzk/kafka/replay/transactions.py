@@ -219,16 +219,13 @@ class TransactionLog:
     def take(self) -> list[Transaction]:
         """Return all transactions since the last call."""
         sessions = _numbered((t.session_id, isinstance(t.record, txns.CreateSessionTxn)) for t in self._transactions)
-        taken = [self._convert(transaction, sessions[transaction.session_id]) for transaction in self._transactions]
+        taken = [self.comparable(transaction, sessions[transaction.session_id]) for transaction in self._transactions]
         self._transactions.clear()
         self._requests.clear()
         return taken
 
-    def comparable(self, transaction: txns.Transaction) -> Transaction:
-        """Return a transaction since the last `take` in comparable form, without the number of its session."""
-        return self._convert(transaction, 0)
-
-    def _convert(self, transaction: txns.Transaction, session: int) -> Transaction:
+    def comparable(self, transaction: txns.Transaction, session: int = 0) -> Transaction:
+        """Return a transaction since the last `take` in comparable form, with the number of its session if given."""
         address = self._addresses.get(transaction.session_id, OPERATOR)
         broker = _BROKER_ADDRESS.fullmatch(address)
         entry = operation_of(transaction.record, self._requests.get((transaction.session_id, transaction.cxid)))
