@@ -118,13 +118,8 @@ def assign_roundrobin(view: GroupView, name_of: Callable[[TopicPartition], str])
 
 
 def bracketed(partition: TopicPartition) -> str:
-    """Return the text of a partition up to Kafka 0.11: `[t,0]`."""
+    """Return the text of a partition up to Kafka 0.11: `[t,0]`; from 1.0 on it is `t-0`."""
     return f"[{partition.topic},{partition.partition}]"
-
-
-def dashed(partition: TopicPartition) -> str:
-    """Return the text of a partition from Kafka 1.0 on: `t-0`."""
-    return f"{partition.topic}-{partition.partition}"
 
 
 def _in_hash_order(view: GroupView, name_of: Callable[[TopicPartition], str]) -> list[TopicPartition]:

@@ -472,8 +472,7 @@ class Consumer:
         """
         if topic is None:
             return self.process.spawn(self._owned.commit(), "commit")
-        offsets = [(TopicPartition(topic, partition), offset)]
-        return self.process.spawn(self._owned.commit_offsets(offsets), "commit")
+        return self.process.spawn(self._owned.commit_offsets([(TopicPartition(topic, partition), offset)]), "commit")
 
     # -- lifecycle and faults
 
@@ -609,11 +608,11 @@ class Consumer:
         assert self.version.closes_under_lock or self._rebalancer.closing or not self.started, "closing was announced"
         self._rebalancer.closing = True
         if self._topic_client is not self._client:
-            await self._topic_client.close()
+            await self._topic_client.session.close()
         self._owned.stop_fetching()
         if self.config.boolean("auto.commit.enable"):
             await self._owned.commit()
-        await self._client.close()
+        await self._client.session.close()
         self._owned.by_topic = {}
         self._record("closed")
         self._end()

@@ -146,8 +146,7 @@ class GroupRegistry:
         """
         path = f"{ids(self.group)}/{consumer_id}"
         registration = subscriptions.decode(path, await self.client.read(path))
-        subscription = subscriptions.of_registration(registration, self._excluded)
-        return await self.threads_by(subscription, consumer_id)
+        return await self.threads_by(subscriptions.of_registration(registration, self._excluded), consumer_id)
 
     async def threads_by(self, subscription: Subscription, consumer_id: str) -> dict[str, list[ThreadId]]:
         """Return the threads of a subscription by topic, for the topics that exist now."""

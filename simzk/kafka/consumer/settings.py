@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ConfigError
 from simzk.jvm.numbers import is_count
-from simzk.kafka.consumer import assignors, subscriptions
+from simzk.kafka.consumer import subscriptions
+from simzk.kafka.consumer.assignors import assign_range, assign_roundrobin, assign_roundrobin_alike, bracketed
 from simzk.kafka.releases.settings import Settings
 from simzk.kafka.releases.since import at_release, before, by_release, since
 
@@ -93,28 +94,10 @@ class ConsumerVersion:
     )
     """Encode `ids/C` (§4.1)."""
     assignors: Mapping[Strategy, Assignor] = by_release(
-        {"range": assignors.assign_range},
-        (
-            (0, 8, 2),
-            {
-                "range": assignors.assign_range,
-                "roundrobin": partial(assignors.assign_roundrobin_alike, name_of=assignors.bracketed),
-            },
-        ),
-        (
-            (0, 10, 2),
-            {
-                "range": assignors.assign_range,
-                "roundrobin": partial(assignors.assign_roundrobin, name_of=assignors.bracketed),
-            },
-        ),
-        (
-            (1, 0),
-            {
-                "range": assignors.assign_range,
-                "roundrobin": partial(assignors.assign_roundrobin, name_of=assignors.dashed),
-            },
-        ),
+        {"range": assign_range},
+        ((0, 8, 2), {"range": assign_range, "roundrobin": partial(assign_roundrobin_alike, name_of=bracketed)}),
+        ((0, 10, 2), {"range": assign_range, "roundrobin": partial(assign_roundrobin, name_of=bracketed)}),
+        ((1, 0), {"range": assign_range, "roundrobin": partial(assign_roundrobin, name_of=str)}),
     )
     """Assignors by `partition.assignment.strategy`; any other value means range (§4.4)."""
     internal_topics: frozenset[str] = by_release(
@@ -167,5 +150,4 @@ def line_of(name: str) -> str | None:
     >>> line_of("0.8.2.2"), line_of("1.0.2"), line_of("2.0")
     ('0.8.2', '1.0', None)
     """
-    lines = [line for line in LINES if name == line or name.startswith(f"{line}.")]
-    return max(lines, key=len, default=None)
+    return max((line for line in LINES if name == line or name.startswith(f"{line}.")), key=len, default=None)

@@ -66,10 +66,6 @@ class ZkClient:
         self._process.spawn(self._run_events(), "event thread")
         await self.session.start()
 
-    async def close(self) -> None:
-        """Close the session."""
-        await self.session.close()
-
     # -- reads
 
     async def exists(self, path: str) -> bool:

@@ -149,18 +149,6 @@ _TOPIC_REQUEST = re.compile(r"'?(/config/topics|/brokers/topics|/admin/delete_to
 _TOPIC_DELETION = re.compile(r"\bdelete /(brokers/topics|config/topics|admin/delete_topics)/")
 
 
-def _is_lost_election(transaction: Transaction) -> bool:
-    return transaction.who != CLIENT and "error NodeExists" in transaction.text and "'/controller'" in transaction.text
-
-
-def _is_stale_isr(transaction: Transaction) -> bool:
-    return transaction.text.startswith("error BadVersion") and paths.state_partition(transaction.paths[0]) is not None
-
-
-def _is_expired_tool(transaction: Transaction) -> bool:
-    return transaction.who == CLIENT and transaction.session < 0 and transaction.text.startswith("closeSession []")
-
-
 def _isr_change(change: Change) -> tuple[Hashable, ...]:
     joins = (("ISRs", change.leader, follower) for follower in change.moved)
     return (change.state, *joins) if change.by_leader else ()
@@ -246,21 +234,21 @@ TABLE: tuple[Row, ...] = (
         name="lost elections",
         why="which other brokers had not yet seen the winner is a race between sessions",
         compared="who won, and everything that it wrote",
-        ignores=_is_lost_election,
+        ignores=lambda one: one.who != CLIENT and "error NodeExists" in one.text and "'/controller'" in one.text,
     ),
     Ignored(
         name="ISR of a leader that was fenced while it was paused",
         why="a paused leader may check for lagging followers before it learns that it is no longer the leader",
         compared="that the state does not change",
         releases=((0, 8, 2, 2), (1, 1, 1)),
-        ignores=_is_stale_isr,
+        ignores=lambda one: one.text.startswith("error BadVersion") and paths.state_partition(one.paths[0]) is not None,
     ),
     Ignored(
         name="expired session of a tool",
         why="a tool that never closes a session lets it expire half a minute later, in a step that depends on the pace",
         compared="that the session began, and what it wrote",
         releases=((0, 10, 0, 1), (0, 11, 0, 3)),
-        ignores=_is_expired_tool,
+        ignores=lambda one: one.who == CLIENT and one.session < 0 and one.text.startswith("closeSession []"),
     ),
     Masked(
         name="controller that deletes an announcement",

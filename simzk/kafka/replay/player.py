@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from simzk.kafka.replay.allowed_differences import Number, Row, StepContext
     from simzk.kafka.replay.recorded_run import RecordedRun, RecordedStep
     from simzk.kafka.replay.transactions import RecordedTransaction
-    from simzk.kafka.replay.transactions import Transaction as ComparableTransaction
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.zookeeper.transactions import Transaction
 
@@ -107,8 +106,8 @@ class PlayedStep:
     context: StepContext
     number: Number
     before: RecordedTree
-    simulated: tuple[ComparableTransaction, ...]
-    recorded: tuple[ComparableTransaction, ...]
+    simulated: tuple[comparable.Transaction, ...]
+    recorded: tuple[comparable.Transaction, ...]
     tree: tuple[recording.Difference, ...]
     problems: tuple[str, ...]
 
@@ -243,9 +242,6 @@ class Player:
         if left_us > 0:
             self.cluster.advance(left_us / 1_000_000)
 
-    def _seconds_until(self, at_ms: int) -> float:
-        return max(self._virtual_us(at_ms) - self.cluster.scheduler.now_us, 0) / 1_000_000
-
     def _schedule(self, at_ms: int, what: str, work: Callable[[], object]) -> None:
         at_us = max(self._virtual_us(at_ms), self.cluster.scheduler.now_us)
         self.cluster.scheduler.call_at(at_us, what, lambda: _run(work))
@@ -328,8 +324,7 @@ class Player:
         """Let the session of a broker expire right after a transaction, as soon as the simulation makes it."""
         earlier = [entry for entry in self._run.transactions if entry.step == before.step]
         keys = [one.key for one in comparable.recorded(earlier[: earlier.index(before) + 1])]
-        session_id = self.cluster.brokers[broker].session_id
-        expire = partial(self.cluster.expire_session, broker, session_id)
+        expire = partial(self.cluster.expire_session, broker, self.cluster.brokers[broker].session_id)
         self._racing_expiries.append(_RacingExpiry(before.step, keys[-1], keys.count(keys[-1]), expire))
 
     def _seconds_until_expiry(self, place: int) -> float:
@@ -337,7 +332,8 @@ class Player:
         entries, first = self._run.transactions, place
         while first and entries[first - 1].cxid == inputs.EXPIRED_CXID and entries[first - 1].op == "closeSession":
             first -= 1
-        return self._seconds_until(entries[first].t) + (place - first) / 1_000_000
+        left_us = max(self._virtual_us(entries[first].t) - self.cluster.scheduler.now_us, 0)
+        return left_us / 1_000_000 + (place - first) / 1_000_000
 
     # -- actions
 

@@ -151,8 +151,7 @@ def load(folder: Path) -> RecordedRun:
     clock_ms = meta.clock_ms if meta.clock_ms is not None else _clock_ms(entries)
     by_step = recorded_transactions.by_step(entries)
     begins = _begins(steps, times, by_step, clock_ms)
-    last_ms = max([begins[-1], *(entry.t for entry in entries)]) + _LAST_STEP_MS
-    ends = [*begins[1:], last_ms]
+    ends = [*begins[1:], max([begins[-1], *(entry.t for entry in entries)]) + _LAST_STEP_MS]
     has_acts = any(step.acts for step in steps)
     before: dict[str, RecordedZnode] = {}
     last = trees.tree(steps[-1].step)
@@ -162,8 +161,7 @@ def load(folder: Path) -> RecordedRun:
         where = f"{files['meta']}: step {step.step}"
         acts = step.acts if step.acts is not None or not has_acts else []
         if acts is None:
-            evidence = Evidence(before, tree, last, own)
-            actions = actions_of_commands(where, step.step, step.tools, begins_ms, evidence)
+            actions = actions_of_commands(where, step.step, step.tools, begins_ms, Evidence(before, tree, last, own))
         else:
             actions = actions_of_step(where, acts, step.tools, begins_ms, clock_ms)
         found.append(RecordedStep(step.step, begins_ms, ends_ms, actions, tuple(own), before, tree))

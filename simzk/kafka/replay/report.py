@@ -49,6 +49,7 @@ class ReplayReport:
 
     def to_json(self) -> str:
         """Return the report as a JSON object."""
+        runs = {"recording": self.recording, "recorded_version": self.recorded_version, "version": self.version}
         steps = [
             {
                 "step": step.name,
@@ -59,14 +60,7 @@ class ReplayReport:
             }
             for step in self.steps
         ]
-        document = {
-            "recording": self.recording,
-            "recorded_version": self.recorded_version,
-            "version": self.version,
-            "equal": self.equal,
-            "steps": steps,
-        }
-        return json.dumps(document, indent=1)
+        return json.dumps(runs | {"equal": self.equal, "steps": steps}, indent=1)
 
 
 def replay(

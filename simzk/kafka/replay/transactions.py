@@ -226,8 +226,7 @@ class TransactionLog:
 
     def comparable(self, transaction: txns.Transaction, session: int = 0) -> Transaction:
         """Return a transaction since the last `take` in comparable form, with the number of its session if given."""
-        address = self._addresses.get(transaction.session_id, OPERATOR)
-        broker = _BROKER_ADDRESS.fullmatch(address)
+        broker = _BROKER_ADDRESS.fullmatch(self._addresses.get(transaction.session_id, OPERATOR))
         entry = operation_of(transaction.record, self._requests.get((transaction.session_id, transaction.cxid)))
         return Transaction(f"b{broker[1]}" if broker else CLIENT, session, tuple(_paths(entry)), _text(entry))
 

@@ -172,11 +172,8 @@ def decode(path: str, data: bytes | None, reading: Reading = LENIENT) -> BrokerR
     host, port = fields.fields.get("host"), fields.fields.get("port")
     if version == 1:
         host, port = fields.text("host"), fields.integer("port")
-    endpoints: tuple[str, ...] = (f"PLAINTEXT://{host}:{port}",)
-    protocols: tuple[tuple[str, str], ...] = (("PLAINTEXT", "PLAINTEXT"),)
-    if version > 1:
-        endpoints = fields.texts("endpoints")
-        protocols = _protocols(fields, endpoints)
+    endpoints = (f"PLAINTEXT://{host}:{port}",) if version == 1 else fields.texts("endpoints")
+    protocols = (("PLAINTEXT", "PLAINTEXT"),) if version == 1 else _protocols(fields, endpoints)
     timestamp, jmx_port = fields.fields.get("timestamp"), fields.fields.get("jmx_port")
     return BrokerRegistration(
         host=host if isinstance(host, str) else "",

@@ -14,6 +14,8 @@ import hashlib
 import hmac
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from simzk.errors import ConfigError, ZnodeError
 from simzk.jvm.numbers import parse_int
 from simzk.kafka.schemas.json_text import shown
@@ -24,7 +26,6 @@ MECHANISMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MIN_ITERATIONS: Final = 4096
 SALT_BITS: Final = 130
 _FIELDS: Final = ("salt", "stored_key", "server_key", "iterations")
-_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class ScramCredential(NamedTuple):
@@ -63,8 +64,7 @@ def credential_of(mechanism: str, salted: bytes, salt: bytes, iterations: int) -
     64
     """
     digest = MECHANISMS[mechanism]
-    client_key = hmac.digest(salted, b"Client Key", digest)
-    stored_key = hashlib.new(digest, client_key).digest()
+    stored_key = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
     return ScramCredential(salt, stored_key, hmac.digest(salted, b"Server Key", digest), iterations)
 
 
@@ -75,11 +75,7 @@ def salt_of(number: int) -> bytes:
     b'10a'
     """
     assert 0 <= number < 1 << SALT_BITS, f"not a number of {SALT_BITS} bits: {number}"
-    digits = ""
-    while number or not digits:
-        number, digit = divmod(number, len(_DIGITS))
-        digits = _DIGITS[digit] + digits
-    return digits.encode()
+    return np.base_repr(number, 36).lower().encode()
 
 
 def encode(stored: ScramCredential) -> str:

@@ -251,7 +251,6 @@ def throttled(plan: Plan, live: Collection[int], version: KafkaVersion) -> tuple
 
 THROTTLES_SINCE = (0, 10, 1)
 """First release with `--throttle` (KIP-73)."""
-RATES = BROKER_THROTTLES[:2]
 
 
 def throttles(plan: Plan, present: Present, rate: int, version: KafkaVersion) -> list[AlterConfigRequest]:
@@ -312,4 +311,6 @@ def _of_topics(
 
 
 def _of_brokers(brokers: list[int], rate: int) -> list[AlterConfigRequest]:
-    return [AlterConfigRequest(f"brokers/{broker}", dict.fromkeys(RATES, str(rate))) for broker in brokers]
+    return [
+        AlterConfigRequest(f"brokers/{broker}", dict.fromkeys(BROKER_THROTTLES[:2], str(rate))) for broker in brokers
+    ]

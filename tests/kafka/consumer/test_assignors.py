@@ -15,7 +15,6 @@ from simzk.kafka.consumer.assignors import (
     assign_roundrobin,
     assign_roundrobin_alike,
     bracketed,
-    dashed,
 )
 from simzk.kafka.consumer.errors import AssignmentError
 from simzk.kafka.topic_partition import TopicPartition
@@ -86,7 +85,7 @@ def java_hash(text: str) -> int:
 def test_the_hashed_text_of_a_partition_changed_in_1_0() -> None:
     """A number of two digits makes a longer text, whose hash is far away: before the others, or behind, by the form."""
     group = view({"orders": 12}, {"c": {"orders": 1}})
-    for name_of, form, first in ((bracketed, "[orders,{}]", 0), (dashed, "orders-{}", 10)):
+    for name_of, form, first in ((bracketed, "[orders,{}]", 0), (str, "orders-{}", 10)):
         numbers = [partition.partition for partition in assign_roundrobin(group, name_of)]
         assert numbers == sorted(range(12), key=lambda number: java_hash(form.format(number)))
         assert numbers[0] == first
@@ -132,7 +131,7 @@ def test_each_subscribed_partition_has_one_subscribed_owner(
 ) -> None:
     subscribed = {topic: n for topic, n in topics.items() if any(topic in counts for counts in members.values())}
     group = view(subscribed, members)
-    for answer in (assign_range(group), assign_roundrobin(group, bracketed), assign_roundrobin(group, dashed)):
+    for answer in (assign_range(group), assign_roundrobin(group, bracketed), assign_roundrobin(group, str)):
         assert set(answer) == {TopicPartition(topic, p) for topic, n in subscribed.items() for p in range(n)}
         for partition, thread in answer.items():
             assert thread.number < members[thread.consumer][partition.topic]
