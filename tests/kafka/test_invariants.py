@@ -331,6 +331,17 @@ def test_a_falling_epoch_and_two_controllers_of_one_epoch_are_reported(rig: Rig)
 UNCLEAN = '{"version":1,"config":{"unclean.leader.election.enable":"true"}}'
 
 
+def test_the_controller_that_is_found_is_that_of_the_epoch_that_is_found() -> None:
+    """A tree may have /controller before /controller_epoch: a restored one is sorted."""
+    rig = Rig()
+    rig.create(CONTROLLER, '{"version":1,"brokerid":1,"timestamp":"0"}')
+    rig.create(CONTROLLER_EPOCH, "1")
+    later = Monitor(rig.history, invariants_of(rig.server), seed=1)
+    rig.do(req.Delete(CONTROLLER, -1))
+    rig.create(CONTROLLER, '{"version":1,"brokerid":2,"timestamp":"0"}')
+    assert [violation.detail for violation in later.violations] == ["brokers 1 and 2 were both controller of 1"]
+
+
 def test_an_election_outside_the_isr_is_reported_unless_it_is_allowed(rig: Rig) -> None:
     rig.set(STATE, state(1, [1], epoch=1))
     rig.set(STATE, state(2, [2], epoch=2))

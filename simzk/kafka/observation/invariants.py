@@ -536,8 +536,9 @@ class _TransactionReader:
         self._zxid = -1
         for path, node in znodes.server.tree.walk():
             self._load(path, node.data, node.version)
-            if path == paths.CONTROLLER:
-                znodes.controller_session = node.ephemeral_owner
+        if (elected := znodes.server.tree.get(paths.CONTROLLER)) is not None:  # its epoch may be loaded after it
+            znodes.controller_session = elected.ephemeral_owner
+            znodes.controllers[znodes.controller_epoch] = _controller_id(elected.data)
         # Before the other observers: one of them records the event that is reported with the violation.
         znodes.server.on_transaction.insert(0, self._read)
 
@@ -547,8 +548,6 @@ class _TransactionReader:
             self._znodes.states[partition] = partition_state.decode(path, data, version)
         elif path == paths.CONTROLLER_EPOCH:
             self._znodes.controller_epoch = _number(data)
-        elif path == paths.CONTROLLER:
-            self._znodes.controllers[self._znodes.controller_epoch] = _controller_id(data)
         elif _is_topic(path):
             self._znodes.topics[path] = data
         self._note_unclean(path, data)

@@ -366,15 +366,8 @@ _RECORDED = {
     paths.PRODUCER_IDS: "producer ids given out",
 }
 
-_OBSERVED = (
-    txns.CreateTxn,
-    txns.Create2Txn,
-    txns.CreateContainerTxn,
-    txns.CreateTTLTxn,
-    txns.SetDataTxn,
-    txns.DeleteTxn,
-    txns.CloseSessionTxn,
-)
+_CREATIONS = (txns.CreateTxn, txns.Create2Txn, txns.CreateContainerTxn, txns.CreateTTLTxn)
+_OBSERVED = (*_CREATIONS, txns.SetDataTxn, txns.DeleteTxn, txns.CloseSessionTxn)
 """Transactions that can be events. For all others, such as the failed elections of a hundred brokers, the author is not
 looked up."""
 
