@@ -478,7 +478,6 @@ class Consumer:
 
     def start(self) -> None:
         """Start its process, which registers and rebalances."""
-        assert not self.started, "a consumer starts once in a process"
         self._record("started")
         self.process.spawn(self._run(), "start")
 

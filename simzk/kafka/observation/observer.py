@@ -313,6 +313,7 @@ class ObservedTopics:
         """Remove a topic."""
         self._named.pop(name, None)
         self._deleted.add(name)
+        assert self.get(name) is None, f"{name} is deleted, and still observed"
 
 
 _DECODERS: Final[tuple[tuple[str, Callable[[str, bytes | None], object]], ...]] = (
