@@ -89,7 +89,7 @@ def read_written(tree: KafkaTree, controller: int | None, brokers: Sequence[int]
         tree: the znodes.
         controller, brokers: the controller and the registered brokers.
     """
-    assert list(brokers) == sorted(set(brokers)), "ids are ascending"
+    assert list(brokers) == sorted(brokers), "ids are ascending"
     requests, topics = tree.get(paths.DELETE_TOPICS), tree.get(paths.TOPICS)
     deleted = frozenset(() if requests is None else requests.child_names())
     found: dict[TopicPartition, tuple[ReplicaAssignment, LeaderAndIsr]] = {}
