@@ -32,61 +32,48 @@ class Scene:
         moving: partitions whose reassignment is in progress.
         deleting: topics whose deletion was requested and is not complete.
         leaderless: partitions without a leader.
-        epochs: number of controller elections.
+        elections: number of controller elections.
         ended_while_pending: brokers that ended while ISR changes of theirs were pending.
         duplicates: number of records that were appended again.
     """
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self.cluster: KafkaCluster = cluster
-        self.moving: dict[str, None] = {}
-        self.deleting: dict[str, None] = {}
-        self.leaderless: dict[str, None] = {}
+        self.moving: set[str] = set()
+        self.deleting: set[str] = set()
+        self.leaderless: set[str] = set()
         self.elections: int = 0
         self.ended_while_pending: set[int] = set()
         self.duplicates: int = 0
 
     def note(self, event: Event) -> None:
-        """Update the scene after an event."""
-        note = _NOTES.get(event.what)
-        if note is not None:
-            note(self, event)
-
-    def _note_reassignment(self, event: Event) -> None:
-        self.moving[event.subject] = None
-
-    def _note_reassigned(self, event: Event) -> None:
-        self.moving.pop(event.subject, None)
-
-    def _note_deletion(self, event: Event) -> None:
-        self.deleting[event.subject] = None
-
-    def _note_deleted(self, event: Event) -> None:
-        self.deleting.pop(event.subject, None)
-        for partition in [p for p in self.leaderless if p.rpartition("-")[0] == event.subject]:
-            del self.leaderless[partition]
-
-    def _note_leader_lost(self, event: Event) -> None:
-        self.leaderless[event.subject] = None
-
-    def _note_leader_elected(self, event: Event) -> None:
-        self.leaderless.pop(event.subject, None)
-
-    def _note_controller(self, event: Event) -> None:
-        self.elections += 1
-
-    def _note_append(self, event: Event) -> None:
-        self.duplicates = self.cluster.record_ledger.duplicates
-
-    def _note_end(self, event: Event) -> None:
-        broker = self.broker_of(event)
-        if broker is not None and self.has_pending_isr(broker):
-            self.ended_while_pending.add(broker)
-
-    def _note_registered(self, event: Event) -> None:
-        broker = self.broker_of(event)
-        if broker is not None:
-            self.ended_while_pending.discard(broker)
+        """Update the scene after an event; most kinds do not change it."""
+        match event.what:
+            case "reassignment" | "reassignment by znode":
+                self.moving.add(event.subject)
+            case "reassigned" | "reassignment by znode: done":
+                self.moving.discard(event.subject)
+            case "deletion requested":
+                self.deleting.add(event.subject)
+            case "topic deleted":
+                self.deleting.discard(event.subject)
+                self.leaderless = {p for p in self.leaderless if p.rpartition("-")[0] != event.subject}
+            case "leader lost":
+                self.leaderless.add(event.subject)
+            case "leader elected":
+                self.leaderless.discard(event.subject)
+            case "elected":
+                self.elections += 1
+            case "records appended":
+                self.duplicates = self.cluster.record_ledger.duplicates
+            case "killed" | "halted" | "stopped":
+                broker = self.broker_of(event)
+                if broker is not None and self.has_pending_isr(broker):
+                    self.ended_while_pending.add(broker)
+            case "registered":
+                broker = self.broker_of(event)
+                if broker is not None:
+                    self.ended_while_pending.discard(broker)
 
     def broker_of(self, event: Event) -> int | None:
         """Return the broker that an event is of; None for another component."""
@@ -109,85 +96,14 @@ class Scene:
         return sum(broker.alive and broker.controller.is_active for broker in self.cluster.brokers.values())
 
 
-_NOTES: Final[dict[str, Callable[[Scene, Event], None]]] = {
-    "reassignment": Scene._note_reassignment,
-    "reassignment by znode": Scene._note_reassignment,
-    "reassigned": Scene._note_reassigned,
-    "reassignment by znode: done": Scene._note_reassigned,
-    "deletion requested": Scene._note_deletion,
-    "topic deleted": Scene._note_deleted,
-    "leader lost": Scene._note_leader_lost,
-    "leader elected": Scene._note_leader_elected,
-    "elected": Scene._note_controller,
-    "records appended": Scene._note_append,
-    "killed": Scene._note_end,
-    "halted": Scene._note_end,
-    "stopped": Scene._note_end,
-    "registered": Scene._note_registered,
-}
-"""How the scene changes, by kind of event; most kinds do not change it."""
-
-
-def _always(event: Event, scene: Scene) -> bool:
-    return True
-
-
-def _is_failover(event: Event, scene: Scene) -> bool:
-    return scene.elections > 0
-
-
-def _failover_during_reassignment(event: Event, scene: Scene) -> bool:
-    return _is_failover(event, scene) and bool(scene.moving)
-
-
-def _failover_during_deletion(event: Event, scene: Scene) -> bool:
-    return _is_failover(event, scene) and bool(scene.deleting)
-
-
-def _failover_without_leader(event: Event, scene: Scene) -> bool:
-    return _is_failover(event, scene) and bool(scene.leaderless)
-
-
-def _failover_cut_short(event: Event, scene: Scene) -> bool:
-    return scene.is_failing_over
-
-
-def _two_controllers(event: Event, scene: Scene) -> bool:
-    return scene.active_controllers > 1
-
-
-def _restarted_with_pending_isr(event: Event, scene: Scene) -> bool:
-    return scene.broker_of(event) in scene.ended_while_pending
-
-
 def _killed_during_shutdown(event: Event, scene: Scene) -> bool:
     broker = scene.broker_of(event)
     return broker is not None and scene.cluster.brokers[broker].stopping
 
 
-def _bounced(event: Event, scene: Scene) -> bool:
-    return scene.broker_of(event) in scene.cluster.live_brokers
-
-
-def _leader_moved_during_reassignment(event: Event, scene: Scene) -> bool:
-    return event.subject in scene.moving
-
-
 def _last_isr_member_lost(event: Event, scene: Scene) -> bool:
     before = parse_state(event.before)
     return before is not None and len(before.isr) == 1
-
-
-def _deleted_while_a_broker_is_down(event: Event, scene: Scene) -> bool:
-    return not all(b.alive for b in scene.cluster.brokers.values())
-
-
-def _all_brokers_gone(event: Event, scene: Scene) -> bool:
-    return not scene.cluster.live_brokers
-
-
-def _two_releases(event: Event, scene: Scene) -> bool:
-    return len({broker.version.number for broker in scene.cluster.brokers.values() if broker.alive}) > 1
 
 
 def _leader_ended_with_uncommitted_records(event: Event, scene: Scene) -> bool:
@@ -218,10 +134,6 @@ def _superseded_leader_appended(event: Event, scene: Scene) -> bool:
     return False
 
 
-def _batch_appended_again(event: Event, scene: Scene) -> bool:
-    return scene.cluster.record_ledger.duplicates > scene.duplicates
-
-
 def _partition_of(event: Event) -> TopicPartition:
     topic, _, number = event.subject.rpartition("-")
     return TopicPartition(topic, int(number))
@@ -231,33 +143,56 @@ class Probe(NamedTuple):
     """A situation: the kinds of event at which it is looked for, and whether it is reached at such an event."""
 
     kinds: tuple[str, ...]
-    is_reached: Callable[[Event, Scene], bool]
+    is_reached: Callable[[Event, Scene], bool] = lambda _event, _scene: True
 
 
 PROBES: Final[dict[str, Probe]] = {
-    "controller failed over during a reassignment": Probe(("elected",), _failover_during_reassignment),
-    "controller failed over during a topic deletion": Probe(("elected",), _failover_during_deletion),
-    "controller failed over while a partition had no leader": Probe(("elected",), _failover_without_leader),
-    "controller lost its znode during its failover": Probe(("controller gone",), _failover_cut_short),
-    "two brokers took themselves for the controller": Probe(("elected", "ready"), _two_controllers),
-    "broker restarted while its ISR change was pending": Probe(("started",), _restarted_with_pending_isr),
+    "controller failed over during a reassignment": Probe(
+        ("elected",), lambda _, scene: scene.elections > 0 and bool(scene.moving)
+    ),
+    "controller failed over during a topic deletion": Probe(
+        ("elected",), lambda _, scene: scene.elections > 0 and bool(scene.deleting)
+    ),
+    "controller failed over while a partition had no leader": Probe(
+        ("elected",), lambda _, scene: scene.elections > 0 and bool(scene.leaderless)
+    ),
+    "controller lost its znode during its failover": Probe(
+        ("controller gone",), lambda _, scene: scene.is_failing_over
+    ),
+    "two brokers took themselves for the controller": Probe(
+        ("elected", "ready"), lambda _, scene: scene.active_controllers > 1
+    ),
+    "broker restarted while its ISR change was pending": Probe(
+        ("started",), lambda event, scene: scene.broker_of(event) in scene.ended_while_pending
+    ),
     "broker was killed during its controlled shutdown": Probe(("killed",), _killed_during_shutdown),
-    "broker started while it was still registered": Probe(("started",), _bounced),
-    "leader moved during the partition's reassignment": Probe(("leader moved",), _leader_moved_during_reassignment),
+    "broker started while it was still registered": Probe(
+        ("started",), lambda event, scene: scene.broker_of(event) in scene.cluster.live_brokers
+    ),
+    "leader moved during the partition's reassignment": Probe(
+        ("leader moved",), lambda event, scene: event.subject in scene.moving
+    ),
     "last member of an ISR was lost": Probe(("leader lost",), _last_isr_member_lost),
-    "ISR change was refused": Probe(("ISR change refused",), _always),
-    "topic was deleted while a broker was down": Probe(("deletion requested",), _deleted_while_a_broker_is_down),
-    "no broker was registered": Probe(("registration gone",), _all_brokers_gone),
-    "brokers of two releases ran together": Probe(("registered",), _two_releases),
+    "ISR change was refused": Probe(("ISR change refused",)),
+    "topic was deleted while a broker was down": Probe(
+        ("deletion requested",), lambda _, scene: not all(b.alive for b in scene.cluster.brokers.values())
+    ),
+    "no broker was registered": Probe(("registration gone",), lambda _, scene: not scene.cluster.live_brokers),
+    "brokers of two releases ran together": Probe(
+        ("registered",),
+        lambda _, scene: len({b.version.number for b in scene.cluster.brokers.values() if b.alive}) > 1,
+    ),
     "leader died between an append and the high watermark": Probe(
         ("killed", "halted", "power lost"), _leader_ended_with_uncommitted_records
     ),
     "leader was replaced while a producer waited for acks": Probe(("leader moved",), _replaced_while_a_producer_waits),
     "leader that was replaced appended records": Probe(("records appended",), _superseded_leader_appended),
-    "batch that was sent again was appended twice": Probe(("records appended",), _batch_appended_again),
-    "high watermark fell": Probe(("high watermark lowered",), _always),
-    "acknowledged or read records were lost": Probe(("acknowledged records lost", "read records lost"), _always),
-    "offset of a consumer was gone": Probe(("offset reset",), _always),
+    "batch that was sent again was appended twice": Probe(
+        ("records appended",), lambda _, scene: scene.cluster.record_ledger.duplicates > scene.duplicates
+    ),
+    "high watermark fell": Probe(("high watermark lowered",)),
+    "acknowledged or read records were lost": Probe(("acknowledged records lost", "read records lost")),
+    "offset of a consumer was gone": Probe(("offset reset",)),
 }
 """All probes by name."""
 _BY_KIND: Final[dict[str, list[tuple[str, Probe]]]] = {}
