@@ -29,6 +29,7 @@ from simzk.scenarios.broker_control import BrokerControl
 from simzk.scenarios.cluster_model import by_broker
 from simzk.scenarios.expectations import ExpectAgreed, Expectation, ExpectRecovered, Observed
 from simzk.scenarios.faults.fault import FAULT, OPERATOR, Setting, Target
+from simzk.scenarios.faults.operator import DeleteTopic
 from simzk.scenarios.faults.plan import FaultPlan
 from simzk.scenarios.probes import Probes
 from simzk.scenarios.znode_log import ZnodeLog
@@ -315,7 +316,8 @@ class Play:
         whole = ExpectRecovered(
             expect="whole", name="after all faults, every partition has a leader and all replicas in sync"
         )
-        kept = {name: count for name, count in self.scenario.topics.items() if name not in plan.deleted_topics}
+        deleted = {fault.topic for fault in plan.faults if isinstance(fault, DeleteTopic)}
+        kept = {name: count for name, count in self.scenario.topics.items() if name not in deleted}
         yield from self._judge(whole, self.scenario.faults_line, plan.liveness_us, kept)
         if self.verdicts[-1].held:
             yield Wait(self._scheduler.now_us + SETTLING_US)

@@ -6,7 +6,7 @@ To add a kind, write its class here and add it to `BROKER_KINDS`: `begin` calls 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from simzk.scenarios.faults.fault import BrokerFault, Check, Draw, LastingBrokerFault, Target
 from simzk.scenarios.source import Index, format_duration, parse_duration
@@ -14,8 +14,6 @@ from simzk.scenarios.source import Index, format_duration, parse_duration
 
 class Kill(LastingBrokerFault, kw_only=True, frozen=True):
     """Kill a broker, as `kill -9` does, and restart it at the end."""
-
-    name: ClassVar[str] = "kill"
 
     def begin(self, target: Target) -> None:
         target.cluster.kill(self.broker)
@@ -28,8 +26,6 @@ class Kill(LastingBrokerFault, kw_only=True, frozen=True):
 class Pause(LastingBrokerFault, kw_only=True, frozen=True):
     """Pause a broker, as a long garbage collection does."""
 
-    name: ClassVar[str] = "pause"
-
     def begin(self, target: Target) -> None:
         target.cluster.pause(self.broker, self.duration_us / 1_000_000)
 
@@ -39,8 +35,6 @@ class Pause(LastingBrokerFault, kw_only=True, frozen=True):
 
 class Shutdown(LastingBrokerFault, kw_only=True, frozen=True):
     """Shut a broker down in a controlled way, and restart it at the end; it is killed if it has not stopped by then."""
-
-    name: ClassVar[str] = "shutdown"
 
     def begin(self, target: Target) -> None:
         target.cluster.shutdown(self.broker)
@@ -53,10 +47,8 @@ class Shutdown(LastingBrokerFault, kw_only=True, frozen=True):
 class Expire(BrokerFault, kw_only=True, frozen=True):
     """Expire the session of a running broker."""
 
-    name: ClassVar[str] = "expire"
-
     def obstacle(self, target: Target) -> str:
-        return super().obstacle(target) or ("" if target.is_zookeeper_up else "ZooKeeper does not run")
+        return super().obstacle(target) or ("" if target.cluster.is_zookeeper_up else "ZooKeeper does not run")
 
     def begin(self, target: Target) -> None:
         target.cluster.expire(self.broker)
@@ -68,8 +60,6 @@ class Expire(BrokerFault, kw_only=True, frozen=True):
 class Disconnect(BrokerFault, kw_only=True, frozen=True):
     """Close the connection of a broker to ZooKeeper; it reconnects with its session."""
 
-    name: ClassVar[str] = "disconnect"
-
     def begin(self, target: Target) -> None:
         target.cluster.disconnect(self.broker)
 
@@ -79,8 +69,6 @@ class Disconnect(BrokerFault, kw_only=True, frozen=True):
 
 class FailLogDir(LastingBrokerFault, kw_only=True, frozen=True):
     """Fail a log directory of a broker; at the end the broker is restarted with a new, empty one."""
-
-    name: ClassVar[str] = "fail_log_dir"
 
     directory: Index = 0
 
@@ -106,8 +94,6 @@ class FailLogDir(LastingBrokerFault, kw_only=True, frozen=True):
 class PowerOff(LastingBrokerFault, kw_only=True, frozen=True):
     """Cut the power of a broker's machine: records that are neither flushed nor `unwritten` old are gone."""
 
-    name: ClassVar[str] = "power_off"
-
     unwritten: str = "30s"
 
     def check(self, check: Check) -> None:
@@ -125,8 +111,6 @@ class PowerOff(LastingBrokerFault, kw_only=True, frozen=True):
 class Wipe(LastingBrokerFault, kw_only=True, frozen=True):
     """Kill a broker, and restart it at the end with empty disks."""
 
-    name: ClassVar[str] = "wipe"
-
     def begin(self, target: Target) -> None:
         target.cluster.kill(self.broker)
         target.cluster.wipe(self.broker)
@@ -138,8 +122,6 @@ class Wipe(LastingBrokerFault, kw_only=True, frozen=True):
 
 class SlowDisk(LastingBrokerFault, kw_only=True, frozen=True):
     """Let each access to a broker's disk take some time until the end."""
-
-    name: ClassVar[str] = "slow_disk"
 
     access: str
 

@@ -9,6 +9,7 @@ Rules of this module:
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from msgspec import Struct, field, structs
@@ -17,12 +18,13 @@ from simzk.errors import ConfigError
 from simzk.scenarios.source import FORM, BrokerId, format_duration, parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.scenarios.source import KeyPath, Source
     from simzk.simulation import RandomStream
 
+_INNER_WORD = re.compile("(?<!^)(?=[A-Z])")
 FAULT, OPERATOR = "fault", "operator"
 """Who acts in the history."""
 ZOOKEEPER = "zookeeper"
@@ -34,7 +36,7 @@ STOP_LIMIT_US, STOP_STEP_US = 30_000_000, 500_000
 """How long an operator waits for a broker to stop, and how often it looks."""
 
 
-class Setting:
+class Setting(NamedTuple):
     """The cluster that a plan is for, as far as its scenario defines it.
 
     Args:
@@ -45,19 +47,11 @@ class Setting:
         zookeeper_servers: number of ZooKeeper servers.
     """
 
-    def __init__(
-        self,
-        brokers: Sequence[int],
-        version: str,
-        topics: dict[str, int],
-        log_dirs: int,
-        zookeeper_servers: int = 1,
-    ) -> None:
-        self.brokers: tuple[int, ...] = tuple(brokers)
-        self.version: str = version
-        self.topics: dict[str, int] = dict(topics)
-        self.log_dirs: int = log_dirs
-        self.zookeeper_servers: int = zookeeper_servers
+    brokers: Sequence[int]
+    version: str
+    topics: Mapping[str, int]
+    log_dirs: int
+    zookeeper_servers: int = 1
 
 
 class Draw:
@@ -128,7 +122,7 @@ class Draw:
         return f"{topic}-{self.stream.below(self.topics[topic])}"
 
 
-class Check:
+class Check(NamedTuple):
     """A fault of a plan file that is checked.
 
     Args:
@@ -138,11 +132,10 @@ class Check:
         safety_us: end of the faults.
     """
 
-    def __init__(self, source: Source, setting: Setting, at: KeyPath, safety_us: int) -> None:
-        self.source: Source = source
-        self.setting: Setting = setting
-        self.at: KeyPath = at
-        self.safety_us: int = safety_us
+    source: Source
+    setting: Setting
+    at: KeyPath
+    safety_us: int
 
     def duration(self, key: str, text: str, *, positive: bool = True) -> int:
         """Return a duration of the fault in microseconds.
@@ -176,6 +169,12 @@ class Check:
             right = "a topic, a dash and a number, such as orders-0"
             self.source.fail((*self.at, key), f"{name!r} is not the name of a partition", right)
 
+    def topic(self, topic: str) -> None:
+        """Check that a text can be a topic's name."""
+        if not topic or "/" in topic:
+            right = "letters, digits, dot, dash, _"
+            self.source.fail((*self.at, "topic"), f"{topic!r} is not a valid topic name", right)
+
     def config(self, key: str, call: Callable[[], object]) -> None:
         """Check that a call raises no ConfigError."""
         try:
@@ -208,10 +207,6 @@ class Target:
         """Return whether a broker's process runs, paused or not."""
         return self.cluster.brokers[broker].alive
 
-    def record(self, who: str, what: str, after: str = "") -> None:
-        """Record what a fault or the operator does."""
-        self.cluster.history.record(who, what, after=after)
-
     def call_later(self, delay_us: int, action: Callable[[], None]) -> None:
         """Call an action after a delay in virtual time, unless everything has healed by then."""
 
@@ -226,24 +221,15 @@ class Target:
         if not self.is_alive(broker):
             self.cluster.restart(broker)
 
-    @property
-    def is_zookeeper_up(self) -> bool:
-        """Whether the ZooKeeper server is neither stopped nor paused."""
-        return self.cluster.is_zookeeper_up
-
     def start_zookeeper(self) -> None:
         """Start or resume ZooKeeper, unless it runs."""
-        if not self.is_zookeeper_up:
+        if not self.cluster.is_zookeeper_up:
             self.cluster.start_zookeeper()
 
     def start_zookeeper_server(self, server: int) -> None:
         """Start a ZooKeeper server of the ensemble, unless it runs."""
         if server in self.cluster.killed_zookeeper_servers:
             self.cluster.restart_zookeeper_server(server)
-
-    def heal_zookeeper_server(self, server: int, broker: int | None) -> None:
-        """End the cut between a ZooKeeper server of the ensemble and the other servers, or a broker."""
-        self.cluster.heal_zookeeper_server(server, broker)
 
     def stop_and_restart(self, broker: int) -> None:
         """Restart a broker, whether it runs, is about to stop or is down: its log directories are usable again."""
@@ -313,9 +299,13 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     at: str
 
     name: ClassVar[str]
-    """The kind's name in plan files and weights."""
+    """The kind's name in plan files and weights: the name of its class, as in `restart_zookeeper`."""
     who: ClassVar[str] = FAULT
     """Who acts in the history."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.name = _INNER_WORD.sub("_", cls.__name__.replace("ZooKeeper", "Zookeeper")).lower()
 
     @property
     def at_us(self) -> int:
@@ -371,15 +361,16 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
 
     def play(self, target: Target) -> None:
         """Record the fault and let it begin; record why if it cannot."""
-        obstacle = self.obstacle(target)
-        if obstacle:
-            target.record(self.who, f"skipped: {self.describe()}", obstacle)
+        history = target.cluster.history
+        if obstacle := self.obstacle(target):
+            history.record(self.who, f"skipped: {self.describe()}", after=obstacle)
             return
-        target.record(self.who, self.describe(), f"for {self.duration_us / 1_000_000:g}s" if self.duration_us else "")
+        lasts = f"for {self.duration_us / 1_000_000:g}s" if self.duration_us else ""
+        history.record(self.who, self.describe(), after=lasts)
         try:
             self.begin(target)
         except ConfigError as error:
-            target.record(self.who, f"refused: {self.describe()}", str(error))
+            history.record(self.who, f"refused: {self.describe()}", after=str(error))
 
     def moved_to(self, at_us: int) -> Self:
         """Return the same fault at another time."""

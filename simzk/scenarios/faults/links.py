@@ -6,9 +6,9 @@ To add a kind, write its class here and add it to `LINK_KINDS`.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from simzk.scenarios.actions import end_of, peer_ends
+from simzk.scenarios.actions import cut, end_of, heal, peer_ends
 from simzk.scenarios.cluster_model import ZOOKEEPER
 from simzk.scenarios.faults.fault import Check, Draw, Fault, LastingBrokerFault, LastingFault, Target
 from simzk.scenarios.source import BrokerId, format_duration, parse_duration
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EVERYTHING = ""
 """Peer that stands for ZooKeeper and all other brokers."""
+Keeper = Literal["both", "group", "others"]
 
 
 class LinkFault(LastingBrokerFault, kw_only=True, frozen=True):
@@ -47,12 +48,7 @@ class LinkFault(LastingBrokerFault, kw_only=True, frozen=True):
 
     def heal_later(self, target: Target) -> None:
         """Heal the links at the end."""
-
-        def heal() -> None:
-            for broker, peer in self.ends(target):
-                target.cluster.network.heal(broker, peer)
-
-        target.call_later(self.duration_us, heal)
+        target.call_later(self.duration_us, partial(heal, target.cluster, self.broker, self.peer))
 
     @property
     def _from_peer(self) -> str:
@@ -71,11 +67,8 @@ def _draw_peer(draw: Draw, broker: int) -> int | str:
 class Cut(LinkFault, kw_only=True, frozen=True):
     """Cut links: their messages are lost in both directions."""
 
-    name: ClassVar[str] = "cut"
-
     def begin(self, target: Target) -> None:
-        for broker, peer in self.ends(target):
-            target.cluster.network.cut(broker, peer)
+        cut(target.cluster, self.broker, self.peer)
         self.heal_later(target)
 
     def describe(self) -> str:
@@ -84,8 +77,6 @@ class Cut(LinkFault, kw_only=True, frozen=True):
 
 class CutOneWay(LinkFault, kw_only=True, frozen=True):
     """Lose the messages that a broker sends (`direction = "from"`), or those that are sent to it (`"to"`)."""
-
-    name: ClassVar[str] = "cut_one_way"
 
     direction: Literal["from", "to"]
 
@@ -101,17 +92,13 @@ class CutOneWay(LinkFault, kw_only=True, frozen=True):
         self.heal_later(target)
 
     def describe(self) -> str:
-        peer = "everything" if self.peer == EVERYTHING else end_of(self.peer)
-        source, sink = end_of(self.broker), peer
-        if self.direction == "to":
-            source, sink = sink, source
+        broker, peer = end_of(self.broker), end_of(self.peer) or "everything"
+        source, sink = (broker, peer) if self.direction == "from" else (peer, broker)
         return f"loses what {source} sends to {sink}"
 
 
 class Clog(LinkFault, kw_only=True, frozen=True):
     """Hold the messages of links back, in order; they arrive at the end."""
-
-    name: ClassVar[str] = "clog"
 
     def begin(self, target: Target) -> None:
         network = target.cluster.network
@@ -128,8 +115,6 @@ class SlowLink(LinkFault, kw_only=True, frozen=True):
     The latency of an exponential distribution is its median: half of the messages take longer, a quarter longer than
     twice as long.
     """
-
-    name: ClassVar[str] = "slow_link"
 
     latency: str
     distribution: Literal["fixed", "uniform", "exponential"] = "exponential"
@@ -151,14 +136,13 @@ class SlowLink(LinkFault, kw_only=True, frozen=True):
         latency: Latency = UniformLatency(latency_us if self.distribution == "fixed" else 0, latency_us)
         if self.distribution == "exponential":
             latency = ExponentialLatency(latency_us)
-        for broker, peer in self.ends(target):
-            network.slow(broker, peer, latency)
 
-        def end() -> None:
+        def slow(latency: Latency | None) -> None:
             for broker, peer in self.ends(target):
-                network.slow(broker, peer, None)
+                network.slow(broker, peer, latency)
 
-        target.call_later(self.duration_us, end)
+        slow(latency)
+        target.call_later(self.duration_us, lambda: slow(None))
 
     def describe(self) -> str:
         links = f"the links of broker {self.broker}{self._from_peer.replace('from', 'to')}"
@@ -168,10 +152,8 @@ class SlowLink(LinkFault, kw_only=True, frozen=True):
 class Split(LastingFault, kw_only=True, frozen=True):
     """Cut a group of brokers off from the other brokers; one of the two groups loses ZooKeeper too, or none."""
 
-    name: ClassVar[str] = "split"
-
     brokers: tuple[BrokerId, ...]
-    zookeeper: Literal["both", "group", "others"] = "both"
+    zookeeper: Keeper = "both"
 
     @classmethod
     def draw(cls, draw: Draw) -> Fault | None:
@@ -180,14 +162,9 @@ class Split(LastingFault, kw_only=True, frozen=True):
             return None
         size = draw.stream.between(1, len(brokers) - 1)
         group = tuple(sorted(draw.stream.shuffled(brokers)[:size]))
-        keepers: tuple[Literal["both", "group", "others"], ...] = ("both", "group", "others")
-        return cls(
-            kind=cls.name,
-            at=draw.at,
-            brokers=group,
-            zookeeper=draw.stream.choice(keepers),
-            duration=draw.duration_of_links(),
-        )
+        keepers: tuple[Keeper, ...] = ("both", "group", "others")
+        keeper = draw.stream.choice(keepers)
+        return cls(kind=cls.name, at=draw.at, brokers=group, zookeeper=keeper, duration=draw.duration_of_links())
 
     def check(self, check: Check) -> None:
         super().check(check)
@@ -218,8 +195,6 @@ class Swizzle(LastingFault, kw_only=True, frozen=True):
 
     FoundationDB's tests found more with it than with any other fault of the network (its documentation on testing).
     """
-
-    name: ClassVar[str] = "swizzle"
 
     clogged: tuple[BrokerId, ...]
     released: tuple[BrokerId, ...]

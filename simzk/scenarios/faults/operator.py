@@ -44,15 +44,11 @@ class TopicStep(OperatorStep, kw_only=True, frozen=True):
 
     def check(self, check: Check) -> None:
         super().check(check)
-        if not self.topic or "/" in self.topic:
-            right = "letters, digits, dot, dash, _"
-            check.source.fail((*check.at, "topic"), f"{self.topic!r} is not a valid topic name", right)
+        check.topic(self.topic)
 
 
 class CreateTopic(TopicStep, kw_only=True, frozen=True):
     """Create a topic; the brokers place its replicas."""
-
-    name: ClassVar[str] = "create_topic"
 
     partitions: Count
     replication_factor: Count
@@ -87,8 +83,6 @@ class CreateTopic(TopicStep, kw_only=True, frozen=True):
 class DeleteTopic(TopicStep, kw_only=True, frozen=True):
     """Delete a topic."""
 
-    name: ClassVar[str] = "delete_topic"
-
     @classmethod
     def draw(cls, draw: Draw) -> Fault | None:
         if len(draw.topics) < 2:
@@ -113,8 +107,6 @@ class DeleteTopic(TopicStep, kw_only=True, frozen=True):
 
 class AddPartitions(TopicStep, kw_only=True, frozen=True):
     """Add partitions to a topic, up to a total; the brokers place their replicas."""
-
-    name: ClassVar[str] = "add_partitions"
 
     total: Count
 
@@ -141,8 +133,6 @@ class AddPartitions(TopicStep, kw_only=True, frozen=True):
 
 class Reassign(OperatorStep, kw_only=True, frozen=True):
     """Reassign a partition to other replicas."""
-
-    name: ClassVar[str] = "reassign"
 
     partition: str
     replicas: tuple[BrokerId, ...]
@@ -174,8 +164,6 @@ class Reassign(OperatorStep, kw_only=True, frozen=True):
 class CancelReassignment(OperatorStep, kw_only=True, frozen=True):
     """Cancel the reassignment of a partition, if it is in progress."""
 
-    name: ClassVar[str] = "cancel_reassignment"
-
     partition: str
 
     @classmethod
@@ -204,8 +192,6 @@ class Elect(OperatorStep, kw_only=True, frozen=True):
     Unclean elections are not drawn, because they may lose acknowledged records.
     """
 
-    name: ClassVar[str] = "elect"
-
     election: Literal["preferred", "unclean"] = "preferred"
 
     @classmethod
@@ -221,8 +207,6 @@ class Elect(OperatorStep, kw_only=True, frozen=True):
 
 class RollingRestart(OperatorStep, kw_only=True, frozen=True):
     """Restart brokers one after another, each by a controlled shutdown, with a pause of `gap` after each start."""
-
-    name: ClassVar[str] = "rolling_restart"
 
     brokers: tuple[BrokerId, ...]
     gap: str
@@ -244,16 +228,12 @@ class RollingRestart(OperatorStep, kw_only=True, frozen=True):
         return f"restarts brokers {_ids(self.brokers)} one after another, {self.gap} apart"
 
 
-class RollingUpgrade(OperatorStep, kw_only=True, frozen=True):
+class RollingUpgrade(RollingRestart, kw_only=True, frozen=True):
     """Upgrade brokers one after another: first each to a release at the old protocol, then each to its protocol.
 
     `version` is the new release, `protocol` the inter-broker protocol until all brokers run it.
     """
 
-    name: ClassVar[str] = "rolling_upgrade"
-
-    brokers: tuple[BrokerId, ...]
-    gap: str
     version: str
     protocol: str
 
@@ -262,17 +242,10 @@ class RollingUpgrade(OperatorStep, kw_only=True, frozen=True):
         if draw.is_upgraded:
             return None
         draw.is_upgraded = True
-        present = draw.setting.version
-        version = draw.stream.choice(LINES[: LINES.index(kafka_version(present).name)])
-        order = tuple(draw.stream.shuffled(draw.setting.brokers))
-        return cls(
-            kind=cls.name,
-            at=draw.at,
-            brokers=order,
-            gap=_draw_gap(draw),
-            version=version,
-            protocol=kafka_version(present).name,
-        )
+        present = kafka_version(draw.setting.version).name
+        version = draw.stream.choice(LINES[: LINES.index(present)])
+        order, gap = tuple(draw.stream.shuffled(draw.setting.brokers)), _draw_gap(draw)
+        return cls(kind=cls.name, at=draw.at, brokers=order, gap=gap, version=version, protocol=present)
 
     @classmethod
     def is_possible(cls, setting: Setting) -> bool:
@@ -281,8 +254,6 @@ class RollingUpgrade(OperatorStep, kw_only=True, frozen=True):
 
     def check(self, check: Check) -> None:
         super().check(check)
-        check.brokers("brokers", self.brokers)
-        check.duration("gap", self.gap, positive=False)
         check.config("version", lambda: kafka_version(self.version))
         check.config("protocol", lambda: at_protocol(kafka_version(self.version), self.protocol))
         older = kafka_version(check.setting.version)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from simzk.scenarios.faults.brokers import BROKER_KINDS
 from simzk.scenarios.faults.fault import Draw, Fault, Setting
 from simzk.scenarios.faults.links import LINK_KINDS
-from simzk.scenarios.faults.operator import OPERATOR_KINDS, DeleteTopic
+from simzk.scenarios.faults.operator import OPERATOR_KINDS
 from simzk.scenarios.faults.traffic import TRAFFIC_KINDS, TrafficOptions, draw_traffic
 from simzk.scenarios.faults.zookeeper import ENSEMBLE_KINDS, SERVER_KINDS, ZOOKEEPER_KINDS
 
@@ -140,6 +140,11 @@ class FaultPlan:
     faults: tuple[Fault, ...]
     options: SwarmOptions | None = None
 
+    def __post_init__(self) -> None:
+        times_us = [fault.at_us for fault in self.faults]
+        assert times_us == sorted(times_us), "faults happen in the order of the plan"
+        assert all(0 <= at_us < self.safety_us for at_us in times_us), "faults begin in the phase of faults"
+
     @classmethod
     def draw(cls, stream_of: Callable[[str], RandomStream], limits: SwarmLimits, setting: Setting) -> FaultPlan:
         """Return the plan of a seed.
@@ -158,9 +163,8 @@ class FaultPlan:
             options = replace(options, traffic=traffic)
             faults += draw_traffic(stream_of("traffic"), traffic, limits.safety_us, setting, faults)
         if setting.zookeeper_servers > 1:
-            of_servers = replace(options, weights={}).with_weights(
-                stream_of("fault plan/servers"), limits, SERVER_KINDS
-            )
+            stream = stream_of("fault plan/servers")
+            of_servers = replace(options, weights={}).with_weights(stream, limits, SERVER_KINDS)
             faults += draw_faults(stream_of("faults/servers"), of_servers, limits.safety_us, setting)
             options = replace(options, weights=options.weights | of_servers.weights)
         faults.sort(key=lambda fault: fault.at_us)
@@ -169,24 +173,6 @@ class FaultPlan:
     def with_faults(self, faults: tuple[Fault, ...]) -> FaultPlan:
         """Return a plan of the same lengths with other faults."""
         return FaultPlan(self.safety_us, self.liveness_us, tuple(sorted(faults, key=lambda fault: fault.at_us)))
-
-    @property
-    def deleted_topics(self) -> frozenset[str]:
-        """The topics that the operator deletes."""
-        return frozenset(fault.topic for fault in self.faults if isinstance(fault, DeleteTopic))
-
-    def kinds(self) -> dict[str, int]:
-        """Return the number of entries of each kind in the plan, in the order of the table of kinds."""
-        counts = dict.fromkeys(PLAN_KINDS, 0)
-        for fault in self.faults:
-            counts[fault.kind] += 1
-        return {name: count for name, count in counts.items() if count}
-
-    def check(self) -> None:
-        """Assert that the faults are in order and begin in the phase of faults."""
-        times_us = [fault.at_us for fault in self.faults]
-        assert times_us == sorted(times_us)
-        assert all(0 <= at_us < self.safety_us for at_us in times_us)
 
 
 def draw_faults(stream: RandomStream, options: SwarmOptions, safety_us: int, setting: Setting) -> list[Fault]:

@@ -83,8 +83,6 @@ class ClientEntry(LastingFault, kw_only=True, frozen=True):
 class Produce(ClientEntry, kw_only=True, frozen=True):
     """Send a batch of `records` every `gap`, each again up to `retries` times."""
 
-    name: ClassVar[str] = "produce"
-
     acks: Literal[0, 1, "all"]
     records: Count = 1
     retries: int = 0
@@ -149,8 +147,6 @@ class Produce(ClientEntry, kw_only=True, frozen=True):
 class Consume(ClientEntry, kw_only=True, frozen=True):
     """Read a partition from its beginning, every `gap`, up to the high watermark."""
 
-    name: ClassVar[str] = "consume"
-
     @classmethod
     def draw(cls, draw: Draw) -> Fault | None:
         partition = draw.partition()
@@ -177,7 +173,6 @@ class Consume(ClientEntry, kw_only=True, frozen=True):
 class ConfigureTopic(Fault, kw_only=True, frozen=True):
     """Set a configuration key of a topic."""
 
-    name: ClassVar[str] = "configure_topic"
     who: ClassVar[str] = TRAFFIC
 
     topic: str
@@ -190,9 +185,7 @@ class ConfigureTopic(Fault, kw_only=True, frozen=True):
 
     def check(self, check: Check) -> None:
         super().check(check)
-        if not self.topic or "/" in self.topic:
-            right = "letters, digits, dot, dash, _"
-            check.source.fail((*check.at, "topic"), f"{self.topic!r} is not a valid topic name", right)
+        check.topic(self.topic)
         if not self.is_possible(check.setting):
             release = check.setting.version
             check.source.fail((*check.at, "kind"), f"topics of Kafka {release} have no configuration", "0.8.1 or later")

@@ -6,7 +6,7 @@ To add a kind, write its class here and add it to `ZOOKEEPER_KINDS`, or to `SERV
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -43,13 +43,11 @@ class ServerFault(LastingFault, kw_only=True, frozen=True):
         return cls(kind=cls.name, at=draw.at, duration=draw.duration(ZOOKEEPER))
 
     def obstacle(self, target: Target) -> str:
-        return "" if target.is_zookeeper_up else "ZooKeeper does not run"
+        return "" if target.cluster.is_zookeeper_up else "ZooKeeper does not run"
 
 
 class RestartZooKeeper(ServerFault, kw_only=True, frozen=True):
     """Stop ZooKeeper and start it again at the end: its znodes and sessions are kept."""
-
-    name: ClassVar[str] = "restart_zookeeper"
 
     def begin(self, target: Target) -> None:
         target.cluster.stop_zookeeper()
@@ -61,8 +59,6 @@ class RestartZooKeeper(ServerFault, kw_only=True, frozen=True):
 
 class PauseZooKeeper(ServerFault, kw_only=True, frozen=True):
     """Pause the ZooKeeper server, as a long garbage collection does; sessions that are due expire at the end."""
-
-    name: ClassVar[str] = "pause_zookeeper"
 
     def begin(self, target: Target) -> None:
         target.cluster.pause_zookeeper()
@@ -88,8 +84,6 @@ class EnsembleFault(ServerFault, kw_only=True, frozen=True):
 
 class LoseZooKeeperLeader(EnsembleFault, kw_only=True, frozen=True):
     """Kill the leading ZooKeeper server, and start it again at the end; the others elect another leader."""
-
-    name: ClassVar[str] = "lose_zookeeper_leader"
 
     def obstacle(self, target: Target) -> str:
         return super().obstacle(target) or ("" if target.cluster.zookeeper_leader else "ZooKeeper has no leader")
@@ -128,8 +122,6 @@ class OneServerFault(EnsembleFault, kw_only=True, frozen=True):
 class KillZooKeeperServer(OneServerFault, kw_only=True, frozen=True):
     """Kill one ZooKeeper server, and start it again at the end: its clients go to other servers."""
 
-    name: ClassVar[str] = "kill_zookeeper_server"
-
     def begin(self, target: Target) -> None:
         target.cluster.kill_zookeeper_server(self.server)
         target.call_later(self.duration_us, lambda: target.start_zookeeper_server(self.server))
@@ -140,8 +132,6 @@ class KillZooKeeperServer(OneServerFault, kw_only=True, frozen=True):
 
 class PauseZooKeeperServer(OneServerFault, kw_only=True, frozen=True):
     """Pause one ZooKeeper server until the end: the others go on without it after some seconds."""
-
-    name: ClassVar[str] = "pause_zookeeper_server"
 
     def obstacle(self, target: Target) -> str:
         is_paused = self.server in target.cluster.paused_zookeeper_servers
@@ -157,8 +147,6 @@ class PauseZooKeeperServer(OneServerFault, kw_only=True, frozen=True):
 
 class CutZooKeeperServer(OneServerFault, kw_only=True, frozen=True):
     """Cut one ZooKeeper server off from the other servers, or with `broker` from that broker, until the end."""
-
-    name: ClassVar[str] = "cut_zookeeper_server"
 
     broker: BrokerId | None = None
 
@@ -179,7 +167,7 @@ class CutZooKeeperServer(OneServerFault, kw_only=True, frozen=True):
 
     def begin(self, target: Target) -> None:
         target.cluster.cut_zookeeper_server(self.server, self.broker)
-        target.call_later(self.duration_us, lambda: target.heal_zookeeper_server(self.server, self.broker))
+        target.call_later(self.duration_us, lambda: target.cluster.heal_zookeeper_server(self.server, self.broker))
 
     def describe(self) -> str:
         whom = "the other servers" if self.broker is None else f"broker {self.broker}"
@@ -195,10 +183,7 @@ class RequestFault(LastingBrokerFault, kw_only=True, frozen=True):
 
     @classmethod
     def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
-        return {
-            "operation": draw.stream.choice(_OPERATIONS),
-            "times": draw.stream.between(1, _TIMES_MAX),
-        }
+        return {"operation": draw.stream.choice(_OPERATIONS), "times": draw.stream.between(1, _TIMES_MAX)}
 
     def check(self, check: Check) -> None:
         super().check(check)
@@ -236,8 +221,6 @@ class RequestFault(LastingBrokerFault, kw_only=True, frozen=True):
 class DropRequest(RequestFault, kw_only=True, frozen=True):
     """Lose requests before they are applied, and close the connection."""
 
-    name: ClassVar[str] = "drop_request"
-
     def fault(self) -> request_faults.RequestFault:
         return request_faults.DropRequest()
 
@@ -248,8 +231,6 @@ class DropRequest(RequestFault, kw_only=True, frozen=True):
 class DropReply(RequestFault, kw_only=True, frozen=True):
     """Apply requests, lose their replies, and close the connection."""
 
-    name: ClassVar[str] = "drop_reply"
-
     def fault(self) -> request_faults.RequestFault:
         return request_faults.DropReply()
 
@@ -259,8 +240,6 @@ class DropReply(RequestFault, kw_only=True, frozen=True):
 
 class Delay(RequestFault, kw_only=True, frozen=True):
     """Apply requests, and those behind them on the connection, after a delay of `by`."""
-
-    name: ClassVar[str] = "delay"
 
     by: str
 
@@ -284,8 +263,6 @@ class Delay(RequestFault, kw_only=True, frozen=True):
 class Hold(RequestFault, kw_only=True, frozen=True):
     """Hold requests back, and those behind them on the connection, until the end; the session is kept alive."""
 
-    name: ClassVar[str] = "hold"
-
     def fault(self) -> request_faults.RequestFault:
         return request_faults.Hold()
 
@@ -296,8 +273,6 @@ class Hold(RequestFault, kw_only=True, frozen=True):
 class ExpireAt(RequestFault, kw_only=True, frozen=True):
     """Expire the session of the broker at a request, which is not applied."""
 
-    name: ClassVar[str] = "expire_at"
-
     def fault(self) -> request_faults.RequestFault:
         return request_faults.Expire()
 
@@ -307,8 +282,6 @@ class ExpireAt(RequestFault, kw_only=True, frozen=True):
 
 class Fail(RequestFault, kw_only=True, frozen=True):
     """Reply to requests with an error instead of applying them."""
-
-    name: ClassVar[str] = "fail"
 
     error: str
 
@@ -328,16 +301,7 @@ class Fail(RequestFault, kw_only=True, frozen=True):
         return f"fails {self._requests()} with {self.error}"
 
 
-ZOOKEEPER_KINDS: Final = (
-    RestartZooKeeper,
-    PauseZooKeeper,
-    DropRequest,
-    DropReply,
-    Delay,
-    Hold,
-    ExpireAt,
-    Fail,
-)
+ZOOKEEPER_KINDS: Final = (RestartZooKeeper, PauseZooKeeper, DropRequest, DropReply, Delay, Hold, ExpireAt, Fail)
 
 ENSEMBLE_KINDS: Final = (LoseZooKeeperLeader, KillZooKeeperServer)
 """Kinds of fault of a cluster on several ZooKeeper servers that are drawn among all others."""
