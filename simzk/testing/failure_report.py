@@ -20,7 +20,7 @@ import weakref
 from collections import Counter
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pytest
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.report.run_page import RunTables
+    from simzk.scenarios.znode_log import ZnodeLog
     from simzk.serve.request_recorder import Exchange, Notice
     from simzk.serve.verbs import TestServer
     from simzk.simulation.history import Event
@@ -62,7 +63,6 @@ class Start(NamedTuple):
 
     Args:
         name: the name in the section: of the fixture, or of the class if the test made it.
-        fixture: the name of the fixture; empty if the test made it.
         watched: the server or cluster.
         zxid: the last zxid.
         data: the data by path; None for a tree that is too large.
@@ -73,29 +73,16 @@ class Start(NamedTuple):
     """
 
     name: str
-    fixture: str
     watched: Watched
     zxid: int
     data: dict[str, bytes | None] | None
     mark: Notice | None
     events: int
     at_ms: int
-    changes: ChangeLog | None
+    changes: ZnodeLog | None
 
 
 _STARTS = pytest.StashKey[dict[str, Start]]()
-
-
-class Ending(NamedTuple):
-    """State of a server before it was closed.
-
-    Args:
-        text: its part of the section.
-        page: its part of the page; None if no pages are written.
-    """
-
-    text: str
-    page: RunTables | None
 
 
 class TestObserver:
@@ -117,7 +104,8 @@ class TestObserver:
         self.pages = pages
         self._own: list[tuple[weakref.ref[object], Start]] = []  # a test may check that its server is freed
         self._closed: weakref.WeakSet[object] = weakref.WeakSet()
-        self._endings: dict[int, tuple[object, Ending]] = {}  # by the id of the server, which is kept
+        # Of servers that were closed while the test failed: themselves, so that their ids stay theirs, text and page.
+        self._endings: dict[int, tuple[object, str, RunTables | None]] = {}
         self.fixture: tuple[Node, str] | None = None
 
     def made(self, watched: object) -> None:
@@ -125,44 +113,53 @@ class TestObserver:
         with suppress(Exception):  # without a start there is no section; the test goes on
             if self.fixture is not None:
                 node, name = self.fixture
-                note_start(node, name, watched, fixture=name, pages=self.pages)  # type: ignore[arg-type]  # a server
+                note_start(node, name, watched, pages=self.pages)  # type: ignore[arg-type]  # a server
                 return
-            name = type(watched).__name__
-            start = start_of(name, watched, fixture="", pages=self.pages)  # type: ignore[arg-type]  # as above
+            start = start_of(type(watched).__name__, watched, pages=self.pages)  # type: ignore[arg-type]  # as above
             own = (weakref.ref(watched), start._replace(watched=None))  # type: ignore[arg-type]  # see `starts`
             self._own = [*self._own[1 - OWN_MAX :], own]
 
     def closing(self, watched: object) -> None:
         """Describe a server that is closed while the test fails."""
-        if watched in self._closed or not any(start.watched is watched for start in self.starts()):
+        starts = [start for start in self.starts() if start.watched is watched]
+        if watched in self._closed or not starts:
             return
         self._closed.add(watched)
         if sys.exc_info()[0] is None and not getattr(self._item, "_excinfo", None):  # the latter of unittest
             return
-        for start in self.starts():
-            if start.watched is watched:
-                with suppress(Exception):  # as above
-                    page = tables_of_start(start) if self.pages else None
-                    self._endings[id(watched)] = watched, Ending(describe(start), page)
+        for start in starts:
+            with suppress(Exception):  # as above
+                page = tables_of_start(start) if self.pages else None
+                self._endings[id(watched)] = watched, describe(start), page
 
     def starts(self) -> list[Start]:
         """Return the servers of the test, clusters first; a cluster's own ZooKeeper is part of the cluster."""
-        own = [(found(), start) for found, start in self._own]
-        return starts_of(
-            self._item,
-            [start._replace(watched=watched) for watched, start in own if watched is not None],  # type: ignore[arg-type]
-        )
+        # Fixtures that others request by name while they run are only in the private dictionary of the request.
+        requested: Collection[str] = getattr(getattr(self._item, "_request", None), "_fixture_defs", ())
+        names = {*getattr(self._item, "fixturenames", ()), *requested}
+        of_nodes = [node.stash.get(_STARTS, {}) for node in self._item.listchain()]
+        found = [start for starts in of_nodes for name, start in starts.items() if name in names]
+        for own, start in self._own:
+            if (watched := own()) is not None:
+                found.append(start._replace(watched=watched))  # type: ignore[arg-type]  # as above
+        found.sort(key=lambda start: _cluster_of(start.watched) is None)
+        # Two fixtures may return one object.
+        return list({id(start.watched.server): start for start in reversed(found)}.values())[::-1]
 
     def reported(self) -> list[Start]:
         """Return the servers that the section describes: without those that the test closed before it failed."""
         starts = self.starts()
-        relevant = [one for one in starts if one.watched not in self._closed or self.ending(one) is not None]
-        return relevant or starts
+        return [one for one in starts if one.watched not in self._closed or id(one.watched) in self._endings] or starts
 
-    def ending(self, start: Start) -> Ending | None:
-        """Return the state of a server before it was closed; None if it is open."""
-        kept = self._endings.get(id(start.watched))
-        return None if kept is None else kept[1]
+    def text_of(self, start: Start) -> str:
+        """Return the part of the section about one server, from before it was closed if it is."""
+        ending = self._endings.get(id(start.watched))
+        return describe(start) if ending is None else ending[1]
+
+    def page_of(self, start: Start) -> RunTables:
+        """Return the part of the page about one server, as `text_of`."""
+        _, _, page = self._endings.get(id(start.watched), (None, "", None))
+        return page or tables_of_start(start)
 
 
 _OBSERVER = pytest.StashKey[TestObserver]()
@@ -174,16 +171,16 @@ def watched_kinds() -> tuple[type, ...]:
     return tuple(getattr(sys.modules[module], name) for module, name in found if module in sys.modules)
 
 
-def note_start(node: Node, name: str, watched: Watched, *, fixture: str, pages: bool) -> None:
+def note_start(node: Node, name: str, watched: Watched, *, pages: bool) -> None:
     """Store the present state of a server as the start of the tests of `node`."""
     starts = node.stash.setdefault(_STARTS, {})
     before = starts.pop(name, None)
     if before is not None and before.changes is not None:
         before.changes.close()
-    starts[name] = start_of(name, watched, fixture=fixture, pages=pages)
+    starts[name] = start_of(name, watched, pages=pages)
 
 
-def start_of(name: str, watched: Watched, *, fixture: str, pages: bool) -> Start:
+def start_of(name: str, watched: Watched, *, pages: bool) -> Start:
     """Return the present state of a server; log its changes of znodes from now on if pages are written."""
     cluster = _cluster_of(watched)
     server = watched.server
@@ -192,7 +189,6 @@ def start_of(name: str, watched: Watched, *, fixture: str, pages: bool) -> Start
         test_server = _test_server_of(watched)
         return Start(
             name,
-            fixture,
             watched,
             server.zxid,
             {path: one.data for path, one in server.tree.in_any_order()} if small else None,
@@ -201,22 +197,6 @@ def start_of(name: str, watched: Watched, *, fixture: str, pages: bool) -> Start
             watched.now_ms,
             _log_changes(watched) if pages and small else None,
         )
-
-
-def starts_of(item: pytest.Item, own: Sequence[Start] = ()) -> list[Start]:
-    """Return the servers of a test's fixtures and its own, clusters first; a cluster's own ZooKeeper is part of it."""
-    # Fixtures that others request by name while they run are only in the private dictionary of the request.
-    requested: Collection[str] = getattr(getattr(item, "_request", None), "_fixture_defs", ())
-    names = {*getattr(item, "fixturenames", ()), *requested}
-    found = [*(start for start in _all_starts(item) if start.fixture in names), *own]
-    found.sort(key=lambda start: _cluster_of(start.watched) is None)
-    # Two fixtures may return one object.
-    return list({id(start.watched.server): start for start in reversed(found)}.values())[::-1]
-
-
-def _all_starts(item: pytest.Item) -> list[Start]:
-    """Return the servers of all fixtures that are set up for a test or the nodes above it."""
-    return [start for node in item.listchain() for start in node.stash.get(_STARTS, {}).values()]
 
 
 def _cluster_of(watched: Watched) -> KafkaCluster | None:
@@ -401,13 +381,11 @@ def _sessions(watched: Watched) -> Iterator[str]:
         assert session is not None, "ids() lists live sessions"
         owner = names.get(session_id, "another client")
         text = f"{owner}: {_session_text(session_id)}, timeout {session.timeout_ms / 1000:g} s"
-        connected = (
-            server.connection_of(session_id) is not None
-            if test_server is None
-            else test_server.is_connected(session_id)
-        )
-        if not connected:
-            text += ", disconnected"
+        if test_server is None:
+            connected = server.connection_of(session_id) is not None
+        else:
+            connected = test_server.is_connected(session_id)
+        text += "" if connected else ", disconnected"
         ephemerals = sorted(server.tree.ephemerals.get(session_id, ()))
         yield text + (f", ephemerals {_cut(' '.join(ephemerals))}" if ephemerals else "")
 
@@ -488,7 +466,7 @@ def pytest_fixture_setup(request: pytest.FixtureRequest) -> Generator[None, obje
     if isinstance(result, watched_kinds()):
         with suppress(Exception):  # without a start there is no section; the test goes on
             pages = observer is not None and observer.pages
-            note_start(request.node, name, result, fixture=name, pages=pages)  # type: ignore[arg-type]
+            note_start(request.node, name, result, pages=pages)  # type: ignore[arg-type]
     return result
 
 
@@ -519,8 +497,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for node in item.listchain():
         for start in [*node.stash.get(_STARTS, {}).values()]:
             with suppress(Exception):  # as above
-                pages = start.changes is not None
-                note_start(node, start.name, start.watched, fixture=start.fixture, pages=pages)
+                note_start(node, start.name, start.watched, pages=start.changes is not None)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -529,10 +506,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the section to the report of a test that failed in its setup or its call."""
     report = yield
-    if report.failed and call.when != "teardown":
-        text = section_of(item)
-        if text:
-            report.sections.append(("simzk", text))
+    if report.failed and call.when != "teardown" and (text := section_of(item)):
+        report.sections.append(("simzk", text))
     return report
 
 
@@ -541,9 +516,8 @@ def section_of(item: pytest.Item) -> str:
     observer = item.stash[_OBSERVER]
     parts = []
     for start in observer.reported():
-        ending = observer.ending(start)
         try:
-            parts.append(describe(start) if ending is None else ending.text)
+            parts.append(observer.text_of(start))
         except Exception as problem:  # of any kind: the test's own failure must stay visible
             parts.append(f"{start.name}: no report: {type(problem).__name__}: {problem}")
     if not parts:
@@ -559,10 +533,7 @@ def _written_page(item: pytest.Item, observer: TestObserver, directory: Path) ->
     try:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', item.nodeid)[-150:]}.html"
-        parts = []
-        for start in observer.reported():
-            ending = observer.ending(start)
-            parts.append(tables_of_start(start) if ending is None or ending.page is None else ending.page)
+        parts = [observer.page_of(start) for start in observer.reported()]
         path.write_text(page_of(item.nodeid, replay_command(item), parts), encoding="utf-8")
     except Exception as problem:  # of any kind, as above
         return f"no page: {type(problem).__name__}: {problem}"
@@ -570,16 +541,6 @@ def _written_page(item: pytest.Item, observer: TestObserver, directory: Path) ->
 
 
 # The page
-
-
-class ChangeLog(Protocol):
-    """Log of the changes of znodes since the start, from `simzk.scenarios.znode_log`."""
-
-    def close(self) -> None:
-        """Stop observing the server."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return `at_start`, and `changes` of `at_us`, `path`, `data`."""
 
 
 class _ZxidClock:
@@ -593,7 +554,7 @@ class _ZxidClock:
         return self._server.zxid
 
 
-def _log_changes(watched: Watched) -> ChangeLog:
+def _log_changes(watched: Watched) -> ZnodeLog:
     from simzk.scenarios.znode_log import ZnodeLog
 
     cluster = _cluster_of(watched)
@@ -626,8 +587,7 @@ def tables_of_start(start: Start) -> RunTables:
 
 def _summary(start: Start) -> str:
     """Return requests and sessions as paragraphs, which the tables do not show."""
-    lines = [*_requests(start), *_sessions(start.watched)]
-    return "\n\n".join(line.strip() for line in lines)
+    return "\n\n".join(line.strip() for line in (*_requests(start), *_sessions(start.watched)))
 
 
 _STEPS_OF_BROKERS = {
@@ -689,14 +649,15 @@ _SPACING_S = 0.001
 def _tables_of_server(start: Start) -> RunTables:
     """Return the tables of a ZooKeeper: a lane for each client, requests as steps, failed ones as failures."""
     from simzk.report.run_page import RunTables
+    from simzk.simulation.history import Event
 
     server = start.watched
     recorded = _recorded(start)
+    events = [event for event, _, _ in recorded]
     times_s: list[float] = []
-    for event, _, _ in recorded:
+    for event in events:
         times_s.append(max(event.at_us / 1e6, times_s[-1] + _SPACING_S if times_s else 0.0))
     end_s = (times_s[-1] if times_s else 0.0) + _SPACING_S
-    events = [event for event, _, _ in recorded]
     marks = [
         (at_s, "failed" if _has_failed(event) else "step", " ".join(filter(None, event[1:])))
         for at_s, event in zip(times_s, events, strict=True)
@@ -717,9 +678,7 @@ def _tables_of_server(start: Start) -> RunTables:
         marks={name: [mark[at] for mark in marks] for at, name in enumerate(("at_s", "kind", "label"))},
         events={
             "at, s": times_s,
-            **{name: [getattr(event, name) for event in events] for name in ("who", "what", "subject")},
-            "before": [event.before for event in events],
-            "after": [event.after for event in events],
+            **{name: [getattr(event, name) for event in events] for name in Event._fields[1:]},
             "kind": ["session" if event.what.startswith("session ") else "metadata" for event in events],
         },
         end_s=end_s,

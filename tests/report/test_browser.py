@@ -58,9 +58,7 @@ def played(name: str) -> str:
 def failed_test() -> str:
     """Return the page of a failed test of a ZooKeeper and of a cluster."""
     with simzk.ZooKeeper() as zookeeper, simzk.KafkaCluster() as cluster:
-        starts = [
-            failure_report.start_of(type(one).__name__, one, fixture="", pages=True) for one in (zookeeper, cluster)
-        ]
+        starts = [failure_report.start_of(type(one).__name__, one, pages=True) for one in (zookeeper, cluster)]
         client = zookeeper.client()
         client.start()
         client.create("/<b>", b"1", ephemeral=True)

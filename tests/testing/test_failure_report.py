@@ -485,7 +485,7 @@ def test_changes_of_znodes_have_the_time_of_their_request() -> None:
     with simzk.ZooKeeper() as zookeeper:
         client = zookeeper.client()
         client.start()
-        start = failure_report.start_of("zookeeper", zookeeper, fixture="", pages=True)
+        start = failure_report.start_of("zookeeper", zookeeper, pages=True)
         client.create("/a", b"1", ephemeral=True)
         client.exists("/a")
         client.create("/b", b"2")
