@@ -39,7 +39,7 @@ from simzk.scenarios.source import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable
 
     from simzk.kafka.observation.recording import Recording
     from simzk.scenarios.source import KeyPath
@@ -126,55 +126,6 @@ class Bug:
         )
 
 
-def _read_bug(
-    source: Source, cluster: ClusterTable | None, tables: Sequence[dict[str, object]], mistakes: Mistakes
-) -> Bug | None:
-    """Return the bug of a scenario; collect the mistakes of `[bug]` and of the expectations that depend on it."""
-    is_described = "bug" in source.document
-    outcomes: set[object] = set()
-    for index, table in enumerate(tables):
-        outcome = table.get("bug")
-        if not outcome or not isinstance(outcome, str) or "expect" not in table:
-            continue
-        at = ("step", index, "bug")
-        outcomes.add(outcome)
-        if outcome not in (SHOWN, MENDED):
-            mistakes.note(source.mistake(at, f"unknown outcome {outcome!r}", f"{SHOWN} or {MENDED}"))
-        if not is_described:
-            mistakes.note(source.mistake(at, "the bug is not described", "a table [bug]"))
-    bug = _table(source, "bug", BugTable)
-    if bug is None:
-        return None
-    needed = {SHOWN, MENDED} if bug.mended_in else {SHOWN}
-    if outcomes < needed:
-        right = ", ".join(f'one with bug = "{outcome}"' for outcome in (SHOWN, MENDED) if outcome in needed)
-        mistakes.note(source.mistake(("bug",), "no expectations distinguish the outcomes", right))
-    if cluster is not None and not isinstance(cluster.version, str):
-        what = "a scenario of a bug has brokers of one release"
-        mistakes.note(source.mistake(("cluster", "version"), what, 'version = "3.9"'))
-    if not (
-        _are_known(source, bug.shown_in, "shown_in", mistakes)
-        & _are_known(source, bug.mended_in, "mended_in", mistakes)
-    ):
-        return None
-    if not bug.shown_in or any(version in bug.mended_in for version in bug.shown_in):
-        right = "one release or more in shown_in, none in both"
-        mistakes.note(source.mistake(("bug",), "shown_in is empty, or overlaps with mended_in", right))
-    return Bug(bug.id, tuple(bug.shown_in), tuple(bug.mended_in))
-
-
-def _are_known(source: Source, versions: Sequence[str], key: str, mistakes: Mistakes) -> bool:
-    """Return whether the releases that a key of `[bug]` lists are simulated; collect those that are not."""
-    unknown = 0
-    for version in versions:
-        try:
-            kafka_version(version)
-        except ConfigError as error:
-            unknown += 1
-            mistakes.note(source.mistake(("bug", key), error.what, error.right))
-    return not unknown
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
     """A step and its times in microseconds.
@@ -253,41 +204,7 @@ def read_scenario(path: str | Path) -> Scenario:
         ScenarioError: the file is invalid; the error names file, line, key and what is accepted.
         SeveralMistakesError: the file has several mistakes; all are in it, except those that may follow from another.
     """
-    source = Source(Path(path))
-    mistakes = Mistakes()
-    table = None
-    with mistakes:
-        table = source.convert(source.document, ScenarioTable, ())
-    cluster = _table(source, "cluster", ClusterTable)
-    model = _initial_model(source, cluster, mistakes)
-    tables = _step_tables(source)
-    steps = _read_steps(source, tables, model, mistakes)
-    faults = _read_faults(source, mistakes)
-    bug = _read_bug(source, cluster, tables, mistakes)
-    if "faults" not in source.document:
-        if "step" not in source.document:
-            mistakes.note(source.mistake((), "the scenario has no steps and no faults", "a [[step]] or [faults]"))
-        elif all("action" in table for table in tables):
-            right = 'a [[step]] with expect = "..."'
-            mistakes.note(source.mistake((), "the scenario has no expectation and cannot fail", right))
-    mistakes.found.sort(key=lambda error: error.line)
-    mistakes.report()
-    assert table is not None
-    assert model is not None
-    return Scenario(
-        path=source.path,
-        title=table.title,
-        why=table.why.strip(),
-        seed=table.seed,
-        cluster=table.cluster,
-        brokers=model.brokers,
-        racks=model.racks,
-        recording=model.recording,
-        steps=steps,
-        faults=faults,
-        faults_line=source.line(("faults",)),
-        bug=bug,
-    )
+    return _Reader(Path(path)).scenario()
 
 
 def read_scenarios(paths: Iterable[str | Path]) -> list[Scenario]:
@@ -301,140 +218,209 @@ def read_scenarios(paths: Iterable[str | Path]) -> list[Scenario]:
     return scenarios
 
 
-def _table(source: Source, name: str, to: type[T]) -> T | None:
-    """Return a table of the file; None if it has mistakes, which are among those of the whole file, or is missing."""
-    with suppress(ScenarioError):
-        return source.convert(source.document.get(name), to, (name,))
-    return None
-
-
 _KEYS_OF_BROKERS = ("brokers", "racks", "version", "inter_broker_protocol", "from", "step")
 """Keys of `[cluster]` that decide what steps are compared with."""
 
 
-def _initial_model(source: Source, cluster: ClusterTable | None, mistakes: Mistakes) -> ClusterModel | None:
-    """Return the cluster before the first step; None if it is unknown because of a mistake, which is collected.
+class _Reader:
+    """A scenario file that is read; its mistakes are collected, and raised together.
 
-    Args:
-        source: the file.
-        cluster: its table `[cluster]`; None if the table has mistakes, which were collected.
-        mistakes: collects the others. Mistakes of other keys than those of the brokers leave the steps comparable.
+    The model is the cluster before the step that is read. If it is unknown because of a mistake, it is None, and only
+    the keys of the steps are checked.
     """
-    if cluster is not None:
+
+    def __init__(self, path: Path) -> None:
+        self._source = Source(path)
+        self._mistakes = Mistakes()
+        steps = self._source.document.get("step")
+        self._tables = [table for table in steps if isinstance(table, dict)] if isinstance(steps, list) else []
+
+    def scenario(self) -> Scenario:
+        """Return the scenario, or raise all mistakes."""
+        source, mistakes = self._source, self._mistakes
+        table = None
         with mistakes:
-            return initial_model(source, cluster)
-        return None
-    table = source.document.get("cluster")
-    if not isinstance(table, dict):
-        return None
-    good, partly = good_keys(table, ClusterTable), convert_good_keys(table, ClusterTable)
-    if partly is None or any(key in table and key not in good for key in _KEYS_OF_BROKERS):
-        return None
-    with suppress(ScenarioError):  # it may follow from a mistake that was collected
-        return initial_model(source, partly)
-    return None
+            table = source.convert(source.document, ScenarioTable, ())
+        cluster = self._table("cluster", ClusterTable)
+        model = self._initial_model(cluster)
+        steps = self._read_steps(model)
+        faults = self._read_faults()
+        bug = self._read_bug(cluster)
+        if "faults" not in source.document:
+            if "step" not in source.document:
+                self._note((), "the scenario has no steps and no faults", "a [[step]] or [faults]")
+            elif all("action" in step for step in self._tables):
+                self._note((), "the scenario has no expectation and cannot fail", 'a [[step]] with expect = "..."')
+        mistakes.found.sort(key=lambda error: error.line)
+        mistakes.report()
+        assert table is not None
+        assert model is not None
+        assert len(steps) == len(self._tables), "without a mistake every step is planned"
+        return Scenario(
+            path=source.path,
+            title=table.title,
+            why=table.why.strip(),
+            seed=table.seed,
+            cluster=table.cluster,
+            brokers=model.brokers,
+            racks=model.racks,
+            recording=model.recording,
+            steps=steps,
+            faults=faults,
+            faults_line=source.line(("faults",)),
+            bug=bug,
+        )
 
+    def _note(self, at: KeyPath, what: str, right: str) -> None:
+        self._mistakes.note(self._source.mistake(at, what, right))
 
-def _read_faults(source: Source, mistakes: Mistakes) -> SwarmLimits | None:
-    """Return the limits of the faults that are drawn; None without `[faults]`, or if the table has mistakes."""
-    table = source.document.get("faults")
-    good = good_keys(table, FaultsTable) if isinstance(table, dict) else {}
-    in_table = Mistakes()
-    for key in ("safety", "liveness", "gap", "longest"):
-        with in_table:
-            if key in good and not _time(source, str(good[key]), ("faults", key)) and key in ("gap", "longest"):
-                source.fail(("faults", key), f"{good[key]!r} is not positive", FORM)
-    _check_weights(source, good, ("faults",), "kind of fault", FAULT_KINDS, in_table)
-    traffic = good.get("traffic")
-    if isinstance(traffic, dict):
+    def _table(self, name: str, to: type[T]) -> T | None:
+        """Return a table; None if it has mistakes, which are among those of the whole file, or is missing."""
+        with suppress(ScenarioError):
+            return self._source.convert(self._source.document.get(name), to, (name,))
+        return None
+
+    def _initial_model(self, cluster: ClusterTable | None) -> ClusterModel | None:
+        """Return the cluster before the first step; None if it is unknown.
+
+        Mistakes in `[cluster]` of other keys than those of the brokers leave the steps comparable.
+        """
+        if cluster is not None:
+            with self._mistakes:
+                return initial_model(self._source, cluster)
+            return None
+        table = self._source.document.get("cluster")
+        if not isinstance(table, dict):
+            return None
+        good, partly = good_keys(table, ClusterTable), convert_good_keys(table, ClusterTable)
+        if partly is None or any(key in table and key not in good for key in _KEYS_OF_BROKERS):
+            return None
+        with suppress(ScenarioError):  # it may follow from a mistake that was collected
+            return initial_model(self._source, partly)
+        return None
+
+    def _read_bug(self, cluster: ClusterTable | None) -> Bug | None:
+        """Return the known bug; check the expectations that depend on it too."""
+        outcomes: set[object] = set()
+        for index, table in enumerate(self._tables):
+            outcome = table.get("bug")
+            if not outcome or not isinstance(outcome, str) or "expect" not in table:
+                continue
+            at = ("step", index, "bug")
+            outcomes.add(outcome)
+            if outcome not in (SHOWN, MENDED):
+                self._note(at, f"unknown outcome {outcome!r}", f"{SHOWN} or {MENDED}")
+            if "bug" not in self._source.document:
+                self._note(at, "the bug is not described", "a table [bug]")
+        bug = self._table("bug", BugTable)
+        if bug is None:
+            return None
+        needed = {SHOWN, MENDED} if bug.mended_in else {SHOWN}
+        if outcomes < needed:
+            right = ", ".join(f'one with bug = "{outcome}"' for outcome in (SHOWN, MENDED) if outcome in needed)
+            self._note(("bug",), "no expectations distinguish the outcomes", right)
+        if cluster is not None and not isinstance(cluster.version, str):
+            self._note(("cluster", "version"), "a scenario of a bug has brokers of one release", 'version = "3.9"')
+        are_known = True
+        for key, versions in (("shown_in", bug.shown_in), ("mended_in", bug.mended_in)):
+            for version in versions:
+                try:
+                    kafka_version(version)
+                except ConfigError as error:
+                    are_known = False
+                    self._note(("bug", key), error.what, error.right)
+        if not are_known:
+            return None
+        if not bug.shown_in or any(version in bug.mended_in for version in bug.shown_in):
+            right = "one release or more in shown_in, none in both"
+            self._note(("bug",), "shown_in is empty, or overlaps with mended_in", right)
+        return Bug(bug.id, tuple(bug.shown_in), tuple(bug.mended_in))
+
+    def _read_faults(self) -> SwarmLimits | None:
+        """Return the limits of the faults that are drawn; None without `[faults]`, or if the table has mistakes."""
+        table, mistakes_before = self._source.document.get("faults"), len(self._mistakes.found)
+        good = good_keys(table, FaultsTable) if isinstance(table, dict) else {}
+        for key in ("safety", "liveness"):
+            if key in good:
+                with self._mistakes:
+                    _time(self._source, str(good[key]), ("faults", key))
+        self._check_drawn(good, ("faults",), "kind of fault", FAULT_KINDS)
+        traffic = good.get("traffic")
+        if isinstance(traffic, dict):
+            self._check_drawn(traffic, ("faults", "traffic"), "role", ROLES)
+        faults = self._table("faults", FaultsTable)
+        if faults is None or len(self._mistakes.found) > mistakes_before:
+            return None
+        limits = None
+        if faults.traffic is not None:
+            gap_us, longest_us = parse_duration(faults.traffic.gap), parse_duration(faults.traffic.longest)
+            limits = TrafficLimits(faults.traffic.weights, gap_us, longest_us)
+        return SwarmLimits(
+            safety_us=parse_duration(faults.safety) or 0,
+            liveness_us=parse_duration(faults.liveness) or 0,
+            weights=faults.weights,
+            gap_us=parse_duration(faults.gap),
+            longest_us=parse_duration(faults.longest),
+            broken_max=faults.broken_max,
+            traffic=limits,
+        )
+
+    def _check_drawn(self, table: dict[str, object], at: KeyPath, noun: str, known: Collection[str]) -> None:
+        """Check the times and the weights in a table of what is drawn."""
         for key in ("gap", "longest"):
-            with in_table:
-                if key in traffic and not _time(source, str(traffic[key]), ("faults", "traffic", key)):
-                    source.fail(("faults", "traffic", key), f"{traffic[key]!r} is not positive", FORM)
-        _check_weights(source, traffic, ("faults", "traffic"), "role", ROLES, in_table)
-    mistakes.found += in_table.found
-    converted = _table(source, "faults", FaultsTable)
-    if converted is None or in_table.found:
-        return None
-    return SwarmLimits(
-        safety_us=parse_duration(converted.safety) or 0,
-        liveness_us=parse_duration(converted.liveness) or 0,
-        weights=converted.weights,
-        gap_us=parse_duration(converted.gap),
-        longest_us=parse_duration(converted.longest),
-        broken_max=converted.broken_max,
-        traffic=None if converted.traffic is None else _traffic_limits(converted.traffic),
-    )
-
-
-def _check_weights(
-    source: Source, table: dict[str, object], at: KeyPath, noun: str, known: Iterable[str], mistakes: Mistakes
-) -> None:
-    """Collect the names in a table of weights that do not exist."""
-    weights = table.get("weights", {})
-    for name in weights if isinstance(weights, dict) else ():
-        with mistakes:
+            with self._mistakes:
+                if key in table and not _time(self._source, str(table[key]), (*at, key)):
+                    self._source.fail((*at, key), f"{table[key]!r} is not positive", FORM)
+        weights = table.get("weights", {})
+        for name in weights if isinstance(weights, dict) else ():
             if name not in known:
-                source.fail((*at, "weights", name), f"unknown {noun} {name!r}", did_you_mean(name, known))
+                self._note((*at, "weights", name), f"unknown {noun} {name!r}", did_you_mean(name, known))
 
+    def _read_steps(self, model: ClusterModel | None) -> tuple[PlannedStep, ...]:
+        """Return the steps.
 
-def _traffic_limits(table: TrafficTable) -> TrafficLimits:
-    return TrafficLimits(table.weights, parse_duration(table.gap), parse_duration(table.longest))
-
-
-def _step_tables(source: Source) -> list[dict[str, object]]:
-    steps = source.document.get("step")
-    return [table for table in steps if isinstance(table, dict)] if isinstance(steps, list) else []
-
-
-def _read_steps(
-    source: Source, tables: list[dict[str, object]], model: ClusterModel | None, mistakes: Mistakes
-) -> tuple[PlannedStep, ...]:
-    """Return the steps; collect their mistakes.
-
-    Args:
-        source: the file.
-        tables: its steps.
-        model: the cluster before the first step; None if it is unknown, then only the keys of the steps are checked.
-        mistakes: collects the mistakes. After a wrong action the state of the cluster is unknown, so that no step is
-            compared with those above it any more.
-    """
-    steps: list[PlannedStep] = []
-    earliest_us = latest_us = 0
-    is_known = True
-    for index, table in enumerate(tables):
-        at: KeyPath = ("step", index)
-        of_step = Mistakes()
-        step = planned = None
-        with of_step:
-            step = _read_step(source, table, at)
-        if step is None:
-            _check_good_keys(source, table, at, model, of_step)
-        else:
+        After a wrong action the state of the cluster is unknown, so that no step is compared with those above it any
+        more.
+        """
+        source = self._source
+        steps: list[PlannedStep] = []
+        earliest_us = latest_us = 0
+        is_known = True
+        for index, table in enumerate(self._tables):
+            at: KeyPath = ("step", index)
+            of_step = Mistakes()
+            step = planned = None
             with of_step:
-                if model is not None:
-                    step.check(model, at)
-            with of_step:
-                planned = _plan(source, step, at, {} if model is None else model.topics)
-        mistakes.found += [error for error in of_step.found if is_known or not isinstance(error, DependentError)]
-        if of_step.found and "expect" not in table:
-            is_known = False
-        if planned is None:
-            continue
-        if planned.at_us is not None:
-            with mistakes:
-                if model is not None and model.recording is not None:
-                    source.fail((*at, "at"), "a recorded cluster has no start time", "after")
-                if planned.at_us < latest_us:
-                    _fail_backwards(source, (*at, "at"), planned.at_us, earliest_us, latest_us)
-            earliest_us = latest_us = planned.at_us
-        else:
-            earliest_us, latest_us = earliest_us + planned.after_us, latest_us + planned.after_us
-        latest_us += planned.within_us
-        if isinstance(step, Wait):
-            earliest_us, latest_us = earliest_us + planned.lasts_us, latest_us + planned.lasts_us
-        steps.append(planned)
-    return tuple(steps)
+                step = _read_step(source, table, at)
+            if step is None:
+                _check_good_keys(source, table, at, model, of_step)
+            else:
+                with of_step:
+                    if model is not None:
+                        step.check(model, at)
+                with of_step:
+                    planned = _plan(source, step, at, {} if model is None else model.topics)
+            found = [error for error in of_step.found if is_known or not isinstance(error, DependentError)]
+            self._mistakes.found += found
+            if of_step.found and "expect" not in table:
+                is_known = False
+            if planned is None:
+                continue
+            if planned.at_us is not None:
+                with self._mistakes:
+                    if model is not None and model.recording is not None:
+                        source.fail((*at, "at"), "a recorded cluster has no start time", "after")
+                    if planned.at_us < latest_us:
+                        _fail_backwards(source, (*at, "at"), planned.at_us, earliest_us, latest_us)
+                earliest_us = latest_us = planned.at_us
+            else:
+                earliest_us, latest_us = earliest_us + planned.after_us, latest_us + planned.after_us
+            latest_us += planned.within_us
+            if isinstance(step, Wait):
+                earliest_us, latest_us = earliest_us + planned.lasts_us, latest_us + planned.lasts_us
+            assert earliest_us <= latest_us
+            steps.append(planned)
+        return tuple(steps)
 
 
 def _read_step(source: Source, table: dict[str, object], at: KeyPath) -> Action | Expectation:
@@ -453,12 +439,7 @@ def _check_good_keys(
 ) -> None:
     """Collect the mistakes of a step with regard to the cluster and to time that are in keys of the right type.
 
-    Args:
-        source: the file.
-        table: the step; other keys of it have mistakes, which were collected.
-        at: its place.
-        model: the cluster before the step; None if it is unknown.
-        mistakes: collects the mistakes.
+    Other keys of it have mistakes, which were collected.
     """
     for key in ("at", "after", "within", "for"):
         text = table.get(key)
@@ -509,11 +490,7 @@ def _time(source: Source, text: str, at: KeyPath) -> int:
 
 
 def _fail_backwards(source: Source, at: KeyPath, at_us: int, earliest_us: int, latest_us: int) -> None:
-    ends = format_duration(latest_us)
-    if earliest_us != latest_us:
-        ends = f"{ends} at the latest"
-    source.fail(
-        at,
-        f"time goes backwards: {format_duration(at_us)} is before the step above it, which ends at {ends}",
-        f"{format_duration(latest_us)} or later",
-    )
+    end = format_duration(latest_us)
+    ends = f"which ends at {end}" + " at the latest" * (earliest_us != latest_us)
+    what = f"time goes backwards: {format_duration(at_us)} is before the step above it, {ends}"
+    source.fail(at, what, f"{end} or later")
