@@ -201,11 +201,9 @@ class _Search(Generic[State, Asked, Result]):
 
     def __init__(self, model: Model[State, Asked, Result], history: Sequence[Operation[Asked, Result]]) -> None:
         self._model = model
-        known = sorted((one for one in history if one.returned_at is not None), key=lambda one: one.called_at)
-        unknown = sorted((one for one in history if one.returned_at is None), key=lambda one: one.called_at)
-        self._operations = known + unknown
-        self._known_count = len(known)
-        self._all_known = (1 << len(known)) - 1
+        self._operations = sorted(history, key=lambda one: (one.returned_at is None, one.called_at))
+        self._known_count = sum(one.returned_at is not None for one in history)
+        self._all_known = (1 << self._known_count) - 1
 
     def violation(self) -> Violation[Asked, Result] | None:
         """Return None if an order of all operations with known outcome exists; it may contain some of the others."""
@@ -276,11 +274,8 @@ class _Search(Generic[State, Asked, Result]):
         for index in order:
             state, _ = self._model.step(state, self._operations[index].asked)
             done |= 1 << index
-        blocked = [
-            (operation, self._model.step(state, operation.asked)[1])
-            for operation in map(self._operations.__getitem__, self._next(done))
-            if operation.returned_at is not None
-        ]
+        following = [self._operations[index] for index in self._next(done)]
+        blocked = ((one, self._model.step(state, one.asked)[1]) for one in following if one.returned_at is not None)
         return Violation(tuple(self._operations[index] for index in order), tuple(blocked))
 
 
@@ -374,11 +369,9 @@ class RegisterModel(Model[Register, RegisterCall, RegisterResult]):
         self._value = value
 
     def init(self) -> Register:
-        """Return a register with the initial value and version 0."""
         return Register(self._value, 0)
 
     def step(self, state: Register, asked: RegisterCall) -> tuple[Register, RegisterResult]:
-        """Return the register after an operation, and its result."""
         match asked:
             case Get():
                 return state, (state.value, state.version)
@@ -452,14 +445,8 @@ def seen(body: object) -> Hashable:
     """
     match body:
         case Stat():
-            return SeenStat(
-                body.version,
-                body.cversion,
-                body.aversion,
-                body.ephemeral_owner,
-                body.data_length,
-                body.num_children,
-            )
+            versions = body.version, body.cversion, body.aversion
+            return SeenStat(*versions, body.ephemeral_owner, body.data_length, body.num_children)
         case SeenStat():
             return body
         case OperationResult():
@@ -500,11 +487,9 @@ class TreeModel(Model[TreeState, TreeCall, TreeResult]):
         self._init = TreeState(_nodes(tree), frozenset())
 
     def init(self) -> TreeState:
-        """Return the initial tree."""
         return self._init
 
     def step(self, state: TreeState, asked: TreeCall) -> tuple[TreeState, TreeResult]:
-        """Return the tree after a request, and the result."""
         return _step(state, asked.session_id, asked.request)
 
     def partition(
@@ -521,8 +506,9 @@ class TreeModel(Model[TreeState, TreeCall, TreeResult]):
             sessions.setdefault(operation.asked.session_id, set()).update(tops_of(operation.asked.request))
         for operation in history:
             session_id, request = operation.asked
-            closing = isinstance(request, req.CloseSession)
-            _join(leaders, sessions[session_id] if closing else tops_of(request))
+            tops = sessions[session_id] if isinstance(request, req.CloseSession) else tops_of(request)
+            first, *others = sorted({_leader(leaders, top) for top in tops}) or [""]
+            leaders |= dict.fromkeys(others, first)
         if any("" in tops for tops in sessions.values()):
             return [list(history)]
         parts: dict[str, list[Operation[TreeCall, TreeResult]]] = {}
@@ -533,16 +519,14 @@ class TreeModel(Model[TreeState, TreeCall, TreeResult]):
         return list(parts.values())
 
 
-def _join(leaders: dict[str, str], tops: Iterable[str]) -> None:
-    found = sorted({_leader(leaders, top) for top in tops})
-    for other in found[1:]:
-        leaders[other] = found[0]
-
-
 def _leader(leaders: Mapping[str, str], top: str) -> str:
     while top in leaders:
         top = leaders[top]
     return top
+
+
+_READS = (req.Exists, req.GetData, req.GetACL, req.GetChildren, req.GetChildren2, req.Sync)
+_OF_ONE_PATH = (*_READS, req.Delete, req.SetData, req.SetACL, req.Check)
 
 
 def tops_of(request: req.Request) -> set[str]:
@@ -567,19 +551,8 @@ def tops_of(request: req.Request) -> set[str]:
             top, slash, _ = (path or "").removeprefix("/").partition("/")
             # The name of a sequential node depends on a counter of its parent.
             return {"" if flags & 2 and not slash else top}
-        case (
-            req.Delete(path=path)
-            | req.Exists(path=path)
-            | req.GetData(path=path)
-            | req.SetData(path=path)
-            | req.GetACL(path=path)
-            | req.SetACL(path=path)
-            | req.GetChildren(path=path)
-            | req.GetChildren2(path=path)
-            | req.Sync(path=path)
-            | req.Check(path=path)
-        ):
-            return {(path or "").removeprefix("/").partition("/")[0]}
+        case _ if isinstance(request, _OF_ONE_PATH):
+            return {(request.path or "").removeprefix("/").partition("/")[0]}
         case _:
             raise SimzkError(f"{type(request).__name__} is not modelled", where="history", right="reads and writes")
 
