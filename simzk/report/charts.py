@@ -17,17 +17,7 @@ from itertools import pairwise
 from math import log10
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.report.svg import (
-    number,
-    percent,
-    rect,
-    scale_top,
-    seconds,
-    stretched,
-    text,
-    ticks,
-    to_date,
-)
+from simzk.report.svg import number, percent, rect, scale_top, seconds, stretched, text, ticks, to_date
 from simzk.report.table import length
 
 if TYPE_CHECKING:
@@ -124,6 +114,14 @@ def spans_by_row(spans: Columns) -> dict[str, list[Span]]:
     return found
 
 
+def used_legend(groups: Sequence[Group], legend: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the part of a legend that a timeline uses."""
+    rows = [row for group in groups for row in group.rows]
+    used = {strip.styles[span.state] for row in rows for strip in row.strips for span in strip.spans}
+    used |= {f"sign {mark.style}" for row in rows for mark in row.marks}
+    return [(style, means) for style, means in legend if style in used]
+
+
 class Timeline(NamedTuple):
     """States over time, all rows on one time axis.
 
@@ -157,10 +155,11 @@ class Timeline(NamedTuple):
         parts = self._rows(titled=True)
         if sum(map(len, parts)) > self.titled_bytes:
             parts = self._rows(titled=False)
-        scale = f'data-begin="{self.begin:.6f}" data-end="{self.end:.6f}"'
-        all_parts = [self._axis(), self._lines(), *parts]
+        scale = f' data-begin="{self.begin:.6f}" data-end="{self.end:.6f}"'
         is_long = any(len(row.name) > NAME_CHARACTERS for row in rows)
-        return _figure(self.name, self.title, all_parts, self.legend, f" {scale}", has_long_names=is_long)
+        return _figure(
+            self.name, self.title, [self._axis(), self._lines(), *parts], self.legend, scale, has_long_names=is_long
+        )
 
     def _rows(self, *, titled: bool) -> list[str]:
         """Return all rows; with or without a text for each span under the pointer."""
@@ -179,37 +178,28 @@ class Timeline(NamedTuple):
         return to_date(at) if self.dated else f"{seconds(at)} s"
 
     def _axis(self) -> str:
-        found = ticks(self.begin, self.end, dated=self.dated)
-        labels = []
-        for place, (at, label) in enumerate(found):
-            share = self._at(at)
-            anchor = "start" if share < 0.02 else "end" if share > 0.97 else "middle"
-            labels.append(text(label, share, 12, "odd" if place % 2 else "", anchor))
-            labels.append(f'<line class="tick" x1="{percent(share)}" x2="{percent(share)}" y1="15" y2="20"/>')
-        what = "time, UTC" if self.dated else "time, s"
-        return _lane(what, "".join(labels), 20, "axis", hidden=True)
+        labels = [
+            f'{label}<line class="tick" x1="{percent(share)}" x2="{percent(share)}" y1="15" y2="20"/>'
+            for share, label in _time_labels(ticks(self.begin, self.end, dated=self.dated), self._at, 12)
+        ]
+        return _lane("time, UTC" if self.dated else "time, s", "".join(labels), 20, "axis", hidden=True)
 
     def _lines(self) -> str:
-        drawn = "".join(
-            f'<line class="{line.style}" x1="{percent(self._at(line.at_s))}" x2="{percent(self._at(line.at_s))}"'
-            ' y1="0" y2="100%"/>'
-            for line in self.lines
-        )
+        places = [(line.style, percent(self._at(line.at_s))) for line in self.lines]
+        drawn = "".join(f'<line class="{style}" x1="{x}" x2="{x}" y1="0" y2="100%"/>' for style, x in places)
         return f'<svg class="lines" aria-hidden="true">{drawn}</svg>'
 
     def _row(self, row: Row, *, titled: bool) -> str:
-        about = ""
-        if row.topic:
-            about += f' data-topic="{escape(row.topic)}"'
-        if row.broker:
-            about += f' data-broker="{escape(row.broker)}"'
+        about = f' data-topic="{escape(row.topic)}"' if row.topic else ""
+        about += f' data-broker="{escape(row.broker)}"' if row.broker else ""
         if not row.strips:
             said = f"{row.name}: {len(row.marks)}"
             drawn = [*map(self._mark, row.marks), *self._texts(row.marks)]
             return _lane(row.name, "".join(drawn), MARK_PX, "marks", said=said, about=about)
         drawn, y = [], 0
         for strip in row.strips:
-            drawn.append(self._strip(strip, y) if titled else self._paths(strip, y))
+            paths = "" if titled else strip_paths(strip, self.begin, self.end)
+            drawn.append(self._strip(strip, y) if titled else stretched(paths, strip.height, y, PATH_UNITS))
             y += strip.height + GAP_PX
         said = f"{row.name}: " + "; ".join(self._summary(strip) for strip in row.strips)
         return _lane(row.name, "".join(drawn), y - GAP_PX, said=said, about=about)
@@ -229,14 +219,12 @@ class Timeline(NamedTuple):
             label = "; ".join(mark.label for mark in by_place[at])
             before, after = (int((room - 0.02) / CHARACTER_SHARE) for room in (at - begin, until - at))
             style = f"said {by_place[at][0].style}"
+            begin = at
             if after >= min(len(label), ROOM_MIN):
                 yield text(_cut(label, after), at + 0.009, 14, style)
-                begin = at + CHARACTER_SHARE * min(len(label), after)
+                begin += CHARACTER_SHARE * min(len(label), after)
             elif before >= min(len(label), ROOM_MIN):
                 yield text(_cut(label, before), at - 0.009, 14, style, "end")
-                begin = at
-            else:
-                begin = at
 
     def _summary(self, strip: Strip) -> str:
         """Return the share of time in each state, the bad ones first."""
@@ -255,9 +243,6 @@ class Timeline(NamedTuple):
             if not strip.narrow and span.text and end - begin > CHARACTER_SHARE * (len(span.text) + 1):
                 drawn.append(text(span.text, begin + 0.004, y + 12, "on"))
         return "".join(drawn)
-
-    def _paths(self, strip: Strip, y: int) -> str:
-        return stretched(strip_paths(strip, self.begin, self.end), strip.height, y, PATH_UNITS)
 
 
 PATH_UNITS = 2500
@@ -408,9 +393,8 @@ class Bars(NamedTuple):
                 y += 15
             said = ", ".join(f"{number(values[name][at])} {name}" for name in self.series)
             if self.stacked:
-                drawn.append(
-                    text(" + ".join(number(values[n][at]) for n in self.series if values[n][at]), x + 0.008, 10)
-                )
+                total = " + ".join(number(values[name][at]) for name in self.series if values[name][at])
+                drawn.append(text(total, x + 0.008, 10))
             parts.append(_lane(label, "".join(drawn), max(y - 3, 12), "bar", said=f"{label}: {said}"))
         return parts
 
@@ -433,9 +417,8 @@ class Bars(NamedTuple):
         if f"{name}_low" not in self.columns:
             return ""
         low, high = (scale(float(str(self.columns[f"{name}_{end}"][at]))) for end in ("low", "high"))
-        return f'<line class="interval" x1="{percent(low)}" x2="{percent(high)}" y1="{y + 6}" y2="{y + 6}"/>' * (
-            high > low
-        )
+        line = f'<line class="interval" x1="{percent(low)}" x2="{percent(high)}" y1="{y + 6}" y2="{y + 6}"/>'
+        return line if high > low else ""
 
     def _upright(self, labels: Sequence[str], values: Mapping[str, list[float]]) -> list[str]:
         top, count = scale_top(max(self._totals(values))), len(labels)
@@ -448,10 +431,9 @@ class Bars(NamedTuple):
         else:
             drawn += [self._column(at, label, values, top, count) for at, label in enumerate(labels)]
         every = -(-count // 12)
-        for at in range(0, count, every):
-            drawn.append(
-                text(labels[at], (at + 0.5) / count, COLUMNS_PX + 14, "odd" if at // every % 2 else "", "middle")
-            )
+        for place, at in enumerate(range(0, count, every)):
+            style = "odd" if place % 2 else ""
+            drawn.append(text(labels[at], (at + 0.5) / count, COLUMNS_PX + 14, style, "middle"))
         said = ", ".join(f"{name} up to {number(max(values[name]))}" for name in self.series)
         name = f"{self.axis} by {self.label}" + (f", the most of {each} at each point" if each > 1 else "")
         return [_lane(name, "".join(drawn), COLUMNS_PX + 20, "upright", said=said)]
@@ -489,7 +471,10 @@ class Areas(NamedTuple):
         if not length(self.columns):
             return ""
         times = _floats(self.columns["at_s"])
-        begin, end = times[0], max(times[-1], times[0] + 1e-9)
+        begin = times[0]
+        end = max(times[-1], begin + 1e-9)
+        if end == begin:  # one instant, and 1e-9 s are below the resolution of today's times
+            end += 1
         layers = [[0.0] * len(times)]
         for name in self.series:
             layers.append([below + value for below, value in zip(layers[-1], _floats(self.columns[name]), strict=True)])
@@ -499,16 +484,27 @@ class Areas(NamedTuple):
             f'<path class="{style}" d="{_area(xs, lower, upper, top)}"/>'
             for style, lower, upper in zip(self.series.values(), layers, layers[1:], strict=False)
         )
-        labels = []
-        for place, (at, label) in enumerate(ticks(begin, end, dated=True)):
-            share = (at - begin) / (end - begin)
-            anchor = "start" if share < 0.02 else "end" if share > 0.97 else "middle"
-            labels.append(text(label, share, COLUMNS_PX + 14, "odd" if place % 2 else "", anchor))
+        labels = (
+            label
+            for _, label in _time_labels(
+                ticks(begin, end, dated=True), lambda at: (at - begin) / (end - begin), COLUMNS_PX + 14
+            )
+        )
         drawn = stretched(paths, COLUMNS_PX) + _grid(top) + "".join(labels)
         said = ", ".join(f"{name} up to {number(max(_floats(self.columns[name])))}" for name in self.series)
         legend = [(style, name) for name, style in self.series.items()]
         lane = _lane(f"{self.axis} over time, UTC", drawn, COLUMNS_PX + 20, "upright", said=said)
         return _figure(self.name, f"{self.axis} over time", [lane], legend)
+
+
+def _time_labels(
+    found: Iterable[tuple[float, str]], share_of: Callable[[float], float], y: int
+) -> Iterator[tuple[float, str]]:
+    """Yield the labels of the ticks of a time axis, each with its place as a share of the width."""
+    for place, (at, label) in enumerate(found):
+        share = share_of(at)
+        anchor = "start" if share < 0.02 else "end" if share > 0.97 else "middle"
+        yield share, text(label, share, y, "odd" if place % 2 else "", anchor)
 
 
 def _grid(top: float) -> str:

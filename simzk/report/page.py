@@ -43,7 +43,6 @@ class Text(NamedTuple):
     style: str = ""
 
     def to_html(self) -> str:
-        """Return the HTML."""
         kind = f' class="{self.style}"' if self.style else ""
         return f"<p{kind}><code>{escape(self.text)}</code></p>" if self.code else f"<p{kind}>{escape(self.text)}</p>"
 
@@ -66,7 +65,6 @@ class Table(NamedTuple):
     even: bool = False
 
     def to_html(self) -> str:
-        """Return the HTML."""
         html, left = table.to_html_within(self.columns, self.bytes_max, marked_by=self.marked_by)
         kind = "scroll even" if self.even else "scroll"
         box = f'<div class="{kind}" tabindex="0" role="group" aria-label="Table">{html}</div>'
@@ -83,7 +81,6 @@ class Figures(NamedTuple):
     figures: Sequence[tuple[str, str, bool | None]]
 
     def to_html(self) -> str:
-        """Return the HTML."""
         cells = "".join(
             f"<div{'' if good is None else f' class={table.MARKS[good]!r}'}><dt>{escape(what)}</dt>"
             f"<dd>{escape(value)}</dd></div>"
@@ -98,7 +95,6 @@ class Beside(NamedTuple):
     parts: Sequence[Part]
 
     def to_html(self) -> str:
-        """Return the HTML."""
         return f'<div class="beside">{"".join(f"<div>{part.to_html()}</div>" for part in self.parts)}</div>'
 
 
@@ -111,7 +107,6 @@ class Section(NamedTuple):
     id: str = ""
 
     def to_html(self) -> str:
-        """Return the HTML."""
         parts = "\n".join(part.to_html() for part in self.parts)
         place = f' id="{escape(self.id)}"' if self.id else ""
         return f"<h{self.level}{place}>{escape(self.title)}</h{self.level}>\n{parts}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from simzk.report import page
-from simzk.report.charts import MOST_UPRIGHT, Areas, Bars, Group, Row, Strip, Timeline, spans_by_row
+from simzk.report.charts import MOST_UPRIGHT, Areas, Bars, Group, Row, Strip, Timeline, spans_by_row, used_legend
 from simzk.report.page import Beside, Figures, Section, Table, Text
 from simzk.report.table import Link, length
 
@@ -222,9 +222,7 @@ def _timelines(tables: TimelinesTables, name: str) -> dict[str, list[Part]]:
     return {
         "What happened": [*left_out, *_history(tables, name)],
         "Partitions in a bad state over time": _or_none(
-            tables.counts,
-            [*counted],
-            "All partitions were in sync all the time.",
+            tables.counts, [*counted], "All partitions were in sync all the time."
         ),
         "Partitions longest in a bad state": _table(tables.worst, "No partition was in a bad state."),
         "Leader changes by broker": _or_none(
@@ -249,14 +247,12 @@ def _history(tables: TimelinesTables, name: str) -> list[Part]:
         rows = spans_by_row(spans)
         if not rows:
             found.append(Text(nothing))
-        groups.append(
-            Group(title, [Row(row, [Strip(of_row, styles or _all_lead(of_row))]) for row, of_row in rows.items()])
-        )
+        strips = {row: Strip(of_row, styles or _all_lead(of_row)) for row, of_row in rows.items()}
+        groups.append(Group(title, [Row(row, [strip]) for row, strip in strips.items()]))
     spans_of_all = [span for group in groups for row in group.rows for strip in row.strips for span in strip.spans]
     if spans_of_all:
         begin, end = min(span.begin for span in spans_of_all), max(span.end for span in spans_of_all)
-        used = {style for group in groups for row in group.rows for strip in row.strips for style in _used(strip)}
-        legend = [(style, means) for style, means in HISTORY_LEGEND if style in used]
+        legend = used_legend(groups, HISTORY_LEGEND)
         found.insert(0, Timeline(f"{name}-history", "States over time", groups, begin, end, legend, dated=True))
     return found
 
@@ -268,10 +264,6 @@ HISTORY_LEGEND = (
     ("ok", f"{OK}; registered"),
     ("lead", "controller"),
 )
-
-
-def _used(strip: Strip) -> set[str]:
-    return {strip.styles[span.state] for span in strip.spans}
 
 
 def _all_lead(spans: Sequence[Span]) -> dict[str, str]:
@@ -287,10 +279,10 @@ def _sweep(tables: SweepTables, name: str) -> dict[str, list[Part]]:
     fails = list(tables.worst.get("fails", ()))
     listed = {place: columns for place, columns in enumerate(tables.partitions) if length(columns)}
     links = [Link(str(who), f"{name}-set-{at}") if at in listed else who for at, who in enumerate(fails)]
+    worst = Table({**tables.worst, "fails": links})
     found: dict[str, list[Part]] = {
-        "Worst failure sets": [_worst_figures(tables.worst), *_worst_chart(tables.worst, name)]
+        "Worst failure sets": [_worst_figures(tables.worst), *_worst_chart(tables.worst, name), worst]
     }
-    found["Worst failure sets"].append(Table({**tables.worst, "fails": links}))
     if listed:
         rest = "worst.parquet, at most 1,000 of a set"
         sections = [
@@ -301,12 +293,11 @@ def _sweep(tables: SweepTables, name: str) -> dict[str, list[Part]]:
     if length(tables.estimates):
         found["Estimates for all sets from samples"] = [Table(tables.estimates)]
     found["Most affected topics"] = _table(tables.topics, "No set takes a partition offline or under min ISR.")
-    series = LOADS_OF_SWEEP
     for number, (fail, (brokers, racks)) in enumerate(tables.loads.items()):
         found[f"Load before and after: {fail}"] = [
             Text("Partitions led before, and the maximum led after any of the sets."),
-            Bars(brokers, f"{name}-brokers-{number}", "broker", series, "partitions led", upright=True),
-            Bars(racks, f"{name}-racks-{number}", "rack", series, "partitions led", upright=True),
+            Bars(brokers, f"{name}-brokers-{number}", "broker", LOADS_OF_SWEEP, "partitions led", upright=True),
+            Bars(racks, f"{name}-racks-{number}", "rack", LOADS_OF_SWEEP, "partitions led", upright=True),
         ]
     return found
 
@@ -316,12 +307,14 @@ HIT, MOVED_LEADERS = {OFFLINE: "bad", UNDER_MIN_ISR: "low"}, {"leaders moved": "
 
 def _worst_figures(worst: Columns) -> Figures:
     """Return the most that any failure set does, what matters most first."""
-    figures: list[tuple[str, str, bool | None]] = []
-    for what, words in ((OFFLINE, "partitions offline"), (UNDER_MIN_ISR, "partitions under min ISR")):
-        count = _most(worst, what)
-        figures.append((f"{words}, at most in one set", f"{count:,}", not count))
-    figures.append(("leaders moved, at most in these sets", f"{_most(worst, 'leaders moved'):,}", None))
-    return Figures(figures)
+    offline, below, moved = (_most(worst, what) for what in (OFFLINE, UNDER_MIN_ISR, "leaders moved"))
+    return Figures(
+        [
+            ("partitions offline, at most in one set", f"{offline:,}", not offline),
+            ("partitions under min ISR, at most in one set", f"{below:,}", not below),
+            ("leaders moved, at most in these sets", f"{moved:,}", None),
+        ]
+    )
 
 
 def _worst_chart(worst: Columns, name: str) -> list[Part]:
@@ -337,16 +330,10 @@ def _most(columns: Columns, name: str) -> int:
 
 
 def _risk(tables: RiskTables, name: str) -> dict[str, list[Part]]:
+    axis = "probability per year, of any partition"
     return {
         "Assignments": [
-            Bars(
-                tables.probabilities,
-                f"{name}-assignments",
-                "assignment",
-                RISKS,
-                "probability per year, of any partition",
-                log=True,
-            ),
+            Bars(tables.probabilities, f"{name}-assignments", "assignment", RISKS, axis, log=True),
             Table(tables.assignments),
         ],
         "Topics: probability of an outage per year": [Table(tables.topics)],

@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.report import page
-from simzk.report.charts import Group, Mark, Row, Span, Strip, Timeline, spans_by_row, strip_paths
+from simzk.report.charts import Group, Mark, Row, Span, Strip, Timeline, spans_by_row, strip_paths, used_legend
 from simzk.report.packed import data_block, differences_of
 from simzk.report.page import PAGE_BYTES, Figures, Section, Table, Text
 from simzk.report.svg import seconds
@@ -291,7 +291,6 @@ class _Raw(NamedTuple):
     html: str
 
     def to_html(self) -> str:
-        """Return the HTML."""
         return self.html
 
 
@@ -310,16 +309,8 @@ def _timeline(run: RunTables, name: str, room: int) -> Timeline:
     lines = [Mark(float(str(at)), MARKS[str(kind)], "") for at, kind, _ in _marks(run) if kind != "held"]
     if len(lines) > LINES_MAX:  # more would hide the rows
         lines = [line for line in lines if line.style == "bad"][:LINES_MAX]
-    titled_bytes, legend = round(TITLED_SHARE * room), _legend(groups)
+    titled_bytes, legend = round(TITLED_SHARE * room), used_legend(groups, LEGEND)
     return Timeline(f"{name}-time", "States over time", groups, 0.0, end_s, legend, lines, titled_bytes=titled_bytes)
-
-
-def _legend(groups: Sequence[Group]) -> list[tuple[str, str]]:
-    """Return the part of the legend that a chart uses."""
-    rows = [row for group in groups for row in group.rows]
-    used = {strip.styles[span.state] for row in rows for strip in row.strips for span in strip.spans}
-    used |= {f"sign {mark.style}" for row in rows for mark in row.marks}
-    return [(style, means) for style, means in LEGEND if style in used]
 
 
 def _marks(run: RunTables) -> list[tuple[object, ...]]:
@@ -421,7 +412,6 @@ class _Events(NamedTuple):
     bytes_max: int
 
     def to_html(self) -> str:
-        """Return the HTML."""
         times = [seconds(float(str(at))) for at in self.run.events.get(EVENT_COLUMNS[0], ())]
         rows = [_event(*row) for row in zip(times, *self._texts().values(), strict=True)]
         ranking = self._ranking()

@@ -98,6 +98,12 @@ def test_a_page_of_timelines_tells_everything() -> None:
     assert area.attributes["d"] == "M0 0H0V0H10000V0V160H10000V160H0z", "two partitions all the time, of two"
 
 
+def test_areas_of_one_instant_are_a_picture() -> None:
+    html = Areas({"at_s": [1_800_000_000.5], "a": [3]}, "chart", {"a": "lead"}, "partitions").to_html()
+    (area,) = [shape for shape in Reader(html).charts["chart"]["partitions over time, UTC"] if shape.tag == "path"]
+    assert area.attributes["d"].startswith("M0 ")
+
+
 def test_where_nothing_happened_that_is_said() -> None:
     nothing: dict[str, list[object]] = {name: [] for name in SPANS}
     empty = replace(
