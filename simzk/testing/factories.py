@@ -73,11 +73,11 @@ def zookeeper(
                 yield server
                 return
             of_tests = request.config.stash[SHARED]
-            of_tests.append(SharedZooKeeper(server))
+            of_tests.append(SharedZooKeeper(server, []))
             try:
                 yield server
             finally:
-                of_tests[:] = [shared for shared in of_tests if not shared.is_of(server)]
+                of_tests[:] = [shared for shared in of_tests if shared.server is not server]
 
     return pytest.fixture(scope=scope)(fixture)
 
@@ -103,7 +103,7 @@ def kazoo_client(zookeeper: str = "zookeeper", *, scope: Scope = "function", **o
         client.start()
         kept: list[KazooClient] = []
         if scope != "function":
-            kept = next((shared.kept for shared in request.config.stash[SHARED] if shared.is_of(server)), kept)
+            kept = next((shared.kept for shared in request.config.stash[SHARED] if shared.server is server), kept)
             kept.append(client)
         yield client
         if client in kept:

@@ -202,13 +202,10 @@ def heal(cluster: simzk.KafkaCluster, *, story: Story | None = None) -> None:
     ...     heal(cluster)
     ...     assert_recovered(cluster)
     """
-    every = cluster.brokers.values()
-    waited_s = 0
-    while waited_s < SHUT_DOWN_WITHIN_S and any(
-        broker.alive and (broker.stopping or broker.paused) for broker in every
-    ):
+    for _ in range(SHUT_DOWN_WITHIN_S):
+        if not any(broker.alive and (broker.stopping or broker.paused) for broker in cluster.brokers.values()):
+            break
         cluster.run_for(1)
-        waited_s += 1
     for broker in sorted(cluster.brokers):
         fault = Fault(0, "restart", broker, 0)
         if story is None:

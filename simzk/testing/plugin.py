@@ -97,8 +97,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """Bring shared servers into the state of new ones after each test."""
     result = yield
-    for shared in item.config.stash[SHARED]:
-        shared.reset()
+    for server, kept in item.config.stash[SHARED]:
+        server.reset(keep=kept)
     return result
 
 

@@ -9,14 +9,14 @@ Rules of this module:
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pytest
 
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from kazoo.client import KazooClient
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from simzk.serve.verbs import TestServer
     from simzk.testing.remote_zookeeper import RemoteZooKeeper
 
+T = TypeVar("T")
+
 REAL = "--simzk-real"
 TCP = "--simzk-tcp"
 SEED = "--simzk-seed"
@@ -32,27 +34,11 @@ SEED = "--simzk-seed"
 _IN_MEMORY = frozenset({"clock", "version", "sasl_users"})
 
 
-class SharedZooKeeper:
-    """A server that several tests use.
+class SharedZooKeeper(NamedTuple):
+    """A server that several tests use, and the clients that live as long as it."""
 
-    Args:
-        server: the server.
-
-    Attributes:
-        kept: clients that live as long as the server.
-    """
-
-    def __init__(self, server: TestServer | RemoteZooKeeper) -> None:
-        self._server = server
-        self.kept: list[KazooClient] = []
-
-    def is_of(self, server: object) -> bool:
-        """Return whether it is this server."""
-        return self._server is server
-
-    def reset(self) -> None:
-        """Bring the server into the state of a new one, between two tests."""
-        self._server.reset(keep=self.kept)
+    server: TestServer | RemoteZooKeeper
+    kept: list[KazooClient]
 
 
 SHARED = pytest.StashKey[list[SharedZooKeeper]]()
@@ -68,10 +54,8 @@ def marked(request: pytest.FixtureRequest, name: str) -> dict[str, object]:
     options: dict[str, object] = {}
     for mark in reversed(list(request.node.iter_markers(name))):
         if mark.args:
-            given = ", ".join(map(repr, mark.args))
-            raise ConfigError(
-                f"{given} has no name", where=f"pytest.mark.{name}", right="arguments such as version=..."
-            )
+            what = f"{', '.join(map(repr, mark.args))} has no name"
+            raise ConfigError(what, where=f"pytest.mark.{name}", right="arguments such as version=...")
         options.update(mark.kwargs)
     return options
 
@@ -88,23 +72,6 @@ def check_zookeeper_options(options: Mapping[str, object]) -> None:
         _check(options, ZooKeeperServer)
 
 
-def new_kafka_server(config: pytest.Config, options: Mapping[str, object]) -> KafkaServer:
-    """Return a cluster on TCP ports, with the seed of the command line unless the options have one.
-
-    Args:
-        config: pytest's configuration, with the options of the command line.
-        options: of `simzk.KafkaServer`, by name.
-
-    Raises:
-        ConfigError: there is no such option, or it has an invalid value.
-    """
-    from simzk.kafka_server import KafkaServer
-
-    _check(options, KafkaServer)
-    given: dict[str, Any] = {"seed": config.getoption(SEED) or 0, **options}
-    return KafkaServer(**given)
-
-
 def check_cluster_options(options: Mapping[str, object]) -> None:
     """Check the names of options of a Kafka cluster.
 
@@ -116,7 +83,7 @@ def check_cluster_options(options: Mapping[str, object]) -> None:
     _check(options, KafkaCluster)
 
 
-def _check(options: Mapping[str, object], made: type) -> None:
+def _check(options: Mapping[str, object], made: Callable[..., object]) -> None:
     accepted = inspect.signature(made).parameters
     unknown = sorted(options.keys() - accepted.keys())
     if unknown:
@@ -168,6 +135,16 @@ def new_cluster(config: pytest.Config, options: Mapping[str, object]) -> KafkaCl
     """
     from simzk.api import KafkaCluster
 
-    check_cluster_options(options)
-    given: dict[str, Any] = {"seed": config.getoption(SEED) or 0, **options}
-    return KafkaCluster(**given)
+    return _with_seed(KafkaCluster, config, options)
+
+
+def new_kafka_server(config: pytest.Config, options: Mapping[str, object]) -> KafkaServer:
+    """Return a cluster on TCP ports, as `new_cluster` does; `options` are those of `simzk.KafkaServer`."""
+    from simzk.kafka_server import KafkaServer
+
+    return _with_seed(KafkaServer, config, options)
+
+
+def _with_seed(made: Callable[..., T], config: pytest.Config, options: Mapping[str, object]) -> T:
+    _check(options, made)
+    return made(**{"seed": config.getoption(SEED) or 0, **options})

@@ -70,13 +70,9 @@ class Story:
         possible = strategies.inflict(self._cluster, fault)
         if possible:
             pause = fault.verb == "pause"
-            seconds = f", {fault.duration_ms / 1000:g}" if pause else ""
-            duration = f'\nfor = "{fault.duration_ms}ms"' if pause else ""
-            self._note(
-                f"{fault.verb}({fault.broker}{seconds})",
-                f'action = "{fault.verb}"\nbroker = {fault.broker}{duration}',
-                at_us,
-            )
+            python = f"{fault.verb}({fault.broker}{f', {fault.duration_ms / 1000:g}' * pause})"
+            duration = f'\nfor = "{fault.duration_ms}ms"' * pause
+            self._note(python, f'action = "{fault.verb}"\nbroker = {fault.broker}{duration}', at_us)
         return possible
 
     def reassign(self, targets: dict[tuple[str, int], list[int]]) -> None:
@@ -87,10 +83,10 @@ class Story:
 
     def elect(self, kind: str, partitions: Sequence[tuple[str, int]] | None = None) -> None:
         """Request an election for some partitions; for every partition if None."""
-        names = (
-            "" if partitions is None else f"\npartitions = {json.dumps([f'{topic}-{n}' for topic, n in partitions])}"
-        )
-        chosen = "" if partitions is None else f", {list(partitions)}"
+        names = chosen = ""
+        if partitions is not None:
+            names = f"\npartitions = {json.dumps([f'{topic}-{number}' for topic, number in partitions])}"
+            chosen = f", {list(partitions)}"
         self._note(f'elect("{kind}"{chosen})', f'action = "elect"\nkind = "{kind}"{names}')
         self._cluster.elect(kind, partitions)
 
@@ -127,10 +123,7 @@ class Story:
         if has_extra_invariants:
             imports.append(f"from {machine.__module__} import {machine.__name__}")
             invariants = f"[*cluster.invariants, *{machine.__name__}().extra_invariants()]"
-        body = [
-            f"monitor = Monitor(cluster.history, {invariants}, seed={shape.seed})",
-            *self.python_lines(),
-        ]
+        body = [f"monitor = Monitor(cluster.history, {invariants}, seed={shape.seed})", *self.python_lines()]
         if self._healing_from is not None:
             imports.append("from simzk.testing import assert_recovered, heal")
             body.append("heal(cluster)")
