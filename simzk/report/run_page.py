@@ -177,12 +177,11 @@ def runs_page(runs: Sequence[RunTables], comparisons: Sequence[Comparison] = ())
             break
         shown += of_run
         count += 1
-    left = len(runs) - count
     said = (
         f"{count} of {len(runs)} runs are shown in full, failed ones first. The replay command of a run writes its "
         "page with --html OUT."
     )
-    return page.to_html(title, [Text(said, style="cut")] if left else [], [*sections, *shown])
+    return page.to_html(title, [Text(said, style="cut")] if count < len(runs) else [], [*sections, *shown])
 
 
 def _overview(runs: Sequence[RunTables]) -> Table:
@@ -263,7 +262,8 @@ def _longest(lasted: Mapping[str, float]) -> tuple[str, bool]:
 def _run_sections(run: RunTables, name: str, *, level: int, share: float) -> list[Section]:
     room = round(RUN_BYTES * share)
     size = round(TABLE_SHARE * room)
-    violated = Section("Violated invariants", [Table(_bad(run.violations), "held", size, _rest(run))], level)
+    violations = {"held": [False] * length(run.violations), **run.violations}
+    violated = Section("Violated invariants", [Table(violations, "held", size, _rest(run))], level)
     expected = Section("Expectations", [Table(run.expectations, "held", size, _rest(run))], level)
     before = [violated] if length(run.violations) else []
     after = [expected] if length(run.expectations) else []
@@ -275,10 +275,6 @@ def _run_sections(run: RunTables, name: str, *, level: int, share: float) -> lis
     if chart.to_html():
         happened = [Section("What happened", [chart, _Raw(znodes)], level)]
     return [*before, *happened, *after, Section("Events", [events], level)]
-
-
-def _bad(columns: Columns) -> Columns:
-    return {"held": [False] * length(columns), **columns}
 
 
 def _rest(run: RunTables) -> str:
@@ -380,10 +376,8 @@ def _znodes(run: RunTables, name: str, bytes_max: int) -> str:
     last = len(found.moments_ms) - 1
     tree = ""
     if run.znodes_at_start:
-        left = ""
-        if found.left:
-            said = f"{found.left:,} later changes of znodes are left out. All: {_rest(run)}."
-            left = Text(said, style="cut").to_html()
+        said = f"{found.left:,} later changes of znodes are left out. All: {_rest(run)}."
+        left = Text(said, style="cut").to_html() if found.left else ""
         tree = (
             f'<details class="znodes" open><summary>Znodes at this moment</summary>{left}'
             f'<div class="scroll" tabindex="0" role="group" aria-label="Znodes"><ul class="tree"></ul></div></details>'
