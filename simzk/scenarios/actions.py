@@ -138,15 +138,22 @@ class AddPartitions(Action, kw_only=True):
         return f"{self.word} to {self.topic}: {self.total} in all"
 
 
-class BrokerFailure(Action, kw_only=True):
+class BrokerAction(Action, kw_only=True):
+    """An action on one broker."""
+
+    broker: BrokerId
+
+    def describe(self) -> str:
+        return f"{self.word} broker {self.broker}"
+
+
+class BrokerFailure(BrokerAction, kw_only=True):
     """A failure or stop of a running broker, after which the controller may be elected anew.
 
     Args:
-        broker: the broker.
         next_controller: the broker that wins elections from now on; without it the seed decides.
     """
 
-    broker: BrokerId
     next_controller: BrokerId | None = None
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
@@ -159,9 +166,6 @@ class BrokerFailure(Action, kw_only=True):
 
     def _fail(self, cluster: KafkaCluster) -> None:
         raise NotImplementedError
-
-    def describe(self) -> str:
-        return f"{self.word} broker {self.broker}"
 
 
 class Kill(BrokerFailure, kw_only=True):
@@ -190,10 +194,8 @@ class PowerOff(BrokerFailure, kw_only=True):
         cluster.power_off(self.broker, unwritten_s=(parse_duration(self.unwritten) or 0) / 1_000_000)
 
 
-class Wipe(Action, kw_only=True):
+class Wipe(BrokerAction, kw_only=True):
     """Replace the disks of a broker that is down by empty ones."""
-
-    broker: BrokerId
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
         if self.broker in model.brokers and self.broker not in model.down:
@@ -202,9 +204,6 @@ class Wipe(Action, kw_only=True):
 
     def run(self, cluster: KafkaCluster) -> None:
         cluster.wipe(self.broker)
-
-    def describe(self) -> str:
-        return f"{self.word} broker {self.broker}"
 
 
 class SlowDisk(Action, kw_only=True):
@@ -264,10 +263,9 @@ class Pause(BrokerFailure, kw_only=True):
         return f"{super().describe()} for {self.duration}"
 
 
-class Restart(Action, kw_only=True):
+class Restart(BrokerAction, kw_only=True):
     """Start a broker that is down, with its previous release or another."""
 
-    broker: BrokerId
     version: str = ""
     inter_broker_protocol: str = ""
 
@@ -291,9 +289,6 @@ class Restart(Action, kw_only=True):
     def run(self, cluster: KafkaCluster) -> None:
         protocol = self.inter_broker_protocol or None
         cluster.restart(self.broker, version=self.version or None, inter_broker_protocol=protocol)
-
-    def describe(self) -> str:
-        return f"{self.word} broker {self.broker}"
 
 
 class FailLogDir(Action, kw_only=True):
@@ -412,7 +407,7 @@ class Cut(Action, kw_only=True):
         cut(cluster, self.broker, self.peer)
 
     def describe(self) -> str:
-        return f"cut broker {self.broker} off from {_describe_peer(self.peer)}"
+        return f"cut broker {self.broker} off from {end_of(self.peer) or 'everything'}"
 
 
 class Heal(Action, kw_only=True):
@@ -430,7 +425,7 @@ class Heal(Action, kw_only=True):
     def describe(self) -> str:
         if self.broker is None:
             return "heal all links"
-        return f"heal broker {self.broker}'s link to {_describe_peer(self.peer)}"
+        return f"heal broker {self.broker}'s link to {end_of(self.peer) or 'everything'}"
 
 
 class EnsembleAction(Action, kw_only=True):
@@ -767,10 +762,6 @@ def peer_ends(cluster: KafkaCluster, broker: int, peer: int | str) -> Iterable[s
 def end_of(peer: int | str) -> str:
     """Return the name of an end of the network."""
     return f"broker {peer}" if isinstance(peer, int) else peer
-
-
-def _describe_peer(peer: int | str) -> str:
-    return end_of(peer) or "everything"
 
 
 def parse_partition(name: str) -> TopicPartition:

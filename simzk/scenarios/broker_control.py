@@ -11,8 +11,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError, SimzkError
-from simzk.kafka import paths
-from simzk.scenarios.actions import cut, heal
+from simzk.scenarios import view
+from simzk.scenarios.actions import cut, end_of, heal, peer_ends
 from simzk.simulation.history import format_time
 
 if TYPE_CHECKING:
@@ -111,7 +111,6 @@ class BrokerControl:
     def _broker(self, number: int) -> Json:
         cluster = self._cluster
         broker = cluster.brokers[number]
-        ends = ["zookeeper", *(f"broker {other}" for other in cluster.brokers if other != number)]
         return {
             "id": number,
             "state": "stopped" if not broker.alive else "paused" if broker.paused else "running",
@@ -119,13 +118,12 @@ class BrokerControl:
             "controller": number == cluster.controller,
             "version": broker.version.name,
             "rack": broker.rack,
-            "cut_off": [end for end in ends if cluster.network.is_cut(f"broker {number}", end)],
+            "cut_off": [end for end in peer_ends(cluster, number, "") if cluster.network.is_cut(end_of(number), end)],
         }
 
     def _partitions(self) -> Iterator[Json]:
         cluster = self._cluster
-        root = cluster.tree.get(paths.TOPICS)
-        for topic in sorted([] if root is None else root.child_names()):
+        for topic in view.topics(cluster.tree):
             try:
                 assigned = cluster.assignment(topic)
             except SimzkError as error:

@@ -35,7 +35,6 @@ from simzk.scenarios.cluster_model import Step, list_fields
 from simzk.scenarios.source import BrokerId, Index, did_you_mean
 
 if TYPE_CHECKING:
-    from simzk.kafka.broker.environment import BrokerMetadata
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.kafka.observation.recording import Recording
     from simzk.scenarios.cluster_model import ClusterModel
@@ -160,9 +159,8 @@ class ExpectController(Expectation, kw_only=True):
         """
         if self.broker is None:
             return f"controller epoch {self.epoch}"
-        return f"controller is {'none' if self.broker == -1 else self.broker}" + (
-            "" if self.epoch is None else f", epoch {self.epoch}"
-        )
+        epoch = "" if self.epoch is None else f", epoch {self.epoch}"
+        return f"controller is {'none' if self.broker == -1 else self.broker}{epoch}"
 
 
 class ExpectBrokers(Expectation, kw_only=True):
@@ -174,8 +172,7 @@ class ExpectBrokers(Expectation, kw_only=True):
         model.check_brokers(self.registered, (*at, "registered"))
 
     def failures(self, observed: Observed) -> list[str]:
-        registered = observed.cluster.live_brokers
-        return _differences(("registered brokers", sorted(self.registered), registered))
+        return _differences(("registered brokers", sorted(self.registered), observed.cluster.live_brokers))
 
     def _summary(self) -> str:
         return f"registered brokers: {', '.join(map(str, self.registered)) or 'none'}"
@@ -425,9 +422,6 @@ class ExpectMetadata(Expectation, kw_only=True):
             cache = observed.cluster.metadata(self.broker)
         except ConfigError as error:
             return [error.what]
-        return self._cache_differences(cache)
-
-    def _cache_differences(self, cache: BrokerMetadata) -> list[str]:
         prefix = f"metadata of broker {self.broker}:"
         live = None if self.live is None else sorted(self.live)
         found = _differences(
@@ -636,13 +630,9 @@ def _differences(*compared: tuple[str, object, object]) -> list[str]:
 
 def _state_differences(where: str, expected: object, state: object, *keys: str) -> list[str]:
     """Return a sentence for each key of a partition's state that differs."""
-    found = ((key, getattr(state, key)) for key in keys)
-    return _differences(
-        *(
-            (f"{where} {key.replace('_', ' ')}", getattr(expected, key), list(value) if key == "isr" else value)
-            for key, value in found
-        )
-    )
+    found = {key: list(getattr(state, key)) if key == "isr" else getattr(state, key) for key in keys}
+    names = {key: f"{where} {key.replace('_', ' ')}" for key in keys}
+    return _differences(*((names[key], getattr(expected, key), found[key]) for key in keys))
 
 
 def _list_values(step: Expectation, *keys: str) -> str:

@@ -10,6 +10,7 @@ To add one, write its function here and add it to `PROBES`.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.kafka.observation.observer import parse_state
@@ -212,12 +213,12 @@ class Probes:
     """
 
     def __init__(self, cluster: KafkaCluster) -> None:
-        self.counts: dict[str, int] = {}
+        self.counts = Counter[str]()
         self._scene = Scene(cluster)
         cluster.history.observers.append(self._observe)
 
     def _observe(self, event: Event) -> None:
         for name, probe in _BY_KIND.get(event.what, ()):
             if probe.is_reached(event, self._scene):
-                self.counts[name] = self.counts.get(name, 0) + 1
+                self.counts[name] += 1
         self._scene.note(event)

@@ -163,21 +163,17 @@ def conclusion(play: Play, replay: str) -> list[Line]:
     if play.held:
         what = f"all {count} expectations held" if count != 1 else "the expectation held"
         return [[(f"{play.scenario.path}: {what} (seed {play.seed})", "bold green")]]
+    failed, violations = sum(not verdict.held for verdict in play.verdicts), len(play.violations)
+    lines: list[Line] = []
     if play.crash is not None:
+        lines += ([(line, "red")] for line in play.crash.traceback.splitlines())
         what = f"the simulation itself failed (seed {play.seed}); this is a bug of simzk"
-        lines: list[Line] = [[(line, "red")] for line in play.crash.traceback.splitlines()]
-        lines += [[(f"{play.scenario.path}: {what}", "bold red")], [("replay with: ", ""), (replay, "bold")]]
-        return lines
-    failed = sum(not verdict.held for verdict in play.verdicts)
-    violations = len(play.violations)
-    if failed:
-        what = f"{failed} of {count} expectation{'s' * (count != 1)} failed"
+    elif failed:
+        what = f"{failed} of {count} expectation{'s' * (count != 1)} failed (seed {play.seed})"
     else:
-        what = f"{violations} invariant violation{'s' * (violations != 1)}"
-    return [
-        [(f"{play.scenario.path}: {what} (seed {play.seed})", "bold red")],
-        [("replay with: ", ""), (replay, "bold")],
-    ]
+        assert violations > 0, "a run without a crash or a failed expectation fails by a violation"
+        what = f"{violations} invariant violation{'s' * (violations != 1)} (seed {play.seed})"
+    return [*lines, [(f"{play.scenario.path}: {what}", "bold red")], [("replay with: ", ""), (replay, "bold")]]
 
 
 def plain(lines: Iterable[Line]) -> str:

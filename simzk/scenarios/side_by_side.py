@@ -20,7 +20,7 @@ from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simzk.report.run_page import Comparison
-from simzk.scenarios.player import BROKEN, EXPECTATION, OPERATOR
+from simzk.scenarios.player import BROKEN, EXPECTATION, HOLDS, OPERATOR
 from simzk.scenarios.report_text import verdict_piece
 from simzk.simulation.history import format_time
 
@@ -136,7 +136,7 @@ def align(runs: Sequence[Sequence[Event]]) -> list[Row]:
 def _pairs(first: Sequence[Event], other: Sequence[Event]) -> list[tuple[int, int]]:
     """Return the index pairs of aligned events, ascending: equal events, then those of equal kind and subject."""
     pairs: list[tuple[int, int]] = []
-    matcher = SequenceMatcher(None, [_fields(event) for event in first], [_fields(event) for event in other], False)
+    matcher = SequenceMatcher(None, [event[1:] for event in first], [event[1:] for event in other], False)
     for same, start, end, other_start, other_end in matcher.get_opcodes():
         if same == "equal":
             pairs.extend(zip(range(start, end), range(other_start, other_end), strict=True))
@@ -168,13 +168,11 @@ def znodes(plays: Sequence[Play]) -> list[Line]:
 
 def _trees(plays: Sequence[Play]) -> list[dict[str, bytes]]:
     """Return the data of all znodes by path, for each run."""
-    return [
-        {path: b"" if node.data is None else node.data for path, node in play.cluster.tree.walk()} for play in plays
-    ]
+    return [{path: node.data or b"" for path, node in play.cluster.tree.walk()} for play in plays]
 
 
 def _differing(trees: Sequence[Mapping[str, bytes]]) -> list[str]:
-    return [path for path in sorted({path for tree in trees for path in tree}) if _differs(trees, path)]
+    return [path for path in sorted(set().union(*trees)) if _differs(trees, path)]
 
 
 def _shown(tree: Mapping[str, bytes], path: str) -> str:
@@ -193,10 +191,8 @@ def verdicts(plays: Sequence[Play]) -> list[Line]:
         of_line = [of_play.get(line) for of_play in by_line]
         results = [_result(verdict) for verdict in of_line]
         mark = SAME if len(set(results)) == 1 else DIFFERS
-        marks = [
-            (f"{result:<{width}}", "bold red" if result == BROKEN else "green")
-            for result, width in zip(results, widths, strict=True)
-        ]
+        cells = zip(results, widths, strict=True)
+        marks = [(f"{result:<{width}}", "bold red" if result == BROKEN else "green") for result, width in cells]
         name = next(verdict.name for verdict in of_line if verdict is not None)
         lines.append([(f"{mark} ", STYLES[mark]), *marks, (f"line {line:<4} {name}", "")])
         for play, verdict in zip(plays, of_line, strict=True):
@@ -216,9 +212,7 @@ def _when(play: Play) -> str:
 
 def _result(verdict: Verdict | None) -> str:
     """Return the result in one word; an expectation with a `bug` is not checked in every version."""
-    if verdict is None:
-        return "-"
-    return "holds" if verdict.held else BROKEN
+    return "-" if verdict is None else HOLDS if verdict.held else BROKEN
 
 
 def _differs(trees: Sequence[Mapping[str, bytes]], path: str) -> bool:
@@ -238,14 +232,9 @@ def _blocks(events: Iterable[Event]) -> list[Block]:
     return blocks
 
 
-def _fields(event: Event) -> tuple[str, ...]:
-    """Return the fields of an event without its time."""
-    return (event.who, event.what, event.subject, event.before, event.after)
-
-
 def _mark(row: Row, starts_us: Sequence[int]) -> str:
     events = [event for event in row if event is not None]
-    if len(events) < len(row) or any(_fields(event) != _fields(events[0]) for event in events):
+    if len(events) < len(row) or any(event[1:] != events[0][1:] for event in events):  # apart from their times
         return DIFFERS
     delays_us = [event.at_us - start_us for event, start_us in zip(events, starts_us, strict=True)]
     return OTHER_TIME if max(delays_us) - min(delays_us) >= LATE_US else SAME
@@ -264,8 +253,7 @@ def _event_text(event: Event) -> str:
     if event.who == OPERATOR:
         return f"> {event.what}"
     if event.who == EXPECTATION:
-        text, _ = verdict_piece(event)
-        return text
+        return verdict_piece(event)[0]
     change = " -> ".join(part for part in (event.before, event.after) if part)
     return "  ".join(part for part in (event.who, event.what, event.subject, change) if part)
 

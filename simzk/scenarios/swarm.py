@@ -10,6 +10,7 @@ Rules of this module:
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -87,27 +88,23 @@ def _scenario(path: str, mtime_ns: int, size: int) -> Scenario:
 
 def probes_of(results: Iterable[Result]) -> dict[str, int]:
     """Return the number of runs that reached each probe, also of those that none reached; empty without faults."""
-    counts: dict[str, int] = {}
-    for result in results:
-        for name in result.probes:
-            counts[name] = counts.get(name, 0) + 1
-    return {name: counts.get(name, 0) for name in PROBES} if counts else {}
+    counts = Counter(name for result in results for name in result.probes)
+    assert counts.keys() <= PROBES.keys()
+    return {name: counts[name] for name in PROBES} if counts else {}
 
 
 def probe_lines(probes: dict[str, int], runs: int) -> list[Line]:
     """Return the probes as lines of text: how many of the runs reached each."""
-    lines: list[Line] = (
-        [[(f"probes, reached in how many of {runs:,} run{'s' * (runs != 1)}:", "bold")]] if probes else []
-    )
+    title = f"probes, reached in how many of {runs:,} run{'s' * (runs != 1)}:"
+    lines: list[Line] = [[(title, "bold")]] if probes else []
     return lines + [[(f"  {count:>7,}  {name}", "" if count else "yellow")] for name, count in probes.items()]
 
 
 def records_of(results: Iterable[Result]) -> dict[str, int]:
     """Return what became of the records of all runs together, by name."""
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     for result in results:
-        for name, count in result.records.items():
-            counts[name] = counts.get(name, 0) + count
+        counts.update(result.records)
     return dict(sorted(counts.items()))
 
 

@@ -39,7 +39,8 @@ class PartitionView(NamedTuple):
 
 def topics(tree: KafkaTree) -> list[str]:
     """Return the names of all topics, sorted."""
-    return sorted(_children(tree, paths.TOPICS))
+    znode = tree.get(paths.TOPICS)
+    return [] if znode is None else sorted(znode.child_names())
 
 
 def partitions(tree: KafkaTree) -> list[PartitionView]:
@@ -81,8 +82,3 @@ def _state(tree: KafkaTree, key: TopicPartition) -> LeaderAndIsr | None:
         return partition_state.decode(path, node.data, node.version)
     except ZnodeError:
         return None
-
-
-def _children(tree: KafkaTree, path: str) -> list[str]:
-    znode = tree.get(path)
-    return [] if znode is None else list(znode.child_names())
