@@ -100,13 +100,10 @@ class Search:
         alternates = self._seeds is None and generation % 2 == 1
         if self._breeds and self._parents and (not left or alternates):
             return [self._breed() for _ in range(GENERATION)]
-        runs = []
-        for _ in range(left):
-            seed = self._first.seed + self.seeds_played
-            runs.append(self._first._replace(number=self._number, seed=seed))
-            self.seeds_played += 1
-            self._number += 1
-        return runs
+        first, seed = self._number, self._first.seed + self.seeds_played
+        self.seeds_played += left
+        self._number += left
+        return [self._first._replace(number=first + place, seed=seed + place) for place in range(left)]
 
     def _breed(self) -> Run:
         stream = RandomStream(self._first.seed, f"bred plan {self._number}")
@@ -175,24 +172,10 @@ def _drawn(plan: FaultPlan, stream: RandomStream, setting: Setting) -> list[Faul
     return [] if fault is None else [fault]
 
 
-class Shrunk(NamedTuple):
-    """The smallest failing plan found.
-
-    Args:
-        plan: the plan.
-        before: number of faults of the plan that failed first.
-        runs: number of plans that were played.
-        is_complete: whether the search came to its end: no fault can be left out.
-    """
-
-    plan: FaultPlan
-    before: int
-    runs: int
-    is_complete: bool
-
-
-def shrink_run(scenario: Scenario, run: Run, plan: FaultPlan, failure: Result, is_over: Callable[[], bool]) -> Shrunk:
-    """Return the smallest plan found with which a run still fails in its first failure.
+def shrink_run(
+    scenario: Scenario, run: Run, plan: FaultPlan, failure: Result, is_over: Callable[[], bool]
+) -> Shrinking:
+    """Return the finished search for the smallest plan with which a run still fails in its first failure.
 
     Args:
         scenario: the scenario.
@@ -208,5 +191,5 @@ def shrink_run(scenario: Scenario, run: Run, plan: FaultPlan, failure: Result, i
         return name in play_scenario(scenario, run.seed, run.version, documented=False, plan=smaller).failed
 
     shrinking = Shrinking(plan, fails, is_over)
-    smallest = shrinking.run(failure.failed_at_us)
-    return Shrunk(smallest, len(plan.faults), shrinking.runs, shrinking.is_complete)
+    shrinking.run(failure.failed_at_us)
+    return shrinking

@@ -13,7 +13,7 @@ Rules of this module:
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
@@ -217,15 +217,7 @@ def heal(cluster: simzk.KafkaCluster, *, story: Story | None = None) -> None:
         _recovers(cluster)
 
 
-class Operations(Protocol):
-    """A cluster, or a story of one, as far as an operator uses it here."""
-
-    def elect(self, kind: str, partitions: list[tuple[str, int]], /) -> object: ...
-
-    def reassign(self, targets: dict[tuple[str, int], list[int]], /) -> object: ...
-
-
-def _restore_leaders(cluster: simzk.KafkaCluster, operations: Operations) -> None:
+def _restore_leaders(cluster: simzk.KafkaCluster, operations: simzk.KafkaCluster | Story) -> None:
     """Request leaders of partitions that lost theirs to a reassignment, and for which no controller elects one."""
     for name in existing_topics(cluster):
         for number, assignment in cluster.assignment(name).items():

@@ -40,8 +40,9 @@ class Shrinking:
 
     Attributes:
         plan: the smallest plan so far.
+        before: number of faults of the plan that failed first.
         runs: number of plans that were played.
-        is_complete: whether the search came to its end.
+        is_complete: whether the search came to its end: no fault can be left out.
     """
 
     plan: FaultPlan
@@ -49,6 +50,9 @@ class Shrinking:
     is_over: Callable[[], bool]
     runs: int = 0
     is_complete: bool = True
+
+    def __post_init__(self) -> None:
+        self.before = len(self.plan.faults)
 
     def run(self, failed_at_us: int | None = None) -> FaultPlan:
         """Return the smallest plan found.
@@ -58,9 +62,8 @@ class Shrinking:
         """
         if failed_at_us is not None:
             earlier = tuple(fault for fault in self.plan.faults if fault.at_us <= failed_at_us)
-            self._adopt(
-                replace(self.plan.with_faults(earlier), safety_us=max(failed_at_us, _end_us(earlier)) + MARGIN_US)
-            )
+            safety_us = max(failed_at_us, _end_us(earlier)) + MARGIN_US
+            self._adopt(replace(self.plan.with_faults(earlier), safety_us=safety_us))
         self._shorten()
         self._drop_faults()
         self._shorten()
@@ -69,6 +72,7 @@ class Shrinking:
         self._drop_faults()
         self._drop_with_jitter()
         self._shorten()
+        assert len(self.plan.faults) <= self.before, "faults are left out, and none is added"
         return self.plan
 
     def _still_fails(self, plan: FaultPlan) -> bool:
@@ -82,6 +86,7 @@ class Shrinking:
         """Keep a plan if it fails too; return whether it does."""
         if plan == self.plan:
             return True
+        assert len(plan.faults) <= len(self.plan.faults), "a smaller plan is no larger"
         adopted = self._still_fails(plan)
         if adopted:
             self.plan = plan
