@@ -372,8 +372,7 @@ class Bars(NamedTuple):
         return _figure(self.name, title, parts, legend, has_long_names=is_long)
 
     def _totals(self, values: Mapping[str, list[float]]) -> list[float]:
-        rows = zip(*values.values(), strict=True)
-        return [sum(row) if self.stacked else max(row) for row in rows]
+        return [sum(row) if self.stacked else max(row) for row in zip(*values.values(), strict=True)]
 
     def _lying(self, labels: Sequence[str], values: Mapping[str, list[float]]) -> list[str]:
         scale = self._scale(values)
@@ -430,8 +429,7 @@ class Bars(NamedTuple):
                 drawn.append(stretched(_step_line(greatest, top, style), COLUMNS_PX))
         else:
             drawn += [self._column(at, label, values, top, count) for at, label in enumerate(labels)]
-        every = -(-count // 12)
-        for place, at in enumerate(range(0, count, every)):
+        for place, at in enumerate(range(0, count, -(-count // 12))):
             style = "odd" if place % 2 else ""
             drawn.append(text(labels[at], (at + 0.5) / count, COLUMNS_PX + 14, style, "middle"))
         said = ", ".join(f"{name} up to {number(max(values[name]))}" for name in self.series)

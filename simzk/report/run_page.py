@@ -439,8 +439,7 @@ class _Events(NamedTuple):
         room = round((1 - ROWS_SHARE) * self.bytes_max)
         count = len(others)
         while count:
-            places = sorted(others[:count])
-            block = data_block(self._columns(places, kept), 0)
+            block = data_block(self._columns(sorted(others[:count]), kept), 0)
             if len(block) <= room:
                 return block, count
             count = min(count - 1, count * room * 95 // (len(block) * 100))

@@ -128,10 +128,9 @@ class AddPartitions(Action, kw_only=True):
             model.check_assignment(self.assignment, (*at, "assignment"))
 
     def run(self, cluster: KafkaCluster) -> None:
-        assignment: dict[int, Sequence[int]] | None = None
+        assignment = None
         if self.assignment is not None:
-            first = self.total - len(self.assignment)
-            assignment = {first + index: replicas for index, replicas in enumerate(self.assignment)}
+            assignment = dict(enumerate(self.assignment, self.total - len(self.assignment)))
         cluster.add_partitions(self.topic, self.total, assignment=assignment)
 
     def describe(self) -> str:
@@ -199,8 +198,7 @@ class Wipe(BrokerAction, kw_only=True):
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
         if self.broker in model.brokers and self.broker not in model.down:
-            what = f"broker {self.broker} is running"
-            model.note_after_steps((*at, "broker"), what, "a broker that is down")
+            model.note_after_steps((*at, "broker"), f"broker {self.broker} is running", "a broker that is down")
 
     def run(self, cluster: KafkaCluster) -> None:
         cluster.wipe(self.broker)
@@ -283,8 +281,7 @@ class Restart(BrokerAction, kw_only=True):
         try:
             model.releases.change(self.broker, self.version or None, self.inter_broker_protocol or None)
         except ConfigError as error:
-            key = "version" if self.version else "inter_broker_protocol"
-            model.note((*at, key), error.what, error.right)
+            model.note((*at, "version" if self.version else "inter_broker_protocol"), error.what, error.right)
 
     def run(self, cluster: KafkaCluster) -> None:
         protocol = self.inter_broker_protocol or None
@@ -340,9 +337,9 @@ class Reassign(Action, kw_only=True):
             model.check_replicas(replicas, (*at, "replicas"))
 
     def run(self, cluster: KafkaCluster) -> None:
-        targets: dict[tuple[str, int], Sequence[int] | None] = {}
-        for name, replicas in self.replicas.items():
-            targets[parse_partition(name)] = replicas or None
+        targets: dict[tuple[str, int], Sequence[int] | None] = {
+            parse_partition(name): replicas or None for name, replicas in self.replicas.items()
+        }
         cluster.reassign(targets)
 
     def describe(self) -> str:
@@ -630,9 +627,7 @@ class FailRequests(Action, kw_only=True):
             cluster.scheduler.call_at(end_us, FAULTS, rule.clear)
 
     def _fault(self) -> RequestFault:
-        value: str | float = self.error or ""
-        if self.by is not None:
-            value = (parse_duration(self.by) or 0) / 1_000_000
+        value = (self.error or "") if self.by is None else (parse_duration(self.by) or 0) / 1_000_000
         return BROKER_FAULTS[self.fault].from_parameter(value)
 
     def describe(self) -> str:

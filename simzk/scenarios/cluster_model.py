@@ -105,8 +105,7 @@ class ClusterModel:
         if at[-1] == "peer" and broker == ZOOKEEPER:
             return
         if broker not in self.brokers:
-            also = " or zookeeper" if at[-1] == "peer" else ""
-            right = f"one of {', '.join(map(str, self.brokers))}{also}"
+            right = f"one of {', '.join(map(str, self.brokers))}{' or zookeeper' * (at[-1] == 'peer')}"
             self.note(at, f"broker {broker} does not exist", right)
 
     def check_brokers(self, brokers: Iterable[int], at: KeyPath) -> None:
@@ -141,8 +140,7 @@ class ClusterModel:
     def check_partition(self, topic: str, partition: int, at: KeyPath) -> None:
         """Check that a partition of an existing topic exists at this step."""
         if partition >= self.topics[topic]:
-            right = f"0 .. {self.topics[topic] - 1}"
-            self.note_after_steps(at, f"{topic} has no partition {partition}", right)
+            self.note_after_steps(at, f"{topic} has no partition {partition}", f"0 .. {self.topics[topic] - 1}")
 
     def check_partition_name(self, name: str, at: KeyPath) -> None:
         """Check that a name such as `orders-0` names a partition that exists at this step."""
@@ -278,21 +276,21 @@ def _broker_ids(source: Source, table: Mapping[str, object], at: KeyPath) -> lis
 
 def _recorded_model(source: Source, cluster: ClusterTable) -> ClusterModel:
     mistakes = Mistakes()
+
+    def note(key: str, what: str, right: str) -> None:
+        mistakes.note(source.mistake(("cluster", key), what, right))
+
     for key in ("brokers", "racks", "controller"):
         if getattr(cluster, key) is not None:
-            what = f"the recording already defines {key}"
-            mistakes.note(source.mistake(("cluster", key), what, "from and step alone"))
+            note(key, f"the recording already defines {key}", "from and step alone")
     for key in ("zookeeper_set_acl", "zookeeper_chroot"):
         if getattr(cluster, key):
-            what = "a recorded tree has no chroot and no ACLs"
-            mistakes.note(source.mistake(("cluster", key), what, "from and step alone"))
+            note(key, "a recorded tree has no chroot and no ACLs", "from and step alone")
     if cluster.zookeeper_servers != 1:
-        what = "a recorded tree is of one ZooKeeper server"
-        mistakes.note(source.mistake(("cluster", "zookeeper_servers"), what, "1"))
+        note("zookeeper_servers", "a recorded tree is of one ZooKeeper server", "1")
     if not isinstance(cluster.version, str) or cluster.inter_broker_protocol:
-        what = "all brokers of a recorded cluster run one release"
         right = "one version, and no inter_broker_protocol"
-        mistakes.note(source.mistake(("cluster", "version"), what, right))
+        note("version", "all brokers of a recorded cluster run one release", right)
     recorded = summary = None
     with mistakes:
         recorded, summary = _recording_and_summary(source, cluster)
@@ -300,9 +298,8 @@ def _recorded_model(source: Source, cluster: ClusterTable) -> ClusterModel:
     assert recorded is not None
     assert summary is not None
     releases = _releases(source, cluster, summary.brokers)
-    return ClusterModel(
-        source, summary.brokers, summary.racks, recorded, dict(summary.topics), releases, cluster.log_dirs
-    )
+    topics = dict(summary.topics)
+    return ClusterModel(source, summary.brokers, summary.racks, recorded, topics, releases, cluster.log_dirs)
 
 
 def _recording_and_summary(source: Source, cluster: ClusterTable) -> tuple[Recording, Summary]:

@@ -81,8 +81,7 @@ def find_example(name: str, accepted: str = "a name that simzk examples lists") 
     from difflib import get_close_matches
 
     near = get_close_matches(name, by_name, n=1)
-    right = near[0] if near else accepted
-    raise ConfigError(f"no scenario {name!r} ships with simzk", right=right)
+    raise ConfigError(f"no scenario {name!r} ships with simzk", right=near[0] if near else accepted)
 
 
 def copy_example(example: Example, to: Path) -> list[Path]:

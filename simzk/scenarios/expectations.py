@@ -351,8 +351,7 @@ class ExpectLeaders(Expectation, kw_only=True):
     def failures(self, observed: Observed) -> list[str]:
         partitions = view.partitions(observed.cluster.tree)
         counts = Counter(seen.state.leader for seen in partitions if seen.state and seen.online)
-        found = {broker: counts[int(broker)] for broker in self.leaders}
-        return _differences(("partitions led", self.leaders, found))
+        return _differences(("partitions led", self.leaders, {broker: counts[int(broker)] for broker in self.leaders}))
 
     def _summary(self) -> str:
         return "partitions led: " + ", ".join(f"broker {broker} {count}" for broker, count in self.leaders.items())
@@ -469,8 +468,7 @@ class ExpectLog(Expectation, kw_only=True):
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
         values = self.log_end, self.high_watermark, self.matches, self.differs_from
-        has_values = any(value is not None for value in values)
-        if has_values != self.exists:
+        if any(value is not None for value in values) != self.exists:
             keys = "log_end, high_watermark, matches or differs_from"
             right = keys if self.exists else f"none of {keys}"
             model.note(at, "nothing is expected" if self.exists else "a log that does not exist has values", right)
@@ -555,8 +553,7 @@ class ExpectProduced(Expectation, kw_only=True):
 
     def _check(self, model: ClusterModel, at: KeyPath) -> None:
         if self.last is not None and self.last not in Error.__members__:
-            right = did_you_mean(self.last, _ANSWERS)
-            model.note((*at, "last"), f"unknown error code {self.last!r}", right)
+            model.note((*at, "last"), f"unknown error code {self.last!r}", did_you_mean(self.last, _ANSWERS))
         if self.acknowledged is None and self.last is None:
             model.note(at, "nothing is expected", "acknowledged or last")
         _check_past_partition(model, self.topic, self.partition, at)

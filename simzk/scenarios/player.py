@@ -269,8 +269,7 @@ class Play:
         try:
             step.run(self.cluster)
         except SimzkError as error:
-            instant = format_time(self._scheduler.now_us).strip()
-            where = f"{self.scenario.path}:{planned.line}: step at {instant}"
+            where = f"{self.scenario.path}:{planned.line}: step at {format_time(self._scheduler.now_us).strip()}"
             raise ScenarioError(str(error), where=where) from None
         if isinstance(step, actions.Wait):
             yield Wait(self._scheduler.now_us + planned.lasts_us)

@@ -83,8 +83,7 @@ class Scene:
 
     def has_pending_isr(self, broker: int) -> bool:
         """Return whether a broker waits for the result of an ISR that it proposed."""
-        replicas = self.cluster.brokers[broker].replicas.replicas
-        return any(replica.proposed is not None for replica in replicas.values())
+        return any(replica.proposed is not None for replica in self.cluster.brokers[broker].replicas.replicas.values())
 
     @property
     def is_failing_over(self) -> bool:

@@ -247,10 +247,8 @@ def _duration_s(text: str) -> float:
 
 def _processes(document: Document) -> dict[str, list[_Change]]:
     """Return the states of broker processes: up, paused or cut off, dead."""
-    first: dict[int, str] = {}
-    for event in document["timeline"]:
-        if event["who"].startswith("broker "):
-            first.setdefault(int(event["who"].split()[1]), event["what"])
+    of_brokers = [event for event in document["timeline"] if event["who"].startswith("broker ")]
+    first = {int(event["who"].split()[1]): event["what"] for event in reversed(of_brokers)}
     found = {broker: _Process(alive=first.get(broker) != "started") for broker in _broker_ids(document)}
     for event in document["timeline"]:
         who, what, at_s = event["who"], event["what"], event["at_us"] / 1e6

@@ -144,11 +144,9 @@ def mutate(parent: FaultPlan, other: FaultPlan, stream: RandomStream, setting: S
             faults = [fault for fault in faults if fault.at_us < cut_us]
             faults += [fault for fault in other.faults if fault.at_us >= cut_us]
         else:
-            place = stream.below(len(faults))
-            changed = _changed(faults.pop(place), change, stream, setting)
+            changed = _changed(faults.pop(stream.below(len(faults))), change, stream, setting)
             faults += [] if changed is None else [changed]
-    kept = [fault for fault in faults if 0 <= fault.at_us < parent.safety_us]
-    return parent.with_faults(tuple(kept))
+    return parent.with_faults(tuple(fault for fault in faults if 0 <= fault.at_us < parent.safety_us))
 
 
 def _changed(fault: Fault, change: int, stream: RandomStream, setting: Setting) -> Fault | None:
@@ -167,8 +165,7 @@ def _drawn(plan: FaultPlan, stream: RandomStream, setting: Setting) -> list[Faul
     brokers = len(setting.brokers)
     draw = Draw(stream, setting, safety_us=plan.safety_us, longest_us=2 * SHIFT_US, broken_max=brokers)
     draw.at_us = stream.below(plan.safety_us)
-    possible = [kind for kind in FAULT_KINDS.values() if kind.is_possible(setting)]
-    fault = stream.choice(possible).draw(draw)
+    fault = stream.choice([kind for kind in FAULT_KINDS.values() if kind.is_possible(setting)]).draw(draw)
     return [] if fault is None else [fault]
 
 

@@ -93,8 +93,7 @@ def comparison(plays: Sequence[Play]) -> Comparison:
     differing: dict[str, list[object]] = {"znode": list(paths)}
     for name, tree in zip(names, trees, strict=True):
         differing[name] = [_shown(tree, path) for path in paths]
-    title = f"{plays[0].scenario.title}: {' and '.join(names)} side by side"
-    return Comparison(title, events, differing)
+    return Comparison(f"{plays[0].scenario.title}: {' and '.join(names)} side by side", events, differing)
 
 
 def _marked_blocks(plays: Sequence[Play]) -> Iterator[tuple[MarkedRow | None, list[MarkedRow]]]:

@@ -574,8 +574,7 @@ def page_of(nodeid: str, command: str, parts: Sequence[RunTables]) -> str:
     from simzk.report.run_page import runs_page
 
     assert parts, "a page needs a server"
-    single = len(parts) == 1
-    return runs_page([replace(one, title=nodeid if single else one.title, replay=command) for one in parts])
+    return runs_page([replace(one, title=nodeid if len(parts) == 1 else one.title, replay=command) for one in parts])
 
 
 def tables_of_start(start: Start) -> RunTables:

@@ -97,8 +97,7 @@ class KafkaClusterMachine(RuleBasedStateMachine):
 
         shape = ClusterShape(self.brokers, 0, session_timeout_ms, seed)
         self.cluster = shape.start()
-        watched = (*self.cluster.invariants, *self.extra_invariants())
-        self.monitor = Monitor(self.cluster.history, watched, seed=seed)
+        self.monitor = Monitor(self.cluster.history, (*self.cluster.invariants, *self.extra_invariants()), seed=seed)
         self.created: list[TopicShape] = []
         self.story = Story(self.cluster, shape)
 

@@ -124,8 +124,7 @@ def play(cluster: simzk.KafkaCluster, schedule: tuple[Fault, ...]) -> None:
 
 def inflict(cluster: simzk.KafkaCluster, fault: Fault) -> bool:
     """Apply a fault now; return whether it was possible."""
-    alive = cluster.brokers[fault.broker].alive
-    if alive == (fault.verb == "restart"):
+    if cluster.brokers[fault.broker].alive == (fault.verb == "restart"):
         return False
     if fault.verb == "pause":
         cluster.pause(fault.broker, fault.duration_ms / 1000)

@@ -338,8 +338,7 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         Raises:
             ScenarioError: it cannot happen there.
         """
-        at_us = check.duration("at", self.at, positive=False)
-        if at_us >= check.safety_us:
+        if check.duration("at", self.at, positive=False) >= check.safety_us:
             right = f"less than the safety of {format_duration(check.safety_us)}"
             check.source.fail((*check.at, "at"), f"the fault begins at {self.at}", right)
 

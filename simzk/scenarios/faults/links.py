@@ -82,8 +82,7 @@ class CutOneWay(LinkFault, kw_only=True, frozen=True):
 
     @classmethod
     def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
-        details = super().draw_details(draw, broker)
-        return details | {"direction": "from" if draw.stream.below(2) else "to"}
+        return super().draw_details(draw, broker) | {"direction": "from" if draw.stream.below(2) else "to"}
 
     def begin(self, target: Target) -> None:
         for broker, peer in self.ends(target):

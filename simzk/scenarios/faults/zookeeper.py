@@ -245,8 +245,7 @@ class Delay(RequestFault, kw_only=True, frozen=True):
 
     @classmethod
     def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
-        details = super().draw_details(draw, broker)
-        return details | {"by": format_duration(draw.stream.between(1, 20_000) * 1_000)}
+        return super().draw_details(draw, broker) | {"by": format_duration(draw.stream.between(1, 20_000) * 1_000)}
 
     def check(self, check: Check) -> None:
         super().check(check)
@@ -287,8 +286,7 @@ class Fail(RequestFault, kw_only=True, frozen=True):
 
     @classmethod
     def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
-        details = super().draw_details(draw, broker)
-        return details | {"error": draw.stream.choice(_ERRORS)}
+        return super().draw_details(draw, broker) | {"error": draw.stream.choice(_ERRORS)}
 
     def check(self, check: Check) -> None:
         super().check(check)
