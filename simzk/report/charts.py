@@ -287,7 +287,6 @@ _SIGNS = {
 def _lane(
     name: str, drawn: str, height: int, kind: str = "", said: str = "", about: str = "", *, hidden: bool = False
 ) -> str:
-    """Return a row of a chart: its name and its SVG."""
     role = ' aria-hidden="true"' if hidden else f' role="img" aria-label="{escape(said)}"'
     classes = f"lane {kind}".rstrip()
     return (
@@ -305,7 +304,6 @@ def _figure(
     *,
     has_long_names: bool = False,
 ) -> str:
-    """Return rows as a figure with a legend."""
     keys = "".join(
         f'<li><svg class="key" width="14" height="14" aria-hidden="true">{_key(style)}</svg>{escape(means)}</li>'
         for style, means in legend

@@ -113,16 +113,7 @@ class Section(NamedTuple):
 
 
 def to_html(title: str, introduction: Sequence[Part], sections: Sequence[Section]) -> str:
-    """Return a page.
-
-    Args:
-        title: the title.
-        introduction: parts below the title.
-        sections: the sections in order.
-
-    Returns:
-        a self-contained HTML document.
-    """
+    """Return a page, a self-contained HTML document: its title, the introduction below it, then the sections."""
     style, script = asset("page.css"), asset("page.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; "

@@ -143,12 +143,7 @@ class Comparison:
 
 
 def runs_page(runs: Sequence[RunTables], comparisons: Sequence[Comparison] = ()) -> str:
-    """Return the page of one run, or of several runs with an overview.
-
-    Args:
-        runs: the runs as tables.
-        comparisons: comparisons between runs of one scenario.
-    """
+    """Return the page of one run, or of several runs with an overview and comparisons between them."""
     assert runs, "a page has one run or more"
     if len(runs) == 1:
         (run,) = runs
@@ -291,7 +286,6 @@ class _Raw(NamedTuple):
 
 
 def _timeline(run: RunTables, name: str, room: int) -> Timeline:
-    """Return the chart of everything that happened."""
     tables = (run.brokers, run.leaders, run.in_sync)
     ends = [span.end for table in tables for spans in spans_by_row(table).values() for span in spans]
     end_s = run.end_s or max(ends, default=0.0)
@@ -500,7 +494,6 @@ def _kinds(kind: str, what: str) -> str:
 
 
 def _event(at: str, who: str, what: str, subject: str, before: str, after: str, kind: str) -> str:
-    """Return a row of the table of events."""
     change = " → ".join(part for part in (before, after) if part)
     cells = "".join(f"<td>{escape(text, quote=False)}</td>" for text in (at, who, what, subject, change))
     return f'<tr class="{escape(_kinds(kind, what))}">{cells}</tr>'

@@ -37,9 +37,6 @@ OFFLINE, STOPPED, SHORT, IN_SYNC = STATES = ("offline", "leader stopped", "under
 class BrokerControl:
     """State and verbs of the brokers of one cluster.
 
-    Args:
-        cluster: the cluster.
-
     >>> import simzk
     >>> with simzk.KafkaCluster(brokers=2) as cluster:
     ...     control = BrokerControl(cluster)

@@ -85,13 +85,7 @@ class ClusterModel:
     mistakes: Mistakes = field(default_factory=Mistakes)
 
     def note(self, at: KeyPath, what: str, right: str = "") -> None:
-        """Collect a mistake at a key.
-
-        Args:
-            at: path of the key.
-            what: the problem.
-            right: the accepted values.
-        """
+        """Collect a mistake at a key; arguments as of `Source.fail`."""
         self.mistakes.note(self.source.mistake(at, what, right))
 
     def note_after_steps(self, at: KeyPath, what: str, right: str = "") -> None:

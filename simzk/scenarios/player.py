@@ -325,12 +325,7 @@ class Play:
 
 
 def setting_of(scenario: Scenario, version: str) -> Setting:
-    """Return the cluster that a fault plan of a scenario is for.
-
-    Args:
-        scenario: the scenario.
-        version: the Kafka version of all brokers; empty for the versions of the scenario.
-    """
+    """Return the cluster that a fault plan of a scenario is for; an empty version is those of the scenario."""
     given = version or scenario.cluster.version
     oldest = given if isinstance(given, str) else min(given.values(), key=lambda line: kafka_version(line).number)
     table = scenario.cluster

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 class Scene:
     """Condition of the cluster after the events so far.
 
-    Args:
-        cluster: the running cluster.
-
     Attributes:
         moving: partitions whose reassignment is in progress.
         deleting: topics whose deletion was requested and is not complete.
@@ -202,10 +199,7 @@ for _name, _probe in PROBES.items():
 
 
 class Probes:
-    """Count of the situations that a run reached.
-
-    Args:
-        cluster: the cluster; its events are counted from now on.
+    """Count of the situations that a run reaches from now on.
 
     Attributes:
         counts: how often each probe was reached, without those that were not.

@@ -191,11 +191,7 @@ _ALIVE_AFTER = {"started": True, "killed": False, "stopped": False, "halted": Fa
 
 
 class _Process:
-    """The process of one broker over time, from events.
-
-    Args:
-        alive: whether it runs at the start.
-    """
+    """The process of one broker over time, from events."""
 
     def __init__(self, *, alive: bool) -> None:
         self._turns: list[tuple[float, str]] = [(0.0, "alive" if alive else "off")]
@@ -203,7 +199,6 @@ class _Process:
         self._cut_s: float | None = None
 
     def observe(self, at_s: float, what: str, after: str) -> None:
-        """Observe an event of the broker."""
         if what in _ALIVE_AFTER:
             self._turns.append((at_s, "alive" if _ALIVE_AFTER[what] else "dead"))
             self._end_pause(at_s)
@@ -213,12 +208,10 @@ class _Process:
             self._end_pause(at_s)
 
     def cut(self, at_s: float, duration_s: float = inf) -> None:
-        """Cut the broker off from the network."""
         self._stuck.append((at_s, at_s + duration_s))
         self._cut_s = at_s
 
     def heal(self, at_s: float) -> None:
-        """Connect the broker again."""
         if self._cut_s is not None:
             self._end_pause(at_s)
             self._cut_s = None
@@ -227,7 +220,6 @@ class _Process:
         self._stuck = [(begin, min(end, at_s)) for begin, end in self._stuck]
 
     def changes(self) -> list[_Change]:
-        """Return its states, in order."""
         times = sorted({at_s for at_s, _ in self._turns} | {edge for pair in self._stuck for edge in pair} - {inf})
         found: list[_Change] = []
         for at_s in times:

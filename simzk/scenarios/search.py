@@ -126,14 +126,7 @@ class Search:
 
 
 def mutate(parent: FaultPlan, other: FaultPlan, stream: RandomStream, setting: Setting) -> FaultPlan:
-    """Return a plan with a few changes; its faults begin within the safety phase.
-
-    Args:
-        parent: the plan to change.
-        other: a plan to take faults from.
-        stream: source of all numbers.
-        setting: the cluster.
-    """
+    """Return a plan with a few changes, some of them faults of another plan; all begin within the safety phase."""
     faults = list(parent.faults)
     for _ in range(stream.between(1, CHANGES_MAX)):
         change = stream.below(5)
@@ -172,15 +165,7 @@ def _drawn(plan: FaultPlan, stream: RandomStream, setting: Setting) -> list[Faul
 def shrink_run(
     scenario: Scenario, run: Run, plan: FaultPlan, failure: Result, is_over: Callable[[], bool]
 ) -> Shrinking:
-    """Return the finished search for the smallest plan with which a run still fails in its first failure.
-
-    Args:
-        scenario: the scenario.
-        run: the run.
-        plan: its plan.
-        failure: its result.
-        is_over: returns whether to stop.
-    """
+    """Return the finished search for the smallest plan with which a run still fails in its first failure."""
     assert not failure.held
     name = failure.failed[0]
 

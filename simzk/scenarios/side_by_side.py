@@ -54,11 +54,7 @@ class Block(NamedTuple):
 
 
 def side_by_side(plays: Sequence[Play]) -> list[Line]:
-    """Return the comparison of finished runs, without the heading.
-
-    Args:
-        plays: runs of one scenario and seed, each of another version.
-    """
+    """Return the comparison of finished runs of one scenario and seed under several versions, without the heading."""
     assert len(plays) > 1, "a comparison has two runs or more"
     return [*histories(plays), *znodes(plays), *verdicts(plays)]
 

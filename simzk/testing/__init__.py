@@ -45,15 +45,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "KafkaClusterMachine": "simzk.testing.kafka_machine",
-    "KafkaClusterTestCase": "simzk.testing.cases",
-    "MACHINE_SETTINGS": "simzk.testing.kafka_machine",
-    "ZooKeeperMachine": "simzk.testing.zookeeper_machine",
-    "ZooKeeperTestCase": "simzk.testing.cases",
-    "assert_recovered": "simzk.testing.kafka_machine",
-    "heal": "simzk.testing.kafka_machine",
-    "wait_until": "simzk.testing.waiting",
+    "cases": ("KafkaClusterTestCase", "ZooKeeperTestCase"),
+    "kafka_machine": ("KafkaClusterMachine", "MACHINE_SETTINGS", "assert_recovered", "heal"),
+    "waiting": ("wait_until",),
+    "zookeeper_machine": ("ZooKeeperMachine",),
 }
+"""Names by module; all others are in `strategies`."""
 
 
 def __getattr__(name: str) -> object:
@@ -62,4 +59,5 @@ def __getattr__(name: str) -> object:
     # pytest loads the plugin of this package in every run, so Hypothesis is imported on first use only.
     from importlib import import_module
 
-    return getattr(import_module(_HOMES.get(name, "simzk.testing.strategies")), name)
+    home = next((module for module, names in _HOMES.items() if name in names), "strategies")
+    return getattr(import_module(f"simzk.testing.{home}"), name)

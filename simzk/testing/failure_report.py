@@ -562,13 +562,7 @@ def _log_changes(watched: Watched) -> ZnodeLog:
 
 
 def page_of(nodeid: str, command: str, parts: Sequence[RunTables]) -> str:
-    """Return the page of a failed test, of the same form as that of a run.
-
-    Args:
-        nodeid: pytest's name of the test.
-        command: the command that runs it again.
-        parts: the servers of the test, at least one.
-    """
+    """Return the page of a failed test, of the same form as that of a run; `command` runs the test again."""
     from dataclasses import replace
 
     from simzk.report.run_page import runs_page

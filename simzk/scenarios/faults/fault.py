@@ -192,11 +192,7 @@ class Restart(NamedTuple):
 
 
 class Target:
-    """A running cluster, as faults see it.
-
-    Args:
-        cluster: the cluster.
-    """
+    """A running cluster, as faults see it."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self.cluster: KafkaCluster = cluster

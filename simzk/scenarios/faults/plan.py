@@ -147,13 +147,7 @@ class FaultPlan:
 
     @classmethod
     def draw(cls, stream_of: Callable[[str], RandomStream], limits: SwarmLimits, setting: Setting) -> FaultPlan:
-        """Return the plan of a seed.
-
-        Args:
-            stream_of: returns the seed's random stream of a name.
-            limits: what the scenario says about faults.
-            setting: the cluster.
-        """
+        """Return the plan of a seed; `stream_of` returns its random stream of a name."""
         options = SwarmOptions.draw(stream_of("fault plan"), limits, setting)
         if setting.zookeeper_servers > 1:
             options = options.with_weights(stream_of("fault plan/ensemble"), limits, ENSEMBLE_KINDS)
@@ -176,14 +170,7 @@ class FaultPlan:
 
 
 def draw_faults(stream: RandomStream, options: SwarmOptions, safety_us: int, setting: Setting) -> list[Fault]:
-    """Return faults in the order of their time; all begin within the phase of faults, and end within it.
-
-    Args:
-        stream: draws times, kinds, brokers and parameters.
-        options: the options of the swarm.
-        safety_us: length of the phase of faults.
-        setting: the cluster.
-    """
+    """Return faults in the order of their time; all begin within the phase of faults, and end within it."""
     assert options.gap_us > 0
     kinds = [kind for kind, weight in options.weights.items() for _ in range(weight)]
     if not kinds:

@@ -128,12 +128,7 @@ def _version(source: Source, version: str) -> str:
 
 
 def write_plan(saved: SavedPlan, comments: Iterable[str] = ()) -> str:
-    """Return the text of a plan file.
-
-    Args:
-        saved: the plan and its run.
-        comments: lines of comment before it.
-    """
+    """Return the text of a plan file, below lines of comment."""
     plan = saved.plan
     lines = [f"# {comment}".rstrip() for comment in comments]
     lines.append(f"seed = {saved.seed}")

@@ -267,14 +267,9 @@ class TrafficOptions:
 def draw_traffic(
     stream: RandomStream, options: TrafficOptions, safety_us: int, setting: Setting, faults: Sequence[Fault]
 ) -> list[Fault]:
-    """Return settings of topics and clients in the order of their time; all begin and end within the faults.
+    """Return settings of topics and clients in the order of their time; all begin and end within the phase of faults.
 
-    Args:
-        stream: draws times, roles, partitions and parameters.
-        options: the options of the seed.
-        safety_us: length of the phase of faults.
-        setting: the cluster.
-        faults: the faults of the seed, in order; clients use the topics that the operator has not deleted by then.
+    Clients use the topics that the operator has not deleted by then, according to `faults`, which are in order.
     """
     assert options.gap_us > 0
     draw = Draw(stream, setting, safety_us=safety_us, longest_us=options.longest_us, broken_max=0)
