@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from simzk.serve.request_recorder import Exchange, Notice
     from simzk.serve.verbs import TestServer
     from simzk.simulation.history import Event
-    from simzk.zookeeper.server import Server
 
     Watched: TypeAlias = TestServer | KafkaCluster
 
@@ -351,23 +350,20 @@ def _requests(start: Start) -> list[str]:
     if test_server is None:
         return []
     names = _client_names(test_server)
-    counts: dict[str, Counter[str]] = {}
+    counts = Counter[tuple[str, str]]()
     failures: dict[tuple[str, str], Counter[str]] = {}
     for exchange in test_server.recorder.exchanges(start.mark):
         who = names.get(exchange.session_id) or _session_text(exchange.session_id)
         op = OPERATION_NAMES.get(type(exchange.request), "unknown")
-        counts.setdefault(who, Counter())[op] += 1
+        counts[who, op] += 1
         shown = _shown(exchange)
         if shown is not None and shown[-1] != "ok":
             failures.setdefault((who, op), Counter())[shown[-1]] += 1
-    lines = []
-    for who, ops in sorted(counts.items()):
-        parts = []
-        for op, count in ops.items():
-            why = ", ".join(f"{number} {name}" for name, number in failures.get((who, op), Counter()).items())
-            parts.append(f"{op} {count}{f' ({why})' if why else ''}")
-        lines.append(f"  requests of {who}: {', '.join(parts)}")
-    return lines
+    by_client: dict[str, list[str]] = {}
+    for (who, op), count in counts.items():
+        why = ", ".join(f"{number} {name}" for name, number in failures.get((who, op), Counter()).items())
+        by_client.setdefault(who, []).append(f"{op} {count}{f' ({why})' if why else ''}")
+    return [f"  requests of {who}: {', '.join(parts)}" for who, parts in sorted(by_client.items())]
 
 
 def _sessions(watched: Watched) -> Iterator[str]:
@@ -543,22 +539,14 @@ def _written_page(item: pytest.Item, observer: TestObserver, directory: Path) ->
 # The page
 
 
-class _ZxidClock:
-    """Clock whose time is the last zxid of a server: the order of changes where virtual time stands still."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    @property
-    def now_us(self) -> int:
-        return self._server.zxid
-
-
 def _log_changes(watched: Watched) -> ZnodeLog:
     from simzk.scenarios.znode_log import ZnodeLog
 
-    cluster = _cluster_of(watched)
-    return ZnodeLog(watched.server, _ZxidClock(watched.server) if cluster is None else cluster.scheduler)
+    server, cluster = watched.server, _cluster_of(watched)
+    if cluster is None:  # its virtual time may stand still: the last zxid is the order of changes
+        return ZnodeLog(server, lambda: server.zxid)
+    scheduler = cluster.scheduler
+    return ZnodeLog(server, lambda: scheduler.now_us)
 
 
 def page_of(nodeid: str, command: str, parts: Sequence[RunTables]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from weakref import WeakSet
@@ -46,28 +47,13 @@ class Redirecting(Protocol):
 _lock = threading.RLock()
 
 
+@dataclass(eq=False)
 class _ActivePatch:
-    """A patch between its begin and its end.
+    """A patch between its begin and its end; `owned` is a server that ends with it."""
 
-    Args:
-        server: the server that clients are redirected to.
-        owned: whether the server ends with the patch.
-    """
-
-    def __init__(self, server: Redirecting, owned: ZooKeeper | None) -> None:
-        self.server = server
-        self.owned = owned
-        self.clients: WeakSet[KazooClient] = WeakSet()
-
-    def end(self) -> None:
-        """Stop the clients, and the server if it belongs to the patch."""
-        with _lock:
-            clients = list(self.clients)
-        for client in clients:
-            client.stop()
-            client.close()
-        if self.owned is not None:
-            self.owned.close()
+    server: Redirecting
+    owned: ZooKeeper | None
+    clients: WeakSet[KazooClient] = field(default_factory=WeakSet)
 
 
 _active: list[_ActivePatch] = []
@@ -135,7 +121,13 @@ class Patch:
             _active.remove(ended)
             if not _active:
                 KazooClient.__init__, KazooClient.set_hosts = _INIT, _SET_HOSTS
-        ended.end()
+        with _lock:
+            clients = list(ended.clients)
+        for client in clients:
+            client.stop()
+            client.close()
+        if ended.owned is not None:
+            ended.owned.close()
         return False
 
     def __call__(self, decorated: _F) -> _F:

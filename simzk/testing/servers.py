@@ -61,11 +61,7 @@ def marked(request: pytest.FixtureRequest, name: str) -> dict[str, object]:
 
 
 def check_zookeeper_options(options: Mapping[str, object]) -> None:
-    """Check the names of options of a ZooKeeper.
-
-    Raises:
-        ConfigError: there is no such option.
-    """
+    """Raise a ConfigError if a ZooKeeper has no such options."""
     if options:  # without any, the TCP server is not imported
         from simzk.serve.zookeeper_server import ZooKeeperServer
 
@@ -73,11 +69,7 @@ def check_zookeeper_options(options: Mapping[str, object]) -> None:
 
 
 def check_cluster_options(options: Mapping[str, object]) -> None:
-    """Check the names of options of a Kafka cluster.
-
-    Raises:
-        ConfigError: there is no such option.
-    """
+    """Raise a ConfigError if a Kafka cluster has no such options."""
     from simzk.api import KafkaCluster
 
     _check(options, KafkaCluster)
