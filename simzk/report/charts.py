@@ -17,7 +17,7 @@ from itertools import pairwise
 from math import log10
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.report.svg import number, percent, rect, scale_top, seconds, stretched, text, ticks, to_date
+from simzk.report.svg import number, percent, rect, scale_top, stretched, text, ticks, to_date
 from simzk.report.table import length
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Timeline(NamedTuple):
         return min(max((at - self.begin) / (self.end - self.begin), 0.0), 1.0)
 
     def _instant(self, at: float) -> str:
-        return to_date(at) if self.dated else f"{seconds(at)} s"
+        return to_date(at) if self.dated else f"{at:.3f} s"
 
     def _axis(self) -> str:
         labels = [

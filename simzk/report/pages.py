@@ -17,7 +17,6 @@ from simzk.report.table import Link, length
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simzk.report.charts import Span
     from simzk.report.page import Part
     from simzk.report.table import Columns
 
@@ -247,8 +246,9 @@ def _history(tables: TimelinesTables, name: str) -> list[Part]:
         rows = spans_by_row(spans)
         if not rows:
             found.append(Text(nothing))
-        strips = {row: Strip(of_row, styles or _all_lead(of_row)) for row, of_row in rows.items()}
-        groups.append(Group(title, [Row(row, [strip]) for row, strip in strips.items()]))
+        # The states of controllers are their names.
+        leads = dict.fromkeys((span.state for of_row in rows.values() for span in of_row), "lead")
+        groups.append(Group(title, [Row(row, [Strip(of_row, styles or leads)]) for row, of_row in rows.items()]))
     spans_of_all = [span for group in groups for row in group.rows for strip in row.strips for span in strip.spans]
     if spans_of_all:
         begin, end = min(span.begin for span in spans_of_all), max(span.end for span in spans_of_all)
@@ -264,11 +264,6 @@ HISTORY_LEGEND = (
     ("ok", f"{OK}; registered"),
     ("lead", "controller"),
 )
-
-
-def _all_lead(spans: Sequence[Span]) -> dict[str, str]:
-    """Return the style of controllers, whose states are their names."""
-    return dict.fromkeys((span.state for span in spans), "lead")
 
 
 SET_BYTES = 6_000

@@ -19,7 +19,6 @@ from simzk.report import page
 from simzk.report.charts import Group, Mark, Row, Span, Strip, Timeline, spans_by_row, strip_paths, used_legend
 from simzk.report.packed import data_block, differences_of
 from simzk.report.page import PAGE_BYTES, Figures, Section, Table, Text
-from simzk.report.svg import seconds
 from simzk.report.table import length
 from simzk.report.znode_tree import differences
 
@@ -213,7 +212,7 @@ def _failed(run: RunTables) -> list[Part]:
     names = ("held", "at, s", "line", "expectation", "failures")
     rows = zip(*(run.expectations.get(name, ()) for name in names), strict=True)
     failed = [
-        f"{seconds(float(str(at)))} s, line {line}: {expectation}: {failures}"
+        f"{float(str(at)):.3f} s, line {line}: {expectation}: {failures}"
         for held, at, line, expectation, failures in rows
         if not held
     ]
@@ -251,7 +250,7 @@ def _longest(lasted: Mapping[str, float]) -> tuple[str, bool]:
     if not count:
         return "0", True
     longest = max(lasted, key=lambda row: lasted[row])
-    return f"{count} of {len(lasted)}, {longest} for {seconds(lasted[longest])} s", False
+    return f"{count} of {len(lasted)}, {longest} for {lasted[longest]:.3f} s", False
 
 
 def _run_sections(run: RunTables, name: str, *, level: int, share: float) -> list[Section]:
@@ -400,7 +399,7 @@ class _Events(NamedTuple):
     bytes_max: int
 
     def to_html(self) -> str:
-        times = [seconds(float(str(at))) for at in self.run.events.get(EVENT_COLUMNS[0], ())]
+        times = [f"{float(str(at)):.3f}" for at in self.run.events.get(EVENT_COLUMNS[0], ())]
         rows = [_event(*row) for row in zip(times, *self._texts().values(), strict=True)]
         ranking = self._ranking()
         kept = _first_within(ranking, rows, self.bytes_max)
@@ -470,14 +469,12 @@ class _Events(NamedTuple):
         count = length(self.run.events)
         kinds = [str(kind) for kind in self.run.events.get("kind", [""] * count)]
         whats = [str(what) for what in self.run.events.get("what", [""] * count)]
+        ranks = {kind: rank for rank, group in enumerate(FIRST_KINDS) for kind in group}
 
         def rank(place: int) -> int:
             if place == count - 1:
                 return -1
-            if whats[place] == "leader lost":
-                return 0
-            ranks = (number for number, group in enumerate(FIRST_KINDS) if kinds[place] in group)
-            return next(ranks, len(FIRST_KINDS))
+            return 0 if whats[place] == "leader lost" else ranks.get(kinds[place], len(FIRST_KINDS))
 
         return sorted(range(count), key=lambda place: (rank(place), place))
 

@@ -40,15 +40,6 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 
 
-def seconds(at_s: float) -> str:
-    """Return a virtual time in seconds with three decimals.
-
-    >>> seconds(36.003)
-    '36.003'
-    """
-    return f"{at_s:.3f}"
-
-
 def to_date(at_s: float) -> str:
     """Return seconds since 1970 as a date in UTC.
 

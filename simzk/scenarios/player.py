@@ -134,7 +134,7 @@ class Play:
         self.cluster = _make_cluster(scenario, seed, version, start_ms, cluster_type)
         self._scheduler = self.cluster.scheduler
         self.history = self.cluster.history
-        self.znodes = ZnodeLog(self.cluster.server, self._scheduler) if logs_znodes else None
+        self.znodes = ZnodeLog(self.cluster.server, lambda: self._scheduler.now_us) if logs_znodes else None
         self._monitor = Monitor(self.history, self.cluster.invariants, seed=seed)
         self.plan: FaultPlan | None = plan
         if plan is None and scenario.faults is not None:

@@ -17,9 +17,10 @@ from simzk.kafka.observation.observer import parse_state
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from simzk.kafka.cluster.cluster import KafkaCluster
+    from simzk.kafka.controller.controller import KafkaController
     from simzk.simulation import Event
 
 
@@ -66,8 +67,10 @@ class Scene:
                 self.duplicates = self.cluster.record_ledger.duplicates
             case "killed" | "halted" | "stopped":
                 broker = self.broker_of(event)
-                if broker is not None and self.has_pending_isr(broker):
-                    self.ended_while_pending.add(broker)
+                if broker is not None:
+                    replicas = self.cluster.brokers[broker].replicas.replicas.values()
+                    if any(replica.proposed is not None for replica in replicas):
+                        self.ended_while_pending.add(broker)
             case "registered":
                 broker = self.broker_of(event)
                 if broker is not None:
@@ -78,19 +81,10 @@ class Scene:
         name, _, number = event.who.partition(" ")
         return int(number) if name == "broker" and number.isdecimal() else None
 
-    def has_pending_isr(self, broker: int) -> bool:
-        """Return whether a broker waits for the result of an ISR that it proposed."""
-        return any(replica.proposed is not None for replica in self.cluster.brokers[broker].replicas.replicas.values())
-
     @property
-    def is_failing_over(self) -> bool:
-        """Whether a controller was elected and has not finished its failover."""
-        return any(broker.alive and broker.controller.is_failing_over for broker in self.cluster.brokers.values())
-
-    @property
-    def active_controllers(self) -> int:
-        """The number of running brokers that take themselves for the controller."""
-        return sum(broker.alive and broker.controller.is_active for broker in self.cluster.brokers.values())
+    def controllers(self) -> Iterator[KafkaController]:
+        """The controllers of the brokers that run, active or not."""
+        return (broker.controller for broker in self.cluster.brokers.values() if broker.alive)
 
 
 def _killed_during_shutdown(event: Event, scene: Scene) -> bool:
@@ -154,10 +148,10 @@ PROBES: Final[dict[str, Probe]] = {
         ("elected",), lambda _, scene: scene.elections > 0 and bool(scene.leaderless)
     ),
     "controller lost its znode during its failover": Probe(
-        ("controller gone",), lambda _, scene: scene.is_failing_over
+        ("controller gone",), lambda _, scene: any(one.is_failing_over for one in scene.controllers)
     ),
     "two brokers took themselves for the controller": Probe(
-        ("elected", "ready"), lambda _, scene: scene.active_controllers > 1
+        ("elected", "ready"), lambda _, scene: sum(one.is_active for one in scene.controllers) > 1
     ),
     "broker restarted while its ISR change was pending": Probe(
         ("started",), lambda event, scene: scene.broker_of(event) in scene.ended_while_pending

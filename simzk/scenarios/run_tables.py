@@ -17,7 +17,7 @@ from simzk.kafka.observation.observer import parse_state
 from simzk.report.run_page import RunTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from simzk.report.table import Columns
 
@@ -119,8 +119,7 @@ def _topics(document: Document) -> list[str]:
     return sorted(names | {partition["topic"] for partition in document["partitions"]})
 
 
-def _znode_changes(changes: Iterable[Mapping[str, Any]]) -> Columns:
-    rows = list(changes)
+def _znode_changes(rows: Sequence[Mapping[str, Any]]) -> Columns:
     return {
         "at, s": [row["at_us"] / 1e6 for row in rows],
         "path": [row["path"] for row in rows],

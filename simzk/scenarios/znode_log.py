@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.zookeeper.transactions import (
     CloseSessionTxn,
@@ -17,16 +17,10 @@ from simzk.zookeeper.transactions import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simzk.zookeeper.server import Server
     from simzk.zookeeper.transactions import Record, Transaction
-
-
-class HasTime(Protocol):
-    """Scheduler, or another clock."""
-
-    @property
-    def now_us(self) -> int:
-        """The present virtual time in microseconds."""
 
 
 class ZnodeChange(NamedTuple):
@@ -42,16 +36,16 @@ class ZnodeLog:
 
     Args:
         server: the server. As long as the log observes it, batches of writes are applied one by one.
-        scheduler: gives the virtual time of changes.
+        now_us: returns the present virtual time in microseconds, the time of changes.
 
     Attributes:
         at_start: the data of the znodes at the start, by path, as text.
         changes: the changes in order; a deletion of a session's ephemerals is one change for each.
     """
 
-    def __init__(self, server: Server, scheduler: HasTime) -> None:
+    def __init__(self, server: Server, now_us: Callable[[], int]) -> None:
         self._server = server
-        self._scheduler = scheduler
+        self._now_us = now_us
         self.at_start: dict[str, str] = {path: _text(node.data) for path, node in server.tree.walk()}
         self.changes: list[ZnodeChange] = []
         server.on_transaction.append(self._observe)
@@ -63,7 +57,7 @@ class ZnodeLog:
             self._add(part)
 
     def _add(self, record: Record) -> None:
-        now_us = self._scheduler.now_us
+        now_us = self._now_us()
         match record:
             case CreateTxn() | Create2Txn() | CreateContainerTxn() | CreateTTLTxn() | SetDataTxn():
                 self.changes.append(ZnodeChange(now_us, record.path, _text(record.data)))

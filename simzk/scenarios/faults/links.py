@@ -31,7 +31,12 @@ class LinkFault(LastingBrokerFault, kw_only=True, frozen=True):
 
     @classmethod
     def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
-        return {"peer": _draw_peer(draw, broker)}
+        # Everything, ZooKeeper or another broker, each with the same probability.
+        others = [other for other in draw.setting.brokers if other != broker]
+        which = draw.stream.below(3)
+        if which == 2 and others:
+            return {"peer": draw.stream.choice(others)}
+        return {"peer": ZOOKEEPER if which else EVERYTHING}
 
     def check(self, check: Check) -> None:
         super().check(check)
@@ -53,15 +58,6 @@ class LinkFault(LastingBrokerFault, kw_only=True, frozen=True):
     @property
     def _from_peer(self) -> str:
         return "" if self.peer == EVERYTHING else f" from {end_of(self.peer)}"
-
-
-def _draw_peer(draw: Draw, broker: int) -> int | str:
-    """Return everything, ZooKeeper or another broker, each with the same probability."""
-    others = [other for other in draw.setting.brokers if other != broker]
-    which = draw.stream.below(3)
-    if which == 2 and others:
-        return draw.stream.choice(others)
-    return ZOOKEEPER if which else EVERYTHING
 
 
 class Cut(LinkFault, kw_only=True, frozen=True):

@@ -23,7 +23,6 @@ from msgspec import structs
 from simzk.kafka.broker.producing import ALL
 from simzk.kafka.cluster.traffic import ConsumerSettings, ProducerSettings
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.topic_partition import TopicPartition
 from simzk.scenarios.actions import parse_partition
 from simzk.scenarios.faults.fault import Check, Draw, Fault, LastingFault, Setting, Target
 from simzk.scenarios.faults.operator import TopicStep
@@ -63,11 +62,6 @@ class ClientEntry(LastingFault, kw_only=True, frozen=True):
         for key, text in (("gap", self.gap), ("timeout", self.timeout)):
             if check.duration(key, text) < 1_000:
                 check.source.fail((*check.at, key), f"{text} is less than 1 ms", "1ms or more")
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        """The partition as a value."""
-        return TopicPartition(*parse_partition(self.partition))
 
     @property
     def gap_us(self) -> int:
@@ -132,8 +126,9 @@ class Produce(ClientEntry, kw_only=True, frozen=True):
 
     def begin(self, target: Target) -> None:
         acks = ALL if self.acks == "all" else self.acks
+        partition = parse_partition(self.partition)
         settings = ProducerSettings(
-            self.topic_partition, acks, self.gap_us, self.records, self.retries, self.timeout_ms, self.idempotent
+            partition, acks, self.gap_us, self.records, self.retries, self.timeout_ms, self.idempotent
         )
         producer = target.cluster.traffic.start_producer(settings)
         target.call_later(self.duration_us, producer.process.kill)
@@ -162,7 +157,7 @@ class Consume(ClientEntry, kw_only=True, frozen=True):
         )
 
     def begin(self, target: Target) -> None:
-        settings = ConsumerSettings(self.topic_partition, self.gap_us, self.timeout_ms)
+        settings = ConsumerSettings(parse_partition(self.partition), self.gap_us, self.timeout_ms)
         consumer = target.cluster.traffic.start_consumer(settings)
         target.call_later(self.duration_us, consumer.process.kill)
 
