@@ -251,6 +251,7 @@ PATH_UNITS = 2500
 
 def strip_paths(strip: Strip, begin: float, end: float) -> str:
     """Return one path per style, in `PATH_UNITS`; neighbours of one style are one rectangle."""
+    assert begin < end, "a chart without a width has no paths"
     scale = PATH_UNITS / (end - begin)
     boxes: dict[str, list[tuple[int, int]]] = {}
     for span in strip.spans:

@@ -272,6 +272,7 @@ SET_BYTES = 6_000
 
 def _sweep(tables: SweepTables, name: str) -> dict[str, list[Part]]:
     fails = list(tables.worst.get("fails", ()))
+    assert len(tables.partitions) <= len(fails), "partitions are those of the worst failure sets"
     listed = {place: columns for place, columns in enumerate(tables.partitions) if length(columns)}
     links = [Link(str(who), f"{name}-set-{at}") if at in listed else who for at, who in enumerate(fails)]
     worst = Table({**tables.worst, "fails": links})

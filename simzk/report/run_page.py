@@ -407,6 +407,7 @@ class _Events(NamedTuple):
         if len(kept) < len(rows):
             kept = _first_within(ranking, rows, round(ROWS_SHARE * self.bytes_max))
             block, packed = self._packed(sorted(kept), ranking[len(kept) :])
+        assert len(kept) + packed <= len(rows), "no event is shown twice"
         topics = "\n".join(self.run.topics)
         heads = "".join(f"<th>{name}</th>" for name in ("at, s", "who", "what", "subject", "change"))
         return (

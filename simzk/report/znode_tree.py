@@ -92,6 +92,7 @@ def differences(
     moments = {at_ms: moment for moment, at_ms in enumerate(times_ms)}
     numbered: list[Change] = [(moments[change[0]], *change[1:]) for change in found]
     until_ms = _milliseconds(rows[len(found)][0]) if left else None
+    assert all(change[1] < len(places) for change in found), "a change is of a known path"
     return ZnodeDifferences(times_ms, list(places), start, numbered, left, until_ms)
 
 

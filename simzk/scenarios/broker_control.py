@@ -94,6 +94,8 @@ class BrokerControl:
         cluster, history = self._cluster, self._cluster.history
         read = list(islice(self._partitions(), PARTITIONS_READ_MAX))
         ordered = sorted(read, key=lambda one: STATES.index(str(one["state"])))
+        counts = {state: sum(one["state"] == state for one in read) for state in STATES}
+        assert sum(counts.values()) == len(read), "each partition has one of the states"
         return {
             "version": cluster.version,
             "seconds": cluster.scheduler.now_us / 1_000_000,
@@ -101,7 +103,7 @@ class BrokerControl:
             "brokers": [self._broker(number) for number in cluster.brokers],
             "partitions": ordered[:PARTITIONS_MAX],
             "partitions_read": len(read),
-            "counts": {state: sum(one["state"] == state for one in read) for state in STATES},
+            "counts": counts,
             "events": [_event(history[place]) for place in range(max(0, len(history) - EVENTS_MAX), len(history))],
         }
 

@@ -278,14 +278,16 @@ class Play:
         self, step: Expectation, line: int, within_us: int, topics: dict[str, int]
     ) -> Generator[Wait, None, None]:
         name = step.describe()
-        failures = yield from self._await(step, within_us, topics)
+        assert within_us >= 0
+        until_us = self._scheduler.now_us + within_us
+        failures = yield from self._await(step, until_us, topics)
+        assert self._scheduler.now_us <= until_us, "no verdict is later than the time limit"
         self.verdicts.append(Verdict(name, line, self._scheduler.now_us, tuple(failures)))
         self.history.record(EXPECTATION, BROKEN if failures else HOLDS, name, after="; ".join(failures))
 
-    def _await(self, step: Expectation, within_us: int, topics: dict[str, int]) -> Generator[Wait, None, list[str]]:
+    def _await(self, step: Expectation, until_us: int, topics: dict[str, int]) -> Generator[Wait, None, list[str]]:
         """Wait until the expectation holds or its time limit is over; return its failures at that time."""
         observed = Observed(self.cluster, topics, self.scenario.recording)
-        until_us = self._scheduler.now_us + within_us
         seen = None
         failures: list[str] = []
         while True:
@@ -303,10 +305,12 @@ class Play:
             yield Wait(until_us, each_event=True)
 
     def _play_faults(self, plan: FaultPlan) -> Iterator[Wait]:
+        assert self.faults_from_us is None, "faults are played once"
         start_us = self.faults_from_us = self._scheduler.now_us
         target = Target(self.cluster)
         for fault in plan.faults:
             yield Wait(start_us + fault.at_us)
+            assert self._scheduler.now_us == start_us + fault.at_us, "no fault is late"
             fault.play(target)
             self._on_progress(self._scheduler.now_us)
         yield Wait(start_us + plan.safety_us)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -79,15 +80,12 @@ def play_scenario(
     A step that is impossible in this run, such as the restart of a running broker, is a failure of this run only: the
     other runs of a batch are played.
     """
-    play = Play(scenario, seed=seed, version=version, plan=plan, plan_file=plan_file)
-    try:
+    with closing(Play(scenario, seed=seed, version=version, plan=plan, plan_file=plan_file)) as play:
         try:
             play.run()
         except SimzkError as error:
             play.crash = Crash(f"impossible step: {error.what}", str(error))
         return result_of(play, version, documented=documented)
-    finally:
-        play.close()
 
 
 def result_of(play: Play, version: str, *, documented: bool) -> Result:
@@ -120,6 +118,7 @@ def _failed_at_us(play: Play, failed: Sequence[str]) -> int | None:
     """Return when the first failure happened, since the begin of the faults, if it is a crash or a violation."""
     if play.faults_from_us is None or not failed:
         return None
+    assert play.faults_from_us <= play.cluster.scheduler.now_us
     if play.crash is not None:
         return play.cluster.scheduler.now_us - play.faults_from_us
     if not play.violations or play.violations[0].invariant != failed[0]:

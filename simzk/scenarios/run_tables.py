@@ -169,6 +169,7 @@ def _spans(changes: Mapping[str, Sequence[_Change]], end_s: float) -> Columns:
     spans: list[tuple[object, ...]] = []
     for row, of_row in changes.items():
         ends = [*(change.at_s for change in of_row[1:]), end_s]
+        assert of_row[0].at_s >= 0, f"{row} begins before the run"
         for change, until_s in zip(of_row, ends, strict=True):
             if change.state and until_s > change.at_s:
                 spans.append((row, change.at_s, until_s, change.state, change.label, change.text))
@@ -193,20 +194,20 @@ class _Process:
     """The process of one broker over time, from events."""
 
     def __init__(self, *, alive: bool) -> None:
-        self._turns: list[tuple[float, str]] = [(0.0, "alive" if alive else "off")]
+        self._turns: list[tuple[float, str]] = [(0.0, UP if alive else "")]
         self._stuck: list[tuple[float, float]] = []
         self._cut_s: float | None = None
 
     def observe(self, at_s: float, what: str, after: str) -> None:
         if what in _ALIVE_AFTER:
-            self._turns.append((at_s, "alive" if _ALIVE_AFTER[what] else "dead"))
+            self._turns.append((at_s, UP if _ALIVE_AFTER[what] else DEAD))
             self._end_pause(at_s)
         elif what == "paused":
             self._stuck.append((at_s, at_s + _duration_s(after)))
         elif what == "resumed":
             self._end_pause(at_s)
 
-    def cut(self, at_s: float, duration_s: float = inf) -> None:
+    def cut(self, at_s: float, duration_s: float) -> None:
         self._stuck.append((at_s, at_s + duration_s))
         self._cut_s = at_s
 
@@ -222,9 +223,9 @@ class _Process:
         times = sorted({at_s for at_s, _ in self._turns} | {edge for pair in self._stuck for edge in pair} - {inf})
         found: list[_Change] = []
         for at_s in times:
-            life = [state for begin, state in self._turns if begin <= at_s][-1]
-            stuck = any(begin <= at_s < end for begin, end in self._stuck)
-            state = "" if life == "off" else DEAD if life == "dead" else STUCK if stuck else UP
+            state = [state for begin, state in self._turns if begin <= at_s][-1]
+            if state == UP and any(begin <= at_s < end for begin, end in self._stuck):
+                state = STUCK
             if not found or found[-1].state != state:
                 found.append(_Change(at_s, state, state))
         return found
@@ -323,6 +324,7 @@ def _partitions(document: Document) -> tuple[dict[str, list[_Change]], dict[str,
         led.setdefault(partition, []).append(_Change(at_s, leader, text, number))
         members = ",".join(map(str, state.isr))
         in_sync.setdefault(partition, []).append(_Change(at_s, sync, f"ISR {list(state.isr)}{lacks}", members))
+    assert led.keys() == in_sync.keys(), "both charts have the same partitions"
     return led, in_sync
 
 

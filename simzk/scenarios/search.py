@@ -101,6 +101,7 @@ class Search:
         if self._breeds and self._parents and (not left or alternates):
             return [self._breed() for _ in range(GENERATION)]
         first, seed = self._number, self._first.seed + self.seeds_played
+        assert left >= 0, "no more seeds are played than there are"
         self.seeds_played += left
         self._number += left
         return [self._first._replace(number=first + place, seed=seed + place) for place in range(left)]

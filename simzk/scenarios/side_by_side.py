@@ -125,6 +125,8 @@ def align(runs: Sequence[Sequence[Event]]) -> list[Row]:
         rows.extend((None, *events) for events in zip_longest(*extra))
         if index < len(first):
             rows.append(tuple(facing[index]))
+    assert all(len(row) == len(runs) for row in rows)
+    assert sum(event is not None for row in rows for event in row) == sum(map(len, runs)), "each event stands once"
     return rows
 
 

@@ -178,6 +178,8 @@ def _numbers(file: str, kind: str, name: str, of: int, numbers: list[tuple[int, 
     runs = len(numbers) if kind == SETTLED_MS else sum(number > 0 for number in ordered)
     seed = min(seed for number, seed in numbers if number == ordered[-1])
     least, median, p90, p99, most = (ordered[_rank(len(ordered), percent)] for percent in (0, 50, 90, 99, 100))
+    assert runs <= len(numbers) <= of, "a number is of a run"
+    assert (least, most) == (ordered[0], ordered[-1])
     return OutcomeRow(file, kind, name, runs, of, least, median, p90, p99, most, seed)
 
 

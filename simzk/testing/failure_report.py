@@ -481,7 +481,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         observe(before)
-        _current.pop()
+        ended = _current.pop()
+        assert ended is observer, "tests end in the reverse order of their beginning"
         del item.stash[_OBSERVER]
         if _STARTS in item.stash:
             del item.stash[_STARTS]

@@ -564,6 +564,7 @@ def _step(state: TreeState, session_id: int, request: req.Request) -> tuple[Tree
     server = Server(tree=_tree(state.nodes), sessions=[(session_id, 10_000)])
     connection = server.connect(req.ConnectRequest(0, 0, 10_000, session_id, password_of(session_id), False), now_ms=0)
     server.take_output()
+    assert session_id in server.sessions, "the session of a step is live"
     server.handle(connection, 1, request, now_ms=0)
     (reply,) = [said for said in connection.outgoing if isinstance(said, Reply)]
     ended = state.ended if session_id in server.sessions else state.ended | {session_id}

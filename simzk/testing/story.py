@@ -101,6 +101,7 @@ class Story:
         """Return the statements of a test, time between them included, without healing."""
         lines, now_us = [], self._start_us
         for action in self._actions[: self._healing_from]:
+            assert action.at_us >= now_us, "actions are written down in the order of their times"
             if action.at_us > now_us:
                 lines.append(f"cluster.run_for({(action.at_us - now_us) / 1e6:g})")
             lines.append(f"cluster.{action.python}")

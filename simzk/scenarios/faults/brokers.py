@@ -81,7 +81,7 @@ class FailLogDir(LastingBrokerFault, kw_only=True, frozen=True):
         if self.directory >= check.setting.log_dirs:
             what = f"brokers have no log directory {self.directory}"
             right = f"0 .. {check.setting.log_dirs - 1} (log_dirs in [cluster] sets their number)"
-            check.source.fail((*check.at, "directory"), what, right)
+            check.fail("directory", what, right)
 
     def begin(self, target: Target) -> None:
         target.fail_log_dir(self.broker, self.directory)

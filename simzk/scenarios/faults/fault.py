@@ -10,7 +10,7 @@ Rules of this module:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 from msgspec import Struct, field, structs
 
@@ -107,6 +107,7 @@ class Draw:
     def duration(self, member: int | str) -> str:
         """Draw the duration of a fault of a broker or of ZooKeeper, which is broken until then."""
         duration_us = min(self.stream.between(SHORTEST_US, self._longest_us), self._safety_us - self.at_us)
+        assert duration_us > 0, "a fault begins before the end of the faults"
         self._broken_until_us[member] = self.at_us + duration_us
         return format_duration(duration_us)
 
@@ -137,6 +138,10 @@ class Check(NamedTuple):
     at: KeyPath
     safety_us: int
 
+    def fail(self, key: str, what: str, right: str) -> NoReturn:
+        """Raise a ScenarioError at a key of the fault; arguments as of `Source.fail`."""
+        self.source.fail((*self.at, key), what, right)
+
     def duration(self, key: str, text: str, *, positive: bool = True) -> int:
         """Return a duration of the fault in microseconds.
 
@@ -145,20 +150,19 @@ class Check(NamedTuple):
         """
         duration_us = parse_duration(text)
         if duration_us is None or (positive and not duration_us):
-            self.source.fail((*self.at, key), f"{text!r} is not a {'positive ' * positive}duration", FORM)
+            self.fail(key, f"{text!r} is not a {'positive ' * positive}duration", FORM)
         return duration_us
 
     def broker(self, key: str, broker: int) -> None:
         """Check that a broker exists."""
-        known = self.setting.brokers
-        if broker not in known:
-            right = f"one of {', '.join(map(str, known))}"
-            self.source.fail((*self.at, key), f"broker {broker} does not exist", right)
+        if broker not in self.setting.brokers:
+            right = f"one of {', '.join(map(str, self.setting.brokers))}"
+            self.fail(key, f"broker {broker} does not exist", right)
 
     def brokers(self, key: str, brokers: Sequence[int]) -> None:
         """Check a list of brokers: all exist, each is named once, and there is one at least."""
         if not brokers or len(set(brokers)) != len(brokers):
-            self.source.fail((*self.at, key), f"{list(brokers)} is empty or names a broker twice", "each broker once")
+            self.fail(key, f"{list(brokers)} is empty or names a broker twice", "each broker once")
         for broker in brokers:
             self.broker(key, broker)
 
@@ -167,20 +171,19 @@ class Check(NamedTuple):
         topic, dash, number = name.rpartition("-")
         if not (topic and dash and number.isdecimal()):
             right = "a topic, a dash and a number, such as orders-0"
-            self.source.fail((*self.at, key), f"{name!r} is not the name of a partition", right)
+            self.fail(key, f"{name!r} is not the name of a partition", right)
 
     def topic(self, topic: str) -> None:
         """Check that a text can be a topic's name."""
         if not topic or "/" in topic:
-            right = "letters, digits, dot, dash, _"
-            self.source.fail((*self.at, "topic"), f"{topic!r} is not a valid topic name", right)
+            self.fail("topic", f"{topic!r} is not a valid topic name", "letters, digits, dot, dash, _")
 
     def config(self, key: str, call: Callable[[], object]) -> None:
         """Check that a call raises no ConfigError."""
         try:
             call()
         except ConfigError as error:
-            self.source.fail((*self.at, key), error.what, error.right)
+            self.fail(key, error.what, error.right)
 
 
 class Restart(NamedTuple):
@@ -246,20 +249,19 @@ class Target:
         """
         if not restarts:
             return
-        first = restarts[0]
-        if self.is_alive(first.broker):
-            self.cluster.shutdown(first.broker)
+        assert gap_us >= 0
+        broker, version, protocol = restarts[0]
+        if self.is_alive(broker):
+            self.cluster.shutdown(broker)
         limit_us = self.cluster.scheduler.now_us + STOP_LIMIT_US
 
         def start() -> None:
-            if self.is_alive(first.broker):
+            if self.is_alive(broker):
                 if self.cluster.scheduler.now_us < limit_us:
                     self.call_later(STOP_STEP_US, start)
                     return
-                self.cluster.kill(first.broker)
-            self.cluster.restart(
-                first.broker, version=first.version or None, inter_broker_protocol=first.protocol or None
-            )
+                self.cluster.kill(broker)
+            self.cluster.restart(broker, version=version or None, inter_broker_protocol=protocol or None)
             self.call_later(gap_us, lambda: self.roll(restarts[1:], gap_us))
 
         self.call_later(STOP_STEP_US, start)
@@ -267,6 +269,7 @@ class Target:
     def heal(self) -> None:
         """End all faults and stop all clients: the network and ZooKeeper work, all brokers run with all directories."""
         cluster = self.cluster
+        assert not self._is_healed, "faults happen once, then everything heals"
         self._is_healed = True
         cluster.traffic.stop()
         self.start_zookeeper()
@@ -281,6 +284,8 @@ class Target:
                 cluster.restart(number)
             elif broker.paused:
                 cluster.resume(number)
+        assert all(broker.alive and not broker.paused for broker in cluster.brokers.values())
+        assert cluster.is_zookeeper_up
 
 
 class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -302,6 +307,9 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.name = _INNER_WORD.sub("_", cls.__name__.replace("ZooKeeper", "Zookeeper")).lower()
+
+    def __post_init__(self) -> None:
+        assert self.kind == self.name, "the kind that a plan file names is the class"
 
     @property
     def at_us(self) -> int:
@@ -336,7 +344,7 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         """
         if check.duration("at", self.at, positive=False) >= check.safety_us:
             right = f"less than the safety of {format_duration(check.safety_us)}"
-            check.source.fail((*check.at, "at"), f"the fault begins at {self.at}", right)
+            check.fail("at", f"the fault begins at {self.at}", right)
 
     def obstacle(self, target: Target) -> str:
         """Return why the fault cannot begin now; empty if it can."""

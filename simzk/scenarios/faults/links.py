@@ -42,7 +42,7 @@ class LinkFault(LastingBrokerFault, kw_only=True, frozen=True):
         super().check(check)
         if self.peer not in (EVERYTHING, ZOOKEEPER, *check.setting.brokers) or self.peer == self.broker:
             others = [str(broker) for broker in check.setting.brokers if broker != self.broker]
-            check.source.fail((*check.at, "peer"), f"no peer {self.peer!r}", f"one of {', '.join(others)}, zookeeper")
+            check.fail("peer", f"no peer {self.peer!r}", f"one of {', '.join(others)}, zookeeper")
 
     def obstacle(self, target: Target) -> str:
         return ""  # a dead broker has links too: a restart finds them broken
@@ -208,8 +208,8 @@ class Swizzle(LastingFault, kw_only=True, frozen=True):
         check.brokers("clogged", self.clogged)
         check.brokers("released", self.released)
         if set(self.clogged) != set(self.released):
-            what = "clogged and released name different brokers"
-            check.source.fail((*check.at, "released"), what, "the same brokers in another order")
+            right = "the same brokers in another order"
+            check.fail("released", "clogged and released name different brokers", right)
 
     def begin(self, target: Target) -> None:
         network = target.cluster.network

@@ -68,7 +68,7 @@ class CreateTopic(TopicStep, kw_only=True, frozen=True):
         brokers = len(check.setting.brokers)
         if self.replication_factor > brokers:
             what = f"{self.replication_factor} replicas on {brokers} brokers"
-            check.source.fail((*check.at, "replication_factor"), what, f"at most {brokers}")
+            check.fail("replication_factor", what, f"at most {brokers}")
 
     def change(self, topics: dict[str, int]) -> None:
         topics[self.topic] = self.partitions
@@ -258,7 +258,7 @@ class RollingUpgrade(RollingRestart, kw_only=True, frozen=True):
         check.config("protocol", lambda: at_protocol(kafka_version(self.version), self.protocol))
         older = kafka_version(check.setting.version)
         if kafka_version(self.version).number < older.number:
-            check.source.fail((*check.at, "version"), f"{self.version} is no upgrade", f"{older.name} or later")
+            check.fail("version", f"{self.version} is no upgrade", f"{older.name} or later")
 
     def begin(self, target: Target) -> None:
         code = [Restart(broker, self.version, self.protocol) for broker in self.brokers]

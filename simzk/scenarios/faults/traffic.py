@@ -61,7 +61,7 @@ class ClientEntry(LastingFault, kw_only=True, frozen=True):
         check.partition("partition", self.partition)
         for key, text in (("gap", self.gap), ("timeout", self.timeout)):
             if check.duration(key, text) < 1_000:
-                check.source.fail((*check.at, key), f"{text} is less than 1 ms", "1ms or more")
+                check.fail(key, f"{text} is less than 1 ms", "1ms or more")
 
     @property
     def gap_us(self) -> int:
@@ -115,14 +115,12 @@ class Produce(ClientEntry, kw_only=True, frozen=True):
     def check(self, check: Check) -> None:
         super().check(check)
         if self.retries < 0:
-            check.source.fail((*check.at, "retries"), f"there are {self.retries} retries", "0 or more")
+            check.fail("retries", f"there are {self.retries} retries", "0 or more")
         if self.idempotent and self.acks != "all":
-            check.source.fail((*check.at, "acks"), f"an idempotent producer has acks {self.acks}", '"all"')
+            check.fail("acks", f"an idempotent producer has acks {self.acks}", '"all"')
         if self.idempotent and kafka_version(check.setting.version).number < _FIRST_WITH_IDEMPOTENCE:
-            release = check.setting.version
-            check.source.fail(
-                (*check.at, "idempotent"), f"Kafka {release} has no idempotent producers", "0.11 or later"
-            )
+            what = f"Kafka {check.setting.version} has no idempotent producers"
+            check.fail("idempotent", what, "0.11 or later")
 
     def begin(self, target: Target) -> None:
         acks = ALL if self.acks == "all" else self.acks
@@ -182,8 +180,8 @@ class ConfigureTopic(Fault, kw_only=True, frozen=True):
         super().check(check)
         check.topic(self.topic)
         if not self.is_possible(check.setting):
-            release = check.setting.version
-            check.source.fail((*check.at, "kind"), f"topics of Kafka {release} have no configuration", "0.8.1 or later")
+            what = f"topics of Kafka {check.setting.version} have no configuration"
+            check.fail("kind", what, "0.8.1 or later")
 
     def begin(self, target: Target) -> None:
         target.cluster.alter_config(f"topics/{self.topic}", {self.key: self.value})

@@ -78,8 +78,7 @@ class EnsembleFault(ServerFault, kw_only=True, frozen=True):
     def check(self, check: Check) -> None:
         super().check(check)
         if not self.is_possible(check.setting):
-            what = "the cluster has one ZooKeeper server"
-            check.source.fail((*check.at, "kind"), what, "zookeeper_servers = 3 in [cluster]")
+            check.fail("kind", "the cluster has one ZooKeeper server", "zookeeper_servers = 3 in [cluster]")
 
 
 class LoseZooKeeperLeader(EnsembleFault, kw_only=True, frozen=True):
@@ -111,8 +110,8 @@ class OneServerFault(EnsembleFault, kw_only=True, frozen=True):
     def check(self, check: Check) -> None:
         super().check(check)
         if self.server > check.setting.zookeeper_servers:
-            what = f"ZooKeeper server {self.server} does not exist"
-            check.source.fail((*check.at, "server"), what, f"1 to {check.setting.zookeeper_servers}")
+            right = f"1 to {check.setting.zookeeper_servers}"
+            check.fail("server", f"ZooKeeper server {self.server} does not exist", right)
 
     def obstacle(self, target: Target) -> str:
         is_killed = self.server in target.cluster.killed_zookeeper_servers
@@ -189,9 +188,9 @@ class RequestFault(LastingBrokerFault, kw_only=True, frozen=True):
         super().check(check)
         if self.operation not in (ANY, *VOCABULARY.operations):
             right = did_you_mean(self.operation, VOCABULARY.operations)
-            check.source.fail((*check.at, "operation"), f"unknown operation {self.operation!r}", right)
+            check.fail("operation", f"unknown operation {self.operation!r}", right)
         if self.path and not self.path.startswith("/"):
-            check.source.fail((*check.at, "path"), f"{self.path!r} is no path", "such as /controller")
+            check.fail("path", f"{self.path!r} is no path", "such as /controller")
 
     def obstacle(self, target: Target) -> str:
         return ""  # the rule waits for the broker's next session
@@ -250,7 +249,7 @@ class Delay(RequestFault, kw_only=True, frozen=True):
     def check(self, check: Check) -> None:
         super().check(check)
         if check.duration("by", self.by) < 1_000:
-            check.source.fail((*check.at, "by"), f"{self.by} is too short for ZooKeeper's clock", "1ms or more")
+            check.fail("by", f"{self.by} is too short for ZooKeeper's clock", "1ms or more")
 
     def fault(self) -> request_faults.RequestFault:
         return request_faults.Delay((parse_duration(self.by) or 0) / 1_000_000)
