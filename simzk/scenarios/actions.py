@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.scenarios.cluster_model import ClusterModel
-    from simzk.scenarios.source import KeyPath
     from simzk.simulation.request_faults import RequestFault
 
 AclResource = Literal["cluster", "topic", "group", "transactional_id", "delegation_token", "user"]
@@ -57,21 +56,21 @@ class CreateTopic(Action, kw_only=True):
     config: dict[str, str | int | bool] = field(default_factory=dict)
     topic_id: str = ""
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        model.check_new_topic(self.topic, (*at, "topic"))
+    def _check(self, model: ClusterModel) -> None:
+        model.check_new_topic(self.topic, "topic")
         if self.assignment is None:
             if self.partitions is None or self.replication_factor is None:
                 right = "partitions and replication_factor, or an assignment"
-                model.note(at, "the number of partitions or replicas is missing", right)
+                model.note("", "the number of partitions or replicas is missing", right)
             if self.replication_factor is not None and self.replication_factor > len(model.brokers):
                 what = f"{self.replication_factor} replicas on {len(model.brokers)} brokers"
-                model.note((*at, "replication_factor"), what, f"at most {len(model.brokers)}")
+                model.note("replication_factor", what, f"at most {len(model.brokers)}")
             model.topics[self.topic] = self.partitions or 0
             return
         if self.partitions is not None or self.replication_factor is not None:
             what = "the assignment already gives the numbers of partitions and replicas"
-            model.note((*at, "assignment"), what, "the assignment alone")
-        model.check_assignment(self.assignment, (*at, "assignment"))
+            model.note("assignment", what, "the assignment alone")
+        model.check_assignment(self.assignment, "assignment")
         model.topics[self.topic] = len(self.assignment)
 
     def run(self, cluster: KafkaCluster) -> None:
@@ -95,8 +94,8 @@ class DeleteTopic(Action, kw_only=True):
 
     topic: str
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        if model.check_topic(self.topic, (*at, "topic")):
+    def _check(self, model: ClusterModel) -> None:
+        if model.check_topic(self.topic, "topic"):
             model.deleted[self.topic] = model.topics.pop(self.topic)
 
     def run(self, cluster: KafkaCluster) -> None:
@@ -113,19 +112,17 @@ class AddPartitions(Action, kw_only=True):
     total: Count
     assignment: list[list[BrokerId]] | None = None
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        if model.check_topic(self.topic, (*at, "topic")):
+    def _check(self, model: ClusterModel) -> None:
+        if model.check_topic(self.topic, "topic"):
             present = model.topics[self.topic]
             added = self.total - present
             if added <= 0:
-                what = f"{self.topic} has {present} partitions"
-                model.note_after_steps((*at, "total"), what, f"more than {present}")
+                model.note_after_steps("total", f"{self.topic} has {present} partitions", f"more than {present}")
             elif self.assignment is not None and len(self.assignment) != added:
-                what = f"{len(self.assignment)} lists for {added} partitions"
-                model.note_after_steps((*at, "assignment"), what, f"{added}")
+                model.note_after_steps("assignment", f"{len(self.assignment)} lists for {added} partitions", f"{added}")
             model.topics[self.topic] = self.total
         if self.assignment is not None:
-            model.check_assignment(self.assignment, (*at, "assignment"))
+            model.check_assignment(self.assignment, "assignment")
 
     def run(self, cluster: KafkaCluster) -> None:
         assignment = None
@@ -155,8 +152,8 @@ class BrokerFailure(BrokerAction, kw_only=True):
 
     next_controller: BrokerId | None = None
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        model.check_running(self.broker, (*at, "broker"))
+    def _check(self, model: ClusterModel) -> None:
+        model.check_running(self.broker, "broker")
 
     def run(self, cluster: KafkaCluster) -> None:
         if self.next_controller is not None:
@@ -170,8 +167,8 @@ class BrokerFailure(BrokerAction, kw_only=True):
 class Kill(BrokerFailure, kw_only=True):
     """Kill a broker as `kill -9` does; its session expires later."""
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        super()._check(model, at)
+    def _check(self, model: ClusterModel) -> None:
+        super()._check(model)
         model.down.add(self.broker)
 
     def _fail(self, cluster: KafkaCluster) -> None:
@@ -183,10 +180,10 @@ class PowerOff(BrokerFailure, kw_only=True):
 
     unwritten: str = "30s"
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        super()._check(model, at)
+    def _check(self, model: ClusterModel) -> None:
+        super()._check(model)
         if parse_duration(self.unwritten) is None:
-            model.note((*at, "unwritten"), f"{self.unwritten!r} is not a duration", FORM)
+            model.note("unwritten", f"{self.unwritten!r} is not a duration", FORM)
         model.down.add(self.broker)
 
     def _fail(self, cluster: KafkaCluster) -> None:
@@ -196,9 +193,9 @@ class PowerOff(BrokerFailure, kw_only=True):
 class Wipe(BrokerAction, kw_only=True):
     """Replace the disks of a broker that is down by empty ones."""
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+    def _check(self, model: ClusterModel) -> None:
         if self.broker in model.brokers and self.broker not in model.down:
-            model.note_after_steps((*at, "broker"), f"broker {self.broker} is running", "a broker that is down")
+            model.note_after_steps("broker", f"broker {self.broker} is running", "a broker that is down")
 
     def run(self, cluster: KafkaCluster) -> None:
         cluster.wipe(self.broker)
@@ -210,9 +207,9 @@ class SlowDisk(Action, kw_only=True):
     broker: BrokerId
     access: str
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+    def _check(self, model: ClusterModel) -> None:
         if parse_duration(self.access) is None:
-            model.note((*at, "access"), f"{self.access!r} is not a duration", FORM)
+            model.note("access", f"{self.access!r} is not a duration", FORM)
 
     def run(self, cluster: KafkaCluster) -> None:
         cluster.slow_disk(self.broker, (parse_duration(self.access) or 0) / 1_000_000)
@@ -229,8 +226,8 @@ class SlowDisk(Action, kw_only=True):
 class Shutdown(BrokerFailure, kw_only=True):
     """Shut a broker down in a controlled way, as SIGTERM does."""
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        super()._check(model, at)
+    def _check(self, model: ClusterModel) -> None:
+        super()._check(model)
         model.down.add(self.broker)
 
     def _fail(self, cluster: KafkaCluster) -> None:
@@ -267,21 +264,20 @@ class Restart(BrokerAction, kw_only=True):
     version: str = ""
     inter_broker_protocol: str = ""
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+    def _check(self, model: ClusterModel) -> None:
         if self.broker not in model.brokers:
             return
         if self.broker not in model.down:
-            what = f"broker {self.broker} is running"
-            model.note_after_steps((*at, "broker"), what, "a broker that is down")
+            model.note_after_steps("broker", f"broker {self.broker} is running", "a broker that is down")
         model.down.discard(self.broker)
         model.failed_dirs.pop(self.broker, None)
         if model.recording is not None and (self.version or self.inter_broker_protocol):
             what = "all brokers of a recorded cluster run one release"
-            model.note(at, what, "neither version nor inter_broker_protocol")
+            model.note("", what, "neither version nor inter_broker_protocol")
         try:
             model.releases.change(self.broker, self.version or None, self.inter_broker_protocol or None)
         except ConfigError as error:
-            model.note((*at, "version" if self.version else "inter_broker_protocol"), error.what, error.right)
+            model.note("version" if self.version else "inter_broker_protocol", error.what, error.right)
 
     def run(self, cluster: KafkaCluster) -> None:
         protocol = self.inter_broker_protocol or None
@@ -295,21 +291,20 @@ class FailLogDir(Action, kw_only=True):
     directory: Annotated[int, Meta(ge=0)] | None = None
     partition: str = ""
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        model.check_running(self.broker, (*at, "broker"))
+    def _check(self, model: ClusterModel) -> None:
+        model.check_running(self.broker, "broker")
         if (self.directory is None) == (not self.partition):
-            model.note(at, "a step names one log directory", "either directory or partition")
+            model.note("", "a step names one log directory", "either directory or partition")
             return
         if self.broker not in model.brokers:
             return
         failed = model.failed_dirs.setdefault(self.broker, set())
         if self.directory is None:
-            model.check_partition_name(self.partition, (*at, "partition"))
+            model.check_partition_name(self.partition, "partition")
         elif self.directory >= model.log_dirs or self.directory in failed:
             online = sorted(set(range(model.log_dirs)) - failed)
             what = f"broker {self.broker} has no online log directory {self.directory}"
-            right = f"one of {online} (log_dirs in [cluster] sets their number)"
-            model.note_after_steps((*at, "directory"), what, right)
+            model.note_after_steps("directory", what, f"one of {online} (log_dirs in [cluster] sets their number)")
         else:
             failed.add(self.directory)
         # Before KIP-112 (1.0) a broker halts when any directory fails, after it when the last one does.
@@ -331,10 +326,10 @@ class Reassign(Action, kw_only=True):
 
     replicas: dict[str, list[BrokerId]]
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+    def _check(self, model: ClusterModel) -> None:
         for name, replicas in self.replicas.items():
-            model.check_partition_name(name, (*at, "replicas"))
-            model.check_replicas(replicas, (*at, "replicas"))
+            model.check_partition_name(name, "replicas")
+            model.check_replicas(replicas, "replicas")
 
     def run(self, cluster: KafkaCluster) -> None:
         targets: dict[tuple[str, int], Sequence[int] | None] = {
@@ -352,10 +347,10 @@ class Elect(Action, kw_only=True):
     kind: str = "preferred"
     partitions: list[str] | None = None
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+    def _check(self, model: ClusterModel) -> None:
         if self.kind not in ("preferred", "unclean"):
-            model.note((*at, "kind"), f"unknown kind of election {self.kind!r}", "preferred or unclean")
-        model.check_partition_names(self.partitions or (), (*at, "partitions"))
+            model.note("kind", f"unknown kind of election {self.kind!r}", "preferred or unclean")
+        model.check_partition_names(self.partitions or (), "partitions")
 
     def run(self, cluster: KafkaCluster) -> None:
         named = self.partitions
@@ -378,10 +373,10 @@ class Produce(Action, kw_only=True):
     timeout: str = "30s"
     broker: BrokerId | None = None
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        model.check_partition_name(f"{self.topic}-{self.partition}", (*at, "partition"))
+    def _check(self, model: ClusterModel) -> None:
+        model.check_partition_name(f"{self.topic}-{self.partition}", "partition")
         if not parse_duration(self.timeout):
-            model.note((*at, "timeout"), f"{self.timeout!r} is not a positive duration", FORM)
+            model.note("timeout", f"{self.timeout!r} is not a positive duration", FORM)
 
     def run(self, cluster: KafkaCluster) -> None:
         timeout_ms = (parse_duration(self.timeout) or 0) // 1000
@@ -428,9 +423,9 @@ class Heal(Action, kw_only=True):
 class EnsembleAction(Action, kw_only=True):
     """An action on a server of the ZooKeeper ensemble."""
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+    def _check(self, model: ClusterModel) -> None:
         if model.zookeeper_servers == 1:
-            model.note((*at, "action"), "the cluster has one ZooKeeper server", "zookeeper_servers = 3 in [cluster]")
+            model.note("action", "the cluster has one ZooKeeper server", "zookeeper_servers = 3 in [cluster]")
 
 
 class LoseZooKeeperLeader(EnsembleAction, kw_only=True):
@@ -448,11 +443,10 @@ class ZooKeeperServerAction(EnsembleAction, kw_only=True):
 
     server: Count
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        super()._check(model, at)
+    def _check(self, model: ClusterModel) -> None:
+        super()._check(model)
         if self.server > model.zookeeper_servers > 1:
-            what = f"ZooKeeper server {self.server} does not exist"
-            model.note((*at, "server"), what, f"1 to {model.zookeeper_servers}")
+            model.note("server", f"ZooKeeper server {self.server} does not exist", f"1 to {model.zookeeper_servers}")
 
 
 class KillZooKeeperServer(ZooKeeperServerAction, kw_only=True):
@@ -480,10 +474,10 @@ class PauseZooKeeperServer(ZooKeeperServerAction, kw_only=True):
 
     duration: str = field(name="for")
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        super()._check(model, at)
+    def _check(self, model: ClusterModel) -> None:
+        super()._check(model)
         if not parse_duration(self.duration):
-            model.note((*at, "for"), f"{self.duration!r} is not a positive duration", FORM)
+            model.note("for", f"{self.duration!r} is not a positive duration", FORM)
 
     def run(self, cluster: KafkaCluster) -> None:
         cluster.pause_zookeeper_server(self.server, (parse_duration(self.duration) or 0) / 1_000_000)
@@ -523,8 +517,8 @@ class ZnodeAction(Action, kw_only=True):
 
     path: str
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        model.check_path(self.path, (*at, "path"))
+    def _check(self, model: ClusterModel) -> None:
+        model.check_path(self.path, "path")
 
 
 class WriteZnode(ZnodeAction, kw_only=True):
@@ -585,33 +579,32 @@ class FailRequests(Action, kw_only=True):
     by: str | None = None
     duration: str | None = field(name="for", default=None)
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+    def _check(self, model: ClusterModel) -> None:
         if self.fault not in BROKER_FAULTS:
-            what = f"unknown fault {self.fault!r}"
-            model.note((*at, "fault"), what, f"one of {', '.join(BROKER_FAULTS)}")
+            model.note("fault", f"unknown fault {self.fault!r}", f"one of {', '.join(BROKER_FAULTS)}")
             return
         if self.api is not None and self.api not in API_VOCABULARY.operations:
             what, right = f"unknown request {self.api!r}", did_you_mean(self.api, API_VOCABULARY.operations)
-            model.note((*at, "api"), what, right)
+            model.note("api", what, right)
         if self.topic == "":
-            model.note((*at, "topic"), "the name of the topic is empty", "the name of a topic")
+            model.note("topic", "the name of the topic is empty", "the name of a topic")
         for key, value, needed_by in (("error", self.error, "fail"), ("by", self.by, "delay")):
             if (value is not None) != (self.fault == needed_by):
                 is_missing = value is None
                 what = f"{self.fault} needs {key}" if is_missing else f"{self.fault} has no {key}"
-                model.note(at if is_missing else (*at, key), what, f"{key} with the fault {needed_by}, and only there")
+                model.note("" if is_missing else key, what, f"{key} with the fault {needed_by}, and only there")
         for key, duration in (("by", self.by), ("for", self.duration)):
             if duration is not None and not parse_duration(duration):
-                model.note((*at, key), f"{duration!r} is not a positive duration", FORM)
+                model.note(key, f"{duration!r} is not a positive duration", FORM)
                 return
         for key, value in (("error", self.error), ("by", self.by)):
             try:
                 if value is not None:
                     self._fault().resolve(API_VOCABULARY, ())
             except ConfigError as error:
-                model.note((*at, key), error.what, error.right)
+                model.note(key, error.what, error.right)
         if self.fault == "hold" and self.duration is None:
-            model.note(at, "nobody releases the requests that are held back", "for, the time until they go on")
+            model.note("", "nobody releases the requests that are held back", "for, the time until they go on")
 
     def run(self, cluster: KafkaCluster) -> None:
         which = WhichRequests(times=None if self.times == "all" else self.times)

@@ -68,6 +68,7 @@ class ClusterModel:
         down: brokers that were killed or shut down, or that halted.
         failed_dirs: log directories that failed, by broker, as far as steps name them by number.
         deleted: number of partitions of deleted topics; metadata caches may still have them.
+        at: place of the present step in the file.
         mistakes: those of the present step; its checks go on after a mistake.
     """
 
@@ -82,95 +83,99 @@ class ClusterModel:
     down: set[int] = field(default_factory=set)
     failed_dirs: dict[int, set[int]] = field(default_factory=dict)
     deleted: dict[str, int] = field(default_factory=dict)
+    at: KeyPath = ()
     mistakes: Mistakes = field(default_factory=Mistakes)
 
-    def note(self, at: KeyPath, what: str, right: str = "") -> None:
-        """Collect a mistake at a key; arguments as of `Source.fail`."""
-        self.mistakes.note(self.source.mistake(at, what, right))
+    def note(self, key: str, what: str, right: str = "") -> None:
+        """Collect a mistake at a key of the present step, or without a key of the whole step; as `Source.fail`."""
+        self.mistakes.note(self.source.mistake(self._place(key), what, right))
 
-    def note_after_steps(self, at: KeyPath, what: str, right: str = "") -> None:
+    def note_after_steps(self, key: str, what: str, right: str = "") -> None:
         """Collect a mistake at a key: a step contradicts the steps above it; arguments as of `note`."""
-        self.mistakes.note(self.source.mistake(at, what, right, DependentError))
+        self.mistakes.note(self.source.mistake(self._place(key), what, right, DependentError))
 
-    def check_broker(self, broker: object, at: KeyPath) -> None:
+    def _place(self, key: str) -> KeyPath:
+        return (*self.at, key) if key else self.at
+
+    def check_broker(self, broker: object, key: str) -> None:
         """Check that a broker exists, if one is given; `broker` may be -1 (no controller), `peer` ZooKeeper."""
-        if broker is None or broker == "" or (broker == -1 and at[-1] == "broker"):
+        if broker is None or broker == "" or (broker == -1 and key == "broker"):
             return
-        if at[-1] == "peer" and broker == ZOOKEEPER:
+        if key == "peer" and broker == ZOOKEEPER:
             return
         if broker not in self.brokers:
-            right = f"one of {', '.join(map(str, self.brokers))}{' or zookeeper' * (at[-1] == 'peer')}"
-            self.note(at, f"broker {broker} does not exist", right)
+            right = f"one of {', '.join(map(str, self.brokers))}{' or zookeeper' * (key == 'peer')}"
+            self.note(key, f"broker {broker} does not exist", right)
 
-    def check_brokers(self, brokers: Iterable[int], at: KeyPath) -> None:
+    def check_brokers(self, brokers: Iterable[int], key: str) -> None:
         """Check that every broker exists."""
         for broker in brokers:
-            self.check_broker(broker, at)
+            self.check_broker(broker, key)
 
-    def check_broker_keys(self, table: Mapping[str, object], at: KeyPath) -> None:
+    def check_broker_keys(self, table: Mapping[str, object], key: str) -> None:
         """Check that every key of a table is the id of a broker that exists."""
         with self.mistakes:
-            self.check_brokers(_broker_ids(self.source, table, at), at)
+            self.check_brokers(_broker_ids(self.source, table, self._place(key)), key)
 
-    def check_running(self, broker: int, at: KeyPath) -> None:
+    def check_running(self, broker: int, key: str) -> None:
         """Check that a broker runs at this step."""
         if broker in self.down:
-            self.note_after_steps(at, f"broker {broker} is down at this step", "a broker that is running")
+            self.note_after_steps(key, f"broker {broker} is down at this step", "a broker that is running")
 
-    def check_new_topic(self, topic: str, at: KeyPath) -> None:
+    def check_new_topic(self, topic: str, key: str) -> None:
         """Check that a topic can be created under this name."""
         if topic in self.topics:
-            self.note_after_steps(at, f"topic {topic} already exists", "another name")
+            self.note_after_steps(key, f"topic {topic} already exists", "another name")
         if not is_valid_path(f"/brokers/topics/{topic}") or "/" in topic:
-            self.note(at, f"{topic!r} is not a valid topic name", "letters, digits, dot, dash, _")
+            self.note(key, f"{topic!r} is not a valid topic name", "letters, digits, dot, dash, _")
 
-    def check_topic(self, topic: str, at: KeyPath) -> bool:
+    def check_topic(self, topic: str, key: str) -> bool:
         """Check that a topic exists at this step; return whether it does."""
         if topic not in self.topics:
             right = did_you_mean(topic, self.topics) if self.topics else "a topic that a step above creates"
-            self.note_after_steps(at, f"topic {topic} does not exist at this step", right)
+            self.note_after_steps(key, f"topic {topic} does not exist at this step", right)
         return topic in self.topics
 
-    def check_partition(self, topic: str, partition: int, at: KeyPath) -> None:
+    def check_partition(self, topic: str, partition: int, key: str) -> None:
         """Check that a partition of an existing topic exists at this step."""
         if partition >= self.topics[topic]:
-            self.note_after_steps(at, f"{topic} has no partition {partition}", f"0 .. {self.topics[topic] - 1}")
+            self.note_after_steps(key, f"{topic} has no partition {partition}", f"0 .. {self.topics[topic] - 1}")
 
-    def check_partition_name(self, name: str, at: KeyPath) -> None:
+    def check_partition_name(self, name: str, key: str) -> None:
         """Check that a name such as `orders-0` names a partition that exists at this step."""
         topic, dash, number = name.rpartition("-")
         if not dash or not number.isdigit():
             right = "a topic, a dash and a number, such as orders-0"
-            self.note(at, f"{name!r} is not the name of a partition", right)
-        elif self.check_topic(topic, at):
-            self.check_partition(topic, int(number), at)
+            self.note(key, f"{name!r} is not the name of a partition", right)
+        elif self.check_topic(topic, key):
+            self.check_partition(topic, int(number), key)
 
-    def check_partition_names(self, names: Iterable[str], at: KeyPath) -> None:
+    def check_partition_names(self, names: Iterable[str], key: str) -> None:
         """Check that every name is that of a partition that exists at this step."""
         for name in names:
-            self.check_partition_name(name, at)
+            self.check_partition_name(name, key)
 
-    def check_replicas(self, replicas: Sequence[int], at: KeyPath) -> None:
+    def check_replicas(self, replicas: Sequence[int], key: str) -> None:
         """Check the replicas of one partition: brokers that exist, each once."""
         if len(set(replicas)) != len(replicas):
-            self.note(at, f"{list(replicas)} names a broker twice", "each broker once")
-        self.check_brokers(dict.fromkeys(replicas), at)
+            self.note(key, f"{list(replicas)} names a broker twice", "each broker once")
+        self.check_brokers(dict.fromkeys(replicas), key)
 
-    def check_assignment(self, assignment: Sequence[Sequence[int]], at: KeyPath) -> None:
+    def check_assignment(self, assignment: Sequence[Sequence[int]], key: str) -> None:
         """Check the replicas of all partitions of a topic; Kafka requires one replication factor."""
         for replicas in assignment:
             if not replicas:
-                self.note(at, "a partition without replicas", "one broker or more")
-            self.check_replicas(replicas, at)
+                self.note(key, "a partition without replicas", "one broker or more")
+            self.check_replicas(replicas, key)
         if len({len(replicas) for replicas in assignment}) > 1:
             right = "the same number for each partition"
-            self.note(at, "partitions of one topic have different numbers of replicas", right)
+            self.note(key, "partitions of one topic have different numbers of replicas", right)
 
-    def check_path(self, path: str, at: KeyPath) -> None:
+    def check_path(self, path: str, key: str) -> None:
         """Check that ZooKeeper accepts the path of a znode."""
         if not is_valid_path(path):
             right = "an absolute path such as /admin/x, without an empty part, '.', '..' or a control character"
-            self.note(at, f"ZooKeeper rejects the path {path!r}", right)
+            self.note(key, f"ZooKeeper rejects the path {path!r}", right)
 
 
 def initial_model(source: Source, cluster: ClusterTable) -> ClusterModel:
@@ -336,13 +341,13 @@ class Step(Table, kw_only=True):
             ScenarioError: the step names something that does not exist, or cannot happen at this point.
             SeveralMistakesError: several such mistakes.
         """
-        model.mistakes = Mistakes()
+        model.at, model.mistakes = at, Mistakes()
         for key in BROKER_KEYS:
-            model.check_broker(getattr(self, key, None), (*at, key))
-        self._check(model, at)
+            model.check_broker(getattr(self, key, None), key)
+        self._check(model)
         model.mistakes.report()
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+    def _check(self, model: ClusterModel) -> None:
         """Check the keys that only this kind of step has, by the checks of the model, which collect mistakes."""
 
     def describe(self) -> str:

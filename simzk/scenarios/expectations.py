@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.kafka.observation.recording import Recording
     from simzk.scenarios.cluster_model import ClusterModel
-    from simzk.scenarios.source import KeyPath
     from simzk.scenarios.view import PartitionView
 
 DIFFERENCES_SHOWN_MAX = 20
@@ -109,16 +108,16 @@ class ExpectPartition(Expectation, kw_only=True):
     version: int | None = None
     replicas: list[BrokerId] | None = None
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        if model.check_topic(self.topic, (*at, "topic")):
-            model.check_partition(self.topic, self.partition, (*at, "partition"))
-        model.check_brokers(self.isr or (), (*at, "isr"))
-        model.check_brokers(self.replicas or (), (*at, "replicas"))
+    def _check(self, model: ClusterModel) -> None:
+        if model.check_topic(self.topic, "topic"):
+            model.check_partition(self.topic, self.partition, "partition")
+        model.check_brokers(self.isr or (), "isr")
+        model.check_brokers(self.replicas or (), "replicas")
         if self.leader not in (None, NO_LEADER):
-            model.check_broker(self.leader, (*at, "leader"))
+            model.check_broker(self.leader, "leader")
         if not _list_values(self, *_PARTITION_KEYS):
             right = "leader, isr, leader_epoch, controller_epoch, version or replicas"
-            model.note(at, "nothing is expected of the partition", right)
+            model.note("", "nothing is expected of the partition", right)
 
     def failures(self, observed: Observed) -> list[str]:
         name = f"{self.topic}-{self.partition}"
@@ -140,9 +139,9 @@ class ExpectController(Expectation, kw_only=True):
     broker: int | None = None
     epoch: int | None = None
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+    def _check(self, model: ClusterModel) -> None:
         if self.broker is None and self.epoch is None:
-            model.note(at, "nothing is expected of the controller", "broker or epoch")
+            model.note("", "nothing is expected of the controller", "broker or epoch")
 
     def failures(self, observed: Observed) -> list[str]:
         cluster = observed.cluster
@@ -168,8 +167,8 @@ class ExpectBrokers(Expectation, kw_only=True):
 
     registered: list[BrokerId]
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        model.check_brokers(self.registered, (*at, "registered"))
+    def _check(self, model: ClusterModel) -> None:
+        model.check_brokers(self.registered, "registered")
 
     def failures(self, observed: Observed) -> list[str]:
         return _differences(("registered brokers", sorted(self.registered), observed.cluster.live_brokers))
@@ -199,8 +198,8 @@ class ExpectZnode(Expectation, kw_only=True):
     version: int | None = None
     children: list[str] | None = None
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        model.check_path(self.path, (*at, "path"))
+    def _check(self, model: ClusterModel) -> None:
+        model.check_path(self.path, "path")
 
     def failures(self, observed: Observed) -> list[str]:
         znode = observed.cluster.tree.get(self.path)
@@ -228,8 +227,8 @@ class ExpectOffline(Expectation, kw_only=True):
 
     partitions: list[str]
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        model.check_partition_names(self.partitions, (*at, "partitions"))
+    def _check(self, model: ClusterModel) -> None:
+        model.check_partition_names(self.partitions, "partitions")
 
     def failures(self, observed: Observed) -> list[str]:
         leaderless = [str(seen.partition) for seen in view.partitions(observed.cluster.tree) if not seen.online]
@@ -345,8 +344,8 @@ class ExpectLeaders(Expectation, kw_only=True):
 
     leaders: dict[str, int]
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        model.check_broker_keys(self.leaders, (*at, "leaders"))
+    def _check(self, model: ClusterModel) -> None:
+        model.check_broker_keys(self.leaders, "leaders")
 
     def failures(self, observed: Observed) -> list[str]:
         partitions = view.partitions(observed.cluster.tree)
@@ -403,18 +402,18 @@ class ExpectMetadata(Expectation, kw_only=True):
 
     reads_brokers: ClassVar[bool] = True
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+    def _check(self, model: ClusterModel) -> None:
         has_state = bool(_list_values(self, *_STATE_KEYS))
         if (not self.topic) != (self.partition is None) or ((has_state or not self.known) and not self.topic):
-            model.note(at, "the partition is not named", "topic and partition")
+            model.note("", "the partition is not named", "topic and partition")
         elif self.live is None and self.controller is None and not self.topic:
-            model.note(at, "nothing is expected", "live, controller, or a topic and partition")
+            model.note("", "nothing is expected", "live, controller, or a topic and partition")
         if has_state and not self.known:
             what = "no state can be expected of a partition that is not in the cache"
-            model.note((*at, "known"), what, "known = false alone")
-        model.check_brokers(self.live or (), (*at, "live"))
-        model.check_brokers(self.isr or (), (*at, "isr"))
-        _check_past_partition(model, self.topic, self.partition, at)
+            model.note("known", what, "known = false alone")
+        model.check_brokers(self.live or (), "live")
+        model.check_brokers(self.isr or (), "isr")
+        _check_past_partition(model, self.topic, self.partition)
 
     def failures(self, observed: Observed) -> list[str]:
         try:
@@ -466,15 +465,15 @@ class ExpectLog(Expectation, kw_only=True):
 
     reads_brokers: ClassVar[bool] = True
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+    def _check(self, model: ClusterModel) -> None:
         values = self.log_end, self.high_watermark, self.matches, self.differs_from
         if any(value is not None for value in values) != self.exists:
             keys = "log_end, high_watermark, matches or differs_from"
             right = keys if self.exists else f"none of {keys}"
-            model.note(at, "nothing is expected" if self.exists else "a log that does not exist has values", right)
+            model.note("", "nothing is expected" if self.exists else "a log that does not exist has values", right)
         for key in ("matches", "differs_from"):
-            model.check_broker(getattr(self, key), (*at, key))
-        _check_past_partition(model, self.topic, self.partition, at)
+            model.check_broker(getattr(self, key), key)
+        _check_past_partition(model, self.topic, self.partition)
 
     def failures(self, observed: Observed) -> list[str]:
         cluster, name = observed.cluster, f"{self.topic}-{self.partition}"
@@ -551,12 +550,12 @@ class ExpectProduced(Expectation, kw_only=True):
 
     reads_brokers: ClassVar[bool] = True
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
+    def _check(self, model: ClusterModel) -> None:
         if self.last is not None and self.last not in Error.__members__:
-            model.note((*at, "last"), f"unknown error code {self.last!r}", did_you_mean(self.last, _ANSWERS))
+            model.note("last", f"unknown error code {self.last!r}", did_you_mean(self.last, _ANSWERS))
         if self.acknowledged is None and self.last is None:
-            model.note(at, "nothing is expected", "acknowledged or last")
-        _check_past_partition(model, self.topic, self.partition, at)
+            model.note("", "nothing is expected", "acknowledged or last")
+        _check_past_partition(model, self.topic, self.partition)
 
     def failures(self, observed: Observed) -> list[str]:
         partition = TopicPartition(self.topic, self.partition)
@@ -577,14 +576,13 @@ class ExpectRecorded(Expectation, kw_only=True):
 
     step: str
 
-    def _check(self, model: ClusterModel, at: KeyPath) -> None:
-        at = (*at, "step")
+    def _check(self, model: ClusterModel) -> None:
         if model.recording is None:
-            model.note(at, "the cluster does not start from a recording", "[cluster] with from and step")
+            model.note("step", "the cluster does not start from a recording", "[cluster] with from and step")
             return
         steps = model.recording.steps
         if self.step not in steps:
-            model.note(at, f"the recording has no step {self.step!r}", did_you_mean(self.step, steps))
+            model.note("step", f"the recording has no step {self.step!r}", did_you_mean(self.step, steps))
 
     def failures(self, observed: Observed) -> list[str]:
         assert observed.recording is not None, "the reader has checked that there is a recording"
@@ -637,10 +635,10 @@ def _list_values(step: Expectation, *keys: str) -> str:
     return list_fields(*((key.replace("_", " "), getattr(step, key)) for key in keys))
 
 
-def _check_past_partition(model: ClusterModel, topic: str, partition: int | None, at: KeyPath) -> None:
+def _check_past_partition(model: ClusterModel, topic: str, partition: int | None) -> None:
     """Check that a partition exists or has been deleted: a stale cache or log may still have it."""
     if not topic or partition is None:
         return
     if partition >= model.topics.get(topic, model.deleted.get(topic, 0)):
         right = "a topic and partition that a step above creates"
-        model.note_after_steps((*at, "partition"), f"{topic}-{partition} does not exist at this step", right)
+        model.note_after_steps("partition", f"{topic}-{partition} does not exist at this step", right)
