@@ -447,6 +447,9 @@ def seen(body: object) -> Hashable:
         case Stat():
             versions = body.version, body.cversion, body.aversion
             return SeenStat(*versions, body.ephemeral_owner, body.data_length, body.num_children)
+        case ZnodeStat():
+            versions = body.version, body.cversion, body.aversion
+            return SeenStat(*versions, body.ephemeralOwner, body.dataLength, body.numChildren)
         case SeenStat():
             return body
         case OperationResult():
@@ -638,16 +641,11 @@ class RecordingClient:
 
     def set(self, path: str, data: bytes, version: int = -1) -> TreeResult:
         """The body is a `SeenStat`."""
-        return self._ask(req.SetData(path, data, version), lambda: _stat(self.client.set(path, data, version)))
+        return self._ask(req.SetData(path, data, version), lambda: self.client.set(path, data, version))
 
     def get(self, path: str) -> TreeResult:
         """The body is (data, `SeenStat`)."""
-
-        def get() -> object:
-            data, stat = self.client.get(path)
-            return data, _stat(stat)
-
-        return self._ask(req.GetData(path, False), get)
+        return self._ask(req.GetData(path, False), lambda: self.client.get(path))
 
     def exists(self, path: str) -> TreeResult:
         """The body is a `SeenStat`."""
@@ -656,7 +654,7 @@ class RecordingClient:
             stat = self.client.exists(path)
             if stat is None:  # kazoo returns this error as a result
                 raise NoNodeError
-            return _stat(stat)
+            return stat
 
         return self._ask(req.Exists(path, False), exists)
 
@@ -699,11 +697,4 @@ def _operation_result(operation: Write, result: object) -> OperationResult:
     if isinstance(result, ZookeeperError):
         # Of operations before the one that failed too: their code is 0, as on the wire.
         return OperationResult(result.code, None)
-    if isinstance(operation, req.SetData):
-        assert isinstance(result, ZnodeStat)
-        return OperationResult(0, _stat(result))
-    return OperationResult(0, result if isinstance(operation, req.Create) else None)
-
-
-def _stat(stat: ZnodeStat) -> SeenStat:
-    return SeenStat(stat.version, stat.cversion, stat.aversion, stat.ephemeralOwner, stat.dataLength, stat.numChildren)
+    return OperationResult(0, result if isinstance(operation, req.Create | req.SetData) else None)
