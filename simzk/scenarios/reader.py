@@ -343,7 +343,7 @@ class _Reader:
         for key in ("safety", "liveness"):
             if key in good:
                 with self._mistakes:
-                    _time(self._source, str(good[key]), ("faults", key))
+                    self._source.duration(str(good[key]), ("faults", key))
         self._check_drawn(good, ("faults",), "kind of fault", FAULT_KINDS)
         traffic = good.get("traffic")
         if isinstance(traffic, dict):
@@ -369,7 +369,7 @@ class _Reader:
         """Check the times and the weights in a table of what is drawn."""
         for key in ("gap", "longest"):
             with self._mistakes:
-                if key in table and not _time(self._source, str(table[key]), (*at, key)):
+                if key in table and not self._source.duration(str(table[key]), (*at, key)):
                     self._source.fail((*at, key), f"{table[key]!r} is not positive", FORM)
         weights = table.get("weights", {})
         for name in weights if isinstance(weights, dict) else ():
@@ -445,7 +445,7 @@ def _check_good_keys(
         text = table.get(key)
         if isinstance(text, str) and text:
             with mistakes:
-                _time(source, text, (*at, key))
+                source.duration(text, (*at, key))
     word = table.get("action", table.get("expect"))
     kind = {**ACTIONS, **EXPECTATIONS}.get(word) if isinstance(word, str) else None
     step = None if kind is None else convert_good_keys(table, kind)
@@ -469,7 +469,7 @@ def _plan(source: Source, step: Action | Expectation, at: KeyPath, topics: dict[
     for key, text in (("at", step.at), ("after", step.after), ("within", within), ("for", duration)):
         if text:
             with mistakes:
-                times_us[key] = _time(source, text, (*at, key))
+                times_us[key] = source.duration(text, (*at, key))
     mistakes.report()
     return PlannedStep(
         step=step,
@@ -480,13 +480,6 @@ def _plan(source: Source, step: Action | Expectation, at: KeyPath, topics: dict[
         lasts_us=times_us.get("for", 0),
         topics=dict(topics),
     )
-
-
-def _time(source: Source, text: str, at: KeyPath) -> int:
-    duration_us = parse_duration(text)
-    if duration_us is None:
-        source.fail(at, f"{text!r} is not a duration", FORM)
-    return duration_us
 
 
 def _fail_backwards(source: Source, at: KeyPath, at_us: int, earliest_us: int, latest_us: int) -> None:

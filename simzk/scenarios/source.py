@@ -260,6 +260,17 @@ class Source:
         error.at = at
         return error
 
+    def duration(self, text: str, at: KeyPath, *, positive: bool = False) -> int:
+        """Return a duration in microseconds.
+
+        Raises:
+            ScenarioError: it is no duration, or 0 though it must be positive.
+        """
+        duration_us = parse_duration(text)
+        if duration_us is None or (positive and not duration_us):
+            self.fail(at, f"{text!r} is not a {'positive ' * positive}duration", FORM)
+        return duration_us
+
     def convert(self, table: object, to: type[S], at: KeyPath) -> S:
         """Return a table as a struct.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 from msgspec import Struct, field, structs
 
 from simzk.errors import ConfigError
-from simzk.scenarios.source import FORM, BrokerId, format_duration, parse_duration
+from simzk.scenarios.source import BrokerId, format_duration, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -143,15 +143,8 @@ class Check(NamedTuple):
         self.source.fail((*self.at, key), what, right)
 
     def duration(self, key: str, text: str, *, positive: bool = True) -> int:
-        """Return a duration of the fault in microseconds.
-
-        Raises:
-            ScenarioError: it is no duration, or 0 though it must be positive.
-        """
-        duration_us = parse_duration(text)
-        if duration_us is None or (positive and not duration_us):
-            self.fail(key, f"{text!r} is not a {'positive ' * positive}duration", FORM)
-        return duration_us
+        """Return a duration of the fault in microseconds, as `Source.duration`."""
+        return self.source.duration(text, (*self.at, key), positive=positive)
 
     def broker(self, key: str, broker: int) -> None:
         """Check that a broker exists."""

@@ -15,7 +15,7 @@ from simzk.errors import ConfigError
 from simzk.kafka.releases.versions import kafka_version
 from simzk.scenarios.faults.fault import Check, Fault
 from simzk.scenarios.faults.plan import PLAN_KINDS, FaultPlan
-from simzk.scenarios.source import FORM, Mistakes, Source, Table, did_you_mean, format_duration, parse_duration
+from simzk.scenarios.source import Mistakes, Source, Table, did_you_mean, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,9 +74,9 @@ class PlanFile:
         self.version: str = ""
         if table is not None:
             with mistakes:
-                self._safety_us = _time(source, "safety", table.safety)
+                self._safety_us = source.duration(table.safety, ("safety",), positive=True)
             with mistakes:
-                self._liveness_us = _time(source, "liveness", table.liveness)
+                self._liveness_us = source.duration(table.liveness, ("liveness",), positive=True)
             with mistakes:
                 self.version = _version(source, table.kafka_version)
         mistakes.found.sort(key=lambda error: error.line)
@@ -109,13 +109,6 @@ def _read_fault(source: Source, table: object, index: int) -> Fault:
     if not isinstance(kind, str) or kind not in PLAN_KINDS:
         source.fail((*at, "kind"), f"unknown kind {kind!r}", did_you_mean(str(kind), PLAN_KINDS))
     return source.convert(table, PLAN_KINDS[kind], at)
-
-
-def _time(source: Source, key: str, text: str) -> int:
-    duration_us = parse_duration(text)
-    if not duration_us:
-        source.fail((key,), f"{text!r} is not a positive duration", FORM)
-    return duration_us
 
 
 def _version(source: Source, version: str) -> str:
