@@ -7,6 +7,7 @@ slow link take longer, and `drop_next` loses a number of messages.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ class UniformLatency(NamedTuple):
     most_us: int
 
     def draw(self, stream: RandomStream) -> int:
-        """Return the latency of one message in microseconds."""
         return stream.between(self.least_us, self.most_us)
 
 
@@ -53,40 +53,26 @@ class ExponentialLatency(NamedTuple):
     median_us: int
 
     def draw(self, stream: RandomStream) -> int:
-        """Return the latency of one message in microseconds."""
         octaves = 0
         while octaves < OCTAVES_MAX and stream.bits(1):
             octaves += 1
         return octaves * self.median_us + stream.below(max(1, self.median_us))
 
 
+@dataclass(slots=True, eq=False)
 class _Link:
     """One direction between two ends: its messages in flight and its faults."""
 
-    __slots__ = (
-        "chance",
-        "component",
-        "cut",
-        "drop_count",
-        "held",
-        "held_back",
-        "in_flight",
-        "last_arrival_us",
-        "latency",
-        "name",
-    )
-
-    def __init__(self, source: str, target: str) -> None:
-        self.name = f"network/{source}->{target}"
-        self.component: Component | None = None  # created with the first message, like its stream
-        self.chance: RandomStream | None = None
-        self.in_flight: deque[tuple[Callable[[], None], Timer]] = deque()
-        self.last_arrival_us = 0
-        self.cut = False
-        self.held = False
-        self.held_back: deque[Callable[[], None]] = deque()
-        self.drop_count = 0
-        self.latency: Latency | None = None  # of a slow link
+    name: str
+    component: Component | None = None  # created with the first message, like its stream
+    chance: RandomStream | None = None
+    in_flight: deque[tuple[Callable[[], None], Timer]] = field(default_factory=deque)
+    last_arrival_us: int = 0
+    cut: bool = False
+    held: bool = False
+    held_back: deque[Callable[[], None]] = field(default_factory=deque)
+    drop_count: int = 0
+    latency: Latency | None = None  # of a slow link
 
     def arrive(self) -> None:
         """Deliver the first message: two arrivals at one time may run in any order, the messages must not."""
@@ -205,7 +191,7 @@ class Network:
     def _link(self, source: str, target: str) -> _Link:
         link = self._links.get((source, target))
         if link is None:
-            link = self._links[source, target] = _Link(source, target)
+            link = self._links[source, target] = _Link(f"network/{source}->{target}")
         return link
 
     def _directions(self, source: str, target: str, both: bool) -> list[_Link]:

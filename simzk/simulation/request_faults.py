@@ -23,6 +23,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import nullcontext
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from simzk.errors import ConfigError
@@ -130,10 +132,8 @@ class RequestFault(ABC):
         return self
 
     @abstractmethod
-    def apply(
-        self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT], rule: FaultRule
-    ) -> None:
-        """Apply the fault to a request that has reached a fault point."""
+    def apply(self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT]) -> None:
+        """Apply the fault to a request that has reached a fault point, because of its rule."""
 
     def details(self) -> dict[str, object]:
         """Return the parameter of the fault for the JSON of its rule."""
@@ -145,9 +145,7 @@ class DropRequest(RequestFault):
 
     name = "drop_request"
 
-    def apply(
-        self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT], rule: FaultRule
-    ) -> None:
+    def apply(self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT]) -> None:
         point.driver.cut(link)
 
 
@@ -156,9 +154,7 @@ class DropReply(RequestFault):
 
     name = "drop_reply"
 
-    def apply(
-        self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT], rule: FaultRule
-    ) -> None:
+    def apply(self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT]) -> None:
         point.alter_reply(link, held.xid, None)
         point.driver.pass_on(link, held.xid, held.request)
 
@@ -178,14 +174,12 @@ class Delay(RequestFault):
     def from_parameter(cls, value: str | float) -> RequestFault:
         return cls(float(value))
 
-    def apply(
-        self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT], rule: FaultRule
-    ) -> None:
+    def apply(self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT]) -> None:
         due_ms = held.came_ms + self.delay_ms
         if due_ms <= point.driver.now_ms():  # it has waited behind another request for as long
             point.driver.pass_on(link, held.xid, held.request)
             return
-        point.hold(link, held._replace(rule=rule, due_ms=due_ms))
+        point.hold(link, held._replace(due_ms=due_ms))
         point.driver.wake_at(due_ms)
 
     def details(self) -> dict[str, object]:
@@ -200,10 +194,8 @@ class Hold(RequestFault):
 
     name = "hold"
 
-    def apply(
-        self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT], rule: FaultRule
-    ) -> None:
-        point.hold(link, held._replace(rule=rule))
+    def apply(self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT]) -> None:
+        point.hold(link, held)
 
 
 class Pause(RequestFault):
@@ -211,11 +203,8 @@ class Pause(RequestFault):
 
     name, endpoint = "pause", "pause_at"
 
-    def apply(
-        self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT], rule: FaultRule
-    ) -> None:
-        point.hold(link, held._replace(rule=rule))
-        point.pause(link, rule)
+    def apply(self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT]) -> None:
+        point.pause(link, held)
 
 
 class Expire(RequestFault):
@@ -223,9 +212,7 @@ class Expire(RequestFault):
 
     name, endpoint = "expire", "expire_at"
 
-    def apply(
-        self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT], rule: FaultRule
-    ) -> None:
+    def apply(self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT]) -> None:
         point.driver.expire(link)
 
 
@@ -248,9 +235,7 @@ class Move(RequestFault):
             raise ConfigError(f"a session cannot move to server {self.server}", where="server", right=right)
         return self
 
-    def apply(
-        self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT], rule: FaultRule
-    ) -> None:
+    def apply(self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT]) -> None:
         point.driver.move(link, self.server)
 
     def details(self) -> dict[str, object]:
@@ -294,9 +279,7 @@ class Fail(RequestFault):
         self._code = code
         return self
 
-    def apply(
-        self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT], rule: FaultRule
-    ) -> None:
+    def apply(self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT]) -> None:
         assert self._code, "a fault is resolved before it is applied"
         point.alter_reply(link, held.xid, self._code)
         point.driver.pass_nothing(link, held.xid)
@@ -318,6 +301,7 @@ REQUEST_FAULTS: dict[str, type[RequestFault]] = {
 """All kinds of fault by name."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class FaultRule:
     """One rule, made by `FaultRules.add`.
 
@@ -332,28 +316,15 @@ class FaultRule:
         fired: number of requests that the rule was applied to.
     """
 
-    __slots__ = ("_table", "below", "fault", "fired", "number", "operation", "path", "session", "times")
-
-    def __init__(
-        self,
-        table: FaultRules,
-        number: int,
-        fault: RequestFault,
-        operation: str | None,
-        session: Hashable | None,
-        path: str | None,
-        below: bool,
-        times: int | None,
-    ) -> None:
-        self._table = table
-        self.number: int = number
-        self.fault: RequestFault = fault
-        self.operation: str | None = operation
-        self.session: Hashable | None = session
-        self.path: str | None = path
-        self.below: bool = below
-        self.times: int | None = times
-        self.fired: int = 0
+    _table: FaultRules
+    number: int
+    fault: RequestFault
+    operation: str | None
+    session: Hashable | None
+    path: str | None
+    below: bool
+    times: int | None
+    fired: int = 0
 
     @property
     def action(self) -> str:
@@ -742,9 +713,11 @@ class FaultPoint(Generic[LinkT, RequestT]):
         waiting.appendleft(held)
         self.note_active()
 
-    def pause(self, link: LinkT, rule: FaultRule) -> None:
-        """Pause a connection until a rule is released."""
-        self._paused[link] = rule
+    def pause(self, link: LinkT, held: HeldRequest[RequestT]) -> None:
+        """Hold a request back, and pause its connection until its rule is released."""
+        assert held.rule is not None, "only a rule pauses a connection"
+        self.hold(link, held)
+        self._paused[link] = held.rule
         self.driver.pause(link)
 
     # -- calls of rules
@@ -769,23 +742,18 @@ class FaultPoint(Generic[LinkT, RequestT]):
         while rule := next((held[0].rule for held in self._held.values() if held), None):
             self.release(rule)
 
+    def _delayed(self) -> list[tuple[int, LinkT]]:
+        """Return the connections whose first request is delayed, with the time at which it is due."""
+        return [(due_ms, link) for link, held in self._held.items() if held and (due_ms := held[0].due_ms) is not None]
+
     def next_due_ms(self) -> int | None:
         """Return the time at which the next delayed request is due; None if there is none."""
-        return min(
-            (held[0].due_ms for held in self._held.values() if held and held[0].due_ms is not None), default=None
-        )
+        return min((due_ms for due_ms, _ in self._delayed()), default=None)
 
     def tick(self, now_ms: int) -> None:
         """Pass on the delayed requests that are due, in the order of their due times."""
-        while True:
-            due = [
-                (held[0].due_ms, link)
-                for link, held in self._held.items()
-                if held and held[0].due_ms is not None and held[0].due_ms <= now_ms
-            ]
-            if not due:
-                return
-            self._pass_first(min(due, key=lambda one: one[0])[1])
+        while due := [delayed for delayed in self._delayed() if delayed[0] <= now_ms]:
+            self._pass_first(min(due, key=itemgetter(0))[1])
 
     def _match(self, link: LinkT, held: HeldRequest[RequestT], besides: FaultRule | None = None) -> None:
         """Apply the rule that matches a request, or pass the request on."""
@@ -794,7 +762,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
         if rule is None:
             self.driver.pass_on(link, held.xid, held.request)
         else:
-            rule.fault.apply(self, link, held, rule)
+            rule.fault.apply(self, link, held._replace(rule=rule))
 
     def _pass_first(self, link: LinkT, besides: FaultRule | None = None) -> None:
         """Pass on the first request that is held back, and match the ones behind it against all rules but one."""
