@@ -106,9 +106,8 @@ class Rows:
         values = _to_numpy(flat)
         if (values < 0).any():
             refuse(values < 0, "a negative id")
-        if lengths.max(initial=0) > LONGEST_LIST:
-            rows = np.flatnonzero(lengths > LONGEST_LIST)
-            self.refuse(rows, lambda row: f"{name} lists {lengths[row]} brokers; expected at most {LONGEST_LIST}")
+        too_long = np.flatnonzero(lengths > LONGEST_LIST)
+        self.refuse(too_long, lambda row: f"{name} lists {lengths[row]} brokers; expected at most {LONGEST_LIST}")
         return pack_flat(values, lengths)
 
     def refuse(self, rows: NDArray[np.intp], words: Callable[[int], str]) -> None:
@@ -147,16 +146,21 @@ def rows_of_json(rows: object, schema: pa.Schema, *, optional: Collection[str], 
 
 def _fits(values: dict[str, object], field: pa.Field) -> bool:
     """Return whether the value of a field has its type; null is accepted if the field is nullable."""
+    value = values.get(field.name)
+    return bool(field.nullable) if value is None else _json_type(field.type)[0](value)
+
+
+def _json_type(kind: pa.DataType) -> tuple[Callable[[object], bool], str]:
+    """Return the test whether a JSON value has a type, and the type in JSON's terms."""
     from pyarrow import types
 
-    value = values.get(field.name)
-    if value is None:
-        return bool(field.nullable)
-    if types.is_list(field.type):
-        return isinstance(value, list) and all(map(_is_integer, value))
-    if types.is_integer(field.type):
-        return _is_integer(value)
-    return isinstance(value, bool if types.is_boolean(field.type) else str)
+    if types.is_list(kind):
+        return lambda value: isinstance(value, list) and all(map(_is_integer, value)), "a list of whole numbers"
+    if types.is_integer(kind):
+        return _is_integer, "a whole number"
+    if types.is_boolean(kind):
+        return lambda value: isinstance(value, bool), "true or false"
+    return lambda value: isinstance(value, str), "a string"
 
 
 def _is_integer(value: object) -> bool:
@@ -164,22 +168,11 @@ def _is_integer(value: object) -> bool:
 
 
 def _what_is_wrong(values: dict[str, object], field: pa.Field) -> str:
-    right = f"expected {_kind(field.type)}"
+    right = f"expected {_json_type(field.type)[1]}"
     if field.name not in values:
         return f"{field.name} is missing; {right}"
     text = json.dumps(values[field.name])
     return f"{field.name} is {text if len(text) <= _SHOWN else f'{text[:_SHOWN]}...'}; {right}"
-
-
-def _kind(kind: pa.DataType) -> str:
-    """Return a type in JSON's terms."""
-    from pyarrow import types
-
-    if types.is_list(kind):
-        return "a list of whole numbers"
-    if types.is_integer(kind):
-        return "a whole number"
-    return "true or false" if types.is_boolean(kind) else "a string"
 
 
 def _name_of(values: dict[str, object]) -> str:
@@ -234,6 +227,9 @@ TOPIC = "topic"
 MOVES = ("adding", "removing")
 """Columns that are written only if a reassignment is under way."""
 
+_COLUMNS = ("replicas", "partition", "isr", "leader", "leader_epoch", "min_insync_replicas", *MOVES)
+"""Columns of broker ids and other numbers, in the order in which they are read."""
+
 OPTIONAL = {"min_insync_replicas": 1, **dict.fromkeys(MOVES, NONE)}
 """Columns that may be missing, with Kafka's default or no replica."""
 
@@ -275,18 +271,9 @@ def partitions_table(layout: Layout) -> pa.Table:
     import pyarrow as pa
 
     topic = pa.DictionaryArray.from_arrays(pa.array(layout.topic), pa.array(layout.topics, pa.string()))
-    arrays = [
-        topic.cast(pa.string()),
-        pa.array(layout.partition),
-        list_array(layout.replicas),
-        list_array(layout.isr),
-        pa.array(layout.leader),
-        pa.array(layout.leader_epoch),
-        pa.array(layout.min_insync_replicas),
-        list_array(layout.adding),
-        list_array(layout.removing),
-    ]
-    table = pa.Table.from_arrays(arrays, schema=partitions_schema())
+    columns = [getattr(layout, name) for name in partitions_schema().names[1:]]
+    arrays = [list_array(column) if column.ndim == 2 else pa.array(column) for column in columns]
+    table = pa.Table.from_arrays([topic.cast(pa.string()), *arrays], schema=partitions_schema())
     return table if len(layout.reassigning) else table.drop_columns(list(MOVES))
 
 
@@ -298,16 +285,6 @@ def brokers_table(brokers: Brokers) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=brokers_schema())
 
 
-def partitions_of_json(rows: object, where: str) -> pa.Table:
-    """Return the partitions of a layout from a list of JSON objects."""
-    return rows_of_json(rows, partitions_schema(), optional=OPTIONAL, of="partition", where=where)
-
-
-def brokers_of_json(rows: object, where: str) -> pa.Table:
-    """Return the brokers of a layout from a list of JSON objects."""
-    return rows_of_json(rows, brokers_schema(), optional={}, of="broker", where=where)
-
-
 def to_layout(partitions: pa.Table, brokers: Brokers | None, where: str) -> Layout:
     """Return the layout of a table after checking each row; `where` names the file in errors.
 
@@ -315,30 +292,18 @@ def to_layout(partitions: pa.Table, brokers: Brokers | None, where: str) -> Layo
     """
     import pyarrow as pa
 
-    rows = Rows(
-        partitions,
-        partitions_schema(),
-        optional=OPTIONAL,
-        of="partition",
-        names=(TOPIC, "partition"),
-        where=where,
-    )
+    schema, names = partitions_schema(), (TOPIC, "partition")
+    rows = Rows(partitions, schema, optional=OPTIONAL, of="partition", names=names, where=where)
     topic = rows.column(TOPIC)
     if not pa.types.is_dictionary(topic.type):
         topic = topic.dictionary_encode()
-    replicas = rows.lists("replicas")
+    lists = {name for name in _COLUMNS if pa.types.is_list(schema.field(name).type)}
+    columns = {name: rows.lists(name) if name in lists else rows.integers(name) for name in _COLUMNS}
     raw = Layout(
-        brokers=_brokers_named(replicas) if brokers is None else brokers,
+        brokers=_brokers_named(columns["replicas"]) if brokers is None else brokers,
         topics=tuple(topic.dictionary.to_pylist()),
         topic=topic.indices.to_numpy().astype(np.int32, copy=False),
-        partition=rows.integers("partition"),
-        replicas=replicas,
-        isr=rows.lists("isr"),
-        leader=rows.integers("leader"),
-        leader_epoch=rows.integers("leader_epoch"),
-        min_insync_replicas=rows.integers("min_insync_replicas"),
-        adding=rows.lists("adding"),
-        removing=rows.lists("removing"),
+        **columns,
     )
     find_problems(raw).refuse(where)
     return _narrowed(raw)
@@ -346,9 +311,8 @@ def to_layout(partitions: pa.Table, brokers: Brokers | None, where: str) -> Layo
 
 def _narrowed(raw: Layout) -> Layout:
     """Return the layout with int32 columns; every value must fit."""
-    columns = ("partition", "replicas", "isr", "leader", "leader_epoch", "min_insync_replicas", "adding", "removing")
-    wide = [getattr(raw, name) for name in columns]
-    narrow = {name: column.astype(np.int32, copy=False) for name, column in zip(columns, wide, strict=True)}
+    wide = [getattr(raw, name) for name in _COLUMNS]
+    narrow = {name: column.astype(np.int32, copy=False) for name, column in zip(_COLUMNS, wide, strict=True)}
     assert all(after is before or (after == before).all() for after, before in zip(narrow.values(), wide, strict=True))
     return replace(raw, **narrow)
 
@@ -416,10 +380,10 @@ def read_layout(path: str | Path) -> Layout:
     """
     source = Path(path)
     require_pyarrow()
-    form = _form_of(source)
+    table = _table_form(source)
     if not source.exists():
         raise LayoutError("there is no such file", where=str(source))
-    return form.read(source)
+    return _read_json(source) if table is None else _read_tables(table, source)
 
 
 def read_brokers(path: str | Path) -> Brokers:
@@ -448,9 +412,12 @@ def write_layout(layout: Layout, path: str | Path) -> None:
     """
     target = Path(path)
     require_pyarrow()
-    form = _form_of(target)
+    table = _table_form(target)
     try:
-        form.write(target, layout)
+        if table is None:
+            _write_json(target, layout)
+        else:
+            _write_tables(table, target, layout)
     except OSError as error:
         raise LayoutError(f"cannot be written: {error.strerror or error}", where=str(target)) from error
 
@@ -463,15 +430,11 @@ def require_pyarrow() -> None:
         raise ConfigError("layout files need pyarrow: pip install 'simzk[layout]'") from error
 
 
-def _form_of(path: Path) -> _Form:
-    if path.suffix == ".json":
-        return _Form(_read_json, _write_json)
-    table = TABLES.get(path.suffix)
-    if table is None:
+def _table_form(path: Path) -> _TableForm | None:
+    """Return how tables are stored in a file with this ending; None for JSON, which is one document."""
+    if path.suffix != ".json" and path.suffix not in TABLES:
         raise LayoutError(f"unknown format {path.suffix!r} of a layout file", where=str(path), right=FORMS)
-    return _Form(
-        lambda source: _read_tables(table, source), lambda target, layout: _write_tables(table, target, layout)
-    )
+    return TABLES.get(path.suffix)
 
 
 def _read_tables(table: _TableForm, path: Path) -> Layout:
@@ -535,13 +498,6 @@ TABLES = {".parquet": _TableForm(parquet_table, _write_parquet), ".arrow": _Tabl
 """Formats with one file for partitions and one for brokers, by file name ending."""
 
 
-class _Form(NamedTuple):
-    """Reader and writer of a layout in a file format."""
-
-    read: Callable[[Path], Layout]
-    write: Callable[[Path, Layout], None]
-
-
 def _read_json(path: Path) -> Layout:
     try:
         document = json.loads(path.read_bytes())
@@ -549,8 +505,10 @@ def _read_json(path: Path) -> Layout:
         raise LayoutError(f"cannot be read as JSON: {error}", where=str(path)) from error
     if not isinstance(document, dict) or set(document) != {"brokers", "partitions"}:
         raise LayoutError("not a layout", where=str(path), right="an object with the lists `brokers` and `partitions`")
-    brokers = to_brokers(brokers_of_json(document["brokers"], f"{path}: brokers"), str(path))
-    partitions = partitions_of_json(document["partitions"], f"{path}: partitions")
+    listed, rows = document["brokers"], document["partitions"]
+    named = rows_of_json(listed, brokers_schema(), optional={}, of="broker", where=f"{path}: brokers")
+    brokers = to_brokers(named, str(path))
+    partitions = rows_of_json(rows, partitions_schema(), optional=OPTIONAL, of="partition", where=f"{path}: partitions")
     return to_layout(partitions, brokers, str(path))
 
 
