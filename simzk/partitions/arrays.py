@@ -245,12 +245,13 @@ def alone(ids: IntArray, width: int) -> IntArray:
     return lists
 
 
-def first_duplicate(ids: IntArray) -> int | None:
-    """Return the first row that names a broker twice, None if no row does."""
+def with_duplicates(ids: IntArray) -> BoolArray:
+    """Return which rows name a broker twice, `bool[k]`; by column, because rows are short and columns long."""
     twice = np.zeros(len(ids), dtype=np.bool_)
-    for column in range(1, ids.shape[1]):
-        twice |= any_of((ids[:, :column] == ids[:, column : column + 1]) & (ids[:, column : column + 1] != NONE))
-    return int(np.argmax(twice)) if twice.any() else None
+    for right in range(1, ids.shape[1]):
+        for left in range(right):
+            twice |= (ids[:, left] == ids[:, right]) & (ids[:, right] != NONE)
+    return twice
 
 
 def is_padded(ids: IntArray) -> bool:

@@ -38,12 +38,12 @@ from simzk.partitions.arrays import (
     among,
     any_of,
     contained,
-    first_duplicate,
     is_padded,
     lots,
     pack,
     unpack,
     widen,
+    with_duplicates,
 )
 from simzk.partitions.reassignment import Assignment
 from simzk.partitions.states import LeaderAndIsr, States, no_states
@@ -69,11 +69,10 @@ def validate_replicas(replicas: IntArray) -> None:
         raise LayoutError("invalid broker id in replicas", right=f"ids from 0 to {MAX_BROKER_ID}")
     if (replicas[:, 0] == NONE).any():
         raise LayoutError("a partition has no replicas", right="at least one replica")
-    row = first_duplicate(replicas)
-    if row is not None:
-        raise LayoutError(
-            f"replicas {replicas[row][replicas[row] != NONE].tolist()} repeat a broker", right="distinct brokers"
-        )
+    twice = with_duplicates(replicas)
+    if twice.any():
+        repeated = unpack(replicas[twice][:1])[0]
+        raise LayoutError(f"replicas {list(repeated)} repeat a broker", right="distinct brokers")
 
 
 def validate_moves(replicas: Sequence[int], adding: Sequence[int], removing: Sequence[int]) -> None:
@@ -1231,7 +1230,7 @@ class PartitionTable(RowColumns):
         assert np.flatnonzero(~in_use).tolist() == self._free
         for ids in (self.replicas, self.isr):
             assert is_padded(ids)
-            assert first_duplicate(ids) is None
+            assert not with_duplicates(ids).any()
         assert (self.replicas[in_use, 0] != NONE).all()
         assert (self.replicas[~in_use] == NONE).all()
         self._check_states(in_use)

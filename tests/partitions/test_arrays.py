@@ -16,7 +16,6 @@ from simzk.partitions.arrays import (
     choose,
     contained,
     first,
-    first_duplicate,
     is_padded,
     keep,
     pack,
@@ -24,6 +23,7 @@ from simzk.partitions.arrays import (
     taken,
     unpack,
     widen,
+    with_duplicates,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_membership(pairs: list[tuple[list[int], list[int]]], members: set[int])
 @given(st.lists(st.lists(ids, max_size=5), min_size=1, max_size=6))
 def test_duplicates_are_found(batch: list[list[int]]) -> None:
     twice = [row for row, one in enumerate(batch) if len(set(one)) != len(one)]
-    assert first_duplicate(pack(batch)) == (twice[0] if twice else None)
+    assert np.flatnonzero(with_duplicates(pack(batch))).tolist() == twice
 
 
 @pytest.mark.parametrize("broker", [-1, MAX_BROKER_ID + 1])

@@ -20,7 +20,7 @@ from simzk.partitions.draws import Draws
 from simzk.partitions.layouts.layout import Brokers, Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -141,7 +141,7 @@ def _topic_sizes(topics: int, partitions: int, skew: float) -> NDArray[np.int64]
 def _placed(
     brokers: Brokers, sizes: NDArray[np.int64], factor: NDArray[np.int32], random: JavaRandom, *, rack_aware: bool
 ) -> NDArray[np.int32]:
-    racks = _racks_if_all(brokers) if rack_aware else None
+    racks = brokers.rack_by_id if rack_aware else None
     ids = brokers.ids.tolist()
     if factor.min() == factor.max():
         return assign_topics(ids, racks, sizes.tolist(), int(factor[0]), random=random)
@@ -167,9 +167,3 @@ def _with_gaps(replicas: NDArray[np.int32], share: float, seed: int) -> NDArray[
     isr = keep(replicas, staying)
     assert (isr[:, 0] == replicas[:, 0]).all(), "the preferred replica, which leads, stays in sync"
     return isr
-
-
-def _racks_if_all(brokers: Brokers) -> Mapping[int, str] | None:
-    if not brokers.all_have_racks:
-        return None
-    return {int(broker): rack for broker, rack in zip(brokers.ids, brokers.racks, strict=True) if rack is not None}

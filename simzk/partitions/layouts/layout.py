@@ -19,7 +19,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simzk.errors import LayoutError
-from simzk.partitions.arrays import MAX_BROKER_ID, NONE, among, any_of, broker_mask, contained, is_padded, sizes, widen
+from simzk.partitions.arrays import (
+    MAX_BROKER_ID,
+    NONE,
+    among,
+    any_of,
+    broker_mask,
+    contained,
+    is_padded,
+    sizes,
+    widen,
+    with_duplicates,
+)
 from simzk.partitions.rules import LATEST, ElectionRules
 from simzk.partitions.states import States
 from simzk.partitions.transitions import elect_offline, write_election
@@ -100,10 +111,7 @@ def _rules(rows: Layout) -> Iterator[Rule]:
 
     illegal = np.array([TOPIC_NAME.fullmatch(name) is None for name in rows.topics], np.bool_)
     if illegal.any():
-        yield (
-            illegal[rows.topic],
-            lambda row: "invalid topic name; expected 1 to 249 of a-z A-Z 0-9 . _ -",
-        )
+        yield illegal[rows.topic], lambda row: "invalid topic name; expected 1 to 249 of a-z A-Z 0-9 . _ -"
     yield _outside(rows.partition), lambda row: "the partition number is out of range (0 to 2147483647)"
     yield np.all(replicas == NONE, axis=1), lambda row: "the list of replicas is empty; expected one or more"
     yield (
@@ -117,12 +125,12 @@ def _rules(rows: Layout) -> Iterator[Rule]:
             f"replica on unknown broker {int(replicas[row][~known[row]][0])}; expected {_known_ids(rows.brokers)}"
         ),
     )
-    yield _repeated(replicas), lambda row: f"duplicate replicas {_ids_of(replicas, row)}; expected each once"
+    yield with_duplicates(replicas), lambda row: f"duplicate replicas {_ids_of(replicas, row)}; expected each once"
     yield (
         ~np.all(contained(isr, replicas) | (isr == NONE), axis=1),
         lambda row: f"ISR {_ids_of(isr, row)} has a member that is not in replicas {_ids_of(replicas, row)}",
     )
-    yield _repeated(isr), lambda row: f"duplicate members in ISR {_ids_of(isr, row)}; expected each once"
+    yield with_duplicates(isr), lambda row: f"duplicate members in ISR {_ids_of(isr, row)}; expected each once"
     yield (
         (leader != NONE) & ~np.any(isr == leader[:, None], axis=1),
         lambda row: f"leader {int(leader[row])} is neither -1 (none) nor in ISR {_ids_of(isr, row)}",
@@ -147,7 +155,6 @@ def _rules_of_moves(rows: Layout) -> Iterator[Rule]:
     moving = rows.reassigning
     if not len(moving):
         return
-    columns = {"adding": rows.adding, "removing": rows.removing}
     replicas, adding, removing = rows.replicas[moving], rows.adding[moving], rows.removing[moving]
 
     def at(wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -158,8 +165,7 @@ def _rules_of_moves(rows: Layout) -> Iterator[Rule]:
     def of_row(row: int) -> str:
         return f"replicas {_ids_of(rows.replicas, row)}"
 
-    for name, lists in (("adding", adding), ("removing", removing)):
-        column = columns[name]
+    for name, column, lists in (("adding", rows.adding, adding), ("removing", rows.removing, removing)):
         yield (
             at(~np.all(contained(lists, replicas) | (lists == NONE), axis=1)),
             lambda row, name=name, column=column: (  # type: ignore[misc]
@@ -167,7 +173,7 @@ def _rules_of_moves(rows: Layout) -> Iterator[Rule]:
             ),
         )
         yield (
-            at(_repeated(lists)),
+            at(with_duplicates(lists)),
             lambda row, name=name, column=column: (  # type: ignore[misc]
                 f"duplicate members in {name} {_ids_of(column, row)}; expected each once"
             ),
@@ -195,15 +201,6 @@ def _known_ids(brokers: Brokers) -> str:
 
 def _outside(column: NDArray[np.int32], lowest: int = 0, highest: int = LARGEST_INT32) -> NDArray[np.bool_]:
     return (column < lowest) | (column > highest)
-
-
-def _repeated(lists: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which rows of lists repeat a broker, bool[n]; by column, because rows are short and columns long."""
-    result = np.zeros(len(lists), np.bool_)
-    for right in range(1, lists.shape[1]):
-        for left in range(right):
-            result |= (lists[:, left] == lists[:, right]) & (lists[:, right] != NONE)
-    return result
 
 
 def _seen_before(topic: NDArray[np.int32], partition: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -247,6 +244,12 @@ class Brokers:
         return tuple(sorted({rack for rack in self.racks if rack is not None}))
 
     @property
+    def rack_numbers(self) -> NDArray[np.int32]:
+        """The index in `rack_names` of each broker's rack, int32[b]; -1 for none."""
+        number = {name: index for index, name in enumerate(self.rack_names)}
+        return np.array([NONE if rack is None else number[rack] for rack in self.racks], np.int32)
+
+    @property
     def live_mask(self) -> BoolArray:
         """The live brokers as a mask over broker ids."""
         return broker_mask(self.ids[self.live].tolist())
@@ -255,6 +258,13 @@ class Brokers:
     def all_have_racks(self) -> bool:
         """Whether rack rules apply: Kafka uses racks only if every broker has one (§3.2)."""
         return None not in self.racks and len(self.racks) > 0
+
+    @property
+    def rack_by_id(self) -> dict[int, str]:
+        """The racks by broker id; empty if rack rules do not apply."""
+        if not self.all_have_racks:
+            return {}
+        return {broker: rack for broker, rack in zip(self.ids.tolist(), self.racks, strict=True) if rack is not None}
 
     def positions_of(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the position in `ids` of each broker id, in any shape; -1 stays -1, other ids must be known."""
@@ -276,10 +286,6 @@ class Brokers:
         assert bool(np.all(np.diff(self.ids) > 0)), "ids must ascend, each once"
         assert len(self.ids) == 0 or (self.ids[0] >= 0 and self.ids[-1] <= MAX_BROKER_ID)
         assert all(rack is None or rack for rack in self.racks), "a rack has a name"
-
-
-def _left_out() -> NDArray[np.int32]:
-    return np.empty((0, 1), np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,8 +316,8 @@ class Layout:
     leader: NDArray[np.int32]
     leader_epoch: NDArray[np.int32]
     min_insync_replicas: NDArray[np.int32]
-    adding: NDArray[np.int32] = field(default_factory=_left_out)
-    removing: NDArray[np.int32] = field(default_factory=_left_out)
+    adding: NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 1), np.int32))
+    removing: NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 1), np.int32))
 
     def __post_init__(self) -> None:
         columns = self.topic, self.partition, self.replicas, self.isr, self.leader, self.leader_epoch
@@ -379,9 +385,8 @@ def _with_lists(column: IntArray, rows: NDArray[np.intp], lists: IntArray) -> In
     """Return a copy of a column of lists, int32[n, w], in which some rows have other lists, int32[k, v]."""
     assert len(rows) == len(lists)
     lists = lists[:, : max(int(sizes(lists).max(initial=0)), 1)]
-    width = max(column.shape[1], lists.shape[1])
-    after = widen(column, width).copy()
-    after[rows] = widen(lists, width)
+    after = widen(column, lists.shape[1]).copy()
+    after[rows] = widen(lists, column.shape[1])
     return after
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, sizes
+from simzk.partitions.arrays import NONE, count_of, sizes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,9 +55,7 @@ def exposure(layout: Layout) -> Exposure:
     brokers = layout.brokers
     isr = brokers.positions_of(layout.isr)
     alive = np.append(brokers.live, False)[isr]
-    in_sync = np.zeros(len(layout), np.int32)
-    for place in alive.T:
-        in_sync += place
+    in_sync = count_of(alive)
     last = np.flatnonzero(in_sync == 1)
     alone = isr[last][alive[last]]
     last_on = np.bincount(alone, minlength=len(brokers.ids))
@@ -193,14 +191,12 @@ def breaks_rack_rule(brokers: Brokers, replicas: NDArray[np.int32]) -> NDArray[n
     """
     if not brokers.all_have_racks:
         return np.zeros(len(replicas), np.bool_)
-    number = {name: index for index, name in enumerate(brokers.rack_names)}
-    rack_of = np.array([number[rack] for rack in brokers.racks if rack is not None], np.int32)
-    racks = np.where(replicas == NONE, np.int32(NONE), rack_of[brokers.positions_of(replicas)])
+    racks = np.where(replicas == NONE, np.int32(NONE), brokers.rack_numbers[brokers.positions_of(replicas)])
     distinct = np.zeros(len(racks), np.intp)
     for column in range(racks.shape[1]):
         seen = (racks[:, :column] == racks[:, column : column + 1]).any(axis=1)
         distinct += ~seen & (racks[:, column] != NONE)
-    limit = np.minimum(sizes(replicas), len(number))
+    limit = np.minimum(sizes(replicas), len(brokers.rack_names))
     assert (distinct <= limit).all()
     return distinct < limit
 

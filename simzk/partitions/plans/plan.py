@@ -122,12 +122,10 @@ def diff_of(layout: Layout, plan: Plan) -> Diff:
         after = "a layout after these reassignments completed or were cancelled"
         _reject("that are already being reassigned", plan.partitions, moving, after)
     before = layout.replicas[rows]
-    width = max(before.shape[1], target.shape[1])
     assert len(before) == len(target)
-    left, right = widen(before, width), widen(target, width)
     adding = keep(target, (target != NONE) & ~contained(target, before))
     removing = keep(before, (before != NONE) & ~contained(before, target))
-    unchanged = ~any_of(left != right)
+    unchanged = _same(before, target)
     return Diff(
         rows=rows,
         before=before,
@@ -148,7 +146,7 @@ def validate_plan(brokers: Brokers, plan: Plan) -> None:
     Raises:
         LayoutError: a partition is repeated, or a list of replicas is empty, repeats a broker or names an unknown one.
     """
-    names, width = plan.partitions, plan.replicas.shape[1]
+    names = plan.partitions
     validate_replicas(plan.replicas)
     key = names.topic.astype(np.int64) << 32 | names.partition
     found, counts = np.unique(key, return_counts=True)
@@ -157,7 +155,6 @@ def validate_plan(brokers: Brokers, plan: Plan) -> None:
         _, firsts = np.unique(key[twice], return_index=True)
         _reject("repeated", names, np.flatnonzero(twice)[np.sort(firsts)], "each partition once")
     unknown = (plan.replicas != NONE) & ~np.isin(plan.replicas, brokers.ids)
-    assert unknown.shape[1] == width
     if unknown.any():
         _reject("on a broker that the layout does not have", names, np.flatnonzero(any_of(unknown)), "known brokers")
 
@@ -316,8 +313,7 @@ def _without_leaving(
 
 
 def _same(left: IntArray, right: IntArray) -> BoolArray:
-    width = max(left.shape[1], right.shape[1])
-    return ~any_of(widen(left, width) != widen(right, width))
+    return ~any_of(widen(left, right.shape[1]) != widen(right, left.shape[1]))
 
 
 def _widened(
@@ -337,11 +333,10 @@ def _widened(
 def _put(before: Assignment, chosen: BoolArray, after: Assignment) -> Assignment:
     """Replace the chosen rows, bool[k], of an assignment by those of another."""
     assert all(len(old) == len(new) == len(chosen) for old, new in zip(before, after, strict=True))
-    columns = []
-    for old, new in zip(before, after, strict=True):
-        width = max(old.shape[1], new.shape[1])
-        columns.append(np.where(chosen[:, None], widen(new, width), widen(old, width)))
-    return Assignment(*columns)
+    pairs = zip(before, after, strict=True)
+    return Assignment(
+        *(np.where(chosen[:, None], widen(new, old.shape[1]), widen(old, new.shape[1])) for old, new in pairs)
+    )
 
 
 def _joined(states: States, target: IntArray, live: BoolArray, waiting: BoolArray, scala: Scala) -> States:

@@ -34,20 +34,13 @@ from simzk.partitions.rules import LATEST, ElectionRules
 from simzk.partitions.table import Partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from simzk.jvm.scala_collections import Scala
     from simzk.partitions.failures.what_if import Outcome
-    from simzk.partitions.layouts import Brokers, Exposure, Layout, LayoutSummary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from simzk.partitions.layouts.layout import Layout
+    from simzk.partitions.layouts import Exposure, Layout, LayoutSummary
 
     Sizes = tuple[Partitions, NDArray[np.int64]]
 
@@ -167,6 +160,11 @@ class PlanWhatIf:
         plan: the target replicas.
         steps, rules, scala: of the Kafka version.
 
+    Attributes:
+        diff: the changes that the plan makes.
+        layout: the cluster, with leaders elected for partitions of brokers that are already dead.
+        phases: assignments and states of the partitions of the plan after each phase; `version` counts writes.
+
     Raises:
         LayoutError: the plan does not fit the layout.
 
@@ -199,7 +197,7 @@ class PlanWhatIf:
         self.diff = diff_of(layout, plan)
         self.layout = elect_offline_leaders(layout, rules)
         self._steps = steps
-        self._reassigned = reassignment_phases(
+        self.phases: Reassigned = reassignment_phases(
             self.diff.before,
             self.layout.states.at(self.diff.rows),
             plan.replicas,
@@ -208,11 +206,6 @@ class PlanWhatIf:
             rules=rules,
             scala=scala,
         )
-
-    @property
-    def phases(self) -> Reassigned:
-        """Assignments and states of the partitions of the plan after each phase; `version` counts writes."""
-        return self._reassigned
 
     def layout_at(self, phase: str) -> Layout:
         """Return the whole cluster after a phase.
@@ -224,7 +217,7 @@ class PlanWhatIf:
             the layout. ISR members are always listed among the replicas, although in 0.8.0 the topic znode does not
             name new replicas until the end.
         """
-        found = self._reassigned.at(phase)
+        found = self.phases.at(phase)
         replicas, isr = found.assignment.replicas, found.states.isr
         if self._steps == Steps.BARE:
             stray = keep(isr, (isr != NONE) & ~contained(isr, replicas))
@@ -238,17 +231,16 @@ class PlanWhatIf:
         Args:
             size_bytes: int64[n], of a replica of each partition of the layout [default: count replicas].
         """
-        brokers, diff, waits = self.layout.brokers, self.diff, self._reassigned.waits
+        brokers, diff, waits = self.layout.brokers, self.diff, self.phases.waits
         assert size_bytes is None or len(size_bytes) == len(self.layout)
         weight = np.ones(len(diff.rows), np.int64) if size_bytes is None else size_bytes[diff.rows]
         # The leader at this phase is the source of the copies.
-        leader = self._reassigned.at("joined").states.leader
-        places = diff.adding.T
-        arriving = [(np.flatnonzero(place != NONE), place) for place in places]
+        leader = self.phases.at("joined").states.leader
         copied_in = copied_out = np.zeros(len(brokers.ids), np.int64)
         cross_rack = unsourced = 0
-        racks = _rack_numbers(brokers)
-        for rows, place in arriving:
+        racks = brokers.rack_numbers
+        for place in diff.adding.T:
+            rows = np.flatnonzero(place != NONE)
             to, source, amount = brokers.positions_of(place[rows]), brokers.positions_of(leader[rows]), weight[rows]
             sent = (source != NONE) & brokers.live[source] & brokers.live[to]
             unsourced += int(amount[~sent].sum())
@@ -263,12 +255,6 @@ class PlanWhatIf:
             deleted += _total(brokers.positions_of(place[rows]), weight[rows], len(brokers.ids))
         assert copied_in.sum() == copied_out.sum(), "a copy has a source and a receiver"
         return Moved(copied_in, copied_out, deleted, cross_rack, unsourced)
-
-
-def _rack_numbers(brokers: Brokers) -> NDArray[np.int32]:
-    """Return the rack of each broker as a number, -1 for none."""
-    number = {name: index for index, name in enumerate(brokers.rack_names)}
-    return np.array([NONE if rack is None else number[rack] for rack in brokers.racks], np.int32)
 
 
 def _total(positions: IntArray, weight: NDArray[np.int64], brokers: int) -> NDArray[np.int64]:

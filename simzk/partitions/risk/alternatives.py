@@ -12,6 +12,8 @@ Rules of the module:
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,19 +70,17 @@ def alternative(layout: Layout, name: str, seed: int) -> IntArray:
             raise ConfigError(f"missing scatter width in {name!r}", right="a number, such as copysets:10")
         width = int(number)
 
-    def in_copysets(brokers: Brokers, counts: list[int], factor: int, seed: int) -> IntArray:
-        return _in_copysets(brokers, counts, factor, width, seed)
-
-    places: dict[str, Place] = {RACK_AWARE: _rack_aware, COPYSETS: in_copysets, RANDOM: _by_chance}
+    places: dict[str, Place] = {
+        RACK_AWARE: _rack_aware,
+        COPYSETS: partial(_in_copysets, width=width),
+        RANDOM: _by_chance,
+    }
     return _placed(layout, places[kind], seed)
 
 
 def with_replicas(layout: Layout, replicas: IntArray) -> Layout:
     """Return the layout after the move to other replicas: all replicas in sync, the preferred replica leads."""
-    from dataclasses import replace
-
     assert len(replicas) == len(layout)
-
     leader, nobody = replicas[:, 0].copy(), np.full((len(layout), 1), NONE, np.int32)
     return replace(layout, replicas=replicas, isr=replicas, leader=leader, adding=nobody, removing=nobody)
 
@@ -93,7 +93,9 @@ def moved(before: IntArray, after: IntArray) -> int:
 
 def _placed(layout: Layout, place: Place, seed: int) -> IntArray:
     """Place all partitions, topic by topic, one replication factor after another."""
-    live = _live(layout.brokers)
+    brokers = layout.brokers
+    racks = tuple(rack for rack, up in zip(brokers.racks, brokers.live.tolist(), strict=True) if up)
+    live = replace(brokers, ids=brokers.ids[brokers.live], racks=racks, live=np.ones(len(racks), np.bool_))
     found = np.full_like(layout.replicas, NONE)
     factors = sizes(layout.replicas)
     order = np.lexsort((layout.partition, layout.topic))
@@ -109,16 +111,9 @@ def _placed(layout: Layout, place: Place, seed: int) -> IntArray:
     return found
 
 
-def _live(brokers: Brokers) -> Brokers:
-    from simzk.partitions.layouts import Brokers as Some
-
-    racks = tuple(rack for rack, live in zip(brokers.racks, brokers.live.tolist(), strict=True) if live)
-    return Some(brokers.ids[brokers.live], racks, np.ones(len(racks), np.bool_))
-
-
 def _rack_aware(brokers: Brokers, counts: list[int], factor: int, seed: int) -> IntArray:
-    racks = {broker: rack for broker, rack in zip(brokers.ids.tolist(), brokers.racks, strict=True) if rack is not None}
-    if not brokers.all_have_racks:
+    racks = brokers.rack_by_id
+    if not racks:
         raise ConfigError(
             "a rack-aware assignment needs racks, but some live brokers have none", right="a rack for each broker"
         )
@@ -144,7 +139,7 @@ def _by_chance(brokers: Brokers, counts: list[int], factor: int, seed: int) -> I
     return brokers.ids[chosen]
 
 
-def _in_copysets(brokers: Brokers, counts: list[int], factor: int, width: int, seed: int) -> IntArray:
+def _in_copysets(brokers: Brokers, counts: list[int], factor: int, seed: int, *, width: int) -> IntArray:
     """Place the partitions of each topic in consecutive copysets; the first replica rotates within a copyset."""
     sets = copysets(brokers, factor, width, seed)
     draws = Draws(b"places %d %d" % (seed, factor))
@@ -174,7 +169,8 @@ def copysets(brokers: Brokers, factor: int, width: int, seed: int) -> IntArray:
     assert 1 <= factor <= count
     assert brokers.live.all()
     shuffles = -(-min(width, count - 1) // (factor - 1)) if factor > 1 else 1
-    rack = _rack_numbers(brokers)
+    # If rack rules do not apply, each broker has its own rack.
+    rack = brokers.rack_numbers if brokers.all_have_racks else np.arange(count)
     draws = Draws(b"copysets %d %d" % (seed, factor))
     groups = np.concatenate([_shuffled_groups(rack, factor, draws) for _ in range(max(shuffles, 1))])
     distinct = np.unique(np.sort(groups, axis=1), axis=0)
@@ -183,15 +179,7 @@ def copysets(brokers: Brokers, factor: int, width: int, seed: int) -> IntArray:
     return ordered
 
 
-def _rack_numbers(brokers: Brokers) -> NDArray[np.intp]:
-    """Return the rack of each broker; if rack rules do not apply, each broker has its own."""
-    if not brokers.all_have_racks:
-        return np.arange(len(brokers.ids))
-    numbers: NDArray[np.intp] = np.unique(np.array(brokers.racks), return_inverse=True)[1].reshape(-1)
-    return numbers
-
-
-def _shuffled_groups(rack: NDArray[np.intp], factor: int, draws: Draws) -> NDArray[np.intp]:
+def _shuffled_groups(rack: NDArray[np.integer], factor: int, draws: Draws) -> NDArray[np.intp]:
     """Split all brokers into groups of `factor`, with different racks where no rack has more brokers than groups."""
     assert 1 <= factor <= len(rack)
     count = len(rack)
@@ -207,7 +195,7 @@ def _shuffled_groups(rack: NDArray[np.intp], factor: int, draws: Draws) -> NDArr
     return np.concatenate([groups, np.array(joined, np.intp).reshape(-1, factor)])
 
 
-def _joined(rack: NDArray[np.intp], broker: int, factor: int, draws: Draws) -> list[int]:
+def _joined(rack: NDArray[np.integer], broker: int, factor: int, draws: Draws) -> list[int]:
     group = [broker]
     others = [int(other) for other in draws.order(len(rack)) if other != broker]
     racks = {int(rack[broker])}

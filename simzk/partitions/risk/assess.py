@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
     from simzk.partitions.arrays import BoolArray
     from simzk.partitions.risk.cut_sets import CutSets, ReplicaSets
-    from simzk.partitions.risk.rates import Rates
 
 SAMPLES = 400
 """Default number of samples per union."""
@@ -177,8 +176,7 @@ class Assessor:
         """Return the unions of outages and of losses; cached, because topics often share their sets."""
         key = chosen.tobytes()
         if key not in self._found:
-            outage, loss = (self._union(kind, chosen) for kind in range(2))
-            self._found[key] = outage, loss
+            self._found[key] = self._union(0, chosen), self._union(1, chosen)
         return self._found[key]
 
     def _union(self, kind: int, chosen: NDArray[np.intp]) -> Union:
@@ -312,6 +310,7 @@ def _all_cuts(rates: Rates, cuts: CutSets, heads: BoolArray, some: slice) -> NDA
 _ROWS_AT_ONCE = 1 << 15
 _WORD = 64
 _Z = 1.959963984540054
+_NO_RISK = Union(Figure(0.0, 0.0, 0.0), Figure(0.0, 0.0, 0.0), exact=True)
 
 
 def background(rates: Rates, seed: int, samples: int) -> BoolArray:
@@ -340,7 +339,7 @@ def union_sampled(rates: Rates, cuts: CutSets, background_states: BoolArray, see
     of = components(rates, cuts)
     minimal = minimal_cuts(rates, cuts, of)
     if not len(minimal.parts):
-        return Union(Figure(0.0, 0.0, 0.0), Figure(0.0, 0.0, 0.0), exact=True)
+        return _NO_RISK
     draws = Draws(b"union %d " % seed + cuts.places.astype("<i8").tobytes())
     outages = _sample_outages(of, minimal, background_states.shape[1], draws)
     before, after = _states(outages, background_states)
@@ -361,12 +360,7 @@ def _union_with_wide(rates: Rates, cuts: CutSets, wide: BoolArray, background_st
     """Estimate a union with wide sets: from none of them counted to each counted as disjoint from all others."""
     assert len(wide) == len(cuts.places)
     narrow, others = (cuts.take(np.flatnonzero(which)) for which in (~wide, wide))
-    nothing = Figure(0.0, 0.0, 0.0)
-    drawn = (
-        union_sampled(rates, narrow, background_states, seed)
-        if len(narrow.places)
-        else Union(nothing, nothing, exact=True)
-    )
+    drawn = union_sampled(rates, narrow, background_states, seed) if len(narrow.places) else _NO_RISK
     up = max(1 - float(others.down.sum()), 0.0)
 
     def added(figure: Figure, most: NDArray[np.float64]) -> Figure:

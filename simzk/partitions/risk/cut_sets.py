@@ -97,7 +97,7 @@ def distinct(rows: NDArray[np.intp], base: int) -> NDArray[np.intp]:
     """
     if not _fit(rows, base):
         return np.unique(rows, axis=0)
-    keys = np.sort(_keys(rows, base))
+    keys = np.sort(_keys(rows, base))  # np.unique hashes integers, which takes ten times as long
     keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
     found = np.empty((len(keys), rows.shape[1]), np.intp)
     for place in reversed(range(rows.shape[1])):
@@ -325,7 +325,7 @@ def union_exact(rates: Rates, cuts: CutSets) -> Union:
         after = before | 1 << component
         if component < len(brokers):
             broker = brokers[component]
-            rate, wait = rates.fail[broker], _wait_of(cuts, broker)
+            rate, wait = rates.fail[broker], cuts.wait_broker[cuts.places == broker][0]
             waits = wait * (sets_down[after] - sets_down[before])
         else:
             rack = racks[component - len(brokers)]
@@ -340,10 +340,6 @@ def union_exact(rates: Rates, cuts: CutSets) -> Union:
         share += float((weight[worse] * waits[worse] / sets_down[after][worse]).sum())
     share = min(share, 1.0)
     return Union(Figure(often, often, often), Figure(share, share, share), exact=True)
-
-
-def _wait_of(cuts: CutSets, broker: np.intp) -> float:
-    return float(cuts.wait_broker[cuts.places == broker][0])
 
 
 def _out_of_reach(

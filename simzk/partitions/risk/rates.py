@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from simzk.partitions.arrays import NONE
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -110,13 +112,12 @@ def rates_of(brokers: Brokers, of_brokers: list[Rate], of_racks: dict[str, Rate]
     """
     assert len(of_brokers) == len(brokers.ids)
     names = brokers.rack_names
-    number = {name: at for at, name in enumerate(names)}
     fixed = Rate(0.0, HOURS_PER_YEAR)
     alone, shared = [*of_brokers, fixed], [*(of_racks[name] for name in names), fixed]
     rates = Rates(
         fail=np.array([rate.per_year for rate in alone]),
         repair=np.array([HOURS_PER_YEAR / rate.hours for rate in alone]),
-        rack=np.array([*(len(names) if rack is None else number[rack] for rack in brokers.racks), len(names)], np.intp),
+        rack=np.append(np.where(brokers.rack_numbers == NONE, len(names), brokers.rack_numbers), len(names)),
         rack_fail=np.array([rate.per_year for rate in shared]),
         rack_repair=np.array([HOURS_PER_YEAR / rate.hours for rate in shared]),
     )
