@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.figures import Figure, Limit, medians, write_figures
 from simzk.jvm.numbers import JavaRandom
 from simzk.partitions.arrays import broker_mask, pack
-from simzk.partitions.assignment import assign_topic, assign_topics
+from simzk.partitions.assignment import assign_topics
 from simzk.partitions.states import States
 from simzk.partitions.table import BrokerIndex, PartitionTable
 from simzk.partitions.transitions import elect_offline
@@ -192,13 +192,13 @@ def operation_times(partitions: int, rounds: int) -> Times:
 
 def building_times(partitions: int, rounds: int) -> Times:
     racks = rack_of(300)
-    counts = [PARTITIONS_PER_TOPIC] * (partitions // PARTITIONS_PER_TOPIC)
+    counts, whole = [PARTITIONS_PER_TOPIC] * (partitions // PARTITIONS_PER_TOPIC), [partitions]
     parts = columns(partitions, 300)
     replicas = parts[3]
     return medians(
         {
             "assign_rack_aware_many_topics": lambda: assign_topics(range(300), racks, counts, 3, random=JavaRandom(1)),
-            "assign_rack_aware_one_topic": lambda: assign_topic(range(300), racks, partitions, 3, random=JavaRandom(1)),
+            "assign_rack_aware_one_topic": lambda: assign_topics(range(300), racks, whole, 3, random=JavaRandom(1)),
             "limit_replicas_written_once": replicas.copy,
             "table_from_columns": lambda: table_of_columns(*parts),
             "assigned_and_built": lambda: table_of_columns(*columns(partitions, 300)),

@@ -44,31 +44,7 @@ def assign_replicas(
     *,
     random: Random | None = None,
 ) -> dict[int, list[int]]:
-    """Return the replicas of a topic's new partitions; arguments and errors as in `assign_topic`.
-
-    Returns:
-        partition id to broker ids in preference order.
-
-    >>> assign_replicas(range(5), None, 2, 3, fixed_start=0)
-    {0: [0, 1, 2], 1: [1, 2, 3]}
-    """
-    rows = assign_topic(
-        brokers, racks, partitions, replication_factor, fixed_start, start_partition, random=random
-    ).tolist()
-    return dict(enumerate(rows, start=max(start_partition, 0)))
-
-
-def assign_topic(
-    brokers: Sequence[int],
-    racks: Mapping[int, str] | None,
-    partitions: int,
-    replication_factor: int,
-    fixed_start: int = -1,
-    start_partition: int = -1,
-    *,
-    random: Random | None = None,
-) -> IntArray:
-    """Return the replicas of a topic's new partitions as an array.
+    """Return the replicas of a topic's new partitions.
 
     Args:
         brokers: live broker ids, in the order of the caller (most callers in Kafka sort by id).
@@ -81,10 +57,13 @@ def assign_topic(
         random: source of random numbers; required if `fixed_start` is -1.
 
     Returns:
-        int32[partitions, replication_factor], broker ids in preference order.
+        partition id to broker ids in preference order.
 
     Raises:
         LayoutError: too few brokers, racks for some brokers only, or a number out of range.
+
+    >>> assign_replicas(range(5), None, 2, 3, fixed_start=0)
+    {0: [0, 1, 2], 1: [1, 2, 3]}
     """
     listed, rack_numbers = _list_of_brokers(brokers, racks, replication_factor)
     if partitions <= 0:
@@ -94,7 +73,8 @@ def assign_topic(
     ids = np.arange(first_id, first_id + partitions, dtype=np.int64)
     # The shift grows at every multiple of the number of brokers but 0, the first partition's included.
     rounds = ids // len(listed) - (max(first_id, 1) - 1) // len(listed)
-    return listed[_place((ids + start) % len(listed), shift + rounds, len(listed), rack_numbers, replication_factor)]
+    placed = _place((ids + start) % len(listed), shift + rounds, len(listed), rack_numbers, replication_factor)
+    return dict(zip(ids.tolist(), listed[placed].tolist(), strict=True))
 
 
 def assign_topics(
@@ -108,14 +88,14 @@ def assign_topics(
     """Return the replicas of many new topics, each with its own start and shift.
 
     Args:
-        brokers, racks, replication_factor, random: as in `assign_topic`.
+        brokers, racks, replication_factor, random: as in `assign_replicas`.
         partitions: number of partitions of each topic.
 
     Returns:
-        int32[sum(partitions), replication_factor]: the results of `assign_topic` for each topic, concatenated.
+        int32[sum(partitions), replication_factor]: the results of `assign_replicas` for each topic, concatenated.
 
     Raises:
-        LayoutError: as in `assign_topic`.
+        LayoutError: as in `assign_replicas`.
     """
     listed, rack_numbers = _list_of_brokers(brokers, racks, replication_factor)
     counts = np.asarray(partitions, dtype=np.int64)

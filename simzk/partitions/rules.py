@@ -65,40 +65,31 @@ class ElectionRules:
     1.1 to 2.1 (§2.12, recorded)."""
 
 
-_0_8_0: Final = ElectionRules(
-    offline_order=Order.ISR,
-    always_unclean=True,
-    reassign_needs_isr=False,
-    shutdown_order=Order.ISR,
-    shutdown_drops_leader=True,
-    last_member=LastMember.EMPTIED,
-    recovering=False,
-    failover_trims_dead=False,
-    preferred_again=False,
-)
-_0_8_1: Final = replace(_0_8_0, reassign_needs_isr=True, shutdown_drops_leader=False)
-_0_8_2: Final = replace(
-    _0_8_1, offline_order=Order.ASSIGNED, always_unclean=False, last_member=LastMember.KEPT_IF_CLEAN
-)
-_0_10_0: Final = replace(_0_8_2, shutdown_order=Order.ASSIGNED)
-_1_1: Final = replace(_0_10_0, last_member=LastMember.KEPT, preferred_again=True)
-_2_2: Final = replace(_1_1, preferred_again=False)
-_2_3: Final = replace(_2_2, failover_trims_dead=True)
-_3_2: Final = replace(_2_3, recovering=True)
-
 RULES: Final[dict[tuple[int, int, int], ElectionRules]] = {
-    (0, 8, 0): _0_8_0,
-    (0, 8, 1): _0_8_1,
-    (0, 8, 2): _0_8_2,
-    (0, 10, 0): _0_10_0,
-    (1, 1, 0): _1_1,
-    (2, 2, 0): _2_2,
-    (2, 3, 0): _2_3,
-    (3, 2, 0): _3_2,
+    (0, 8, 0): ElectionRules(
+        offline_order=Order.ISR,
+        always_unclean=True,
+        reassign_needs_isr=False,
+        shutdown_order=Order.ISR,
+        shutdown_drops_leader=True,
+        last_member=LastMember.EMPTIED,
+        recovering=False,
+        failover_trims_dead=False,
+        preferred_again=False,
+    )
 }
 """Rules by the first version of each range, ascending."""
 
-LATEST: Final = _3_2
+RULES[0, 8, 1] = replace(RULES[0, 8, 0], reassign_needs_isr=True, shutdown_drops_leader=False)
+RULES[0, 8, 2] = replace(
+    RULES[0, 8, 1], offline_order=Order.ASSIGNED, always_unclean=False, last_member=LastMember.KEPT_IF_CLEAN
+)
+RULES[0, 10, 0] = replace(RULES[0, 8, 2], shutdown_order=Order.ASSIGNED)
+RULES[1, 1, 0] = replace(RULES[0, 10, 0], last_member=LastMember.KEPT, preferred_again=True)
+RULES[2, 2, 0] = replace(RULES[1, 1, 0], preferred_again=False)
+RULES[2, 3, 0] = replace(RULES[2, 2, 0], failover_trims_dead=True)
+LATEST: Final = replace(RULES[2, 3, 0], recovering=True)
+RULES[3, 2, 0] = LATEST
 
 
 def rules_of(version: tuple[int, int, int]) -> ElectionRules:

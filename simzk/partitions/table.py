@@ -23,7 +23,6 @@ Rules of the module:
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -208,6 +207,10 @@ _EMPTY_RANGE = range(0)
 class TopicRows:
     """Rows by topic and partition id.
 
+    Attributes:
+        names: topics by number; "" where a number is free.
+        changes: the number of times that partitions were added or removed.
+
     >>> topic_rows = TopicRows()
     >>> topic_rows.add_all(["orders"], np.array([0, 0]), np.array([0, 1]), np.array([7, 8]))
     >>> topic_rows.row("orders", 1), topic_rows.names
@@ -219,7 +222,7 @@ class TopicRows:
         self._numbers: dict[str, int] = {}
         self._free_numbers: list[int] = []
         self._rows: dict[str, range | dict[int, int]] = {}
-        self._changes = 0
+        self.changes: int = 0
         self._known: tuple[int, Sequence[str], IntArray, NDArray[np.uint32]] | None = None
         self._compared: tuple[TopicRows, int, int, bool] | None = None
 
@@ -228,9 +231,7 @@ class TopicRows:
         return iter(self._rows)
 
     def __contains__(self, topic_partition: tuple[str, int]) -> bool:
-        topic, partition = topic_partition
-        rows = self._rows.get(topic, {})
-        return 0 <= partition < len(rows) if isinstance(rows, range) else partition in rows
+        return self.find(*topic_partition) is not None
 
     def row(self, topic: str, partition: int) -> int:
         """Return the row of a partition; raise KeyError if it is unknown."""
@@ -249,8 +250,8 @@ class TopicRows:
     def has_same_rows(self, other: TopicRows) -> bool:
         """Return whether every partition has the same row in `other`."""
         known = self._compared
-        if known is None or known[:3] != (other, self._changes, other.changes):
-            known = self._compared = other, self._changes, other.changes, self._rows == other._rows
+        if known is None or known[:3] != (other, self.changes, other.changes):
+            known = self._compared = other, self.changes, other.changes, self._rows == other._rows
         return known[3]
 
     def find_all(self, partitions: Partitions) -> IntArray:
@@ -272,12 +273,12 @@ class TopicRows:
     def _ranges_of(self, topics: Sequence[str]) -> tuple[IntArray, NDArray[np.uint32]]:
         """Return first rows, int32[t], and lengths, uint32[t], of topics; length 0 if unknown or not one range."""
         known = self._known
-        if known is None or known[0] != self._changes or known[1] is not topics or len(known[2]) != len(topics):
+        if known is None or known[0] != self.changes or known[1] is not topics or len(known[2]) != len(topics):
             ranges = [self._rows.get(name, _EMPTY_RANGE) for name in topics]
             first = [rows.start if isinstance(rows, range) else _SCATTERED for rows in ranges]
             length = [len(rows) if isinstance(rows, range) else 0 for rows in ranges]
             numbers = np.array(first, dtype=np.int32), np.array(length, dtype=np.uint32)
-            known = self._known = self._changes, topics, *numbers
+            known = self._known = self.changes, topics, *numbers
         return known[2], known[3]
 
     def rows(self, topic: str) -> IntArray:
@@ -286,11 +287,6 @@ class TopicRows:
         if isinstance(rows, range):
             return np.arange(rows.start, rows.stop, dtype=np.int32)
         return np.array([rows[partition] for partition in sorted(rows)], dtype=np.int32)
-
-    @property
-    def changes(self) -> int:
-        """The number of times that partitions were added or removed."""
-        return self._changes
 
     def run_of(self, topic: str) -> range | None:
         """Return the rows of a topic whose partitions 0, 1, ... are in consecutive rows, None for any other topic."""
@@ -319,7 +315,7 @@ class TopicRows:
         assert (topic[1:] >= topic[:-1]).all(), "topics ascend"
         if len(topic) == 0:
             return
-        self._changes += 1
+        self.changes += 1
         starts = np.concatenate([[0], np.flatnonzero(np.diff(topic)) + 1])
         ends = np.append(starts[1:], len(topic))
         lengths = ends - starts
@@ -360,7 +356,7 @@ class TopicRows:
 
     def remove_partitions(self, topic: str, partitions: Sequence[int]) -> None:
         """Remove partitions, and the topic with its last partition."""
-        self._changes += 1
+        self.changes += 1
         left = dict(self.pairs(topic))
         for partition in partitions:
             del left[partition]
@@ -474,14 +470,13 @@ class RowRecords:
             states: k states.
         """
         assert len(rows) == len(replicas) == len(states.leader)
-        replicas, states = widen(replicas, self.width), states._replace(isr=widen(states.isr, self.width))
+        assert replicas.shape[1] <= self.width
+        packed, replicas, isr = packed_of(self._words), widen(replicas, self.width), widen(states.isr, self.width)
         for some in lots(len(rows)):
-            self._write(rows[some], self._columns(replicas[some].T, states.map(itemgetter(some))))
-
-    def put_replicas(self, rows: NDArray[np.integer], replicas: IntArray) -> None:
-        """Write the replicas, int32[k, v], of some distinct rows; they must fit the width."""
-        assert len(rows) == len(replicas)
-        self.replicas[rows] = widen(replicas, self.width)
+            words = np.empty((len(rows[some]), self._words.shape[1]), dtype=np.int32, order="F")
+            self._put_states(words, states, isr, some)
+            words[:, _LISTS + self.width :] = replicas[some]
+            packed.put(rows[some], packed_of(np.ascontiguousarray(words)))
 
     def read(self, rows: NDArray[np.integer]) -> tuple[IntArray, States]:
         """Copy replicas, int32[k, w], and k states of some rows, int[k]."""
@@ -527,11 +522,15 @@ class RowRecords:
             # Read and written while the records are in the processor cache.
             words = packed.take(rows[some]).view(np.int32).reshape(-1, self._words.shape[1])
             yield some, words
-            words[:, _LEADER], words[:, _LEADER_EPOCH] = states.leader[some], states.leader_epoch[some]
-            words[:, _CONTROLLER_EPOCH], words[:, _VERSION] = states.controller_epoch[some], states.version[some]
-            words[:, _RECOVERING] = states.recovering[some]
-            words[:, _LISTS : _LISTS + self.width] = isr[some]
+            self._put_states(words, states, isr, some)
             packed.put(rows[some], packed_of(words))
+
+    def _put_states(self, words: IntArray, states: States, isr: IntArray, some: slice) -> None:
+        """Write some of the states, with their ISRs of the full width, into the words of their rows."""
+        words[:, _LEADER], words[:, _LEADER_EPOCH] = states.leader[some], states.leader_epoch[some]
+        words[:, _CONTROLLER_EPOCH], words[:, _VERSION] = states.controller_epoch[some], states.version[some]
+        words[:, _RECOVERING] = states.recovering[some]
+        words[:, _LISTS : _LISTS + self.width] = isr[some]
 
     def state(self, row: int) -> LeaderAndIsr:
         """Return the state of one row."""
@@ -545,22 +544,6 @@ class RowRecords:
         padding = (NONE,) * (self.width - len(state.isr))
         single = state.leader, state.leader_epoch, state.controller_epoch, state.version, int(state.recovering)
         self._words[row, : _LISTS + self.width] = (*single, *state.isr, *padding)
-
-    def _write(self, rows: NDArray[np.integer], columns: IntArray) -> None:
-        packed = packed_of(self._words)
-        for some in lots(len(rows)):
-            packed.put(rows[some], packed_of(np.ascontiguousarray(columns[:, some].T)))
-
-    def _columns(self, replicas: IntArray, states: States) -> IntArray:
-        """Return the words of k rows, one line per word; `replicas` is int32[w, k]."""
-        assert replicas.shape == (self.width, len(states.leader))
-        columns = np.empty((self._words.shape[1], replicas.shape[1]), dtype=np.int32)
-        columns[_LEADER], columns[_LEADER_EPOCH] = states.leader, states.leader_epoch
-        columns[_CONTROLLER_EPOCH], columns[_VERSION] = states.controller_epoch, states.version
-        columns[_RECOVERING] = states.recovering
-        columns[_LISTS : _LISTS + self.width] = widen(states.isr, self.width).T
-        columns[_LISTS + self.width :] = replicas
-        return columns
 
     def _states(self, columns: IntArray) -> States:
         return States(
@@ -585,8 +568,8 @@ class MovingRows:
 
     >>> moving = MovingRows()
     >>> moving.put(7, [3], [1, 2])
-    >>> moving.rows(), moving.adding(7), moving.removing(7), moving.adding(8)
-    ([7], (3,), (1, 2), ())
+    >>> moving.rows(), moving.of(7), moving.of(8)
+    ([7], ((3,), (1, 2)), ((), ()))
     """
 
     def __init__(self) -> None:
@@ -599,13 +582,9 @@ class MovingRows:
         if adding or removing:
             self._lists[row] = tuple(adding), tuple(removing)
 
-    def adding(self, row: int) -> tuple[int, ...]:
-        """Return the replicas to add."""
-        return self._lists[row][0] if row in self._lists else ()
-
-    def removing(self, row: int) -> tuple[int, ...]:
-        """Return the replicas to remove."""
-        return self._lists[row][1] if row in self._lists else ()
+    def of(self, row: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the replicas to add and to remove of a row."""
+        return self._lists.get(row, ((), ()))
 
     def rows(self) -> list[int]:
         """Return the rows under reassignment, ascending."""
@@ -615,7 +594,7 @@ class MovingRows:
         """Return the replicas to add and to remove of some rows, int32[k, w] each."""
         if not self._lists:
             return np.full((len(rows), 1), NONE, dtype=np.int32), np.full((len(rows), 1), NONE, dtype=np.int32)
-        both = [self._lists.get(row, ((), ())) for row in rows.tolist()]
+        both = [self.of(row) for row in rows.tolist()]
         return pack([adding for adding, _ in both]), pack([removing for _, removing in both])
 
 
@@ -633,8 +612,10 @@ class OddRows:
     def note(self, row: int, replicas: IntArray, state: LeaderAndIsr) -> None:
         """Classify one row after a change; costs a tenth of `note_all`."""
         mentioned = {state.leader, *state.isr}
-        _put(self.strays, row, not mentioned <= {NONE, *replicas.tolist()})
-        _put(self.leaderless, row, state.leader == NONE and state.version >= 0)
+        is_stray = not mentioned <= {NONE, *replicas.tolist()}
+        is_leaderless = state.leader == NONE and state.version >= 0
+        for members, belongs in ((self.strays, is_stray), (self.leaderless, is_leaderless)):
+            (members.add if belongs else members.discard)(row)
 
     def note_all(self, rows: IntArray, replicas: IntArray, states: States) -> None:
         """Classify k rows after a change, from their replicas, int32[k, w], and states."""
@@ -661,13 +642,6 @@ class OddRows:
         """Assert that the sets match the columns of the table."""
         assert sorted(self.strays) == np.flatnonzero(_is_stray(replicas, isr, leader)).tolist()
         assert sorted(self.leaderless) == np.flatnonzero((leader == NONE) & (version >= 0)).tolist()
-
-
-def _put(members: set[int], row: int, is_one: bool) -> None:
-    if is_one:
-        members.add(row)
-    else:
-        members.discard(row)
 
 
 def _is_stray(replicas: IntArray, isr: IntArray, leader: IntArray) -> BoolArray:
@@ -868,6 +842,9 @@ def _grouped(rows: IntArray, replicas: IntArray) -> dict[int, IntArray]:
 class PartitionTable(RowColumns):
     """The partitions of a cluster, as columns over rows.
 
+    Attributes:
+        assignments: the number of times that replicas changed or partitions were added or removed.
+
     >>> table = PartitionTable()
     >>> rows = table.add("orders", {0: [1, 2], 1: [2, 3]})
     >>> table.put(table.row("orders", 1), LeaderAndIsr(2, 0, (2, 3), 1))
@@ -882,7 +859,7 @@ class PartitionTable(RowColumns):
         self._odd = OddRows()
         self._index: BrokerIndex | None = None
         self._unresolved: WeakSet[Partitions] = WeakSet()
-        self._assigned = 0
+        self.assignments: int = 0
 
     @property
     def topics(self) -> list[str]:
@@ -959,11 +936,6 @@ class PartitionTable(RowColumns):
         """The number of times that partitions were added or removed; names are the same until it grows."""
         return self._topic_rows.changes
 
-    @property
-    def assignments(self) -> int:
-        """The number of times that replicas changed or partitions were added or removed."""
-        return self._assigned
-
     def run_of(self, topic: str) -> range | None:
         """Return the rows of a topic whose partitions 0, 1, ... are in consecutive rows, None for any other topic."""
         return self._topic_rows.run_of(topic)
@@ -1019,11 +991,11 @@ class PartitionTable(RowColumns):
 
     def adding_of(self, row: int) -> tuple[int, ...]:
         """Return the replicas that a reassignment of the partition adds."""
-        return self._moving.adding(row)
+        return self._moving.of(row)[0]
 
     def removing_of(self, row: int) -> tuple[int, ...]:
         """Return the replicas that a reassignment of the partition removes."""
-        return self._moving.removing(row)
+        return self._moving.of(row)[1]
 
     def add(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> IntArray:
         """Add partitions without a state znode to a new or known topic.
@@ -1074,7 +1046,7 @@ class PartitionTable(RowColumns):
                 for position in np.flatnonzero(topic == topics.index(name)).tolist():
                     if (name, int(partition[position])) in self:
                         raise LayoutError(f"partition {partition[position]} of topic {name!r} exists already")
-        self._assigned += 1
+        self.assignments += 1
         rows = self._take_rows(count)
         self._records.widen(max(replicas.shape[1], states.isr.shape[1]))
         self._topic_rows.add_all(topics, topic[order], partition[order], rows[order])
@@ -1105,7 +1077,7 @@ class PartitionTable(RowColumns):
         new = pack([replicas])
         validate_replicas(new)
         validate_moves(replicas, adding, removing)
-        self._assigned += 1
+        self.assignments += 1
         self._records.widen(new.shape[1])
         rows = np.array([row], dtype=np.int32)
         if self._index is not None:
@@ -1141,12 +1113,12 @@ class PartitionTable(RowColumns):
         for move in moves:
             validate_moves(*move)
         before = self.assignment(rows)
-        self._assigned += 1
+        self.assignments += 1
         self._records.widen(replicas.shape[1])
         if self._index is not None:
             self._index.discard(rows, before.replicas)
             self._index.add(rows, replicas)
-        self._records.put_replicas(rows, replicas)
+        self._records.replicas[rows] = widen(replicas, self.width)
         for row, (_, *moving) in zip(rows.tolist(), moves, strict=True):
             self._moving.put(row, *moving)
         self._odd.note_all(rows, *self._records.read(rows))
@@ -1198,7 +1170,7 @@ class PartitionTable(RowColumns):
         if self._index is not None:
             self._index.discard(gone, self._records.replicas[gone])
         were = self.partitions(gone), self.assignment(gone), self.states(gone)
-        self._assigned += 1
+        self.assignments += 1
         for partitions in list(self._unresolved):
             partitions.resolve()
         self._unresolved.clear()

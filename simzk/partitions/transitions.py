@@ -83,12 +83,6 @@ class Transition(NamedTuple):
 # Elections
 
 
-def _leads_isr(leader: IntArray, isr: IntArray) -> BoolArray:
-    """Return whether each leader, int32[k], is in the ISR, int32[k, w]; true where there is no leader."""
-    leads: BoolArray = (leader == NONE) | any_of(isr == leader[:, None])
-    return leads
-
-
 def live_members(ids: IntArray, live: BoolArray, on_offline_dirs: IntArray | None = None) -> BoolArray:
     """Return which ids are live replicas; shape of `ids`."""
     assert on_offline_dirs is None or len(on_offline_dirs) == len(ids)
@@ -468,7 +462,8 @@ def write_election(
     assert len(election.elected) == len(states.leader)
     assert not (election.unclean & ~election.elected).any()
     if rules.reassign_needs_isr:
-        assert _leads_isr(election.leader, election.isr).all(), "an elected leader is in the ISR that is written"
+        leads = (election.leader == NONE) | any_of(election.isr == election.leader[:, None])
+        assert leads.all(), "an elected leader is in the ISR that is written"
     changed = election.elected
     all_changed = bool(changed.all())  # as mostly: then nothing is selected row by row
     after = after_controller_write(

@@ -69,8 +69,8 @@ class Condition(Generic[T]):
         is_ready
         """
         last = f"raised {self.error!r}" if self.error is not None else f"returned {self._value!r}"
-        lines = [f"{self._describe()} did not become true within {duration}; at last it {last}"]
-        return TimeoutError("\n".join([*lines, *filter(None, [state])]))
+        text = f"{self._describe()} did not become true within {duration}; at last it {last}"
+        return TimeoutError(f"{text}\n{state}" if state else text)
 
     def _describe(self) -> str:
         code = getattr(self._check, "__code__", None)

@@ -211,13 +211,10 @@ class Violation(NamedTuple):
 
     def to_json(self) -> dict[str, object]:
         """Return the violation as a JSON object."""
-        return {
-            "invariant": self.invariant,
-            "event": self.event.to_json(),
-            "seed": self.seed,
-            "detail": self.detail,
-            **({"issue": self.issue} if self.issue else {}),
-        }
+        values = self._asdict() | {"event": self.event.to_json()}
+        if not self.issue:
+            del values["issue"]
+        return values
 
 
 class Monitor:

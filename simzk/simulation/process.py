@@ -89,11 +89,6 @@ class Future(Generic[T]):
             yield self
         return self.result()
 
-    @property
-    def awaited(self) -> bool:
-        """Whether any callback waits for the future."""
-        return bool(self._callbacks)
-
     def _finish(self) -> None:
         self.done = True
         callbacks, self._callbacks = self._callbacks, []
@@ -218,7 +213,7 @@ class Task(Future[T]):
             if self._is_over():  # it cancelled itself or killed its process, and failed before its next wait
                 raise
             self.process.forget(self)
-            awaited = self.awaited
+            awaited = bool(self._callbacks)
             self.set_exception(exception)
             if not awaited:
                 exception.add_note(f"in task {self.name} of {self.process.name}, which has no waiter")

@@ -509,11 +509,10 @@ class FaultRules:
         Raises:
             ConfigError: there is none.
         """
-        for rule in self.list():
-            if rule.number == number:
-                return rule
-        known = [str(rule.number) for rule in self.list()]
-        right = f"one of {', '.join(known)}" if known else "no number: there are no rules"
+        known = {rule.number: rule for rule in self.list()}
+        if number in known:
+            return known[number]
+        right = f"one of {', '.join(map(str, known))}" if known else "no number: there are no rules"
         raise ConfigError(f"rule {number} does not exist", where="rule", right=right)
 
     def release(self, rule: FaultRule) -> None:

@@ -190,8 +190,8 @@ SWARM_MISTAKES: dict[str, SwarmMistake] = {
     ),
     "the last member leaves the ISR": SwarmMistake(
         _RULES,
-        "replace(_0_10_0, last_member=LastMember.KEPT, ",
-        "replace(_0_10_0, last_member=LastMember.EMPTIED, ",
+        "replace(RULES[0, 10, 0], last_member=LastMember.KEPT, ",
+        "replace(RULES[0, 10, 0], last_member=LastMember.EMPTIED, ",
     ),
     # The controller
     "a new controller does not look for dead leaders": SwarmMistake(

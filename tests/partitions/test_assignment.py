@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.errors import LayoutError
 from simzk.jvm.numbers import JavaRandom
-from simzk.partitions.assignment import assign_replicas, assign_topic, assign_topics, start_index_for_addition
+from simzk.partitions.assignment import assign_replicas, assign_topics, start_index_for_addition
 from tests.partitions import reference
 
 VECTORS = Path(__file__).parent / "data" / "assignment.txt"
@@ -88,15 +87,15 @@ def test_assignment_equals_the_reference_by_partition(
 
 
 @given(clusters(), st.lists(st.integers(1, 100), min_size=1, max_size=6), st.integers(0, 99), st.data())
-def test_assign_topics_equals_assign_topic_in_turn(
+def test_many_topics_are_placed_like_one_after_another(
     cluster: tuple[list[int], dict[int, str]], partitions: list[int], seed: int, data: st.DataObject
 ) -> None:
     brokers, racks = cluster
     factor = data.draw(st.integers(1, len(brokers)))
     together = assign_topics(brokers, racks, partitions, factor, random=JavaRandom(seed))
     random = JavaRandom(seed)
-    apart = [assign_topic(brokers, racks, count, factor, random=random) for count in partitions]
-    assert together.tolist() == np.concatenate(apart).tolist()
+    apart = [assign_replicas(brokers, racks, count, factor, random=random) for count in partitions]
+    assert together.tolist() == [row for placed in apart for row in placed.values()]
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(1, 2**31 - 1))
@@ -128,6 +127,6 @@ def test_what_cannot_be(
     brokers: list[int], racks: dict[int, str] | None, partitions: int, factor: int, says: str
 ) -> None:
     with pytest.raises(LayoutError, match=says):
-        assign_topic(brokers, racks, partitions, factor, fixed_start=0)
+        assign_replicas(brokers, racks, partitions, factor, fixed_start=0)
     with pytest.raises(LayoutError, match=says):
         assign_topics(brokers, racks, [1, partitions], factor, random=JavaRandom(0))

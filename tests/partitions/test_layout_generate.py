@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simzk.errors import LayoutError
 from simzk.jvm.numbers import JavaRandom
-from simzk.partitions.assignment import assign_topic
+from simzk.partitions.assignment import assign_replicas
 from simzk.partitions.layouts import Brokers, brokers_in_racks, generate_layout, summarize
 
 
@@ -45,14 +45,15 @@ def test_each_topic_is_placed_by_kafkas_rule_from_one_stream() -> None:
     layout = generate_layout(brokers, topics=2, partitions=20, replication_factor=3, seed=42)
     random = JavaRandom(42)
     racks = {int(broker): rack for broker, rack in zip(brokers.ids, brokers.racks, strict=True) if rack}
-    placed = [assign_topic(range(6), racks, 10, 3, random=random) for _ in range(2)]
-    assert layout.replicas.tolist() == np.concatenate(placed).tolist()
+    placed = [assign_replicas(range(6), racks, 10, 3, random=random) for _ in range(2)]
+    assert layout.replicas.tolist() == [row for rows in placed for row in rows.values()]
 
 
 def test_one_broker_without_a_rack_makes_the_placement_rack_unaware() -> None:
     brokers = Brokers.from_racks({1: "a", 2: "a", 3: None})
     layout = generate_layout(brokers, topics=1, partitions=9, replication_factor=2, seed=0)
-    assert layout.replicas.tolist() == assign_topic([1, 2, 3], None, 9, 2, random=JavaRandom(0)).tolist()
+    placed = assign_replicas([1, 2, 3], None, 9, 2, random=JavaRandom(0))
+    assert layout.replicas.tolist() == list(placed.values())
 
 
 @pytest.mark.parametrize(
@@ -148,15 +149,16 @@ def test_isr_gaps_have_the_requested_share_and_depend_on_the_seed() -> None:
 def test_mixed_factors_are_placed_from_one_stream_factor_by_factor() -> None:
     layout = generate_layout(brokers_in_racks(6, 0), topics=4, partitions=20, replication_factor=[3, 2], seed=9)
     random = JavaRandom(9)
-    threes = [assign_topic(range(6), None, 5, 3, random=random) for _ in range(2)]
-    twos = [assign_topic(range(6), None, 5, 2, random=random) for _ in range(2)]
+    threes = [assign_replicas(range(6), None, 5, 3, random=random) for _ in range(2)]
+    twos = [assign_replicas(range(6), None, 5, 2, random=random) for _ in range(2)]
     by_topic = [threes[0], twos[0], threes[1], twos[1]]
-    assert [row[row >= 0].tolist() for row in layout.replicas] == [row.tolist() for rows in by_topic for row in rows]
+    assert [row[row >= 0].tolist() for row in layout.replicas] == [row for rows in by_topic for row in rows.values()]
 
 
 def test_before_kip_36_racks_do_not_matter() -> None:
     blind = generate_layout(
         brokers_in_racks(6, 3), topics=1, partitions=9, replication_factor=3, seed=0, rack_aware=False
     )
-    assert blind.replicas.tolist() == assign_topic(range(6), None, 9, 3, random=JavaRandom(0)).tolist()
+    placed = assign_replicas(range(6), None, 9, 3, random=JavaRandom(0))
+    assert blind.replicas.tolist() == list(placed.values())
     assert blind.brokers.rack_names == ("rack1", "rack2", "rack3")

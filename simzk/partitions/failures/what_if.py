@@ -105,6 +105,10 @@ class _State(NamedTuple):
     in_sync: NDArray[np.int16]
     alive: NDArray[np.int16]
 
+    def problems(self, factor: NDArray[np.uint8], min_isr: IntArray) -> tuple[BoolArray, ...]:
+        """Return which partitions have each of the problems of `_FLAGS`."""
+        return self.in_sync == 0, self.in_sync < min_isr, self.in_sync < factor, self.alive == 0
+
 
 class _Columns(NamedTuple):
     """The cluster before a failure.
@@ -224,7 +228,8 @@ class WhatIf:
         rows, live, after = self._fail(failed)
 
         flags, before_leader = before.flags.take(rows), before.leader.take(rows)
-        offline, under_min_isr = after.in_sync == 0, after.in_sync < before.min_isr.take(rows)
+        problems = after.problems(before.factor.take(rows), before.min_isr.take(rows))
+        offline, under_min_isr, *_ = problems
         newly_offline = np.flatnonzero(offline & (flags & _OFFLINE == 0))
         # A partition with a leader now had one before: elections for dead brokers were done.
         moved = (after.leader != NONE) & (before_leader != after.leader)
@@ -232,10 +237,9 @@ class WhatIf:
         leaders = before.leaders + (_count(after.leader, len(live)) - _count(before_leader, len(live)))
         assert leaders.min(initial=0) >= 0
         busiest = int(np.argmax(np.where(live, leaders, -1))) if live.any() else NONE
-        now = (offline, under_min_isr, after.in_sync < before.factor.take(rows), after.alive == 0)
         totals = [
             int(total) - int(np.count_nonzero(flags & flag)) + int(np.count_nonzero(mask))
-            for total, flag, mask in zip(before.totals, _FLAGS, now, strict=True)
+            for total, flag, mask in zip(before.totals, _FLAGS, problems, strict=True)
         ]
         assert (before.totals <= totals).all(), "a failure repairs no partition"
         outcome = Outcome(
@@ -361,12 +365,7 @@ def _columns_of(layout: Layout) -> _Columns:
         totals=np.zeros(0, np.intp),
     )
     state = _elect(columns, np.arange(len(layout)), brokers.live)
-    masks = (
-        state.in_sync == 0,
-        state.in_sync < columns.min_isr,
-        state.in_sync < columns.factor,
-        state.alive == 0,
-    )
+    masks = state.problems(columns.factor, columns.min_isr)
     for flag, mask in zip(_FLAGS, masks, strict=True):
         columns.flags[mask] |= flag
     return columns._replace(

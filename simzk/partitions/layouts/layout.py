@@ -355,17 +355,17 @@ class Layout:
         assert assignment is None or all(len(lists) == len(rows) for lists in assignment)
         changed = replace(
             self,
-            isr=_with_lists(self.isr, rows, states.isr),
-            leader=_with_values(self.leader, rows, states.leader),
-            leader_epoch=_with_values(self.leader_epoch, rows, states.leader_epoch),
+            isr=_with_rows(self.isr, rows, states.isr),
+            leader=_with_rows(self.leader, rows, states.leader),
+            leader_epoch=_with_rows(self.leader_epoch, rows, states.leader_epoch),
         )
         if assignment is None:
             return changed
         return replace(
             changed,
-            replicas=_with_lists(self.replicas, rows, assignment.replicas),
-            adding=_with_lists(self.adding, rows, assignment.adding),
-            removing=_with_lists(self.removing, rows, assignment.removing),
+            replicas=_with_rows(self.replicas, rows, assignment.replicas),
+            adding=_with_rows(self.adding, rows, assignment.adding),
+            removing=_with_rows(self.removing, rows, assignment.removing),
         )
 
     def check(self) -> None:
@@ -381,20 +381,14 @@ class Layout:
         assert not problems.total, problems.first
 
 
-def _with_lists(column: IntArray, rows: NDArray[np.intp], lists: IntArray) -> IntArray:
-    """Return a copy of a column of lists, int32[n, w], in which some rows have other lists, int32[k, v]."""
-    assert len(rows) == len(lists)
-    lists = lists[:, : max(int(sizes(lists).max(initial=0)), 1)]
-    after = widen(column, lists.shape[1]).copy()
-    after[rows] = widen(lists, column.shape[1])
-    return after
-
-
-def _with_values(column: IntArray, rows: NDArray[np.intp], values: IntArray) -> IntArray:
-    """Return a copy of a column, int32[n], in which some rows have other values, int32[k]."""
-    assert len(rows) == len(values)
+def _with_rows(column: IntArray, rows: NDArray[np.intp], new: IntArray) -> IntArray:
+    """Return a copy of a column, int32[n] or of lists int32[n, w], in which some rows have other values or lists."""
+    assert len(rows) == len(new)
+    if column.ndim == 2:
+        new = widen(new[:, : max(int(sizes(new).max(initial=0)), 1)], column.shape[1])
+        column = widen(column, new.shape[1])
     after = column.copy()
-    after[rows] = values
+    after[rows] = new
     return after
 
 
