@@ -513,7 +513,7 @@ class PartitionUpdates(_PartitionColumns[PartitionUpdate]):
         under_way = table.reassigning()
         for place in np.flatnonzero(np.isin(rows, under_way)).tolist() if under_way else ():
             row = int(rows[place])
-            moving[place] = ReplicaAssignment(table.replicas_of(row), table.adding_of(row), table.removing_of(row))
+            moving[place] = ReplicaAssignment(table.replicas_of(row), *table.moves_of(row))
         replicas, states = table.replicas_and_states(rows)
         return cls(table.partitions(rows), states, replicas, moving, is_new, (table, table.assignments))
 

@@ -153,6 +153,11 @@ def contained(ids: IntArray, others: IntArray) -> BoolArray:
     return found.T
 
 
+def all_in(ids: IntArray, others: IntArray) -> BoolArray:
+    """Return whether all ids of each row occur in the same row of `others`, `bool[k]`; true for an empty list."""
+    return ~any_of((ids != NONE) & ~contained(ids, others))
+
+
 def any_of(mask: BoolArray) -> BoolArray:
     """Return whether any element of each row is set, `bool[k]`. Works by column: numpy reduces short rows slowly."""
     assert mask.ndim == 2

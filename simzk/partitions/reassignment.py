@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, BoolArray, IntArray, any_of, contained, keep, sizes
+from simzk.partitions.arrays import NONE, BoolArray, IntArray, all_in, contained, keep, sizes
 from simzk.partitions.transitions import in_set_order
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ def is_reassigning(assignment: Assignment) -> BoolArray:
 
 def in_sync(target: IntArray, isr: IntArray) -> BoolArray:
     """Return whether the whole target, int32[k, w], is in the ISR, int32[k, v]; `bool[k]`."""
-    assert len(target) == len(isr)
-    return ~any_of((target != NONE) & ~contained(target, isr))
+    return all_in(target, isr)
 
 
 def widened_for_legacy(target: IntArray, replicas: IntArray, scala: Scala) -> IntArray:

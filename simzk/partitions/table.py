@@ -730,17 +730,11 @@ class RowColumns:
         first, self._used = self._used, self._used + count
         if self._used > len(self._topic):
             capacity = max(self._used, 2 * first)
-            self._topic = _with_room(self._topic, first, capacity)
-            self._partition = _with_room(self._partition, first, capacity)
+            room = np.empty(capacity - first, dtype=np.int32)
+            self._topic = np.concatenate([self._topic[:first], room])
+            self._partition = np.concatenate([self._partition[:first], room])
             self._records.reserve(capacity)
         return np.arange(first, self._used, dtype=np.int32)
-
-
-def _with_room(column: IntArray, used: int, capacity: int) -> IntArray:
-    assert used <= len(column) <= capacity
-    roomy = np.empty(capacity, dtype=np.int32)
-    roomy[:used] = column[:used]
-    return roomy
 
 
 _MAX_PENDING = 64
@@ -794,15 +788,8 @@ class BrokerIndex:
         for broker in rebuilt.brokers():
             assert self.rows(broker).tolist() == rebuilt.rows(broker).tolist(), f"index of broker {broker}"
 
-    def add(self, rows: IntArray, replicas: IntArray) -> None:
-        """Add rows, int32[k], that had no replicas, with their replicas, int32[k, w]."""
-        self._change(rows, replicas, True)
-
-    def discard(self, rows: IntArray, replicas: IntArray) -> None:
-        """Remove rows, int32[k], by the replicas that they had, int32[k, w]."""
-        self._change(rows, replicas, False)
-
-    def _change(self, rows: IntArray, replicas: IntArray, holds: bool) -> None:
+    def change(self, rows: IntArray, replicas: IntArray, *, holds: bool) -> None:
+        """Add rows, int32[k], by the replicas, int32[k, w], that they hold now, or remove them by those before."""
         if len(rows) <= _MAX_PENDING:
             for row, ids in zip(rows.tolist(), unpack(replicas), strict=True):
                 for broker in ids:
@@ -989,13 +976,9 @@ class PartitionTable(RowColumns):
         ids = self._records.replicas[row]
         return tuple(ids[ids != NONE].tolist())
 
-    def adding_of(self, row: int) -> tuple[int, ...]:
-        """Return the replicas that a reassignment of the partition adds."""
-        return self._moving.of(row)[0]
-
-    def removing_of(self, row: int) -> tuple[int, ...]:
-        """Return the replicas that a reassignment of the partition removes."""
-        return self._moving.of(row)[1]
+    def moves_of(self, row: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the replicas that a reassignment of the partition adds and those that it removes."""
+        return self._moving.of(row)
 
     def add(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> IntArray:
         """Add partitions without a state znode to a new or known topic.
@@ -1056,7 +1039,7 @@ class PartitionTable(RowColumns):
         self._records.fill(rows, replicas, states)
         self._odd.note_all(rows, replicas, states)
         if self._index is not None:
-            self._index.add(rows, replicas)
+            self._index.change(rows, replicas, holds=True)
         return rows
 
     def set_assignment(
@@ -1081,8 +1064,8 @@ class PartitionTable(RowColumns):
         self._records.widen(new.shape[1])
         rows = np.array([row], dtype=np.int32)
         if self._index is not None:
-            self._index.discard(rows, self._records.replicas[rows])
-            self._index.add(rows, new)
+            self._index.change(rows, self._records.replicas[rows], holds=False)
+            self._index.change(rows, new, holds=True)
         self._records.replicas[row] = widen(new, self.width)[0]
         self._moving.put(row, adding, removing)
         self._odd.note(row, self._records.replicas[row], self._records.state(row))
@@ -1116,8 +1099,8 @@ class PartitionTable(RowColumns):
         self.assignments += 1
         self._records.widen(replicas.shape[1])
         if self._index is not None:
-            self._index.discard(rows, before.replicas)
-            self._index.add(rows, replicas)
+            self._index.change(rows, before.replicas, holds=False)
+            self._index.change(rows, replicas, holds=True)
         self._records.replicas[rows] = widen(replicas, self.width)
         for row, (_, *moving) in zip(rows.tolist(), moves, strict=True):
             self._moving.put(row, *moving)
@@ -1168,7 +1151,7 @@ class PartitionTable(RowColumns):
         assert len(np.unique(gone)) == len(gone), "a row is repeated"
         assert (self.topic[gone] != FREE_TOPIC).all(), "a row is free"
         if self._index is not None:
-            self._index.discard(gone, self._records.replicas[gone])
+            self._index.change(gone, self._records.replicas[gone], holds=False)
         were = self.partitions(gone), self.assignment(gone), self.states(gone)
         self.assignments += 1
         for partitions in list(self._unresolved):
@@ -1209,7 +1192,7 @@ class PartitionTable(RowColumns):
         self._odd.check(self.replicas, self.isr, self.leader, self.version)
         for row in self.reassigning():
             assert in_use[row]
-            validate_moves(self.replicas_of(row), self.adding_of(row), self.removing_of(row))
+            validate_moves(self.replicas_of(row), *self.moves_of(row))
         if self._index is not None:
             self._index.check(self.replicas)
 

@@ -106,10 +106,8 @@ def gather(futures: Iterable[Future[T]]) -> Future[list[T]]:
         nonlocal missing
         assert missing > 0, "each future is done once"
         missing -= 1
-        if missing == 0:
-            finish()
-
-    def finish() -> None:
+        if missing:
+            return
         failures = [failure for future in waited if (failure := future.exception()) is not None]
         if failures:
             gathered.set_exception(failures[0])
@@ -117,7 +115,7 @@ def gather(futures: Iterable[Future[T]]) -> Future[list[T]]:
             gathered.set_result([future.result() for future in waited])
 
     if not waited:
-        finish()
+        gathered.set_result([])
     for future in waited:
         future.add_done_callback(count_done)
     return gathered

@@ -360,12 +360,11 @@ class FaultRule:
             return False
         if self.session is not None and self.session not in who:
             return False
-        return self.path is None or any(self._covers(path) for path in paths)
-
-    def _covers(self, path: str) -> bool:
         wanted = self.path
-        assert wanted is not None
-        return path == wanted or (self.below and path.startswith(wanted if wanted == "/" else f"{wanted}/"))
+        if wanted is None:
+            return True
+        folder = wanted if wanted == "/" else f"{wanted}/"
+        return any(path == wanted or (self.below and path.startswith(folder)) for path in paths)
 
     def as_dict(self) -> dict[str, object]:
         """Return the rule and its counts as plain values, for JSON."""

@@ -404,7 +404,7 @@ class Operations(RuleBasedStateMachine):
         assert len(self.table) == len(self.states)
         for key, state in self.states.items():
             row = self.table.row(*key)
-            moving = self.table.replicas_of(row), self.table.adding_of(row), self.table.removing_of(row)
+            moving = self.table.replicas_of(row), *self.table.moves_of(row)
             assert moving == tuple(map(tuple, self.moving[key]))
             found = self.table.leader_and_isr(row)
             assert (found and as_reference(found)) == state

@@ -135,7 +135,7 @@ class TableMachine(RuleBasedStateMachine):
             assert self.table.replicas_of(row) == tuple(replicas)
             assert self.table.leader_and_isr(row) == self.states.get(key)
             adding, removing = self.moves.get(key, ([], []))
-            assert (self.table.adding_of(row), self.table.removing_of(row)) == (tuple(adding), tuple(removing))
+            assert self.table.moves_of(row) == (tuple(adding), tuple(removing))
         for topic in TOPICS:
             ids = sorted(p for t, p in self.replicas if t == topic)
             assert self.table.partition[self.table.rows_of(topic)].tolist() == ids

@@ -225,7 +225,7 @@ class TopicColumns:
             rows.tolist(), table.partition[rows].tolist(), unpack(table.replicas[rows]), strict=True
         ):
             if row in moving:
-                found[partition] = ReplicaAssignment(replicas, table.adding_of(row), table.removing_of(row))
+                found[partition] = ReplicaAssignment(replicas, *table.moves_of(row))
             else:
                 found[partition] = ReplicaAssignment(replicas)
         return found if order is None else {partition: found[partition] for partition in order}
@@ -330,7 +330,7 @@ class TopicColumns:
         moves: dict[tuple[int, bool], dict[int, tuple[int, ...]]] = {}
         for row in table.reassigning():
             number = table.topic.item(row)
-            for is_adding, brokers in ((True, table.adding_of(row)), (False, table.removing_of(row))):
+            for is_adding, brokers in zip((True, False), table.moves_of(row), strict=True):
                 if chosen[number] and brokers:
                     moves.setdefault((number, is_adding), {})[table.partition.item(row)] = brokers
         ids = np.char.str_len(self._ids[numbers])

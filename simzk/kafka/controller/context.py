@@ -517,7 +517,7 @@ class ControllerContext:
         if partition not in self.table:
             return ReplicaAssignment(())
         row = self.table.row(*partition)
-        return ReplicaAssignment(self.table.replicas_of(row), self.table.adding_of(row), self.table.removing_of(row))
+        return ReplicaAssignment(self.table.replicas_of(row), *self.table.moves_of(row))
 
     def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
         """Store the assignment of a partition.

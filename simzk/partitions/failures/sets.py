@@ -159,21 +159,17 @@ class _Space:
             raise FailureSetError(f"{spec} cannot fail: there are {len(self._live)} live brokers")
         self._ends: list[int] = []
         if spec.racks and spec.brokers:
-            self._ends = list(accumulate(self._beside_racks()))
+            rack_sets = comb(len(self._names), spec.racks)
+            if rack_sets > MOST_RACK_SETS:
+                raise ConfigError(f"{spec} has {rack_sets:,} sets of racks", right=f"at most {MOST_RACK_SETS:,}")
+            sets_of_racks = combinations(self._names, spec.racks)
+            beside = (len(self._live) - sum(len(self._racks[name]) for name in names) for names in sets_of_racks)
+            self._ends = list(accumulate(comb(left, spec.brokers) for left in beside))
             self.population = self._ends[-1]
             if not self.population:
                 raise FailureSetError(f"{spec} cannot fail: there are not enough live brokers outside the racks")
         else:
             self.population = comb(len(self._names), spec.racks) * comb(len(self._live), spec.brokers)
-
-    def _beside_racks(self) -> Iterator[int]:
-        """Yield the number of sets of brokers outside each set of racks."""
-        rack_sets = comb(len(self._names), self._spec.racks)
-        if rack_sets > MOST_RACK_SETS:
-            raise ConfigError(f"{self._spec} has {rack_sets:,} sets of racks", right=f"at most {MOST_RACK_SETS:,}")
-        for names in combinations(self._names, self._spec.racks):
-            left = len(self._live) - sum(len(self._racks[name]) for name in names)
-            yield comb(left, self._spec.brokers)
 
     def at(self, number: int) -> FailureSet:
         """Return the set with that number."""

@@ -22,6 +22,7 @@ from simzk.errors import LayoutError
 from simzk.partitions.arrays import (
     MAX_BROKER_ID,
     NONE,
+    all_in,
     among,
     any_of,
     broker_mask,
@@ -108,46 +109,36 @@ def find_problems(rows: Layout) -> Problems:
 
 def _rules(rows: Layout) -> Iterator[Rule]:
     replicas, isr, leader = rows.replicas, rows.isr, rows.leader
-
+    epoch, min_isr = rows.leader_epoch, rows.min_insync_replicas
     illegal = np.array([TOPIC_NAME.fullmatch(name) is None for name in rows.topics], np.bool_)
     if illegal.any():
         yield illegal[rows.topic], lambda row: "invalid topic name; expected 1 to 249 of a-z A-Z 0-9 . _ -"
     yield _outside(rows.partition), lambda row: "the partition number is out of range (0 to 2147483647)"
-    yield np.all(replicas == NONE, axis=1), lambda row: "the list of replicas is empty; expected one or more"
+    yield ~any_of(replicas != NONE), lambda row: "the list of replicas is empty; expected one or more"
     yield (
-        np.any(_outside(replicas, NONE, MAX_BROKER_ID), axis=1),
+        any_of(_outside(replicas, NONE, MAX_BROKER_ID)),
         lambda row: f"a broker id of replicas {_ids_of(replicas, row)} is out of range (0 to {MAX_BROKER_ID})",
     )
-    known = np.isin(replicas, rows.brokers.ids) | (replicas == NONE)
+    unknown = ~np.isin(replicas, rows.brokers.ids) & (replicas != NONE)
     yield (
-        ~np.all(known, axis=1),
-        lambda row: (
-            f"replica on unknown broker {int(replicas[row][~known[row]][0])}; expected {_known_ids(rows.brokers)}"
-        ),
+        any_of(unknown),
+        lambda row: f"replica on unknown broker {replicas[row][unknown[row]][0]}; expected {_known_ids(rows.brokers)}",
     )
     yield with_duplicates(replicas), lambda row: f"duplicate replicas {_ids_of(replicas, row)}; expected each once"
     yield (
-        ~np.all(contained(isr, replicas) | (isr == NONE), axis=1),
+        ~all_in(isr, replicas),
         lambda row: f"ISR {_ids_of(isr, row)} has a member that is not in replicas {_ids_of(replicas, row)}",
     )
     yield with_duplicates(isr), lambda row: f"duplicate members in ISR {_ids_of(isr, row)}; expected each once"
     yield (
-        (leader != NONE) & ~np.any(isr == leader[:, None], axis=1),
-        lambda row: f"leader {int(leader[row])} is neither -1 (none) nor in ISR {_ids_of(isr, row)}",
+        (leader != NONE) & ~any_of(isr == leader[:, None]),
+        lambda row: f"leader {leader[row]} is neither -1 (none) nor in ISR {_ids_of(isr, row)}",
     )
-    yield (
-        _outside(rows.leader_epoch),
-        lambda row: f"leader_epoch {int(rows.leader_epoch[row])} is out of range (0 or more)",
-    )
-    yield (
-        _outside(rows.min_insync_replicas, 1),
-        lambda row: f"min_insync_replicas {int(rows.min_insync_replicas[row])} is out of range (1 or more)",
-    )
+    yield _outside(epoch), lambda row: f"leader_epoch {epoch[row]} is out of range (0 or more)"
+    yield _outside(min_isr, 1), lambda row: f"min_insync_replicas {min_isr[row]} is out of range (1 or more)"
     yield from _rules_of_moves(rows)
-    yield (
-        _seen_before(rows.topic, rows.partition),
-        lambda row: "the partition is in an earlier row too; expected each once",
-    )
+    repeated = _seen_before(rows.topic, rows.partition)
+    yield repeated, lambda row: "the partition is in an earlier row too; expected each once"
 
 
 def _rules_of_moves(rows: Layout) -> Iterator[Rule]:
@@ -165,25 +156,22 @@ def _rules_of_moves(rows: Layout) -> Iterator[Rule]:
     def of_row(row: int) -> str:
         return f"replicas {_ids_of(rows.replicas, row)}"
 
-    for name, column, lists in (("adding", rows.adding, adding), ("removing", rows.removing, removing)):
+    def members(name: str, column: NDArray[np.int32]) -> Iterator[Rule]:
         yield (
-            at(~np.all(contained(lists, replicas) | (lists == NONE), axis=1)),
-            lambda row, name=name, column=column: (  # type: ignore[misc]
-                f"{name} {_ids_of(column, row)} has a member that is not in {of_row(row)}"
-            ),
+            at(~all_in(column[moving], replicas)),
+            lambda row: f"{name} {_ids_of(column, row)} has a member that is not in {of_row(row)}",
         )
-        yield (
-            at(with_duplicates(lists)),
-            lambda row, name=name, column=column: (  # type: ignore[misc]
-                f"duplicate members in {name} {_ids_of(column, row)}; expected each once"
-            ),
-        )
+        repeated = at(with_duplicates(column[moving]))
+        yield repeated, lambda row: f"duplicate members in {name} {_ids_of(column, row)}; expected each once"
+
+    yield from members("adding", rows.adding)
+    yield from members("removing", rows.removing)
     yield (
         at(any_of(contained(adding, removing))),
         lambda row: f"adding {_ids_of(rows.adding, row)} and removing {_ids_of(rows.removing, row)} share a member",
     )
     yield (
-        at(np.all(contained(replicas, removing) | (replicas == NONE), axis=1)),
+        at(all_in(replicas, removing)),
         lambda row: f"removing {_ids_of(rows.removing, row)} leaves none of {of_row(row)}; expected at least one",
     )
 

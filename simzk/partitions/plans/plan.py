@@ -116,7 +116,10 @@ def diff_of(layout: Layout, plan: Plan) -> Diff:
     ([[0, 2], [1, 0]], [[2, -1]], [[1, -1]], [True])
     """
     validate_plan(layout.brokers, plan)
-    rows, target = _rows_of(layout, plan.partitions), plan.replicas
+    rows, target = find_rows(layout, plan.partitions), plan.replicas
+    unknown = np.flatnonzero(rows == NONE)
+    if len(unknown):
+        _reject("that the layout does not have", plan.partitions, unknown, "partitions of the layout")
     moving = np.flatnonzero(np.isin(rows, layout.reassigning))
     if len(moving):
         after = "a layout after these reassignments completed or were cancelled"
@@ -181,14 +184,6 @@ def find_rows(layout: Layout, partitions: Partitions) -> NDArray[np.intp]:
     found[known] = places[known] if order is None else order[places[known]]
     assert (layout.partition[found[known]] == partitions.partition[known]).all()
     return found
-
-
-def _rows_of(layout: Layout, partitions: Partitions) -> NDArray[np.intp]:
-    rows = find_rows(layout, partitions)
-    unknown = np.flatnonzero(rows == NONE)
-    if len(unknown):
-        _reject("that the layout does not have", partitions, unknown, "partitions of the layout")
-    return rows
 
 
 PHASES = ("before", "widened", "joined", "led", "removed", "finished")

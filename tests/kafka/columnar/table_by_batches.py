@@ -237,7 +237,7 @@ class TableByBatches:
 
     def assignment(self, row: int) -> Assignment:
         table = self.table
-        return Assignment(pack([table.replicas_of(row)]), pack([table.adding_of(row)]), pack([table.removing_of(row)]))
+        return Assignment(*(pack([ids]) for ids in (table.replicas_of(row), *table.moves_of(row))))
 
     def assign(self, row: int, assignment: Assignment) -> None:
         self.table.set_assignment(row, *(unpack(ids)[0] for ids in assignment))

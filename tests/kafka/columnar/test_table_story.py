@@ -326,7 +326,7 @@ class TableStory(RuleBasedStateMachine):
 def table_as_lists(table: PartitionTable) -> dict[Partition, tuple[reference.Moving, LeaderAndIsr | None]]:
     return {
         table.name(row): (
-            reference.Moving(*(list(ids(row)) for ids in (table.replicas_of, table.adding_of, table.removing_of))),
+            reference.Moving(*map(list, (table.replicas_of(row), *table.moves_of(row)))),
             table.leader_and_isr(row),
         )
         for row in table.rows().tolist()
