@@ -68,6 +68,7 @@ class Condition(Generic[T]):
         >>> print(str(condition.timeout("5 s")).partition(" (")[0])
         is_ready
         """
+        assert self.error is not None or not self._value, "the condition holds"
         last = f"raised {self.error!r}" if self.error is not None else f"returned {self._value!r}"
         text = f"{self._describe()} did not become true within {duration}; at last it {last}"
         return TimeoutError(f"{text}\n{state}" if state else text)

@@ -54,6 +54,7 @@ def format_time(at_us: int) -> str:
     >>> format_time(12_345_678)
     '  12.345 s'
     """
+    assert at_us >= 0, f"virtual time begins at 0, not at {at_us} us"
     return f"{at_us // 1_000_000:>4}.{at_us // 1000 % 1000:03d} s"
 
 
@@ -143,7 +144,10 @@ class History:
         return [event.to_json() for event in self._events]
 
     def check(self) -> None:
-        """Assert that events are in the order of their times."""
+        """Assert that events are in the order of their times, and that the deferred ones are in their places."""
+        places = [place for place, _, _ in self._deferred]
+        assert places == sorted(places)
+        assert not places or places[-1] <= len(self._recorded)
         assert all(a.at_us <= b.at_us for a, b in zip(self._events, self._events[1:], strict=False))
 
 
@@ -211,6 +215,7 @@ class Violation(NamedTuple):
 
     def to_json(self) -> dict[str, object]:
         """Return the violation as a JSON object."""
+        assert self.detail, f"a violation of {self.invariant!r} without what was found"
         values = self._asdict() | {"event": self.event.to_json()}
         if not self.issue:
             del values["issue"]

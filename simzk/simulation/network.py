@@ -53,6 +53,7 @@ class ExponentialLatency(NamedTuple):
     median_us: int
 
     def draw(self, stream: RandomStream) -> int:
+        assert self.median_us >= 0, f"a median of {self.median_us} us"
         octaves = 0
         while octaves < OCTAVES_MAX and stream.bits(1):
             octaves += 1
@@ -135,6 +136,7 @@ class Network:
             link.latency = None
             link.drop_count = 0
             self._release(link)
+            assert not link.held_back, f"{link.name}: a message waits on a healed link"
 
     def hold(self, source: str, target: str) -> None:
         """Hold messages back from now on, in order, until `release`."""
@@ -187,6 +189,9 @@ class Network:
             assert not link.cut or not (link.in_flight or link.held_back)
             assert link.held or not link.held_back
             assert link.drop_count >= 0
+            arrivals_us = [arrival.at_us for _, arrival in link.in_flight]
+            assert arrivals_us == sorted(arrivals_us), f"{link.name}: a message overtakes another"
+            assert self._disturbed or not (link.cut or link.held or link.drop_count or link.latency is not None)
 
     def _link(self, source: str, target: str) -> _Link:
         link = self._links.get((source, target))

@@ -189,6 +189,7 @@ class Task(Future[T]):
             self._waits_for = None
         self.set_exception(CancelledError(f"task {self.name} of {self.process.name} was cancelled"))
         self.process.forget(self)
+        assert self._waits_for is None, "a cancelled task waits for nothing"
         if not self._running:  # a running coroutine is closed when it waits again
             self._coroutine.close()
 
@@ -197,6 +198,7 @@ class Task(Future[T]):
         assert not self._running, f"task {self.name} of {self.process.name} is stepped while it runs"
         if self._is_over():
             return
+        assert self.process.alive, f"task {self.name} outlives {self.process.name}"
         assert self._waits_for is None or self._waits_for.done, "a task runs on when its future is done"
         self._waits_for = None
         self._running = True
@@ -362,6 +364,8 @@ class Process:
         assert self._armed or self.paused or not self._mailbox
         assert not any(task.done for task in self._tasks)
         assert len(self._timers) <= self._timers_kept_max
+        assert self.paused == (self.name in self.scheduler.paused)
+        assert self._resume_timer is None or self.paused, "a running process waits for no resume"
 
     def _cancel_resume(self) -> None:
         if self._resume_timer is not None:
@@ -371,6 +375,7 @@ class Process:
     def _fire(self, timer: Timer, callback: Callable[[], None]) -> None:
         """Run the callback of a timer, or queue it behind other entries, where it can still be cancelled."""
         assert self.alive, f"{self.name}: a timer outlives its process"
+        assert not timer.active, f"{self.name}: a timer is called before its event"
         self._timers.pop(timer, None)
         if self.paused or self._mailbox:
             timer.callback = callback
@@ -380,6 +385,7 @@ class Process:
 
     def _arm(self) -> None:
         """Schedule the next entry of the mailbox."""
+        assert not self._armed, f"{self.name}: one entry of the mailbox is scheduled at a time"
         self._armed = True
         if self._turn is None:
             self._turn = self.scheduler.schedule(self.scheduler.now_us, self.component, self._run_one)

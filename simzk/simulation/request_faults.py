@@ -277,6 +277,7 @@ class Fail(RequestFault):
         if code in vocabulary.faults_by_code:
             return REQUEST_FAULTS[vocabulary.faults_by_code[code]]()
         self._code = code
+        assert self._code, "the code 0 means that a request succeeded"
         return self
 
     def apply(self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT]) -> None:
@@ -353,6 +354,7 @@ class FaultRule:
 
     def matches(self, who: tuple[Hashable, ...], operation: str, paths: tuple[str, ...]) -> bool:
         """Return whether the rule applies to a request."""
+        assert self.times is None or self.fired < self.times, f"{self} is used up"
         if self.operation is None:
             if operation in self._table.vocabulary.implicit_operations:
                 return False
@@ -459,6 +461,7 @@ class FaultRules:
         with self.lock:
             self._number += 1
             rule = FaultRule(self, self._number, fault, operation, session, path, below, times)
+            assert not self._rules or self._rules[-1].number < rule.number, "the oldest rule is the first"
             self._rules.append(rule)
             self._note_active()
             return rule
@@ -550,6 +553,10 @@ class FaultRules:
             assert rule.times is None or rule.fired < rule.times
         for rule in self._used_up:
             assert rule.fired == rule.times
+        assert len(self._used_up) <= USED_UP_LISTED_MAX
+        numbers = [rule.number for rule in self.list()]
+        assert len(set(numbers)) == len(numbers), "a rule is listed once"
+        assert not numbers or numbers[-1] <= self._number
         for point in self.points:
             point.check()
 
@@ -641,6 +648,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
 
     def admit(self, link: LinkT, xid: int, request: RequestT) -> None:
         """Accept a request from a connection, and pass it on now, later or never."""
+        assert self.active, "the driver asks only while a rule or a request needs it"
         arrived = HeldRequest(xid, request, self.driver.now_ms())
         held = self._held.get(link)
         if held is not None:
@@ -662,6 +670,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
         Returns:
             whether a reply is lost: the connection is to be closed after the remaining messages.
         """
+        assert self.active, "the driver asks only while a rule or a reply needs it"
         altered = self._altered.get(link)
         if altered is None:
             return False
@@ -786,6 +795,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
             assert held, "a connection without waiting requests has no entry"
             assert held[0].rule is not None
             assert all(one.rule is None for one in list(held)[1:])
+            assert [one.came_ms for one in held] == sorted(one.came_ms for one in held)
         assert all(self._altered.values())
 
 

@@ -143,6 +143,7 @@ class Scheduler:
         """Schedule a timer that has run, and was not cancelled, as a new event at the present time."""
         component = timer.component
         assert timer.callback is None, f"{component.name}: the event is scheduled already"
+        assert timer.at_us <= self.now_us, f"{component.name}: the event waits for {timer.at_us} us"
         component.counter = timer.number = component.counter + 1
         timer.at_us = self.now_us
         timer.callback = callback
@@ -235,6 +236,7 @@ class Scheduler:
 
     def _take_instant(self, at_us: int, timers: list[Timer]) -> None:
         """Make the events of a later time those of the present, unless all are cancelled."""
+        assert len(timers) > 1, "a single event needs no order"
         assert self._only is None, "an instant ends before the next one begins"
         assert not self._present, "an instant ends before the next one begins"
         active = [timer for timer in timers if timer.callback is not None]
@@ -264,8 +266,13 @@ class Scheduler:
         waiting = [*present, *(timer for timers in self._later.values() for timer in timers)]
         assert all(1 <= timer.number <= timer.component.counter for timer in waiting)
         assert len({(timer.component.name, timer.number) for timer in waiting}) == len(waiting)
+        assert all(timer.component is self._components[timer.component.name] for timer in waiting)
+        assert all(name == stream.name and stream.seed == self.seed for name, stream in self._streams.items())
+        assert self.paused.keys() <= self._components.keys()
+        assert self.events_run <= self._events_max, "a run without progress has failed"
 
     def _describe_loop(self, last: str) -> str:
+        assert self.events_run > self._events_max, "the events at this time are not too many"
         waiting = [timer.component.name for *_, timer in sorted(self._present)[:5] if timer.active]
         also = f"; next in line: {', '.join(waiting)}" if waiting else ""
         return (

@@ -63,6 +63,7 @@ def shrink_number(number: int, least: int, fails: Callable[[int], bool]) -> int:
     >>> shrink_number(1_000, 0, lambda number: number >= 300)
     300
     """
+    assert number >= least, f"{number} is below {least}"
     low = least - 1  # does not fail, as far as known
     while number - low > 1:
         middle = least if low == least - 1 and number > least else (low + number) // 2
@@ -71,12 +72,14 @@ def shrink_number(number: int, least: int, fails: Callable[[int], bool]) -> int:
             number = middle
         else:
             low = middle
+    assert number == low + 1, "the next smaller number does not fail, as far as known"
     return number
 
 
 def _chunks(items: list[int], pieces: int) -> list[list[int]]:
     """Return consecutive pieces of nearly equal length, none of them empty."""
+    assert 1 <= pieces <= len(items)
     bounds = [len(items) * piece // pieces for piece in range(pieces + 1)]
-    chunks = [items[start:stop] for start, stop in pairwise(bounds) if stop > start]
+    chunks = [items[start:stop] for start, stop in pairwise(bounds)]
     assert sum(map(len, chunks)) == len(items), "the pieces are the whole list"
     return chunks
