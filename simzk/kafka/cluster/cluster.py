@@ -516,7 +516,7 @@ class KafkaCluster:
         return replace(
             environment,
             replication=replicas,
-            channel_manager=partial(BatchChannelManager, replicas),
+            channel_manager=partial(BatchChannelManager, transport=replicas),
             sends_batches=sends_batches,
         )
 

@@ -14,8 +14,9 @@ Rules of the module (ControllerChannelManager, ControllerBrokerRequestBatch, Req
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
@@ -77,6 +78,7 @@ class Channel:
 
     def put(self, request: ControllerRequest, on_response: OnResponse | None) -> None:
         """Add a request at the end of the queue."""
+        assert not self._is_stopping, f"the channel to {self._target} is closed"
         self._queue.put((request, on_response))
 
     @property
@@ -93,6 +95,7 @@ class Channel:
 
         A request that was taken from the queue a moment ago is not written yet: the interrupt closes its connection.
         """
+        assert not self._is_stopping, f"the channel to {self._target} is closed twice"
         self._is_stopping = True
         if self._is_sending and self._process.scheduler.now_us - self._sent_us > WRITTEN_AFTER_US:
             await self._task
@@ -122,31 +125,7 @@ class Channel:
         return None
 
 
-class _OnlyOn(NamedTuple):
-    """Recipients of a LeaderAndIsr request: the replica on one broker."""
-
-    broker: int
-
-    def among(self, replicas: IntArray) -> BoolArray:
-        """Return which replicas receive it."""
-        found: BoolArray = replicas == self.broker
-        return found
-
-
-class _AllExceptOn(NamedTuple):
-    """Recipients of a LeaderAndIsr request: all replicas except that on one broker."""
-
-    broker: int
-
-    def among(self, replicas: IntArray) -> BoolArray:
-        """Return which replicas receive it."""
-        found: BoolArray = (replicas != NONE) & (replicas != self.broker)
-        return found
-
-
-Recipients: TypeAlias = "IntArray | _OnlyOn | _AllExceptOn"
-
-
+@dataclass(eq=False)
 class ControllerChannelManager:
     """Channels to the brokers, and the present batch of control requests.
 
@@ -154,9 +133,7 @@ class ControllerChannelManager:
 
     Args:
         controller_id: broker id of the controller.
-        process: the controller's process.
-        connections: between processes.
-        context: state of the controller.
+        process, connections, context: of the controller.
         partition_us: controller time to name one partition in the requests of a batch, in microseconds (cost model).
         sends_topic_ids: whether LeaderAndIsr and UpdateMetadata have the ids of topics.
 
@@ -167,26 +144,19 @@ class ControllerChannelManager:
         on_leaders_response: is called with broker and response of each LeaderAndIsr with partition errors.
     """
 
+    _controller_id: int
+    _process: Process
+    _connections: Connections
+    _context: ControllerContext
+    _partition_us: int
+    _sends_topic_ids: bool
     batches_requests = False
 
-    def __init__(
-        self,
-        controller_id: int,
-        process: Process,
-        connections: Connections,
-        context: ControllerContext,
-        partition_us: int,
-        sends_topic_ids: bool,
-    ) -> None:
-        self._partition_us = partition_us
-        self._sends_topic_ids = sends_topic_ids
+    def __post_init__(self) -> None:
+        assert self._partition_us >= 0, f"{self._partition_us} µs for a partition"
         self._uncharged_partitions = 0
-        self._controller_id = controller_id
-        self._process = process
-        self._connections = connections
-        self._context = context
         self._channels: dict[int, Channel] = {}
-        self._leaders: list[tuple[IntArray, Recipients, bool]] = []
+        self._leaders: list[tuple[IntArray, IntArray, bool]] = []
         self._metadata: list[tuple[Sequence[int], IntArray]] = []
         self._stops: dict[int, list[tuple[IntArray, bool]]] = {}
         self.on_deletion_response: Callable[[int, Sequence[TopicPartition], ControlResponse], None]
@@ -240,6 +210,7 @@ class ControllerChannelManager:
 
     def send_metadata_to(self, brokers: Sequence[int], *, with_partitions: bool = False) -> None:
         """Send the registered brokers, and on request all partitions that have a state, to some brokers."""
+        assert all(broker in self._context.brokers for broker in brokers), f"one of brokers {brokers} is not registered"
         rows = self._rows_with_state() if with_partitions else np.empty(0, dtype=np.int32)
         self.new_batch()
         self.add_metadata(brokers, rows)
@@ -266,36 +237,21 @@ class ControllerChannelManager:
             recipients: int32[k, v], the brokers that receive each partition, padded.
             is_new: whether the replicas are new.
         """
-        self._add_leaders(rows, recipients, is_new)
-
-    def add_leaders_on(self, broker: int, rows: IntArray, *, is_new: bool = False) -> None:
-        """Add LeaderAndIsr for the replicas on one broker, and UpdateMetadata for all brokers."""
-        self._add_leaders(rows, _OnlyOn(broker), is_new)
-
-    def add_leaders_except_on(self, broker: int, rows: IntArray) -> None:
-        """Add LeaderAndIsr for all replicas except those on one broker, and UpdateMetadata for all brokers."""
-        self._add_leaders(rows, _AllExceptOn(broker), is_new=False)
-
-    def _add_leaders(self, rows: IntArray, recipients: Recipients, is_new: bool) -> None:
+        assert len(recipients) == len(rows)
         if not len(rows):
             return
         assert rows.min() >= 0, "a partition in a request has a row"
-        self._leaders.append((rows, self._recipients(recipients, rows), is_new))
+        self._leaders.append((rows, recipients, is_new))
         self.add_metadata(list(self._context.registered().racks), rows)
 
-    def _recipients(self, recipients: Recipients, rows: IntArray) -> Recipients:
-        """Return the recipients at the time of the state change; assignments may change before `send`."""
-        return self._broker_ids(recipients, rows)
+    def add_leaders_on(self, broker: int, rows: IntArray, *, is_new: bool = False) -> None:
+        """Add LeaderAndIsr for the replicas on one broker, and UpdateMetadata for all brokers."""
+        self.add_leaders(rows, np.full((len(rows), 1), broker, dtype=np.int32), is_new=is_new)
 
-    def _broker_ids(self, recipients: Recipients, rows: IntArray) -> IntArray:
-        """Return the recipients of each row, int32[k, v]."""
-        if isinstance(recipients, _OnlyOn):
-            return np.full((len(rows), 1), recipients.broker, dtype=np.int32)
-        if isinstance(recipients, _AllExceptOn):
-            replicas = self._context.table.replicas_at(rows)
-            return keep(replicas, recipients.among(replicas))
-        assert len(recipients) == len(rows)
-        return recipients
+    def add_leaders_except_on(self, broker: int, rows: IntArray) -> None:
+        """Add LeaderAndIsr for all replicas except those on one broker, and UpdateMetadata for all brokers."""
+        replicas = self._context.table.replicas_at(rows)
+        self.add_leaders(rows, keep(replicas, (replicas != NONE) & (replicas != broker)))
 
     def add_metadata(self, brokers: Sequence[int], rows: IntArray) -> None:
         """Add UpdateMetadata for some brokers; without rows it names the registered brokers only."""
@@ -304,6 +260,7 @@ class ControllerChannelManager:
 
     def add_stops(self, broker: int, rows: IntArray, *, delete: bool) -> None:
         """Add StopReplica for replicas on a broker; `delete` in any call for a replica deletes its log."""
+        assert rows.ndim == 1, "rows of the controller's table"
         if len(rows):
             self._stops.setdefault(broker, []).append((rows, delete))
 
@@ -315,7 +272,9 @@ class ControllerChannelManager:
     def _send_requests(self) -> None:
         self._send_leaders()
         self._send_metadata()
-        self._send_stops()
+        for broker, parts in self._stops.items():
+            if broker in self._context.brokers:
+                self._put_stops(broker, self._stops_of(parts))
 
     def send_leaders(self) -> None:
         """Send the LeaderAndIsr requests of the batch before the rest of it."""
@@ -333,8 +292,9 @@ class ControllerChannelManager:
     def _send_leaders(self) -> None:
         if not self._leaders:
             return
-        flat = [_flat(rows, self._broker_ids(recipients, rows), is_new) for rows, recipients, is_new in self._leaders]
+        flat = [_flat(rows, recipients, is_new) for rows, recipients, is_new in self._leaders]
         rows, brokers, is_new = map(np.concatenate, zip(*flat, strict=True))
+        assert len(rows) == len(brokers) == len(is_new)
         for broker, places in group_by_broker(np.arange(len(rows), dtype=np.int32), brokers):
             if broker in self._context.brokers:
                 self._uncharged_partitions += self._put_leaders(broker, *_distinct(rows[places], is_new[places]))
@@ -378,11 +338,6 @@ class ControllerChannelManager:
         topics = dict.fromkeys(topic for topic, _ in updates.partitions.names())
         return {topic: topic_id for topic in topics if (topic_id := known.get(topic)) is not None}
 
-    def _send_stops(self) -> None:
-        for broker, parts in self._stops.items():
-            if broker in self._context.brokers:
-                self._put_stops(broker, self._stops_of(parts))
-
     def _stops_of(self, parts: list[tuple[IntArray, bool]]) -> ReplicaStops:
         rows = np.concatenate([rows for rows, _ in parts])
         delete = np.concatenate([np.full(len(rows), delete) for rows, delete in parts])
@@ -422,32 +377,17 @@ class ControllerChannelManager:
     def _stop_epochs(self, rows: IntArray) -> IntArray:
         """Return the leader epochs of StopReplica requests; LEADER_DURING_DELETE for topics to be deleted."""
         context = self._context
+        assert rows.min(initial=0) >= 0, "a replica that stops has a row"
         deleted = context.of_topics(rows, context.to_be_deleted) | (context.table.version[rows] < 0)
         return np.where(deleted, np.int32(LEADER_DURING_DELETE), context.table.leader_epoch[rows])
 
 
+@dataclass(eq=False)
 class BatchChannelManager(ControllerChannelManager):
-    """Channels where one message carries a batch to all brokers that it reaches.
+    """Channels where one message carries a batch to all brokers that it reaches, by `transport`."""
 
-    Args:
-        transport: of the message.
-        controller_id, process, connections, context, partition_us, sends_topic_ids: as for `ControllerChannelManager`.
-    """
-
+    transport: BatchTransport
     batches_requests = True
-
-    def __init__(
-        self,
-        transport: BatchTransport,
-        controller_id: int,
-        process: Process,
-        connections: Connections,
-        context: ControllerContext,
-        partition_us: int,
-        sends_topic_ids: bool,
-    ) -> None:
-        super().__init__(controller_id, process, connections, context, partition_us, sends_topic_ids)
-        self._transport = transport
 
     def _rows_with_state(self) -> IntArray:
         """Return no rows: brokers of a large cluster do not cache partitions."""
@@ -457,13 +397,9 @@ class BatchChannelManager(ControllerChannelManager):
         """Send the whole batch: nothing else of it names partitions to brokers that do not cache them."""
         self.send()
 
-    def _recipients(self, recipients: Recipients, _rows: IntArray) -> Recipients:
-        """Return the recipients as given: `_part` selects them as a mask over the updates."""
-        return recipients
-
     def _send_requests(self) -> None:
         """Send the batch as one message; unreachable brokers, and log deletions, get requests of their own."""
-        context, source, transport = self._context, self._process.name, self._transport
+        context, source, transport = self._context, self._process.name, self.transport
         unreachable = transport.unreachable_brokers(source, context.brokers)
         parts = [self._part(rows, recipients, unreachable) for rows, recipients, _ in self._leaders]
         stops = {broker: self._stops_of(parts) for broker, parts in self._stops.items() if broker in context.brokers}
@@ -472,25 +408,21 @@ class BatchChannelManager(ControllerChannelManager):
             reachable = ~np.isin(brokers, list(unreachable))
             brokers, epochs = brokers[reachable], epochs[reachable]
         assert context.has_term, "only an active controller sends requests"
+        assert len(brokers) == len(epochs)
         batch = ControlBatch(self._controller_id, context.epoch, brokers, epochs, racks, parts, stops)
         transport.send(source, batch)
         for broker, replica_stops in stops.items():
             if broker in unreachable or replica_stops.delete.any():
                 self._put_stops(broker, replica_stops)
 
-    def _part(
-        self, rows: IntArray, recipients: Recipients, unreachable: set[int]
-    ) -> tuple[PartitionUpdates, BoolArray]:
+    def _part(self, rows: IntArray, recipients: IntArray, unreachable: set[int]) -> tuple[PartitionUpdates, BoolArray]:
         """Return updates of distinct partitions, and which assigned replicas of reachable brokers receive them."""
         self._uncharged_partitions += len(rows)
         updates = self._updates(rows, np.zeros(len(rows), dtype=np.bool_))
         if len(updates) < len(rows):
             known = np.flatnonzero(self._context.table.version[rows] >= 0)
-            rows, recipients = rows[known], recipients[known] if isinstance(recipients, np.ndarray) else recipients
-        if isinstance(recipients, np.ndarray):
-            receive = contained(updates.replicas, recipients)
-        else:
-            receive = recipients.among(updates.replicas)
+            rows, recipients = rows[known], recipients[known]
+        receive = contained(updates.replicas, recipients)
         if unreachable:
             for broker in sorted(unreachable):
                 named = np.flatnonzero(any_of(receive & (updates.replicas == broker)))
