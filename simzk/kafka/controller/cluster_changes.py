@@ -30,7 +30,6 @@ from simzk.kafka.schemas.broker_registration import decode_log_dir_failure
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import (
     PartitionAndReplica,
-    ReplicaAssignment,
     TopicPartition,
     mutable_partitions,
     partition_set,
@@ -55,11 +54,7 @@ _DATA_CHANGED = frozenset({EventType.NODE_DATA_CHANGED})
 
 @dataclass(eq=False)
 class BrokerChanges(ControllerPart):
-    """Brokers that start, restart, fail or change their registration.
-
-    Args:
-        deletion, reassignments: continue when a broker starts.
-    """
+    """Brokers that start, restart, fail or change their registration; deletions and reassignments go on with them."""
 
     _deletion: TopicDeletion
     _reassignments: Reassignments
@@ -72,9 +67,13 @@ class BrokerChanges(ControllerPart):
         bounced = sorted(
             [broker for broker, (_, epoch) in known.items() if broker in found and found[broker][1] > epoch]
         )
+        before, now = context.registered_at, self._client.registered_at
         if not self._client.version.client.has_broker_epochs:
-            self._record_missed_restarts([broker for broker in known if broker in found])
-        context.registered_at = self._client.registered_at
+            for broker in known:
+                if broker in found and now[broker] > before.get(broker, now[broker]):
+                    self._log.record(RESTART_MISSED, f"broker {broker}")
+        context.registered_at = now
+        assert not {*new} & {*bounced}, "a new broker has no earlier registration"
         registered = {broker: LiveBroker(*found[broker]) for broker in new + bounced}
         for broker in bounced + dead:
             if self._client.version.controller.waits_for_removed_brokers:
@@ -98,21 +97,13 @@ class BrokerChanges(ControllerPart):
             await self._fail(dead)
         assert context.brokers.keys() == found.keys(), "another event changed the brokers while this one waited"
 
-    def _record_missed_restarts(self, brokers: Sequence[int]) -> None:
-        """Record brokers that registered again since the last read, which this controller does not notice."""
-        before, now = self._context.registered_at, self._client.registered_at
-        for broker in brokers:
-            if now[broker] > before.get(broker, now[broker]):
-                self._log.record(RESTART_MISSED, f"broker {broker}")
-
     def watch(self, brokers: Sequence[int]) -> Sequence[str]:
         """Register handlers for changes of registrations, and return their paths; a read of each sets the watch."""
-        watched = [paths.broker(broker) for broker in brokers]
-        update = self._update
-        for broker, path in zip(brokers, watched, strict=True):
+        watched = {paths.broker(broker): broker for broker in brokers}
+        for path, broker in watched.items():
             name = f"registration of broker {broker}"
-            self._session.data_handlers[path] = self._events.watcher(_DATA_CHANGED, name, update, broker)
-        return watched
+            self._session.data_handlers[path] = self._events.watcher(_DATA_CHANGED, name, self._update, broker)
+        return list(watched)
 
     async def _update(self, broker: int) -> None:
         """Handle a change of the data of a broker's registration."""
@@ -132,6 +123,7 @@ class BrokerChanges(ControllerPart):
         for broker in brokers:
             context.on_failed_dirs.pop(broker, None)
         existing = [broker for broker in sorted(context.brokers) if broker not in brokers]
+        assert len(existing) + len(brokers) == len(context.brokers), f"one of brokers {brokers} is not registered"
         self._channels.send_metadata_to(existing)
         self._channels.send_metadata_to(brokers, with_partitions=True)
         rows, brokers_of_rows = self._replicas_on(brokers)
@@ -182,15 +174,16 @@ class BrokerChanges(ControllerPart):
             PartitionAndReplica(partition, broker)
             for partition, broker in zip(context.names(rows[deleted]), brokers[deleted].tolist(), strict=True)
         ]
-        others, brokers_of_others = rows, brokers
+        hashed = len(rows) > SMALL
         if to_delete:  # a filtered set is built anew, and a hash set stays one
-            others, brokers_of_others = rows[~deleted], brokers[~deleted]
-            order = context.order.positions_in_replica_set(others, brokers_of_others, hashed=len(rows) > SMALL)
-            others, brokers_of_others = others[order], brokers_of_others[order]
+            rows, brokers = rows[~deleted], brokers[~deleted]
+            order = context.order.positions_in_replica_set(rows, brokers, hashed=hashed)
+            rows, brokers = rows[order], brokers[order]
+        assert len(rows) + len(to_delete) == len(deleted), "a replica is repeated"
         leaderless = context.rows_with_offline_leader()
         await self._partitions.handle_rows(leaderless, PartitionState.OFFLINE)
         await self._partitions.trigger_online()
-        await self._replicas.handle_rows(others, brokers_of_others, ReplicaState.OFFLINE)
+        await self._replicas.handle_rows(rows, brokers, ReplicaState.OFFLINE)
         await self._deletion.fail_replicas(to_delete)
         if not len(leaderless):
             self._channels.send_metadata()
@@ -198,13 +191,10 @@ class BrokerChanges(ControllerPart):
 
 @dataclass(eq=False)
 class LogDirFailures(ControllerPart):
-    """Failed log directories of live brokers.
-
-    Args:
-        handle_offline_replicas: handles replicas by rows and brokers, as on a dead broker.
-    """
+    """Failed log directories of live brokers."""
 
     _handle_offline_replicas: Callable[[IntArray, IntArray], Coroutine[Future[Any], None, None]]
+    """Handles replicas by rows and brokers, as on a dead broker."""
 
     async def process(self) -> None:
         """Handle a change of the children of `/log_dir_event_notification`; all are deleted, also unreadable ones."""
@@ -235,16 +225,13 @@ class LogDirFailures(ControllerPart):
             rows = context.rows_of(new)
             brokers = np.full(len(rows), broker, dtype=np.int32)
             order = context.order.positions_in_replica_set(rows, brokers)
+            assert len(order) == len(rows), "a replica fails once"
             await self._handle_offline_replicas(rows[order], brokers)
 
 
 @dataclass(eq=False)
 class TopicChanges(ControllerPart):
-    """Topics and partitions that are created, and topics with removed znodes.
-
-    Args:
-        new_topic_id: returns a new id for a topic.
-    """
+    """Topics and partitions that are created, and topics with removed znodes."""
 
     _new_topic_id: Callable[[str], str]
 
@@ -261,13 +248,14 @@ class TopicChanges(ControllerPart):
         for name in removed:
             context.remove_topic(name)
             self._session.data_handlers.pop(paths.topic(name), None)
-        context.note_filtered()
+        context.order.note_filtered()
         await self.add(found)
         for name, topic in found.items():
             warnings = warnings_of_topic(topic.partitions, context.is_live)
             self._log.record_warnings(paths.topic(name), warnings)
         read = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
         added = [partition for partition in self._in_map(read) if context.has_partition(partition)]
+        assert context.topic_ids.keys() == {*names}, "another event changed the topics while this one waited"
         context.note_inserted(added)
         await self._create(added)
 
@@ -321,9 +309,8 @@ class TopicChanges(ControllerPart):
     def as_inserted(self, topics: Mapping[str, TopicZnode]) -> list[TopicPartition]:
         """Return the partitions of all topics in the order in which a failover inserts them into the assignments."""
         read = [TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions]
-        if self._context.collections.case_classes:  # they are read into the map itself
-            return read
-        return list(partition_set(read, self._context.collections))
+        # Up to 1.0 they are read into the map itself.
+        return read if self._context.collections.case_classes else self._in_map(read)
 
     def _in_map(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Return partitions in the order of the map into which Kafka reads topic znodes: mutable up to 1.0."""
@@ -334,26 +321,23 @@ class TopicChanges(ControllerPart):
     async def _restore(self, name: str, found: TopicZnode) -> None:
         """Write the previous assignment of a topic to be deleted that got new partitions (KAFKA-6612)."""
         context = self._context
-        previous: dict[int, ReplicaAssignment] = {
-            number: context.assignment(TopicPartition(name, number))
-            for number in found.partitions
-            if context.has_partition(TopicPartition(name, number))
-        }
+        partitions = [TopicPartition(name, number) for number in found.partitions]
+        previous = {p.partition: context.assignment(p) for p in partitions if context.has_partition(p)}
+        assert name in context.to_be_deleted, "new partitions of another topic are created"
         await self._client.write_topic(name, TopicZnode(previous, context.topic_ids[name]), context.epoch_version)
 
     async def _create(self, partitions: list[TopicPartition]) -> None:
         """Elect the first leaders of new partitions and start their replicas (onNewPartitionCreation).
 
-        Args:
-            partitions: in the order of the map from which Kafka takes the keys.
+        `partitions` are in the order of the map from which Kafka takes the keys.
         """
         context, new = self._context, partitions
         if not self._client.version.orders.creates_key_set:
             new = list(partition_set(partitions, context.collections))
-        if not new:
-            return
+        assert len(new) == len(partitions), "a new partition is repeated"
         assert all(map(context.has_partition, new)), "a new partition has an assignment"
-        await self._partitions.handle(new, PartitionState.NEW)
-        await self._replicas.handle(list(context.replicas_of(new)), ReplicaState.NEW)
-        await self._partitions.handle(new, PartitionState.ONLINE)
-        await self._replicas.handle(list(context.replicas_of(new)), ReplicaState.ONLINE)
+        if new:
+            await self._partitions.handle(new, PartitionState.NEW)
+            await self._replicas.handle(list(context.replicas_of(new)), ReplicaState.NEW)
+            await self._partitions.handle(new, PartitionState.ONLINE)
+            await self._replicas.handle(list(context.replicas_of(new)), ReplicaState.ONLINE)

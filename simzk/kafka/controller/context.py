@@ -44,10 +44,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simzk.kafka.columnar.batches import Assigned
-    from simzk.kafka.controller.states import PartitionState, ReplicaState
+    from simzk.kafka.controller.states import PartitionState
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
-    from simzk.kafka.topic_partition import Collections
-    from simzk.partitions.arrays import IntArray
 
 _CACHED_BROKER_ORDERS = 12
 """Each restart of a broker uses its orders a few times within seconds."""
@@ -90,8 +88,9 @@ class IterationOrder:
         self._rebuilt += 1
 
     def note_filtered(self) -> None:
-        """Record that the map of assignments was filtered into a new one."""
-        self.note_inserted(self.all_in_map())
+        """Record that a change of the topics filtered the map of assignments into a new one."""
+        if self._flat:
+            self.note_inserted(self.all_in_map())
 
     @property
     def _changes(self) -> tuple[int, int]:
@@ -103,14 +102,12 @@ class IterationOrder:
         missing = len(self._table.topic) - len(self._insertions)
         if missing > 0:
             self._insertions = np.pad(self._insertions, (0, max(missing, len(self._insertions) // 4)))
+        assert len(self._insertions) >= len(self._table.topic)
         return self._insertions
-
-    def _as_inserted(self, rows: IntArray) -> IntArray:
-        """Return ascending rows in the order of their insertion into the map of assignments."""
-        return rows[np.argsort(self._numbered_insertions().take(rows), kind="stable")]
 
     def _in_map_of_all(self, rows: IntArray) -> IntArray:
         """Return some rows in the order of the map of all partitions (up to 1.1)."""
+        assert self._flat, "there is no map of all partitions"
         every = self.all_in_map()
         places = self._cached("places", lambda: _places(every, len(self._table.topic)))
         return rows[np.argsort(places.take(rows))]
@@ -192,6 +189,7 @@ class IterationOrder:
 
     def in_cleared_map(self, rows: IntArray, most: int) -> IntArray:
         """Return rows in the order of a mutable map filled with them, which had some entries before it was cleared."""
+        assert most >= 0, "a map has had no entries or more"
         return rows[map_order(self.hashes(rows), self._collections.scala, most=most)]
 
     def positions_in_map(self, rows: IntArray, *, in_order: bool = True) -> NDArray[np.intp]:
@@ -225,6 +223,7 @@ class IterationOrder:
         if self._ranked_topics is not names or len(self._name_ranks) != len(names):
             by_name = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.intp)
             self._ranked_topics, self._name_ranks = names, np.argsort(by_name)
+            assert len(self._name_ranks) == len(names)
         return self._table.partition.take(rows), self._name_ranks.take(self._table.topic.take(rows))
 
     def in_set(self, rows: IntArray, *, hashed: bool = False) -> IntArray:
@@ -240,6 +239,7 @@ class IterationOrder:
 
     def hashes(self, rows: IntArray) -> IntArray:
         """Return the hashes of partitions, int32[k]."""
+        assert rows.ndim == 1, "rows of the controller's table"
         changes, hashes = self._row_hashes
         if changes != self._table.changes:
             self._hashed_rows, hashes = 0, None
@@ -256,10 +256,12 @@ class IterationOrder:
 
     def _hashes_of(self, rows: IntArray) -> IntArray:
         topics = self._topic_hashes().take(self._table.topic.take(rows))
+        assert len(topics) == len(rows)
         return partition_hashes(topics, self._table.partition.take(rows), case_classes=self._collections.case_classes)
 
     def replica_hashes(self, rows: IntArray, brokers: IntArray) -> IntArray:
         """Return the hashes of replicas, int32[k]."""
+        assert len(rows) == len(brokers), "a replica is a partition and a broker"
         scala, case_classes = self._collections
         if case_classes:
             topics = self._topic_hashes().take(self._table.topic.take(rows))
@@ -272,26 +274,23 @@ class IterationOrder:
             known = len(self._hashes_by_topic) if self._hashed_topics is names else 0
             more = string_hashes(names[known:])
             self._hashed_topics, self._hashes_by_topic = names, np.concatenate([self._hashes_by_topic[:known], more])
+            assert len(self._hashes_by_topic) == len(names), "each topic has a hash"
             self._topic_hashes_are_distinct = len(np.unique(self._hashes_by_topic)) == len(self._hashes_by_topic)
         return self._hashes_by_topic
 
     def _assignments(self, rows: IntArray) -> IntArray:
         """Return ascending rows in the order of a map of assignments with only them."""
         if self._flat:
-            return self.in_map(self._as_inserted(rows))
+            return self.in_map(rows[np.argsort(self._numbered_insertions().take(rows), kind="stable")])
         if not len(rows):
             return rows
         if self._collections.scala == "2.13":
             return self._in_nested_maps(rows, np.bincount(self._table.topic[rows], minlength=len(self._table.topics)))
-        numbers = self._topics_in_map(rows)
-        by_topic = {number: rows[self._table.topic[rows] == number] for number in numbers.tolist()}
-        return np.concatenate([self.in_map_of_topic(by_topic[number]) for number in numbers.tolist()])
-
-    def _topics_in_map(self, rows: IntArray) -> IntArray:
-        """Return the topic numbers of rows in the order of a map filled in the order of the rows."""
-        numbers, first = np.unique(self._table.topic[rows], return_index=True)
-        numbers = numbers[np.argsort(first)]
-        return numbers[map_order(self._topic_hashes()[numbers], self._collections.scala)]
+        topics = self._table.topic[rows]
+        numbers, first = np.unique(topics, return_index=True)
+        numbers = numbers[np.argsort(first)]  # as the map of topics was filled
+        numbers = numbers[map_order(self._topic_hashes()[numbers], self._collections.scala)]
+        return np.concatenate([self.in_map_of_topic(rows[topics == number]) for number in numbers.tolist()])
 
     def _in_order_of_creation(self, numbers: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return topic numbers in the order in which the topics were added, if two have equal hashes.
@@ -316,6 +315,7 @@ class IterationOrder:
         table = self._table
         assert len(entries) == len(table.topics)
         numbers = self._in_order_of_creation(np.flatnonzero(entries))
+        assert self._collections.scala == "2.13", "nested maps of earlier releases are sorted one by one"
         numbers = numbers[map_order(self._topic_hashes()[numbers])]
         rank = np.zeros(len(entries), dtype=np.int64)
         rank[numbers] = np.arange(len(numbers))
@@ -367,6 +367,7 @@ class Registered(NamedTuple):
     def of(cls, brokers: Mapping[int, LiveBroker]) -> Registered:
         """Return the columns of brokers by id."""
         ids = sorted(brokers)
+        assert not ids or ids[0] >= 0, "a registration has the id of a broker"
         live = [brokers[broker] for broker in ids]
         return cls(
             np.array(ids, dtype=np.int32),
@@ -475,13 +476,10 @@ class ControllerContext:
         registered = self.registered().mask
         if not self.shutting_down:
             return registered
+        assert self.shutting_down.keys() <= self.brokers.keys(), "only a registered broker shuts down"
         live = registered.copy()
         live[[broker for broker in self.shutting_down if broker < len(live)]] = False
         return live
-
-    def shutting_down_mask(self) -> BoolArray:
-        """Return a mask of the brokers that are shutting down."""
-        return broker_mask(sorted(self.shutting_down))
 
     def registered(self) -> Registered:
         """Return the registered brokers as columns, which callers must not change."""
@@ -502,6 +500,7 @@ class ControllerContext:
 
     def of_topics(self, rows: IntArray, topics: Iterable[str]) -> BoolArray:
         """Return which rows belong to some topics."""
+        assert rows.ndim == 1, "rows of the controller's table"
         numbers = [self.table.topic_number(topic) for topic in topics]
         found: BoolArray = np.isin(self.table.topic.take(rows), numbers) if numbers else np.zeros(len(rows), np.bool_)
         return found
@@ -572,6 +571,7 @@ class ControllerContext:
 
     def add_topics(self, assigned: Assigned) -> None:
         """Store the assignments of many new topics without reassignments."""
+        assert not len(self.table), "many topics are stored first, at a failover"
         self.topic_ids.update(assigned.ids)
         (topics, topic, partition), replicas = assigned.partitions.columns, assigned.replicas
         if self.scala != "2.13" or self._flat:  # otherwise no iteration order depends on the order of insertion
@@ -583,11 +583,6 @@ class ControllerContext:
         """Record the order in which new partitions were inserted into the map of assignments."""
         if self._flat:
             self.order.note_inserted(self.rows_of(partitions))
-
-    def note_filtered(self) -> None:
-        """Record that a change of the topics filtered the map of assignments into a new one."""
-        if self._flat:
-            self.order.note_filtered()
 
     def znode_assignment(self, topic: str) -> dict[int, ReplicaAssignment]:
         """Return a topic's assignment in the form and order of its znode."""
@@ -604,6 +599,7 @@ class ControllerContext:
             self.partition_states.remove(row)
             self.replica_states.pop_row(row)
             self.table.remove([row])
+        assert partition not in self.table
 
     def leadership(self, partition: TopicPartition) -> LeaderAndIsr | None:
         """Return the partition state that was last read or written; None for a partition without one."""
@@ -628,10 +624,6 @@ class ControllerContext:
         """Return all rows in the order of an immutable set."""
         return self.order.all_in_set()
 
-    def rows_on(self, broker: int) -> IntArray:
-        """Return the rows with a replica on a broker in the order of an immutable set."""
-        return self.order.on_broker_in_set(broker)
-
     def replicas_on(self, brokers: Iterable[int]) -> tuple[IntArray, IntArray]:
         """Return rows and brokers of the replicas on some brokers, in the order of an immutable set of replicas."""
         brokers = list(brokers)
@@ -642,6 +634,7 @@ class ControllerContext:
         rows = np.concatenate([np.empty(0, dtype=np.int32), *rows_on])
         of_rows = np.repeat(np.array(brokers, dtype=np.int32), [len(rows) for rows in rows_on])
         order = self.order.positions_in_replica_set(rows, of_rows)
+        assert len(order) == len(rows), "a broker is named twice"
         return rows[order], of_rows[order]
 
     def partitions_as_read(self, broker: int) -> list[TopicPartition]:
@@ -668,6 +661,7 @@ class ControllerContext:
     def online_replicas(self) -> BoolArray:
         """Return which replicas are online: bool[n, w], by row and position in the assignment."""
         online = live_members(self.table.replicas, self.live_mask())
+        assert online.shape == self.table.replicas.shape
         for broker, partitions in self.on_failed_dirs.items():
             rows = self.rows_of(partitions)
             online[rows] &= self.table.replicas[rows] != broker
@@ -691,10 +685,6 @@ class ControllerContext:
         hashed = hashed and len(self.partition_states) > SMALL
         return self.order.in_set(self.order.in_map(self.partition_states.rows_in(*wanted)), hashed=hashed)
 
-    def replicas_in(self, topic: str, state: ReplicaState) -> ScalaSet[PartitionAndReplica]:
-        """Return the replicas of a topic that are in a state."""
-        return self.replicas_of_topic(topic).filter(lambda replica: self.replica_states.get(replica) == state)
-
     def remove_topic(self, topic: str) -> None:
         """Remove a topic and its partitions."""
         partitions = self.names(self.table.rows_of(topic))
@@ -716,6 +706,7 @@ class ControllerContext:
         self.partition_states.check()
         assert self.has_term or not (self.brokers or self.topic_ids), "an inactive controller has state"
         assert self.deletion_started.keys() <= self.to_be_deleted.keys()
+        assert all(partition.topic in self.topic_ids for partition in self.znode_lists)
         assert self.shutting_down.keys() <= self.brokers.keys() or not self.brokers
         assert not self.has_term or all(partition in self.table for partition in self.being_reassigned)
 

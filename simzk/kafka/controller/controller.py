@@ -12,6 +12,7 @@ Rules of the module (KafkaController; docs/reference/kafka.md §2.1 to §2.3, §
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -62,12 +63,7 @@ class KafkaController:
     """Controller of one broker, active or not.
 
     Args:
-        broker_id: id of the broker.
-        process: the broker's process.
-        session: the broker's ZooKeeper session.
-        client: ZooKeeper client on that session.
-        connections: to other brokers.
-        config: configuration of the broker.
+        broker_id, process, session, client, connections, config: of the broker.
         history: for the events of the controller.
         now_ms: wall clock of the simulated cluster, for timestamps in znodes.
         new_topic_id: returns an id for a topic without one.
@@ -77,6 +73,7 @@ class KafkaController:
         channel_manager: makes the channels to the brokers.
 
     Attributes:
+        put_event: adds an event at the end of the queue; see `ControllerEvent` for the arguments.
         active_id: broker id in `/controller`, as last read; None if there was none.
         on_registered: registers the broker after a new session began.
         expire_tokens: removes expired delegation tokens; None if the broker has no tokens.
@@ -114,6 +111,7 @@ class KafkaController:
         self.is_failing_over = False
         self._former: FormerController | None = None
         events = self._events = ControllerEventManager(process, self._process_event)
+        self.put_event = events.put
         log = self._log = ControllerLog(history, broker_id)
         context = self.context = ControllerContext(
             client.version.orders.collections,
@@ -159,14 +157,9 @@ class KafkaController:
         self._events.start()
         self.put_event("startup", partial(self._start_up, adopt=adopt), always=True)
 
-    def put_event(
-        self, name: str, work: Work, *, always: bool = False, preempt: Callable[[], None] | None = None
-    ) -> None:
-        """Add an event at the end of the queue; see `ControllerEvent` for the arguments."""
-        self._events.put(name, work, always=always, preempt=preempt)
-
     async def expire(self) -> None:
         """Cancel all waiting events and resign, after the session expired."""
+        assert not self._session.session_id, "the session of a controller that resigns has expired"
         done: Future[None] = Future()
 
         async def resign() -> None:
@@ -219,10 +212,8 @@ class KafkaController:
             self._log.record("failed", event.name, str(problem))
 
     async def _guarded(self, work: Work) -> None:
-        try:
+        with suppress(SessionExpiredError):
             await work()
-        except SessionExpiredError:
-            return
 
     def _on_controller_change(self, kind: EventType) -> None:
         if kind != EventType.NODE_DELETED:
@@ -270,6 +261,7 @@ class KafkaController:
             self._resign()
 
     async def _elect(self) -> None:
+        assert not self.is_failing_over, "an election waits for the end of a failover"
         if self.client.version.client.reads_controller_before_election:
             await self._read_controller()
             if self.active_id is not None:
@@ -300,6 +292,7 @@ class KafkaController:
             self._former.end()
             self._former = None
         assert fails or not self._channels.is_open, "the channels of an earlier term are closed"
+        assert fails or not self.context.has_term, "the state of an earlier term is gone"
         self.context.begin_term(epoch, version)
         self.active_id = self.broker_id
         if fails:
@@ -334,6 +327,7 @@ class KafkaController:
 
     async def _fail_over(self) -> None:
         """Become active; `is_failing_over` until that is done or has failed."""
+        assert not self.is_failing_over, "failovers are events, processed one by one"
         self.is_failing_over = True
         try:
             await self._become_active()
@@ -343,8 +337,9 @@ class KafkaController:
     async def _become_active(self) -> None:
         """Become active (onControllerFailover), in the order of Kafka 1.1 and later (§2.3)."""
         context, client, version = self.context, self.client, self.client.version
-        assert self.is_active
-        assert context.has_term
+        assert self.is_active, "another broker was elected"
+        assert context.has_term, "a failover is part of a term"
+        assert not context.being_reassigned or version.controller.keeps_requests
         assert not context.brokers, "the controller has brokers of an earlier term"
         assert not context.topic_ids, "the controller has topics of an earlier term"
         await self._set_up_features()
@@ -371,8 +366,10 @@ class KafkaController:
             await self.elections.process_pending()
         self._log.record("ready", "", f"epoch {context.epoch}")
         if self._config.boolean("auto.leader.rebalance.enable"):
+            assert self._rebalance is None, "the timer of an earlier term goes on"
             self._rebalance = self._process.call_later(FIRST_REBALANCE_US, self._put_rebalance)
         if self.expire_tokens is not None:
+            assert self._token_check is None, "the timer of an earlier term goes on"
             self._token_check = self._process.call_later(0, self._check_tokens)
 
     def _register_child_handlers(self) -> None:
@@ -407,6 +404,7 @@ class KafkaController:
 
     async def _initialise_context(self) -> None:
         context, client = self.context, self.client
+        assert not self._channels.is_open, "channels are opened to the brokers that are read now"
         context.brokers = {broker: LiveBroker(*found) for broker, found in (await client.brokers()).items()}
         context.registered_at = client.registered_at
         names = immutable_order(await client.children(paths.TOPICS), context.scala)
@@ -445,9 +443,10 @@ class KafkaController:
                 timer.cancel()
         self._rebalance = self._token_check = None
         self._channels.shut_down()
-        assert not self._channels.is_open
+        assert not self._channels.is_open, "no channel outlives its term"
         was_controller = self.context.has_term
         self.context.reset(keeps_requests=self.client.version.controller.keeps_requests)
+        assert not self.context.has_term
         self._acts_in_failed_term = False
         return was_controller
 

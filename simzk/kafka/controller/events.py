@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVarTuple, Unpack
 
@@ -50,35 +51,19 @@ class ControllerEvent(NamedTuple):
             self.preempt()
 
 
+@dataclass(eq=False, slots=True)
 class Watcher:
     """Handler of a session that adds an event at each notification of some kinds.
 
     A controller has one for each topic: a function with its cells would be nine objects instead of one for the garbage
     collector, which may walk all of them during a failover.
-
-    Args:
-        events: the queue.
-        kinds: of notifications.
-        name: of the event.
-        work: processes the event.
-        args: arguments of `work`.
     """
 
-    __slots__ = ("_args", "_events", "_kinds", "_name", "_work")
-
-    def __init__(
-        self,
-        events: ControllerEventManager,
-        kinds: Collection[EventType],
-        name: str,
-        work: Callable[..., Coroutine[Future[Any], None, None]],
-        args: tuple[object, ...],
-    ) -> None:
-        self._events = events
-        self._kinds = kinds
-        self._name = name
-        self._work = work
-        self._args = args
+    _events: ControllerEventManager
+    _kinds: Collection[EventType]
+    _name: str
+    _work: Callable[..., Coroutine[Future[Any], None, None]]
+    _args: tuple[object, ...]
 
     def __call__(self, notified: EventType) -> None:
         """Add the event if the notification is of one of the kinds."""
@@ -87,12 +72,7 @@ class Watcher:
 
 
 class ControllerEventManager:
-    """Queue of events, and the task that processes them.
-
-    Args:
-        process: runs the task.
-        process_event: processes one event.
-    """
+    """Queue of events, and the task of `process` that processes them, each by `process_event`."""
 
     def __init__(
         self, process: Process, process_event: Callable[[ControllerEvent], Coroutine[Future[Any], None, None]]
@@ -115,6 +95,7 @@ class ControllerEventManager:
         event = ControllerEvent(name, work, always, preempt)
         self._waiting.append(event)
         self._queue.put(event)
+        assert len(self._queue) <= len(self._waiting), "an event waits until it begins"
 
     def watcher(
         self,
@@ -149,12 +130,7 @@ class ControllerEventManager:
 
 
 class ControllerLog:
-    """Records of one controller in the history.
-
-    Args:
-        history: of the cluster.
-        broker_id: the controller's broker.
-    """
+    """Records of one controller in the history."""
 
     def __init__(self, history: History, broker_id: int) -> None:
         self._history = history
@@ -170,6 +146,7 @@ class ControllerLog:
 
     def record_refusal(self, path: str, request: str, error: Error) -> None:
         """Record a request by znode that the controller does not carry out."""
+        assert error.name != "NONE", f"{request} is refused without an error"
         self.record("refused", request, f"{path}: {error.name}")
 
     def record_warnings(self, path: str, warnings: Sequence[str]) -> None:

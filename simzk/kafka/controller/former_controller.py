@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from simzk.kafka import paths
 from simzk.kafka.controller.leadership_changes import requested_elections
 from simzk.kafka.controller.state_machines import ControllerPart
-from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import ReplicaAssignment, mutable_partitions, partition_set
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.zookeeper.replies import EventType
@@ -36,10 +35,12 @@ class FormerController(ControllerPart):
 
     def end(self) -> None:
         """Do nothing more: the broker is controller again, or stops."""
+        assert not self._is_over, "a former controller ends once"
         self._is_over = True
 
     async def start(self) -> None:
         """Watch the znodes of requests in a new session, and handle those that exist."""
+        assert self._context.has_term, "a former controller acts with the state of its last term"
         self._watch(paths.PREFERRED_ELECTION, "preferred election by znode", self._process_election)
         self._watch(paths.REASSIGN_PARTITIONS, "reassignment by znode", self._process_reassignments)
         await self._process_election()
@@ -72,7 +73,8 @@ class FormerController(ControllerPart):
         await self._client.fenced([Delete(paths.PREFERRED_ELECTION, ANY_VERSION)], context.epoch_version)
         await self._client.exists(paths.PREFERRED_ELECTION)
         for partition in new:
-            context.pending_elections.pop(partition, None)
+            assert partition in context.pending_elections, "another event ended the election"
+            del context.pending_elections[partition]
 
     async def _process_reassignments(self) -> None:
         context = self._context
@@ -103,15 +105,9 @@ class FormerController(ControllerPart):
         context = self._context
         if context.leadership(partition) is None:
             return
-        assignments = context.znode_assignment(partition.topic) | {partition.partition: ReplicaAssignment(target)}
-        topic = TopicZnode(assignments, context.topic_ids[partition.topic])
-        await self._client.write_topic(partition.topic, topic, context.epoch_version)
+        await self._write_topic(partition, ReplicaAssignment(target))
         context.set_assignment(partition, ReplicaAssignment(target))
         await self._remove(partition)
-
-    async def _are_in_sync(self, partition: TopicPartition, target: tuple[int, ...]) -> bool:
-        state = await self._client.state(partition)
-        return state is not None and all(broker in state.isr for broker in target)
 
     async def _remove(self, partition: TopicPartition) -> None:
         """Remove an entry from `/admin/reassign_partitions`; delete the znode with the last one."""

@@ -42,7 +42,6 @@ from simzk.kafka.requests import (
     Error,
     Proposals,
 )
-from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.admin import decode_partitions
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition, partition_set
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
     from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.controller.reassignment import Reassignments
     from simzk.kafka.controller.topic_deletion import TopicDeletion
-    from simzk.kafka.topic_partition import TopicPartition
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import BoolArray, IntArray
 
@@ -81,19 +79,16 @@ async def requested_elections(client: KafkaZooKeeperClient) -> list[TopicPartiti
     if found is None:
         return []
     if client.version.controller.fails_on_invalid_json:
-        return admin.decode_partitions(path, found[0], client.version.reading)
-    return client.decode(admin.decode_partitions, path, found[0]) or []
+        return decode_partitions(path, found[0], client.version.reading)
+    return client.decode(decode_partitions, path, found[0]) or []
 
 
 @dataclass(eq=False)
 class LeaderElections(ControllerPart):
-    """Elections requested by znode, by API or by the rebalance timer.
-
-    Args:
-        deletion: deletions of topics, which a preferred election halts up to 0.10.
-    """
+    """Elections requested by znode, by API or by the rebalance timer."""
 
     _deletion: TopicDeletion
+    """Deletions of topics, which a preferred election halts up to 0.10."""
 
     async def process_znode(self) -> None:
         """Handle the creation of `/admin/preferred_replica_election`, once for each watcher of this broker."""
@@ -144,6 +139,7 @@ class LeaderElections(ControllerPart):
         failed = await self._elect_and_forget(list(partition_set(remembered, context.collections)))
         if failed:
             raise self._no_leader(failed[0])
+        assert not context.pending_elections, "an election that did not fail has ended"
 
     def _pending(self, requested: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Return the known partitions of a request that the preferred replica does not lead yet."""
@@ -183,7 +179,8 @@ class LeaderElections(ControllerPart):
         if not failed:
             await self._delete_znode()
             for partition in partitions:
-                context.pending_elections.pop(partition, None)
+                assert partition in context.pending_elections, "another event ended the election"
+                del context.pending_elections[partition]
             await self._deletion.resume_topics(topics)
         return failed
 
@@ -238,14 +235,10 @@ class LeaderElections(ControllerPart):
         heads = table.replicas[rows, 0]
         found = imbalance(heads, table.states(rows))
         for broker in found.brokers(percentage):
-            if context.being_reassigned and not self._client.version.controller.rebalances_during_reassignment:
-                continue
-            if context.pending_elections:
-                continue
-            eligible = self._eligible(broker, rows[found.misplaced & (heads == broker)])
-            await self._partitions.handle_rows(
-                context.order.in_set(eligible), PartitionState.ONLINE, Strategy.PREFERRED
-            )
+            paused = context.being_reassigned and not self._client.version.controller.rebalances_during_reassignment
+            if not paused and not context.pending_elections:
+                eligible = context.order.in_set(self._eligible(broker, rows[found.misplaced & (heads == broker)]))
+                await self._partitions.handle_rows(eligible, PartitionState.ONLINE, Strategy.PREFERRED)
 
     def _is_needed(self, partition: TopicPartition, strategy: Strategy) -> bool:
         context = self._context
@@ -259,6 +252,7 @@ class LeaderElections(ControllerPart):
         """Return the partitions that a broker can lead now; before 2.6 all of them, if it is live."""
         context = self._context
         rows = rows[~np.isin(rows, context.rows_of(context.on_failed_dirs.get(broker, {})))]
+        assert (context.table.leader[rows] != broker).all(), f"broker {broker} leads a misplaced partition"
         if not context.is_live(broker):
             return rows[:0]
         if self._client.version.controller.rebalances_only_eligible:
@@ -285,8 +279,9 @@ class ControlledShutdowns(ControllerPart):
         if request.broker_epoch < live.epoch:
             return ControlledShutdownResponse(Error.STALE_BROKER_EPOCH, ())
         context.shutting_down[broker] = None
-        rows, table = context.rows_on(broker), context.table
+        rows, table = context.order.on_broker_in_set(broker), context.table
         hashed = len(rows) > SMALL
+        assert not context.is_live(broker), "a broker that shuts down leads nothing more"
         concerned = requires_controlled_shutdown(*table.replicas_and_states(rows))
         concerned &= ~context.of_topics(rows, context.to_be_deleted)
         if self._client.version.controller.processes_one_by_one:
@@ -305,15 +300,13 @@ class ControlledShutdowns(ControllerPart):
     async def _remove_all(self, broker: int, rows: IntArray, *, hashed: bool) -> None:
         """Move the leaders of partitions away from a broker, and remove it from the ISRs of those that it follows.
 
-        Args:
-            broker: the broker that shuts down.
-            rows: int32[k], in the order of a set.
-            hashed: whether that is a hash set whatever its size.
+        `rows` are in the order of a set; `hashed` if that is a hash set whatever its size.
         """
         context, order = self._context, self._context.order
         assert broker in context.shutting_down, f"broker {broker} has not requested a controlled shutdown"
         leads = context.table.leader[rows] == broker
         led, followed = order.in_set(rows[leads], hashed=hashed), order.in_set(rows[~leads], hashed=hashed)
+        assert len(led) + len(followed) == len(rows), "a row is repeated"
         await self._partitions.handle_rows(led, PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
         self._stop(broker, followed)
         brokers = np.full(len(followed), broker, dtype=np.int32)
@@ -326,6 +319,7 @@ class ControlledShutdowns(ControllerPart):
         if state is not None and state.leader == broker:
             await self._partitions.handle([partition], PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
             return
+        assert broker in self._context.shutting_down, f"broker {broker} has not requested a controlled shutdown"
         self._stop(broker, self._context.rows_of([partition]))
         await self._replicas.handle([PartitionAndReplica(partition, broker)], ReplicaState.OFFLINE)
 
@@ -344,11 +338,10 @@ class ControlledShutdowns(ControllerPart):
         if self._client.version.controller.reads_topics_of_brokers:
             return context.partitions_as_read(broker)
         pairs = [(partition, len(context.assignment(partition).replicas)) for partition in partitions]
-
-        def hash_of(pair: tuple[TopicPartition, int]) -> int:
-            return product_hash(context.collections.partition_hash(pair[0]), pair[1])
-
-        return [partition for partition, _ in immutable_order(pairs, context.scala, hash_of)]
+        partition_hash = context.collections.partition_hash
+        ordered = immutable_order(pairs, context.scala, lambda pair: product_hash(partition_hash(pair[0]), pair[1]))
+        assert len(ordered) == len(pairs), "a partition is named twice"
+        return [partition for partition, _ in ordered]
 
 
 _OUTDATED, _FAILED = CODE_OF[Error.INVALID_UPDATE_VERSION], CODE_OF[Error.UNKNOWN_SERVER_ERROR]
@@ -359,13 +352,10 @@ _NOT_REGISTERED = np.iinfo(np.int64).min
 
 @dataclass(eq=False)
 class IsrChanges(ControllerPart):
-    """ISR changes by partition leaders.
-
-    Args:
-        reassignments: those in progress, which an ISR change may complete.
-    """
+    """ISR changes by partition leaders."""
 
     _reassignments: Reassignments
+    """Those in progress, which an ISR change may complete."""
 
     async def process(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """Handle a request of one leader, and return the new state or an error by partition."""
@@ -405,6 +395,7 @@ class IsrChanges(ControllerPart):
         )
         partitions = context.table.partitions(rows[accepted])
         codes = await self._client.write_states(partitions, after, context.epoch_version)
+        assert len(codes) == len(accepted), "each accepted proposal is written once"
         errors[accepted] = np.where(codes == Code.BAD_VERSION, _OUTDATED, np.where(codes == Code.OK, 0, _FAILED))
         width = max(states.isr.shape[1], after.isr.shape[1])
         states = states._replace(isr=widen(states.isr, width))
@@ -438,6 +429,7 @@ class IsrChanges(ControllerPart):
         """Return an error code by proposal, 0 for none, and whether it proposes the present state."""
         context, strict = self._context, self._client.version.controller.validates_isr_changes
         known = (rows >= 0) & (present.version >= 0)
+        assert len(rows) == len(present.leader) == len(proposed.leader)
         width = max(proposed.isr.shape[1], present.isr.shape[1])
         same_isr = ~any_of(widen(proposed.isr, width) != widen(present.isr, width))
         is_present = same_isr & (proposed.leader == present.leader) & (proposed.recovering == present.recovering)
@@ -465,6 +457,6 @@ class IsrChanges(ControllerPart):
 async def read_states(context: ControllerContext, client: KafkaZooKeeperClient, rows: IntArray) -> None:
     """Read partition states into the cache (updateLeaderAndIsrCache), in the order of `rows`."""
     states = await client.states(context.table.partitions(rows))
-    assert len(states.version) == len(rows)
+    assert len(states.version) == len(rows), "each partition is read once"
     exists = states.version >= 0
     context.table.put_all(rows[exists], states.where(exists))

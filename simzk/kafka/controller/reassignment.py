@@ -33,7 +33,6 @@ from simzk.kafka.controller.events import warnings_of_target
 from simzk.kafka.controller.state_machines import ControllerPart, Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.requests import Error
-from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import (
     PartitionAndReplica,
     ReplicaAssignment,
@@ -61,13 +60,10 @@ Requested = dict[TopicPartition, tuple[int, ...]]
 
 @dataclass(eq=False)
 class Reassignments(ControllerPart):
-    """Reassignments in progress, and requests for new ones.
-
-    Args:
-        deletion: deletions of topics, which a reassignment halts.
-    """
+    """Reassignments in progress, and requests for new ones."""
 
     _deletion: TopicDeletion
+    """Deletions of topics, which a reassignment halts."""
 
     # -- requests
 
@@ -102,6 +98,7 @@ class Reassignments(ControllerPart):
                 assert moving is not None, "only a cancellation may have nothing to do"
                 to_start[partition] = moving
                 self._record_warnings(partition, target)
+        assert not to_start.keys() & failed.keys(), "a reassignment starts or fails"
         errors = await self._start(to_start)
         failed |= {p: error for p, error in errors.items() if error != Error.NONE}
         for partition, error in failed.items():
@@ -130,6 +127,7 @@ class Reassignments(ControllerPart):
                 errors[partition] = Error.NO_REASSIGNMENT_IN_PROGRESS
             else:
                 to_start[partition] = moving
+        assert errors.keys() | to_start.keys() == targets.keys(), "each reassignment has a result"
         await self._remove_from_znode(lambda partition, _target: partition in to_start)
         return errors | await self._start(to_start)
 
@@ -192,6 +190,7 @@ class Reassignments(ControllerPart):
                     errors[partition] = Error.UNKNOWN_SERVER_ERROR
                 else:
                     errors[partition] = Error.NONE
+        assert errors.keys() == to_start.keys(), "each reassignment has a result"
         return errors
 
     async def _run(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
@@ -219,6 +218,7 @@ class Reassignments(ControllerPart):
             self._unwatch(partition)
             await self._remove_from_znode(lambda other, target: other == partition and target == done.replicas)
             context.being_reassigned.pop(partition, None)
+        assert partition not in context.being_reassigned, "a completed reassignment is in progress"
         context.set_assignment(partition, done)
         self._channels.send_metadata([partition])
         await self._deletion.resume_topics([partition.topic])
@@ -240,19 +240,13 @@ class Reassignments(ControllerPart):
         """Return whether all of the target is in sync, by the present znode."""
         return not assignment.being_reassigned or await self._are_in_sync(partition, assignment.target)
 
-    async def _are_in_sync(self, partition: TopicPartition, target: Sequence[int]) -> bool:
-        state = await self._client.state(partition)
-        return state is not None and bool(algebra.in_sync(pack([target]), pack([state.isr]))[0])
-
     def _watch(self, partition: TopicPartition) -> None:
         """Watch the state of a partition, if leaders write ISRs themselves; the next read of it sets the watch."""
         if self._client.version.broker.uses_alter_isr:
             return
 
-        def handle(_kind: EventType) -> None:
-            self._events.put(f"ISR of {partition}", lambda: self.maybe_complete(partition))
-
-        self._session.data_handlers[paths.state(partition)] = handle
+        watcher = self._events.watcher(tuple(EventType), f"ISR of {partition}", self.maybe_complete, partition)
+        self._session.data_handlers[paths.state(partition)] = watcher
 
     def _unwatch(self, partition: TopicPartition) -> None:
         self._session.data_handlers.pop(paths.state(partition), None)
@@ -274,6 +268,7 @@ class Reassignments(ControllerPart):
             (error,) = await self._client.write_states(named([partition]), after, context.epoch_version)
             if error != Code.BAD_VERSION:
                 break
+        assert after.version[0] == state.version + 1, "a write raises the version by one"
         if error == Code.OK:
             context.put_leadership(partition, after.one(0))
             self._channels.new_batch()
@@ -306,13 +301,6 @@ class Reassignments(ControllerPart):
             ReplicaState.NON_EXISTENT,
         ):
             await self._replicas.handle(replicas, state)
-
-    async def _write_topic(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        context = self._context
-        present = context.znode_assignment(partition.topic)
-        present[partition.partition] = assignment
-        topic = TopicZnode(present, context.topic_ids[partition.topic])
-        await self._client.write_topic(partition.topic, topic, context.epoch_version)
 
     async def _remove_from_znode(self, wanted: Callable[[TopicPartition, tuple[int, ...]], bool]) -> None:
         """Remove entries from `/admin/reassign_partitions`; delete the znode with the last one."""
@@ -348,13 +336,11 @@ class LegacyReassignments(Reassignments):
 
     async def load(self) -> None:
         """Read the reassignments in progress from the znode, before a failover."""
-        requested = await self._client.requested_reassignment()
-        self._context.being_reassigned.update(requested)
+        self._context.being_reassigned.update(await self._client.requested_reassignment())
 
     async def initialise(self) -> None:
         """Resume the reassignments in progress at a failover."""
-        context = self._context
-        await self._trigger(mutable_partitions(context.being_reassigned, context.collections))
+        await self._trigger(mutable_partitions(self._context.being_reassigned, self._context.collections))
 
     async def process_znode(self) -> None:
         """Handle the creation of `/admin/reassign_partitions`, before 1.1 also a change of its data.
@@ -393,7 +379,6 @@ class LegacyReassignments(Reassignments):
         return dict.fromkeys(targets, Error.UNSUPPORTED_VERSION)
 
     async def resume(self, wanted: Callable[[Sequence[int]], bool], but: Collection[TopicPartition] = ()) -> None:
-        """Resume the reassignments in progress with a wanted target, except some."""
         context = self._context
         for partition in mutable_partitions(context.being_reassigned, context.collections):
             target = context.being_reassigned.get(partition)
@@ -401,7 +386,6 @@ class LegacyReassignments(Reassignments):
                 await self._move(partition, target)
 
     async def maybe_complete(self, partition: TopicPartition) -> None:
-        """Complete the reassignment of a partition after an ISR change, if all of the target is in sync."""
         target = self._context.being_reassigned.get(partition)
         if target is not None and await self._are_in_sync(partition, target):
             await self._move(partition, target)

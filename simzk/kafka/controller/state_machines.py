@@ -28,8 +28,10 @@ from simzk.kafka.controller.states import (
     rows_and_brokers,
     transitions_of,
 )
+from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import PartitionAndReplica
-from simzk.partitions.arrays import NONE, any_of, count_of, keep, pack, taken
+from simzk.partitions.arrays import NONE, any_of, broker_mask, count_of, keep, pack, taken
+from simzk.partitions.reassignment import in_sync
 from simzk.partitions.rules import LastMember
 from simzk.partitions.transitions import (
     elect_for_controlled_shutdown,
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from simzk.kafka.controller.events import ControllerEventManager, ControllerLog
     from simzk.kafka.controller.states import BrokerReplicas
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
+    from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
     from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import BoolArray, IntArray
@@ -76,11 +78,7 @@ class Strategy(Enum):
 class _StateMachine:
     """Reads and conditional writes of partition states, shared by both state machines.
 
-    Args:
-        context: state of the controller.
-        client: ZooKeeper client.
-        channels: to the brokers.
-        unclean_by_default: the broker's `unclean.leader.election.enable`.
+    `unclean_by_default` is the broker's `unclean.leader.election.enable`.
     """
 
     _context: ControllerContext
@@ -96,7 +94,7 @@ class _StateMachine:
         """Read states, without those that do not exist or that a later controller wrote; rows and states."""
         context = self._context
         found = await self._client.states(context.table.partitions(rows))
-        assert len(found.version) == len(rows)
+        assert len(found.version) == len(rows), "each partition is read once"
         present = (found.version >= 0) & (found.controller_epoch <= context.epoch)
         return (rows, found) if present.all() else (rows[present], found.where(present))
 
@@ -115,6 +113,7 @@ class _StateMachine:
         """Read which partitions' topics allow unclean leader election."""
         topics = [partition.topic for partition in self._context.names(rows)]
         allowed = await self._client.unclean_allowed(dict.fromkeys(topics), self._unclean_by_default)
+        assert allowed.keys() == {*topics}, "each topic has an answer"
         return np.array([allowed[topic] for topic in topics], dtype=np.bool_)
 
 
@@ -137,6 +136,7 @@ class PartitionStateMachine(_StateMachine):
         states.put(rows, PartitionState.ONLINE)
         states.put(rows[table.version[rows] < 0], PartitionState.NEW)
         states.put(context.rows_with_offline_leader(deleted_too=True), PartitionState.OFFLINE)
+        assert len(states) == len(rows), "each partition has a state"
         await self.trigger_online()
 
     async def trigger_online(self, topic: str | None = None) -> None:
@@ -154,6 +154,7 @@ class PartitionStateMachine(_StateMachine):
         if version.controller.processes_one_by_one:
             known = states.rows_in(*PartitionState)
             rows = context.order.in_cleared_map(known, self._most_in_earlier_terms(len(known)))
+            assert len(rows) == len(known), "clearing a map keeps no entry"
             waiting = rows[np.isin(rows, waiting)]
         await self.handle_rows(waiting, PartitionState.ONLINE)
 
@@ -185,6 +186,7 @@ class PartitionStateMachine(_StateMachine):
         """
         if not len(rows):
             return rows
+        assert self._context.has_term, "only an active controller changes states"
         states = self._context.partition_states
         valid = rows[states.are_in(rows, self._transitions.partitions[target])]
         if target != PartitionState.ONLINE:
@@ -246,7 +248,9 @@ class PartitionStateMachine(_StateMachine):
         """Return positions in `rows` in the order of an immutable set of those rows."""
         if len(positions) <= SMALL:
             return positions
-        return positions[set_order(self._context.order.hashes(rows[positions]), self._context.scala)]
+        ordered = positions[set_order(self._context.order.hashes(rows[positions]), self._context.scala)]
+        assert len(ordered) == len(positions), "a row is repeated"
+        return ordered
 
     async def _elect(self, rows: IntArray, strategy: Strategy) -> list[IntArray]:
         elected: list[IntArray] = []
@@ -272,6 +276,7 @@ class PartitionStateMachine(_StateMachine):
         if strategy == Strategy.REASSIGNMENT:
             replicas = pack([context.assignment(partition).target for partition in context.names(rows)])
         election, order = await self._election(rows, replicas, before, strategy)
+        assert len(order) == len(election.leader) == len(rows), "each partition is decided once"
         written = write_election(before, election, controller_epoch=context.epoch, rules=self._version.rules)
         # A broker that shuts down gets the requests that take its leaders away, except in 1.1 and 2.0 (KAFKA-7482).
         informs = strategy == Strategy.CONTROLLED_SHUTDOWN and self._version.controller.informs_stopping_leaders
@@ -293,7 +298,7 @@ class PartitionStateMachine(_StateMachine):
             case Strategy.REASSIGNMENT:
                 return elect_for_reassignment(replicas, before.isr, live, offline, rules), order
             case Strategy.CONTROLLED_SHUTDOWN:
-                registered, leaving = context.registered().mask, context.shutting_down_mask()
+                registered, leaving = context.registered().mask, broker_mask(sorted(context.shutting_down))
                 election = elect_for_controlled_shutdown(
                     replicas, before.isr, before.leader, registered, leaving, offline, rules
                 )
@@ -345,6 +350,7 @@ class ReplicaStateMachine(_StateMachine):
         brokers = context.table.replicas[rows][chosen]
         rows = np.repeat(rows, count_of(chosen))
         order = map_order(context.order.replica_hashes(rows, brokers), context.scala)
+        assert len(order) == len(rows), "a replica is repeated"
         return rows[order], brokers[order]
 
     async def handle(self, replicas: Sequence[PartitionAndReplica], target: ReplicaState) -> None:
@@ -368,6 +374,7 @@ class ReplicaStateMachine(_StateMachine):
         else:
             by_broker = dict(group_by_broker(rows, brokers))
             groups = [(broker, by_broker[broker]) for broker in _group_order(list(by_broker), self._context.scala)]
+        assert sum(len(rows_on) for _, rows_on in groups) == len(rows), "each replica is handled once"
         for broker, rows_on in groups:
             try:
                 await self._handle_broker(broker, rows_on, target)
@@ -431,6 +438,7 @@ class ReplicaStateMachine(_StateMachine):
             states.put(with_state[~in_cached_isr], broker, ReplicaState.OFFLINE)
             with_state = with_state[in_cached_isr]
         removed = await self._remove_from_isr(broker, with_state)
+        assert len(removed) <= len(with_state), "a replica leaves an ISR once"
         informed = removed[~context.of_topics(removed, context.to_be_deleted)]
         if self._version.controller.sends_shrunk_isr_to_leader_alone:
             channels.add_leaders(informed, context.table.leader[informed][:, None])
@@ -448,7 +456,10 @@ class ReplicaStateMachine(_StateMachine):
         context, removed = self._context, [rows[:0]]
         while len(rows):
             rows, before = await self._read_states(rows)
-            order = self._iteration_order(rows)
+            # The order in which Kafka iterates the states that it read: a set of a map.
+            order = context.order.positions_in_map(rows)
+            assert len(order) == len(rows), "a row is repeated"
+            order = order[set_order(context.order.hashes(rows[order]), context.scala)]
             rows, before = rows[order], before.at(order)
             is_member = any_of(before.isr == broker)
             if not is_member.all():
@@ -459,12 +470,6 @@ class ReplicaStateMachine(_StateMachine):
             removed.append(rows[is_written])
             rows = rows[is_outdated]
         return np.concatenate(removed)
-
-    def _iteration_order(self, rows: IntArray) -> NDArray[np.intp]:
-        """Return positions in `rows` in the order in which Kafka iterates the states that it read: a set of a map."""
-        order = self._context.order.positions_in_map(rows)
-        assert len(order) == len(rows), "a row is repeated"
-        return order[set_order(self._context.order.hashes(rows[order]), self._context.scala)]
 
     async def _without(
         self, broker: int, rows: IntArray, before: States, is_member: BoolArray
@@ -512,18 +517,7 @@ def _group_order(brokers: list[int], scala: Scala) -> list[int]:
 
 @dataclass(eq=False)
 class ControllerPart:
-    """Base of the parts of a controller: the state and the services that process its events.
-
-    Args:
-        context: state of the controller.
-        client: ZooKeeper client of the broker.
-        session: its session, for handlers of watches.
-        config: configuration of the broker.
-        events: queue of the controller.
-        log: records of the controller in the history.
-        channels: to the brokers.
-        partitions, replicas: the state machines.
-    """
+    """Base of the parts of a controller: the state and the services that process its events."""
 
     _context: ControllerContext
     _client: KafkaZooKeeperClient
@@ -534,3 +528,14 @@ class ControllerPart:
     _channels: ControllerChannelManager
     _partitions: PartitionStateMachine
     _replicas: ReplicaStateMachine
+
+    async def _are_in_sync(self, partition: TopicPartition, target: Sequence[int]) -> bool:
+        state = await self._client.state(partition)
+        return state is not None and bool(in_sync(pack([target]), pack([state.isr]))[0])
+
+    async def _write_topic(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        context = self._context
+        present = context.znode_assignment(partition.topic)
+        present[partition.partition] = assignment
+        topic = TopicZnode(present, context.topic_ids[partition.topic])
+        await self._client.write_topic(partition.topic, topic, context.epoch_version)

@@ -137,10 +137,12 @@ _PARTITION_CODE: Final = {state: code for code, state in enumerate(_PARTITION_ST
 _REPLICA_CODE: Final = {state: code for code, state in enumerate(_REPLICA_STATES)}
 
 
-def _codes_in(wanted: Collection[int]) -> BoolArray:
+def _codes_in(codes: Sequence[int], *, absent: bool = False) -> BoolArray:
     """Return a mask over codes."""
+    assert max(codes, default=0) < _CODES, "a code beyond the mask"
     mask = np.zeros(_CODES, dtype=np.bool_)
-    mask[list(wanted)] = True
+    mask[codes] = True
+    mask[_ABSENT] |= absent
     return mask
 
 
@@ -166,14 +168,13 @@ class PartitionStates(MutableMapping[TopicPartition, PartitionState]):
             missing = max(missing, len(self._codes) // 4)
             self._codes = np.pad(self._codes, (0, missing))
             self._ranks = np.pad(self._ranks, (0, missing))
+        assert len(self._codes) == len(self._ranks) >= len(self._table.topic)
 
     def are_in(self, rows: IntArray, wanted: Collection[PartitionState]) -> BoolArray:
         """Return which rows are in one of some states; a row without a state counts as NON_EXISTENT."""
         self._grow()
-        codes = {_PARTITION_CODE[state] for state in wanted}
-        if PartitionState.NON_EXISTENT in wanted:
-            codes.add(_ABSENT)
-        found: BoolArray = _codes_in(codes).take(self._codes.take(rows))
+        mask = _codes_in([_PARTITION_CODE[state] for state in wanted], absent=PartitionState.NON_EXISTENT in wanted)
+        found: BoolArray = mask.take(self._codes.take(rows))
         return found
 
     def rows_in(self, *wanted: PartitionState) -> IntArray:
@@ -200,6 +201,7 @@ class PartitionStates(MutableMapping[TopicPartition, PartitionState]):
     def remove(self, row: int) -> None:
         """Remove the state of a row."""
         self._grow()
+        assert row >= 0, "a partition without a row has no state"
         self._counts[self._codes[row]] -= 1
         assert (self._counts[1:] >= 0).all()
         self._codes[row] = _ABSENT
@@ -233,6 +235,8 @@ class PartitionStates(MutableMapping[TopicPartition, PartitionState]):
         """Assert that the counts equal the states."""
         counts = np.bincount(self._codes, minlength=_CODES)
         assert counts[1:].tolist() == self._counts[1:].tolist()
+        assert len(self._codes) == len(self._ranks)
+        assert self._ranks.max(initial=-1) < self._next, "a rank is given once"
 
 
 class BrokerReplicas(NamedTuple):
@@ -252,10 +256,8 @@ class BrokerReplicas(NamedTuple):
 
     def are_in(self, wanted: Collection[ReplicaState]) -> BoolArray:
         """Return which of them are in one of some states; a replica without a state counts as NON_EXISTENT."""
-        codes = {_REPLICA_CODE[state] for state in wanted}
-        if ReplicaState.NON_EXISTENT in wanted:
-            codes.add(_ABSENT)
-        found: BoolArray = _codes_in(codes).take(self.codes)
+        mask = _codes_in([_REPLICA_CODE[state] for state in wanted], absent=ReplicaState.NON_EXISTENT in wanted)
+        found: BoolArray = mask.take(self.codes)
         return found
 
     def where(self, mask: BoolArray) -> BrokerReplicas:
@@ -285,6 +287,7 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
         if missing > 0 or width < self._table.width:
             missing = max(missing, rows // 4) if missing > 0 else 0
             self._codes = np.pad(self._codes, ((0, missing), (0, self._table.width - width)))
+        assert self._codes.shape[1] == self._table.width, "positions in the table are those of the codes"
 
     def _positions(self, rows: IntArray, broker: int) -> NDArray[np.intp]:
         """Return the position of a broker in each assignment; the width where it is not assigned."""
@@ -299,7 +302,9 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
     def of_broker(self, broker: int, rows: IntArray) -> BrokerReplicas:
         """Return replicas of one broker with their states; valid until one of the assignments changes."""
         positions = self._positions(rows, broker)
-        return BrokerReplicas(broker, rows, positions, self._at(rows, broker, positions))
+        codes = self._at(rows, broker, positions)
+        assert len(codes) == len(positions) == len(rows)
+        return BrokerReplicas(broker, rows, positions, codes)
 
     def distinct(self, rows: IntArray) -> set[ReplicaState | None]:
         """Return the distinct states of the assigned replicas of some rows, None for a replica without one."""
@@ -317,16 +322,13 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
                 codes[at] = self._unassigned.get(replica, _ABSENT)
         return codes
 
-    def put(self, rows: IntArray, broker: int, state: ReplicaState) -> None:
-        """Set the state of replicas of a broker."""
-        self._put(rows, broker, _REPLICA_CODE[state])
+    def put(self, rows: IntArray, broker: int, state: ReplicaState | None) -> None:
+        """Set the state of replicas of a broker; None removes it."""
+        self._write(rows, broker, self._positions(rows, broker), _REPLICA_CODE[state])
 
     def put_found(self, found: BrokerReplicas, state: ReplicaState) -> None:
         """Set the state of replicas that `of_broker` returned."""
         self._write(found.rows, found.broker, found.positions, _REPLICA_CODE[state])
-
-    def _put(self, rows: IntArray, broker: int, code: int) -> None:
-        self._write(rows, broker, self._positions(rows, broker), code)
 
     def _write(self, rows: IntArray, broker: int, positions: NDArray[np.intp], code: int) -> None:
         assert len(rows) == len(positions)
@@ -369,14 +371,15 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
     def restore_row(self, row: int, codes: dict[int, int]) -> None:
         """Set the states that `pop_row` returned, at the positions of the present assignment."""
         rows = np.array([row], dtype=np.int32)
+        assert not self._codes[row].any(), "the states of a row are removed before they are restored"
         partition = TopicPartition(*self._table.name(row))
         for broker in self._table.replicas_of(row):
             code = self._unassigned.pop(PartitionAndReplica(partition, broker), _ABSENT)
             if code:
-                self._put(rows, broker, code)
+                self.put(rows, broker, _REPLICA_STATES[code])
         for broker, code in codes.items():
             if code:
-                self._put(rows, broker, code)
+                self.put(rows, broker, _REPLICA_STATES[code])
 
     def __getitem__(self, replica: PartitionAndReplica) -> ReplicaState:
         row = self._table.find(*replica.topic_partition)
@@ -392,7 +395,7 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
         self.put(self._row_of(replica), replica.replica, state)
 
     def __delitem__(self, replica: PartitionAndReplica) -> None:
-        self._put(self._row_of(replica), replica.replica, _ABSENT)
+        self.put(self._row_of(replica), replica.replica, None)
 
     def _row_of(self, replica: PartitionAndReplica) -> IntArray:
         return np.array([self._table.row(*replica.topic_partition)], dtype=np.int32)
@@ -421,6 +424,7 @@ def group_by_broker(rows: IntArray, brokers: IntArray) -> list[tuple[int, IntArr
     order = np.argsort(inverse, kind="stable")
     ends = np.cumsum(np.bincount(inverse, minlength=len(distinct)))
     groups = np.split(rows[order], ends[:-1]) if len(distinct) else []
+    assert len(groups) == len(distinct), "each broker has its rows"
     return [(int(distinct[group]), groups[group]) for group in np.argsort(first).tolist()]
 
 
@@ -428,4 +432,5 @@ def rows_and_brokers(replicas: Sequence[PartitionAndReplica], table: PartitionTa
     """Return rows and brokers of replicas, without those of unknown partitions."""
     found = [(row, r.replica) for r in replicas if (row := table.find(*r.topic_partition)) is not None]
     rows, brokers = np.array(found, dtype=np.int32).reshape(len(found), 2).T
+    assert len(rows) == len(brokers) <= len(replicas)
     return rows, brokers

@@ -43,6 +43,7 @@ class TopicDeletion(ControllerPart):
             if self._client.version.controller.drops_disabled_deletions:
                 await self._client.delete_children(paths.DELETE_TOPICS, topics, context.epoch_version)
             return
+        assert not context.deletion_started, "no deletion has started in this term"
         context.to_be_deleted = dict.fromkeys(topics)
         offline = [topic for topic in topics if self._has_offline_replica(topic)]
         busy = [partition.topic for partition in (*context.being_reassigned, *context.pending_elections)]
@@ -104,12 +105,14 @@ class TopicDeletion(ControllerPart):
         await self.fail_replicas([PartitionAndReplica(p, broker) for p in partitions if p in failed])
         deleted = [PartitionAndReplica(p, broker) for p in partitions if p not in failed]
         deleted = [r for r in deleted if r.topic_partition.topic in self._context.to_be_deleted]
+        assert len(failed) + len(deleted) <= len(partitions), "a replica was deleted or not"
         if deleted:
             await self._replicas.handle(deleted, ReplicaState.DELETION_SUCCESSFUL)
             await self.resume()
 
     async def begin(self) -> None:
         """Begin to delete topics, in a failover."""
+        assert not self._context.deletes_topics, "a failover begins to delete topics once"
         self._context.deletes_topics = True
         await self.resume()
 
@@ -142,7 +145,9 @@ class TopicDeletion(ControllerPart):
             await self._start(mutable_set_order(to_start, context.scala))
 
     def _ineligible_of(self, topic: str) -> list[PartitionAndReplica]:
-        return list(self._context.replicas_in(topic, ReplicaState.DELETION_INELIGIBLE))
+        state_of = self._context.replica_states.get
+        replicas = self._context.replicas_of_topic(topic)
+        return list(replicas.filter(lambda replica: state_of(replica) == ReplicaState.DELETION_INELIGIBLE))
 
     def _is_eligible(self, topic: str) -> bool:
         context = self._context
@@ -170,6 +175,7 @@ class TopicDeletion(ControllerPart):
                     dead.append(replica)
                 elif context.replica_states.get(replica) != ReplicaState.DELETION_SUCCESSFUL:
                     alive.append(replica)
+        assert context.deletion_started.keys() >= {*topics}
         await self._replicas.handle(dead, ReplicaState.DELETION_INELIGIBLE)
         await self._replicas.handle(alive, ReplicaState.OFFLINE)
         await self._replicas.handle(alive, ReplicaState.DELETION_STARTED)
@@ -193,4 +199,4 @@ class TopicDeletion(ControllerPart):
         await self._client.delete_children(f"{paths.CONFIG}/topics", [topic], context.epoch_version)
         await self._client.delete_children(paths.DELETE_TOPICS, [topic], context.epoch_version)
         context.remove_topic(topic)
-        context.note_filtered()
+        context.order.note_filtered()
