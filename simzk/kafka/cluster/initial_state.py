@@ -11,19 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.layout_import import MIN_INSYNC_REPLICAS
-from simzk.kafka.schemas import broker_registration, config, partition_state
+from simzk.kafka.columnar.layouts import configure_topics, ensure
+from simzk.kafka.schemas import broker_registration, partition_state
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.cluster import encode_cluster_id
 from simzk.zookeeper.replies import Stat
-from simzk.zookeeper.requests import OPEN_ACL
 from simzk.zookeeper.server import Server
-from simzk.zookeeper.transactions import CreateSessionTxn, CreateTxn, Record, Transaction
+from simzk.zookeeper.transactions import CreateSessionTxn, Transaction
 from simzk.zookeeper.tree import DataTree
 
 if TYPE_CHECKING:
@@ -157,52 +154,20 @@ def state_from_layout(
         timeout_ms: session timeout of the brokers.
         now_ms: creation time of every znode.
     """
-    creator = _ZnodeCreator(Server(now_ms=now_ms), now_ms)
+    server = Server(now_ms=now_ms)
     for path in (*version.znodes.persistent_paths, paths.BROKER_IDS, paths.TOPICS):
-        creator.ensure(path)
+        ensure(server, path, now_ms)
     if version.znodes.has_cluster_id:
-        creator.ensure(paths.CLUSTER_ID, encode_cluster_id(cluster_id))
-    creator.ensure(paths.CONTROLLER_EPOCH, controller_schema.encode_epoch(FIRST_CONTROLLER_EPOCH))
+        ensure(server, paths.CLUSTER_ID, now_ms, encode_cluster_id(cluster_id))
+    ensure(server, paths.CONTROLLER_EPOCH, now_ms, controller_schema.encode_epoch(FIRST_CONTROLLER_EPOCH))
     live: dict[int, LiveSession] = {}
     for broker in layout.brokers.ids[layout.brokers.live].tolist():
         session = FIRST_SESSION_ID + len(live)
-        creator.apply(session, CreateSessionTxn(timeout_ms))
+        server.apply(Transaction(session, 0, server.zxid + 1, now_ms, CreateSessionTxn(timeout_ms)))
         registration = version.znodes.encode_broker(registrations[broker]._replace(timestamp_ms=now_ms))
-        live[broker] = LiveSession(session, creator.ensure(paths.broker(broker), registration, session))
+        live[broker] = LiveSession(session, ensure(server, paths.broker(broker), now_ms, registration, session))
         if len(live) == 1:
-            creator.ensure(paths.CONTROLLER, version.znodes.encode_controller(broker, now_ms), session)
-    numbers, firsts = np.unique(layout.topic, return_index=True)
-    for number, minimum in zip(numbers.tolist(), layout.min_insync_replicas[firsts].tolist(), strict=True):
-        if minimum != 1:
-            data = config.encode({MIN_INSYNC_REPLICAS: str(minimum)})
-            creator.ensure(paths.config(f"topics/{layout.topics[number]}"), data)
-    return InitialState(creator.server.tree, creator.server.zxid, live, dict(registrations), frozenset())
-
-
-class _ZnodeCreator:
-    """Creation of znodes on a server, one transaction each."""
-
-    def __init__(self, server: Server, now_ms: int) -> None:
-        self.server = server
-        self._now_ms = now_ms
-
-    def apply(self, session: int, record: Record) -> None:
-        """Apply a transaction with the next zxid."""
-        self.server.apply(Transaction(session, 0, self.server.zxid + 1, self._now_ms, record))
-
-    def ensure(self, path: str, data: bytes | None = None, session: int = 0) -> int:
-        """Create a znode and its parents where they are missing; return the znode's czxid.
-
-        A znode with a session is ephemeral.
-        """
-        tree = self.server.tree
-        if tree.get(path) is None:
-            if tree.get(paths.parent(path)) is None:
-                self.ensure(paths.parent(path))
-            parent = tree.get(paths.parent(path))
-            assert parent is not None
-            self.apply(session, CreateTxn(path, data, OPEN_ACL, session != 0, parent.cversion + 1))
-        node = tree.get(path)
-        assert node is not None
-        assert 0 <= node.czxid <= self.server.zxid
-        return node.czxid
+            ensure(server, paths.CONTROLLER, now_ms, version.znodes.encode_controller(broker, now_ms), session)
+    assert live.keys() <= registrations.keys(), "each live broker is known"
+    configure_topics(server, layout, now_ms)
+    return InitialState(server.tree, server.zxid, live, dict(registrations), frozenset())

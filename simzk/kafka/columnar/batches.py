@@ -190,6 +190,7 @@ class WriteStates(Batch):
         if topics is not None and self._may_be_columns(server, connection):
             rows = topics.table.find_all(self._partitions)
             singly = self._singly(server, topics, rows)
+            assert len(singly) == len(self), "each write is served once"
         else:
             singly = np.ones(len(self), dtype=np.bool_)
         errors = np.zeros((len(self), 2), dtype=np.int32)
@@ -257,6 +258,7 @@ class WriteStates(Batch):
         assert rows.min() >= 0, "a partition without a row is written by a single request"
         zxids = server.zxid + 1 + np.arange(len(rows), dtype=np.int64)
         server.zxid += len(rows)
+        assert zxids.item(-1) == server.zxid, "each write takes the next zxid, also one that fails"
         epoch = server.tree.find(paths.CONTROLLER_EPOCH)
         assert epoch is not None
         if self._epoch_version not in (None, -1, epoch.version):
@@ -364,4 +366,5 @@ def _assigned(topics: ColumnarTopics, regular: Mapping[str, tuple[range, str]]) 
     topic = np.repeat(lying.astype(np.int32), lengths)
     partitions = Partitions(list(regular), topic, table.partition.take(chosen))
     ids: dict[str, str | None] = {name: topic_id for name, (_, topic_id) in regular.items()}
+    assert partitions.size == len(chosen) == len(topic)
     return Assigned(ids, partitions, table.replicas_at(chosen))

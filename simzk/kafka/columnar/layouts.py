@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from simzk.partitions.layouts import Layout
     from simzk.zookeeper.server import Server
 
-BROKERS = "/brokers"
 BASE_PORT = 9092
 CONTROLLER_EPOCH = 1
 _CHUNK = 1 << 18
@@ -70,9 +69,8 @@ def load_layout(server: Server, layout: Layout, version: KafkaVersion, now_ms: i
     assert version.controller.reassigns_in_topic_znode or not len(layout.reassigning)
     assert _ROW.state is not None
     assert STATE_CODECS[_ROW.state.codec] is version.znodes.encode_state
-    for path in (BROKERS, paths.BROKER_IDS, paths.TOPICS):
-        if path not in server.tree:
-            _make(server, path, now_ms)
+    for path in (paths.BROKER_IDS, paths.TOPICS):
+        ensure(server, path, now_ms)
     topics = ColumnarTopics(max(layout.replicas.shape[1], layout.isr.shape[1]))
     zxids = _CreationZxids(layout, server.zxid)
     _fill_rows(topics, layout, zxids, now_ms)
@@ -94,26 +92,41 @@ def describe_brokers(server: Server, layout: Layout, version: KafkaVersion, now_
 
     No process has sessions for these brokers, so that their registrations are not ephemeral.
     """
-    for path in (BROKERS, paths.BROKER_IDS, paths.CONFIG, f"{paths.CONFIG}/topics"):
-        if path not in server.tree:
-            _make(server, path, now_ms)
+    for path in (paths.BROKER_IDS, f"{paths.CONFIG}/topics"):
+        ensure(server, path, now_ms)
     brokers = layout.brokers
     for broker, rack, live in zip(brokers.ids.tolist(), brokers.racks, brokers.live.tolist(), strict=True):
         if live:
             registration = local_registration(BASE_PORT + broker, rack)._replace(timestamp_ms=now_ms)
-            _make(server, paths.broker(broker), now_ms, version.znodes.encode_broker(registration))
+            ensure(server, paths.broker(broker), now_ms, version.znodes.encode_broker(registration))
+    configure_topics(server, layout, now_ms)
+
+
+def configure_topics(server: Server, layout: Layout, now_ms: int) -> None:
+    """Create the configuration of each topic with another `min.insync.replicas` than 1."""
     numbers, firsts = np.unique(layout.topic, return_index=True)
     for number, least in zip(numbers.tolist(), layout.min_insync_replicas[firsts].tolist(), strict=True):
         if least != 1:
             values = config.encode({MIN_INSYNC_REPLICAS: str(least)})
-            _make(server, paths.config(f"topics/{layout.topics[number]}"), now_ms, values)
+            ensure(server, paths.config(f"topics/{layout.topics[number]}"), now_ms, values)
 
 
-def _make(server: Server, path: str, now_ms: int, data: bytes | None = None) -> None:
-    parent = server.tree.get(paths.parent(path))
-    assert parent is not None
-    record = CreateTxn(path, data, OPEN_ACL, False, parent.cversion + 1)
-    server.apply(Transaction(0, 0, server.zxid + 1, now_ms, record))
+def ensure(server: Server, path: str, now_ms: int, data: bytes | None = None, session: int = 0) -> int:
+    """Create a znode and its parents where they are missing, one transaction each; return the znode's czxid.
+
+    A znode with a session is ephemeral.
+    """
+    node = server.tree.get(path)
+    if node is None:
+        ensure(server, paths.parent(path), now_ms)
+        parent = server.tree.get(paths.parent(path))
+        assert parent is not None
+        record = CreateTxn(path, data, OPEN_ACL, session != 0, parent.cversion + 1)
+        server.apply(Transaction(session, 0, server.zxid + 1, now_ms, record))
+        node = server.tree.get(path)
+    assert node is not None
+    assert 0 <= node.czxid <= server.zxid, "a znode is as old as a transaction"
+    return node.czxid
 
 
 class _CreationZxids:
@@ -171,6 +184,7 @@ def _fill_topics(
     codec = TOPIC_CODECS.index(version.znodes.encode_topic)
     form = BothForm(TopicForm(OPEN_ACL, 0, codec, True, None), DirectoryForm(OPEN_ACL, 0, None))
     count = len(layout.topics)
+    assert len(zxids.topic_zxid) == len(zxids.started) == count, "each topic has a zxid"
     zxid, zeros, times = zxids.topic_zxid, np.zeros(count, dtype=np.int64), np.full(count, now_ms)
     capacities = np.array([capacity_for(size, CHILDREN_CAPACITY) for size in zxids.started.tolist()], dtype=np.int64)
     capacities[zxids.started == 0] = 0

@@ -162,6 +162,7 @@ class PackedRecords(Generic[Form]):
 
     def clear(self, row: int) -> None:
         """Remove a row's record if it has one."""
+        assert row >= 0
         if row < len(self._code):
             self._beside.pop(row, None)
             self._code[row] = _NO_RECORD
@@ -225,6 +226,7 @@ class PackedRecords(Generic[Form]):
         self._low = np.zeros((capacity, self.width), dtype=np.uint32)
         self._code = np.zeros(capacity, dtype=np.uint16)
         self._low[:present], self._code[:present] = low, code
+        assert len(self._low) == len(self._code) >= rows
 
     def check(self) -> None:
         """Assert every invariant of the structure."""

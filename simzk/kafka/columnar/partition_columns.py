@@ -233,6 +233,7 @@ class PartitionColumns:
 
     def forget_state(self, row: int) -> None:
         """Remove the state of a row from the table, because it is deleted or stays an object."""
+        assert self.form(row).state is None, "a stored state is taken first"
         if self._table.version.item(row) >= 0:
             self._table.put(row, NO_STATE)
 

@@ -259,6 +259,7 @@ class TopicColumns:
         self._table.remove(rows)
 
     def _store_id(self, number: int, topic_id: str | None) -> None:
+        assert len(topic_id or "") <= ID_LENGTH, "a longer id would be cut"
         present = len(self._ids)
         if number >= present:
             ids = np.zeros(max(number + 1, present + present // 4), dtype=self._ids.dtype)

@@ -64,11 +64,6 @@ class _Sent(NamedTuple):
     request: Request | Batch
     reply: Future[Reply]
 
-    @property
-    def answered_by(self) -> int:
-        """Return the xid of the reply; for a batch the xid of its last request."""
-        return self.xid + len(self.request) - 1 if isinstance(self.request, Batch) else self.xid
-
 
 def _reject_token(_token: bytes) -> None:
     raise AssertionError("a SASL token without a login")
@@ -134,12 +129,14 @@ class ZooKeeperSession:
 
     async def start(self) -> None:
         """Open the session, and return when connected."""
+        assert not self._first_connection.done, "a session is started once"
         self._connect()
         await self._first_connection
 
     def adopt(self, session_id: int) -> None:
         """Continue a session that was opened before the simulation."""
         assert self._link is None, "a session is adopted before it is started"
+        assert session_id, "ZooKeeper gives no session the id 0"
         self.session_id = session_id
         self._password = password_of(session_id)
 
@@ -149,9 +146,8 @@ class ZooKeeperSession:
         reply: Future[Reply] = Future()
         xid = self._xid + 1
         self._xid += len(request) if isinstance(request, Batch) else 1
-        if (
-            self._between_sessions
-        ):  # `before_new_session` may wait for this request, and must not wait for the new session
+        # `before_new_session` may wait for this request, and must not wait for the new session.
+        if self._between_sessions:
             reply.set_result(Reply(xid, 0, Code.SESSION_EXPIRED, None))
             return reply
         self._waiting.append(_Sent(xid, request, reply))
@@ -261,9 +257,8 @@ class ZooKeeperSession:
     # -- connection
 
     def _connect(self) -> None:
-        if self.closed or self._link is not None:
-            return
-        self._open_link(self._servers.next()[0])
+        if not self.closed and self._link is None:
+            self._open_link(self._servers.next()[0])
 
     def _open_link(self, host: ZooKeeperHost) -> None:
         """Open a connection to a server, and give it up after some time without an answer."""
@@ -275,8 +270,7 @@ class ZooKeeperSession:
             host, self.process.name, lambda messages: self.process.deliver(partial(self._receive, link, messages))
         )
         self._link = link
-        password = self._password
-        request = ConnectRequest(0, self._last_zxid, self.timeout_ms, self.session_id, password, False)
+        request = ConnectRequest(0, self._last_zxid, self.timeout_ms, self.session_id, self._password, False)
         host.send(link, 0, request)
         limit_ms = CONNECT_RETRY_MS if len(self._servers) == 1 else self.timeout_ms // len(self._servers)
         self.process.call_later(limit_ms * 1000, lambda: self._connect_again(link))
@@ -316,6 +310,7 @@ class ZooKeeperSession:
             self._expire()
             return
         reconnected = self.session_id == response.session_id
+        assert reconnected or not self.session_id, "a server never replaces a session that has not expired"
         self.session_id = response.session_id
         self._password = response.password
         self.timeout_ms = response.timeout_ms
@@ -336,12 +331,15 @@ class ZooKeeperSession:
         if token:
             cnonce = f"{self.process.scheduler.stream(f'login/{self.process.name}').bits(64):016x}"
             answer = respond(token, *self.access.login, cnonce)
+        assert self._logging_in, "tokens are part of a login"
         self._xid += 1
         self._on_token = lambda reply: self._log_in(reply, reconnected)
         self._send(self._xid, Sasl(answer))
 
     def _on_connected(self, reconnected: bool) -> None:
         assert not self._in_flight, "nothing is sent before the session is open"
+        assert self._link is not None, "a connected session has a link"
+        assert self.session_id, "a connected session has an id"
         self.connected = True
         self._servers.note_connected()
         self._last_sent_us = self._last_heard_us
@@ -380,6 +378,7 @@ class ZooKeeperSession:
         self._data_watches.clear()
         self._exist_watches.clear()
         self._child_watches.clear()
+        assert not self._between_sessions, "a session expires once"
         self._between_sessions = True
         self._next_session = Future()
         for sent in waiting:
@@ -387,7 +386,8 @@ class ZooKeeperSession:
         self.process.spawn(self._open_new_session(), "new session")
 
     async def _open_new_session(self) -> None:
-        assert self.session_id == 0
+        assert self.session_id == 0, "the expired session has no id any more"
+        assert self._between_sessions
         if self.before_new_session is not None:
             await self.before_new_session()
         assert not self._waiting, "a request between two sessions is answered at once"
@@ -407,6 +407,7 @@ class ZooKeeperSession:
             sent = self._waiting.popleft()
             self._in_flight.append(sent)
             self._send(sent.xid, sent.request)
+        assert len(self._in_flight) <= self._max_in_flight
 
     def _send(self, xid: int, request: Request | Batch) -> None:
         assert self._link is not None
@@ -416,6 +417,7 @@ class ZooKeeperSession:
     def _arm_timer(self) -> None:
         """Start the timer for the next ping and for the limit of silence."""
         link = self._link
+        assert self.timeout_ms > 0, f"the session timeout is {self.timeout_ms} ms"
         ping_us = min(self.timeout_ms // 3, PING_INTERVAL_MAX_MS) * 1000
         silence_us = self.timeout_ms * 2000 // 3
 
@@ -456,7 +458,8 @@ class ZooKeeperSession:
             return
         assert self._in_flight, f"{self.process.name}: reply to {reply.xid}, expected none"
         sent = self._in_flight.popleft()
-        expected = sent.answered_by
+        # The reply to a batch has the xid of its last request.
+        expected = sent.xid + len(sent.request) - 1 if isinstance(sent.request, Batch) else sent.xid
         assert expected == reply.xid, f"{self.process.name}: reply to {reply.xid}, expected one to {expected}"
         if isinstance(sent.request, Batch):
             for request, error in sent.request.watches(reply.body):

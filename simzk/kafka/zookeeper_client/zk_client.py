@@ -13,6 +13,7 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.2; KafkaZkClient):
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -48,17 +49,14 @@ if TYPE_CHECKING:
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
     from simzk.kafka.schemas.json_text import Reading
-    from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.partitions.arrays import IntArray
     from simzk.partitions.states import States
     from simzk.partitions.table import Partitions
     from simzk.zookeeper.connection import Connection
-    from simzk.zookeeper.replies import Reply
     from simzk.zookeeper.requests import Request
     from simzk.zookeeper.server import Server
 
-Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 CACHED = 4096
@@ -67,24 +65,8 @@ TEXTS_CACHED = 4096
 """Limit on cached registrations per reading; for more brokers twice their number."""
 
 
-class _Cache(dict[Key, Value]):
-    """Values computed from keys on first use, cleared when full."""
-
-    def __init__(self, make: Callable[[Key], Value]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, key: Key) -> Value:
-        if len(self) >= CACHED:
-            self.clear()
-        self[key] = value = self._make(key)
-        return value
-
-
-_path_of = _Cache(paths.broker).__getitem__
-"""Path of a broker's znode."""
-id_of = _Cache(paths.broker_id).__getitem__
-"""Broker id of a child of `/brokers/ids`; raises ZnodeError if the name is no id."""
+_path_of = lru_cache(CACHED)(paths.broker)
+id_of = lru_cache(CACHED)(paths.broker_id)
 
 
 class RegistrationsRead(NamedTuple):
@@ -206,6 +188,7 @@ def check_fence(error: int) -> None:
         raise ZooKeeperRefused(error, paths.CONTROLLER_EPOCH)
 
 
+@dataclass(eq=False)
 class KafkaZooKeeperClient:
     """ZooKeeper client of a broker or tool.
 
@@ -218,13 +201,10 @@ class KafkaZooKeeperClient:
         registered_at: czxid of each registration that `brokers` read last; brokers before 2.2 do not look at it.
     """
 
-    def __init__(
-        self, session: ZooKeeperSession, version: KafkaVersion, unusable: Callable[[ZnodeError], None] = lambda _: None
-    ) -> None:
-        self.session = session
-        self.version = version
-        self.unusable = unusable
-        self.registered_at: dict[int, int] = {}
+    session: ZooKeeperSession
+    version: KafkaVersion
+    unusable: Callable[[ZnodeError], None] = lambda _: None
+    registered_at: dict[int, int] = field(default_factory=dict)
 
     def decode(
         self, decode: Callable[[str, bytes | None, Reading], Value], path: str, data: bytes | None
@@ -393,7 +373,7 @@ class KafkaZooKeeperClient:
             wanted = [paths.state(TopicPartition(*name)) for name in partitions.names()]
             read = batch.assemble(await self.read_all(wanted))
         states = read.states
-        assert len(states.version) == partitions.size
+        assert len(states.version) == partitions.size, "each partition is read once"
         for place, reply in read.replies.items():
             path, version = paths.state(TopicPartition(*partitions.name(place))), stat_of(reply).version
             state = self.decode(partial(_decode_state, version), path, data_of(reply))
@@ -459,7 +439,7 @@ class KafkaZooKeeperClient:
                 continue
             owner = stat_of(present).ephemeral_owner
             if owner == self.session.session_id:
-                return self._epoch_of(stat_of(present))
+                return stat_of(present).czxid if self.version.client.has_broker_epochs else NO_EPOCH
             if self.version.client.waits_for_own_registration:
                 before = broker_registration.decode(path, data_of(present), self.version.reading)
                 if (before.host, before.port) == (registration.host, registration.port):
@@ -478,13 +458,11 @@ class KafkaZooKeeperClient:
             return await self.create_recursive(path, data, EPHEMERAL), NO_EPOCH
         reply = await self.session.call(Multi((self.creation(path, None, EPHEMERAL), SetData(path, data, 0))))
         created, written = _results(reply)
+        assert not (written.error == Code.OK != created.error), "a multi is applied as a whole"
         if created.error or written.error:
             return created.error or written.error, NO_EPOCH
         assert isinstance(written.body, Stat)
         return Code.OK, written.body.czxid
-
-    def _epoch_of(self, stat: Stat) -> int:
-        return stat.czxid if self.version.client.has_broker_epochs else NO_EPOCH
 
     async def become_controller(self, broker_id: int, timestamp_ms: int) -> tuple[int, int]:
         """Try to become controller (§2.2), and return the new epoch and its version.
@@ -500,6 +478,7 @@ class KafkaZooKeeperClient:
         )
         raised = SetData(paths.CONTROLLER_EPOCH, controller_schema.encode_epoch(next_int(epoch)), version)
         results = _results(await self.session.call(Multi((controller, raised))))
+        assert len(results) == 2, "the znode and the epoch"
         codes = [result.error for result in results]
         if not any(codes):
             return next_int(epoch), version + 1
@@ -526,6 +505,7 @@ class KafkaZooKeeperClient:
                 raise ControllerMovedError
         if code != Code.OK:
             raise ZooKeeperRefused(code, paths.CONTROLLER)
+        assert not self.version.client.fences_writes, "a later release raises the epoch in the same multi"
         found = await self.read(paths.CONTROLLER_EPOCH)
         epoch, version = 1, 0
         if found is not None:
@@ -561,6 +541,7 @@ class KafkaZooKeeperClient:
         """
         if not self.version.client.fences_writes:
             return [OperationResult(reply.error, reply.body) for reply in await self.session.call_all(writes)]
+        assert epoch_version >= 0, "a controller knows the version of its epoch"
         check = Check(paths.CONTROLLER_EPOCH, epoch_version)
         replies = await self.session.call_all([Multi((check, write)) for write in writes])
         results = []
@@ -591,6 +572,7 @@ class KafkaZooKeeperClient:
             for partition, state in states.items()
         ]
         results = await self.fenced(writes, epoch_version)
+        assert len(results) == len(states), "each state has a result"
         return {partition: Code(result.error) for partition, result in zip(states, results, strict=True)}
 
     async def write_topic(self, name: str, topic: TopicZnode, epoch_version: int) -> None:
@@ -606,15 +588,14 @@ class KafkaZooKeeperClient:
 
     async def delete_recursive(self, path: str, epoch_version: int) -> None:
         """Delete a znode and its descendants, children first, one write at a time."""
+        assert path != "/", "a cluster keeps its root"
         for name in children_of(await self.session.call(GetChildren2(path, False))):
-            child = f"{path}/{name}"
-            await self.delete_recursive(child, epoch_version)
+            await self.delete_recursive(f"{path}/{name}", epoch_version)
         await self.fenced([Delete(path, ANY_VERSION)], epoch_version)
 
     async def delete_children(self, parent: str, names: Iterable[str], epoch_version: int) -> None:
         """Delete children of a znode, pipelined."""
-        deletes = [Delete(f"{parent}/{name}", ANY_VERSION) for name in names]
-        if deletes:
+        if deletes := [Delete(f"{parent}/{name}", ANY_VERSION) for name in names]:
             await self.fenced(deletes, epoch_version)
 
     async def allocate_producer_ids(self, broker_id: int) -> int:
@@ -634,6 +615,7 @@ class KafkaZooKeeperClient:
                     f"has allocated ids up to {last.end}", where=paths.PRODUCER_IDS, right="room for a block"
                 )
             start = 0 if last is None else last.end + 1
+            assert start + PRODUCER_ID_BLOCK_SIZE - 1 <= LONG_MAX, "a block beyond the last producer id"
             block = ProducerIdBlock(broker_id, start, start + PRODUCER_ID_BLOCK_SIZE - 1)
             write = SetData(paths.PRODUCER_IDS, encode_producer_ids(block), found[1].version)
             if (await self.session.call(write)).error == Code.OK:
