@@ -66,8 +66,7 @@ class _MemoryBrokers:
 
     def find(self, host: str, port: int) -> int | None:
         """Return the broker with an address; None if there is none."""
-        found = (broker.id for broker in self._cluster.brokers.values() if broker.endpoint == (host, port))
-        return next(found, None)
+        return next((broker.id for broker in self._cluster.brokers.values() if broker.endpoint == (host, port)), None)
 
     def end_of(self, broker: int) -> str:
         """Return the name of a broker in the network."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
+    from simzk.kafka.broker.broker import Broker
     from simzk.kafka.client_requests.broker_api import ClientConnection
     from simzk.kafka.client_requests.broker_faults import BrokerRequestFaults
     from simzk.kafka.cluster.zookeeper_host import BrokerFaults
@@ -62,15 +63,15 @@ _STATES_OF_VERBS = {
     "resume": ("paused",),
 }
 """States of a broker in which the HTTP control accepts a verb."""
-_STATES_OF_SERVER_VERBS = {
-    "kill": ("running", "paused"),
-    "start": ("killed",),
-    "pause": ("running",),
-    "resume": ("paused",),
-    "cut": ("running", "paused", "killed"),
-    "heal": ("running", "paused", "killed"),
+_SERVER_VERBS: dict[str, tuple[tuple[str, ...], Callable[[KafkaCluster, int], object]]] = {
+    "kill": (("running", "paused"), KafkaCluster.kill_zookeeper_server),
+    "start": (("killed",), KafkaCluster.restart_zookeeper_server),
+    "pause": (("running",), KafkaCluster.pause_zookeeper_server),
+    "resume": (("paused",), KafkaCluster.resume_zookeeper_server),
 }
-"""States of a ZooKeeper server in which the HTTP control accepts a verb."""
+"""Verbs for a ZooKeeper server: the states in which the HTTP control accepts it, and what it does."""
+_LINK_VERBS = {"cut": KafkaCluster.cut_zookeeper_server, "heal": KafkaCluster.heal_zookeeper_server}
+"""Verbs for the links of a ZooKeeper server, in any state."""
 _BOOT_MS, _BOOT_STEP_MS = 60_000, 100
 """Longest virtual time in which the brokers of a scenario start, and how often it is checked whether they serve."""
 _LOOP_S = 10.0
@@ -211,8 +212,8 @@ class ClusterHost:
         """Advance time."""
         if self._live is not None:
             self._live.run_until(at_ms)
-            return
-        self._cluster.scheduler.run_until(self._zookeeper.when_us(at_ms))
+        else:
+            self._cluster.scheduler.run_until(self._zookeeper.when_us(at_ms))
 
     def wake_faults(self, at_ms: int) -> None:
         """Pass on the requests whose delay ends at a time."""
@@ -246,7 +247,7 @@ class ClusterHost:
         cluster = self._cluster
         return {
             str(number): {
-                "state": "stopped" if not broker.alive else "paused" if broker.paused else "running",
+                "state": _state_of(broker),
                 "address": _address(*broker.endpoint),
                 "is_controller": number == cluster.controller,
             }
@@ -259,7 +260,7 @@ class ClusterHost:
         if broker is None:
             right = f"one of {', '.join(map(str, cluster.brokers))}"
             raise UnknownBrokerError(f"broker {number} does not exist", where="broker", right=right)
-        state = "stopped" if not broker.alive else "paused" if broker.paused else "running"
+        state = _state_of(broker)
         fitting = _STATES_OF_VERBS[verb]
         if state not in fitting:
             right = f"a broker that is {' or '.join(fitting)}"
@@ -295,24 +296,16 @@ class ClusterHost:
         if state is None:
             right = f"one of {', '.join(map(str, cluster.zookeeper_servers))}" if cluster.zookeeper_servers else "none"
             raise UnknownBrokerError(f"ZooKeeper server {number} does not exist", where="server", right=right)
-        fitting = _STATES_OF_SERVER_VERBS[verb]
+        if verb in _LINK_VERBS:
+            _LINK_VERBS[verb](cluster, number, broker)
+            return
+        fitting, act = _SERVER_VERBS[verb]
         if state not in fitting:
             right = f"a server that is {' or '.join(fitting)}"
             raise SimzkError(f"ZooKeeper server {number} is {state}", where=verb, right=right)
-        if broker is not None and verb not in ("cut", "heal"):
+        if broker is not None:
             raise ConfigError(f"{verb} has no broker", where="broker", right="no broker")
-        if verb == "cut":
-            cluster.cut_zookeeper_server(number, broker)
-        elif verb == "heal":
-            cluster.heal_zookeeper_server(number, broker)
-        elif verb == "kill":
-            cluster.kill_zookeeper_server(number)
-        elif verb == "start":
-            cluster.restart_zookeeper_server(number)
-        elif verb == "pause":
-            cluster.pause_zookeeper_server(number)
-        else:
-            cluster.resume_zookeeper_server(number)
+        act(cluster, number)
 
     def advance(self, seconds: float) -> None:
         """Let time jump."""
@@ -366,6 +359,10 @@ class ClusterHost:
 
         self.tcp.call_on_loop(update)
         done.wait(_LOOP_S)
+
+
+def _state_of(broker: Broker) -> str:
+    return "stopped" if not broker.alive else "paused" if broker.paused else "running"
 
 
 def simulated(properties: Mapping[str, str], version: KafkaVersion) -> dict[str, str]:

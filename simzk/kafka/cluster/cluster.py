@@ -102,7 +102,6 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.environment import BrokerMetadata
     from simzk.kafka.cluster.cost_model import CostModel
-    from simzk.kafka.cluster.zookeeper_access import KafkaTree
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.protocol.errors import ErrorCode
     from simzk.kafka.releases.profile import KafkaVersion
@@ -311,7 +310,6 @@ class KafkaCluster:
             cost_model=cost_model,
         )
         cluster._continue_from(initial)
-        cluster._note_ready()
         return cluster
 
     @classmethod
@@ -385,7 +383,6 @@ class KafkaCluster:
             sends_batches=sends_batches,
         )
         cluster._continue_from(initial)
-        cluster._note_ready()
         return cluster
 
     def _build(
@@ -408,6 +405,7 @@ class KafkaCluster:
         zookeeper_servers: int = 1,
     ) -> None:
         """Create all parts of the cluster; no broker runs yet."""
+        assert layout is None or not access.chroot, "a layout stands at the root"
         self._releases = releases
         oldest = releases.oldest
         timeout_ms = oldest.config.integer("zookeeper.session.timeout.ms")
@@ -487,7 +485,6 @@ class KafkaCluster:
         return ZooKeeperHost(scheduler, network, server, start_ms=start_ms, access=access, cost_model=cost_model)
 
     def _new_ledger(self) -> RecordLedger:
-        """Return the ledger of acknowledged records."""
         return RecordLedger(
             self.history,
             lambda broker, partition: self.brokers[broker].log_of(partition) if broker in self.brokers else None,
@@ -497,10 +494,9 @@ class KafkaCluster:
 
     def _new_clients(self, environment: Environment) -> tuple[Producer, Traffic]:
         """Return the clients of the cluster, whose batches are numbered together."""
-        identities, connections = count(1), environment.connections
-        producer = Producer(self.scheduler, connections, self.history, identities)
-        brokers = list(self.brokers)
-        return producer, Traffic(self.scheduler, connections, self.history, self.record_ledger, brokers, identities)
+        scheduler, connections, history, identities = self.scheduler, environment.connections, self.history, count(1)
+        traffic = Traffic(scheduler, connections, history, self.record_ledger, list(self.brokers), identities)
+        return Producer(scheduler, connections, history, identities), traffic
 
     def _with_empty_replicas(self, environment: Environment, *, sends_batches: bool) -> Environment:
         """Return the environment of brokers whose replicas have no logs, as those of a layout."""
@@ -590,9 +586,11 @@ class KafkaCluster:
 
     def _continue_from(self, initial: InitialState) -> None:
         """Attach the running brokers to their sessions, and let time pass until the cluster is quiet."""
+        assert initial.live.keys() <= self.brokers.keys(), "a broker with a session is known"
         for broker, live in initial.live.items():
             self.brokers[broker].attach(live.session_id, live.epoch)
         self.run_until_quiet(_BOOT_LIMIT_S)
+        self._note_ready()
 
     def _new_topic_id(self, topic: str) -> str:
         """Return the id of a new topic: the one that was set, or a random one."""
@@ -736,12 +734,13 @@ class KafkaCluster:
 
     def _is_settled(self) -> bool:
         """Return whether the cluster would be quiet if nothing was written for a while."""
-        running = {broker.id for broker in self.brokers.values() if broker.alive}
-        serving = {b.id for b in self.brokers.values() if b.alive and b.registered and not b.stopping}
+        alive = [broker for broker in self.brokers.values() if broker.alive]
+        running = {broker.id for broker in alive}
+        serving = {broker.id for broker in alive if broker.registered and not broker.stopping}
         host = self.zookeeper_host
         if isinstance(host, EnsembleHost) and (host.leader is None or host.ensemble.awaits_servers):
             return False
-        if any(b.alive and not b.paused and b.has_unannounced_isr_changes for b in self.brokers.values()):
+        if any(not broker.paused and broker.has_unannounced_isr_changes for broker in alive):
             return False
         if set(self.live_brokers) != running or serving != running or self._operator.is_busy:
             return False
@@ -752,8 +751,8 @@ class KafkaCluster:
             return False
         if self.brokers[controller].controller.is_failing_over:
             return False  # it may read for seconds before it writes: 10,000 topics take three
-        lost = {broker.id: broker.log_dirs.offline for broker in self.brokers.values() if broker.alive}
-        running = {broker.id for broker in self.brokers.values() if broker.alive and not broker.paused}
+        lost = {broker.id: broker.log_dirs.offline for broker in alive}
+        running = {broker.id for broker in alive if not broker.paused}
         # The look at all partitions is skipped while nothing that it depends on has changed.
         key = self.server.zxid, controller, running, {broker: dict(found) for broker, found in lost.items() if found}
         if key != self._last_in_sync:
@@ -1023,8 +1022,7 @@ class KafkaCluster:
         ...     cluster.live_brokers
         [1, 3]
         """
-        process = self._running(broker).process
-        process.pause(None if seconds is None else round(seconds * 1_000_000))
+        self._running(broker).process.pause(None if seconds is None else round(seconds * 1_000_000))
         self.history.record(f"broker {broker}", "paused", "", "", "" if seconds is None else f"for {seconds:g} s")
         return PauseHandle(lambda: self._end_pause(broker))
 
@@ -1072,11 +1070,7 @@ class KafkaCluster:
         if after and session is not None:
             now_ms, after_us = self.zookeeper_host.now_ms(), round(after * 1_000_000)
             self.server.sessions.touch(session, now_ms, after_us // 1000)
-
-            def expire_later() -> None:
-                self.expire_session(broker, session_id)
-
-            self.scheduler.call_later(after_us, f"broker {broker}", expire_later)
+            self.scheduler.call_later(after_us, f"broker {broker}", partial(self.expire_session, broker, session_id))
         else:
             self.expire_session(broker, session_id)
 
@@ -1418,8 +1412,7 @@ class KafkaCluster:
         Raises:
             ConfigError: a broker does not exist.
         """
-        winners = [self._broker(winner).id for winner in (broker, *next_brokers)]
-        self._preferred_controllers = deque(winners)
+        self._preferred_controllers = deque(self._broker(winner).id for winner in (broker, *next_brokers))
         if next_brokers and self._note_controller not in self.server.on_transaction:
             self.server.on_transaction.append(self._note_controller)
 
@@ -1428,6 +1421,7 @@ class KafkaCluster:
         record = transaction.record
         records = record.records if isinstance(record, MultiTxn) else (record,)
         if any(isinstance(one, CreateTxn) and one.path.endswith(paths.CONTROLLER) for one in records):
+            assert len(self._preferred_controllers) > 1, "the last preferred controller stays preferred"
             self._preferred_controllers.popleft()
             if len(self._preferred_controllers) < 2:
                 self.server.on_transaction.remove(self._note_controller)
@@ -1767,10 +1761,9 @@ class KafkaCluster:
         Raises:
             ConfigError: a topic or broker does not exist or is listed twice, or there are too few brokers.
         """
-        racks = self.racks_of_live()
+        racks = self.racks_of_live() if rack_aware else dict.fromkeys(self.racks_of_live())
         stream = self.scheduler.stream("placement/reassignments")
-        known = racks if rack_aware else dict.fromkeys(racks)
-        return self._reassignment_command().generate(list(topics), brokers, known, stream)
+        return self._reassignment_command().generate(list(topics), brokers, racks, stream)
 
     @synchronized
     def verify_reassignment(self, plan: str | Mapping[str, object], *, preserve_throttles: bool = False) -> str:
@@ -1969,13 +1962,9 @@ class KafkaCluster:
             ZnodeError: a token's znode is invalid.
         """
         parent = self.tree.get(paths.TOKENS)
-        found = []
-        for token_id in () if parent is None else sorted(parent.child_names()):
-            node = self.tree.get(paths.token(token_id))
-            token = None if node is None else delegation_token.decode(paths.token(token_id), node.data)
-            if token is not None:
-                found.append(token)
-        return found
+        nodes = {path: self.tree.get(path) for path in map(paths.token, sorted(parent.child_names() if parent else ()))}
+        found = [delegation_token.decode(path, node.data) for path, node in nodes.items() if node is not None]
+        return [token for token in found if token is not None]
 
     # -- End
 
@@ -2090,6 +2079,7 @@ def _out_of_sync(
 ) -> BoolArray:
     """Return which partitions can still change: those with a live leader and a live replica outside the ISR, and those
     without a live leader but with a live member of the ISR."""
+    assert len(replicas) == len(isr) == len(leader)
     missing = live_members(replicas, live, offline) & ~contained(replicas, isr)
     electable = live_members(isr, live, offline) & contained(isr, replicas)
     led = live_members(leader[:, None], live, offline)[:, 0]

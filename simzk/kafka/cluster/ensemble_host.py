@@ -51,20 +51,6 @@ class MemberHost(ZooKeeperHost):
         if not self.is_frozen:
             Driver.deliver_output(self)
 
-    def halt(self) -> None:
-        """Close all connections and reset those that are opened; what arrived during a pause is lost."""
-        self.is_stopped = True
-        self.is_frozen = False
-        self._unread.clear()
-        for link in list(self._links):
-            self.drop(link)
-
-    def read_on(self) -> None:
-        """Process what arrived during a pause."""
-        self.is_frozen = False
-        while self._unread and not self.is_frozen:
-            self._unread.popleft()()
-
 
 class EnsembleHost(ZooKeeperHost):
     """Driver of the servers of an ensemble.
@@ -170,7 +156,6 @@ class EnsembleHost(ZooKeeperHost):
         return False
 
     def client_of(self, session_id: int) -> str | None:
-        """Return the name on the network of the client that is connected with a session; None if nobody is."""
         found = (member.client_of(session_id) for member in self._members.values())
         return next((client for client in found if client is not None), None)
 
@@ -200,6 +185,7 @@ class EnsembleHost(ZooKeeperHost):
         """
         self._member(number, runs=True)
         self._record(number, "killed")
+        assert not self._members[number].is_stopped or self.is_stopped, "a running server accepts connections"
         self._known_leader = None if number == self.leader else self._known_leader
         if number in self.paused:
             self._forget_pause(number)
@@ -217,6 +203,7 @@ class EnsembleHost(ZooKeeperHost):
         """
         member = self._member(number, runs=False)
         self._history.record(f"{ADDRESS} {number}", "started")
+        assert member.is_stopped, "a killed server has no connections"
         member.is_stopped = self.is_stopped
         member.is_frozen = self.is_frozen
         self.ensemble.start(number, self.now_ms())
@@ -231,6 +218,7 @@ class EnsembleHost(ZooKeeperHost):
         member = self._member(number, runs=True)
         if number in self.paused:
             raise ConfigError(f"server {number} is paused already", where="server", right="a server that is not")
+        assert number not in self._pause_ends, "the end of an earlier pause is left"
         self._record(number, "paused")
         member.is_frozen = True
         self.ensemble.pause(number, self.now_ms())
@@ -285,8 +273,7 @@ class EnsembleHost(ZooKeeperHost):
             ConfigError: the server does not exist.
         """
         member = self._known(number)
-        whom = "" if client is None else f"to {client}"
-        self._history.record(f"{ADDRESS} {number}", "healed", "", "", whom)
+        self._history.record(f"{ADDRESS} {number}", "healed", "", "", "" if client is None else f"to {client}")
         if client is not None:
             member.unreachable.discard(client)
             return
@@ -326,7 +313,7 @@ class EnsembleHost(ZooKeeperHost):
 
     def stop(self) -> None:
         """Stop all servers: connections break, and no other is accepted until `start`."""
-        assert not self.is_stopped
+        assert not self.is_stopped, "the servers are stopped already"
         self.is_frozen = False
         self.is_stopped = True
         for number, member in self._members.items():
@@ -355,7 +342,7 @@ class EnsembleHost(ZooKeeperHost):
 
     def freeze(self) -> None:
         """Pause all servers until `start`: they read nothing, send nothing and expire no session."""
-        assert not self.is_stopped
+        assert not self.is_stopped, "stopped servers cannot be paused"
         self.is_frozen = True
         for number, member in self._members.items():
             member.is_frozen = number not in self.ensemble.stopped

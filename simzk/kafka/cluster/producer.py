@@ -30,12 +30,9 @@ NAME = "producer"
 
 
 class Producer:
-    """A client that sends produce requests.
+    """A client that sends produce requests, whose outcomes `history` records.
 
     Args:
-        scheduler: the scheduler of virtual time.
-        connections: connections to the brokers.
-        history: the history that records the outcome of each request.
         identities: numbers of batches, each used once in the cluster.
 
     Attributes:
@@ -90,6 +87,7 @@ class Producer:
         partition, offset = request.partition, response.base_offset
         self.last[partition] = response.error
         if response.error == Error.NONE:
+            assert response.base_offset >= 0 or request.acks == 0, "an acknowledged record has an offset"
             self.acknowledged[partition] = self.acknowledged.get(partition, 0) + request.records
             where = f"from {offset} on" if offset >= 0 else "nobody was asked"
             self._history.record(NAME, "acknowledged", str(partition), f"{request.records} records", where)

@@ -16,6 +16,7 @@ Rules of this module (Kafka's producer and consumer; docs/reference/kafka.md §2
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.log.batches import NewBatch, ProducerStamp
@@ -154,8 +155,8 @@ class SteadyProducer(_Client):
     async def _deliver(self) -> None:
         """Send one batch until it is acknowledged, or give it up."""
         _, acks, _, records, retries, timeout_ms, _ = self.settings
-        request = ProduceRequest(self.partition, records, acks, timeout_ms, next(self.traffic.identities))
-        request = self._stamped(request)
+        identity = next(self.traffic.identities)
+        request = self._stamped(ProduceRequest(self.partition, records, acks, timeout_ms, identity))
         self.sent += records
         error = Error.LEADER_NOT_AVAILABLE
         for _ in range(retries + 1):
@@ -178,6 +179,7 @@ class SteadyProducer(_Client):
                     self.forget_leader()
             await self.process.sleep(BACKOFF_US)
         self.failed += records
+        assert self.failed <= self.sent, "a batch is given up once"
         if self._next is not None:
             self._begin_epoch()  # the next batch must not follow one that may be missing
         self._record("given up", error.value)
@@ -188,6 +190,7 @@ class SteadyProducer(_Client):
             return request
         stamp, records = self._next, request.records
         self._next = stamp._replace(sequence=(last_sequence(stamp.sequence, records) + 1) & MAX_SEQUENCE)
+        assert 0 <= self._next.sequence <= MAX_SEQUENCE
         return request._replace(batches=(NewBatch(records, None, stamp),))
 
     def _begin_epoch(self) -> None:
@@ -251,17 +254,18 @@ class SteadyConsumer(_Client):
             self._move("offset reset", response.readable.end)
 
     def _move(self, what: str, offset: int) -> None:
+        assert what == "offset reset" or offset > self.position, "a consumer reads in order"
         before, self.position = self.position, offset
         history, name = self.traffic.history, self.process.name
         history.record(name, what, str(self.partition), f"offset {before}", f"offset {offset}")
 
 
+@dataclass(eq=False)
 class Traffic:
     """Producers and consumers of a cluster that run until they are stopped.
 
     Args:
-        scheduler: the scheduler of virtual time.
-        connections: connections to the brokers.
+        scheduler, connections: of the cluster.
         history: records acknowledged and given up batches, and reads.
         ledger: the acknowledged records.
         brokers: ids of the brokers that clients may ask for metadata.
@@ -271,33 +275,24 @@ class Traffic:
         producers, consumers: all that were started, also those that were stopped.
     """
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        connections: Connections,
-        history: History,
-        ledger: RecordLedger,
-        brokers: Sequence[int],
-        identities: Iterator[int],
-    ) -> None:
-        self.connections: Connections = connections
-        self.history: History = history
-        self.brokers: Sequence[int] = brokers
-        self.identities: Iterator[int] = identities
-        self.producers: list[SteadyProducer] = []
-        self.consumers: list[SteadyConsumer] = []
-        self._scheduler = scheduler
-        self._ledger = ledger
+    scheduler: Scheduler
+    connections: Connections
+    history: History
+    ledger: RecordLedger
+    brokers: Sequence[int]
+    identities: Iterator[int]
+    producers: list[SteadyProducer] = field(default_factory=list)
+    consumers: list[SteadyConsumer] = field(default_factory=list)
 
     def start_producer(self, settings: ProducerSettings) -> SteadyProducer:
         """Start a producer."""
-        process = Process(self._scheduler, f"producer {len(self.producers) + 1}")
+        process = Process(self.scheduler, f"producer {len(self.producers) + 1}")
         self.producers.append(SteadyProducer(process, settings, self))
         return self.producers[-1]
 
     def start_consumer(self, settings: ConsumerSettings) -> SteadyConsumer:
         """Start a consumer."""
-        process = Process(self._scheduler, f"consumer {len(self.consumers) + 1}")
+        process = Process(self.scheduler, f"consumer {len(self.consumers) + 1}")
         self.consumers.append(SteadyConsumer(process, settings, self))
         return self.consumers[-1]
 
@@ -311,7 +306,7 @@ class Traffic:
 
         Losses are named by their cause. Records with acks 0 that no leader has appended are lost by the request.
         """
-        ledger = self._ledger
+        ledger = self.ledger
         counts = {f"acknowledged, {acks}": count for acks, count in sorted(ledger.by_acks.items())}
         counts["given up by producers"] = sum(producer.failed for producer in self.producers)
         counts["appended twice"] = ledger.duplicates

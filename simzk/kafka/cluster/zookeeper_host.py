@@ -74,6 +74,7 @@ class ServerList:
 
     def note_connected(self) -> None:
         """Note that the client is connected to the present server."""
+        assert self._at >= 0, "a client connects to a server that it has tried"
         self._last = self._at
 
 
@@ -111,9 +112,9 @@ class NetworkLink(Link):
 
     def transmit(self, outgoing: list[Outgoing]) -> None:
         """Send messages to the client over the network."""
+        assert outgoing, "a message has contents"
         self._transmitted += 1
-        arrive = partial(self._arrive, self._transmitted, outgoing)
-        self.driver.send_to_client(self, arrive)
+        self.driver.send_to_client(self, partial(self._arrive, self._transmitted, outgoing))
         self._client_knows_end = outgoing[-1].__class__ is Closed
 
     def end(self) -> None:
@@ -128,6 +129,7 @@ class NetworkLink(Link):
             self.driver.break_link(self)
             self.receive(None)
             return
+        assert number <= self._transmitted, "a message arrives after it was sent"
         self._received = number
         self.receive(outgoing)
 
@@ -270,7 +272,8 @@ class ZooKeeperHost(Driver):
             self.cut(link)
             return
         link.received_by_server = number
-        assert not isinstance(request, ConnectRequest)
+        assert not isinstance(request, ConnectRequest), "a connection has one session"
+        assert not self.is_stopped, "a stopped server has no connections"
         if self._cost_model is None:
             self._process(link, xid, request)
         else:
@@ -295,12 +298,7 @@ class ZooKeeperHost(Driver):
     def deliver_output(self) -> None:
         """Send the server's output, and schedule its next tick."""
         super().deliver_output()
-        self._schedule_tick()
-
-    def _schedule_tick(self) -> None:
-        if self.is_stopped or self.is_frozen:
-            return
-        deadline_ms = self.server.next_deadline_ms()
+        deadline_ms = None if self.is_stopped or self.is_frozen else self.server.next_deadline_ms()
         if deadline_ms is None:
             return
         at_us, tick = self.when_us(deadline_ms), self._tick
@@ -311,22 +309,31 @@ class ZooKeeperHost(Driver):
         self._tick = self.scheduler.call_at(at_us, ADDRESS, self._run_tick)
 
     def _run_tick(self) -> None:
-        if self.is_stopped or self.is_frozen:
-            return
-        self.server.tick(self.now_ms())
-        self.send_output()
+        if not (self.is_stopped or self.is_frozen):
+            self.server.tick(self.now_ms())
+            self.send_output()
 
     # Stop and pause
 
     def stop(self) -> None:
         """Stop the server: connections break, and no other is accepted until `start`."""
-        assert not self.is_stopped
+        assert not self.is_stopped, "the server is stopped already"
+        self.halt()
+        self.send_output()
+
+    def halt(self) -> None:
+        """Close all connections and reset those that are opened; what arrived during a pause is lost."""
+        self.is_stopped = True
         self.is_frozen = False
         self._unread.clear()
-        self.is_stopped = True
         for link in list(self._links):
             self.drop(link)
-        self.send_output()
+
+    def read_on(self) -> None:
+        """Process what arrived during a pause."""
+        self.is_frozen = False
+        while self._unread and not self.is_frozen:
+            self._unread.popleft()()
 
     def start(self) -> None:
         """Start a stopped server, or resume a paused one."""
@@ -338,25 +345,24 @@ class ZooKeeperHost(Driver):
             self.is_frozen = False
             self.server.tick(self.now_ms())
             self.send_output()
-            while self._unread and not self.is_frozen:
-                self._unread.popleft()()
+            self.read_on()
 
     def freeze(self) -> None:
         """Pause the server until `start`: it reads nothing, sends nothing and expires no session."""
-        assert not self.is_stopped
+        assert not self.is_stopped, "a stopped server cannot be paused"
         self.is_frozen = True
 
     # Faults
 
     def wake_at(self, at_ms: int) -> None:
         """Pass on delayed requests when the server's clock shows `at_ms`."""
+        assert at_ms >= self.start_ms, "a delay ends after virtual time began"
         self.scheduler.call_at(self.when_us(at_ms), FAULTS, self._tick_faults)
 
     def _tick_faults(self) -> None:
-        if self.is_stopped or self.is_frozen:
-            return
-        self.rules.tick(self.now_ms())
-        self.send_output()
+        if not (self.is_stopped or self.is_frozen):
+            self.rules.tick(self.now_ms())
+            self.send_output()
 
     def move(self, link: Link, server: int) -> None:
         """Raise an error: a simulated cluster has one ZooKeeper server."""

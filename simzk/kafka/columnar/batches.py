@@ -109,8 +109,7 @@ class ReadStates(Batch):
             states.put(np.flatnonzero(plain), topics.table.states(rows[plain]))
         replies = {}
         for place in np.flatnonzero(~plain).tolist():
-            request = req.GetData(_path(self._partitions, place), False)
-            reply = ask(server, connection, xid + place, request, now_ms)
+            reply = ask(server, connection, xid + place, req.GetData(_path(self._partitions, place), False), now_ms)
             if not reply.error:
                 replies[place] = reply
         return StatesRead(states, replies)
@@ -173,8 +172,8 @@ class WriteStates(Batch):
         return req.Multi((req.Check(paths.CONTROLLER_EPOCH, self._epoch_version), change))
 
     def assemble(self, replies: Sequence[Reply]) -> IntArray:
-        errors = [self._errors(reply) for reply in replies]
-        return np.array(errors, dtype=np.int32).reshape(len(self), 2)
+        assert len(replies) == len(self)
+        return np.array([self._errors(reply) for reply in replies], dtype=np.int32).reshape(len(self), 2)
 
     def _errors(self, reply: Reply) -> tuple[int, int]:
         if self._epoch_version is None:
@@ -201,8 +200,7 @@ class WriteStates(Batch):
                 places = slice(begin, place)
                 self._write_columns(server, connection, topics, rows[places], places, now_ms, errors[places])
             if place < len(self):
-                reply = ask(server, connection, xid + place, self._request(place), now_ms)
-                errors[place] = self._errors(reply)
+                errors[place] = self._errors(ask(server, connection, xid + place, self._request(place), now_ms))
             begin = place + 1
         return errors
 

@@ -202,8 +202,7 @@ class LogDirFailures(ControllerPart):
         names = await self._client.children(paths.LOG_DIR_EVENTS)
         try:
             found = await self._client.notifications(paths.LOG_DIR_EVENTS, names, decode_log_dir_failure)
-            brokers = dict.fromkeys(found)
-            await self._replicas.handle_rows(*context.replicas_on(brokers), ReplicaState.ONLINE)
+            await self._replicas.handle_rows(*context.replicas_on(dict.fromkeys(found)), ReplicaState.ONLINE)
         except Exception:  # not `finally`: a killed broker deletes nothing
             await self._client.delete_children(paths.LOG_DIR_EVENTS, names, context.epoch_version)
             raise
@@ -251,8 +250,7 @@ class TopicChanges(ControllerPart):
         context.order.note_filtered()
         await self.add(found)
         for name, topic in found.items():
-            warnings = warnings_of_topic(topic.partitions, context.is_live)
-            self._log.record_warnings(paths.topic(name), warnings)
+            self._log.record_warnings(paths.topic(name), warnings_of_topic(topic.partitions, context.is_live))
         read = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
         added = [partition for partition in self._in_map(read) if context.has_partition(partition)]
         assert context.topic_ids.keys() == {*names}, "another event changed the topics while this one waited"

@@ -82,8 +82,7 @@ class IterationOrder:
     def note_inserted(self, rows: IntArray) -> None:
         """Record that rows were inserted into the map of assignments, in this order."""
         assert rows.min(initial=0) >= 0, "a partition without a row"
-        insertions = self._numbered_insertions()
-        insertions[rows] = self._inserted + 1 + np.arange(len(rows))
+        self._numbered_insertions()[rows] = self._inserted + 1 + np.arange(len(rows))
         self._inserted += len(rows)
         self._rebuilt += 1
 

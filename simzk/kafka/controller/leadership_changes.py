@@ -260,8 +260,7 @@ class LeaderElections(ControllerPart):
         return rows
 
     async def _delete_znode(self) -> None:
-        delete = Delete(paths.PREFERRED_ELECTION, ANY_VERSION)
-        await self._client.fenced([delete], self._context.epoch_version)
+        await self._client.fenced([Delete(paths.PREFERRED_ELECTION, ANY_VERSION)], self._context.epoch_version)
         # The handler is registered, so `exists` sets the watch for the next creation.
         await self._client.exists(paths.PREFERRED_ELECTION)
 

@@ -263,8 +263,7 @@ class Reassignments(ControllerPart):
             state = await self._client.state(partition)
             if state is None or state.controller_epoch > context.epoch:
                 return
-            before = states_of([state], max(len(state.isr), 1))
-            after = raise_leader_epoch(before, controller_epoch=context.epoch)
+            after = raise_leader_epoch(states_of([state], max(len(state.isr), 1)), controller_epoch=context.epoch)
             (error,) = await self._client.write_states(named([partition]), after, context.epoch_version)
             if error != Code.BAD_VERSION:
                 break
@@ -315,15 +314,13 @@ class Reassignments(ControllerPart):
             if not self._client.version.controller.checks_before_delete or await self._client.exists(
                 paths.REASSIGN_PARTITIONS
             ):
-                delete = Delete(paths.REASSIGN_PARTITIONS, ANY_VERSION)
-                await self._client.fenced([delete], epoch_version)
+                await self._client.fenced([Delete(paths.REASSIGN_PARTITIONS, ANY_VERSION)], epoch_version)
             self._events.put("reassignment by znode", self.process_znode)
             return
         data = self._client.version.znodes.encode_reassignment(left)
         (result,) = await self._client.fenced([SetData(paths.REASSIGN_PARTITIONS, data, ANY_VERSION)], epoch_version)
         if result.error == Code.NO_NODE:
-            create = self._client.creation(paths.REASSIGN_PARTITIONS, data)
-            await self._client.fenced([create], epoch_version)
+            await self._client.fenced([self._client.creation(paths.REASSIGN_PARTITIONS, data)], epoch_version)
 
 
 def replicas_of(partition: TopicPartition, brokers: Sequence[int]) -> list[PartitionAndReplica]:
@@ -453,7 +450,6 @@ class LegacyReassignments(Reassignments):
         for leaving in [partitions] if together else [{partition: None} for partition in partitions]:
             for partition in leaving:
                 self._unwatch(partition)
-            left = {p: target for p, target in (await self._listed()).items() if p not in leaving}
-            await self._write_znode(left)
+            await self._write_znode({p: target for p, target in (await self._listed()).items() if p not in leaving})
             for partition in leaving:
                 context.being_reassigned.pop(partition, None)
