@@ -56,36 +56,28 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BrokerTiming": "simzk.kafka.broker.timing",
-    "ConfigError": "simzk.errors",
-    "Event": "simzk.simulation.history",
-    "History": "simzk.simulation.history",
-    "KafkaCluster": "simzk.api",
-    "KafkaServer": "simzk.kafka_server",
-    "LayoutError": "simzk.errors",
-    "LeaderAndIsr": "simzk.kafka.topic_partition",
-    "RecordingError": "simzk.errors",
-    "ReplayReport": "simzk.kafka.replay.report",
-    "ReplicaAssignment": "simzk.kafka.topic_partition",
-    "ScenarioError": "simzk.errors",
-    "SimzkError": "simzk.errors",
-    "StepReport": "simzk.kafka.replay.player",
-    "TopicPartition": "simzk.kafka.topic_partition",
-    "ZnodeError": "simzk.errors",
-    "ZooKeeper": "simzk.serve.memory",
-    "ZooKeeperServer": "simzk.serve.zookeeper_server",
-    "linearizability": "simzk.testing.linearizability",
-    "patch": "simzk.testing.kazoo_patch",
-    "pytest": "simzk.pytest",
-    "replay": "simzk.api",
+    "simzk.api": ("KafkaCluster", "replay"),
+    "simzk.errors": ("ConfigError", "LayoutError", "RecordingError", "ScenarioError", "SimzkError", "ZnodeError"),
+    "simzk.kafka.broker.timing": ("BrokerTiming",),
+    "simzk.kafka.replay.player": ("StepReport",),
+    "simzk.kafka.replay.report": ("ReplayReport",),
+    "simzk.kafka.topic_partition": ("LeaderAndIsr", "ReplicaAssignment", "TopicPartition"),
+    "simzk.kafka_server": ("KafkaServer",),
+    "simzk.pytest": ("pytest",),
+    "simzk.serve.memory": ("ZooKeeper",),
+    "simzk.serve.zookeeper_server": ("ZooKeeperServer",),
+    "simzk.simulation.history": ("Event", "History"),
+    "simzk.testing.kazoo_patch": ("patch",),
+    "simzk.testing.linearizability": ("linearizability",),
 }
+"""The public names of each module."""
 _MODULES = {"linearizability", "pytest"}
 
 
 if not TYPE_CHECKING:  # a type checker reads the public names above, and would accept any name here
 
     def __getattr__(name: str) -> object:
-        home = _HOMES.get(name)
+        home = next((home for home, names in _HOMES.items() if name in names), None)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

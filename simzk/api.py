@@ -39,11 +39,7 @@ _FIRST_WITH_NETWORKS = 3  # major version of kafka-python
 
 
 class _MemoryBrokers:
-    """The brokers of a cluster, as Kafka clients in memory see them (simzk.serve.kafka_python).
-
-    Args:
-        cluster: the cluster.
-    """
+    """The brokers of a cluster, as Kafka clients in memory see them (`MemoryBrokers` of simzk.serve.kafka_python)."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
@@ -53,27 +49,21 @@ class _MemoryBrokers:
 
     @property
     def addresses(self) -> list[str]:
-        """The address of each broker, as clients write it."""
         return ["{}:{}".format(*broker.endpoint) for broker in self._cluster.brokers.values()]
 
     def now_ms(self) -> int:
-        """Return the time of the cluster in ms since 1970."""
         return self._cluster.zookeeper_host.now_ms()
 
     def pass_time(self, until_us: int) -> None:
-        """Let virtual time pass; the caller holds the lock."""
         self._cluster._pass_time(until_us)
 
     def find(self, host: str, port: int) -> int | None:
-        """Return the broker with an address; None if there is none."""
         return next((broker.id for broker in self._cluster.brokers.values() if broker.endpoint == (host, port)), None)
 
     def end_of(self, broker: int) -> str:
-        """Return the name of a broker in the network."""
         return self._cluster.brokers[broker].process.name
 
     def connect(self, broker: int, transport: FrameTransport) -> ClientConnection | None:
-        """Return the broker's end of a new connection; None if it accepts none."""
         found = self._cluster.brokers[broker]
         return found.client_api.connect(transport) if found.accepts_clients else None
 

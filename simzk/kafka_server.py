@@ -163,11 +163,13 @@ class ClusterHost:
     ) -> None:
         self._cluster = cluster
         self._live = live
-        self._zookeeper = cluster.zookeeper_host
+        zookeeper = self._zookeeper = cluster.zookeeper_host
+        self.now_ms, self.wake_faults, self.pump = zookeeper.now_ms, zookeeper.wake_at, zookeeper.send_output
+        self.advance = cluster.advance
         self._loop: asyncio.AbstractEventLoop | None = None
         self._catches_up = False
         self.server: Server = cluster.server
-        self.rules: FaultRules = self._zookeeper.rules
+        self.rules: FaultRules = zookeeper.rules
         self.brokers: BrokerControl = BrokerControl(cluster)
         self.tcp: ClusterTcpServer = ClusterTcpServer(settings, self)
         self._control: ControlServer | None = None
@@ -195,33 +197,19 @@ class ClusterHost:
         self.tcp.stop()
         self._loop = None
 
-    # The cluster, as the server of its ZooKeeper sees it
-
-    def now_ms(self) -> int:
-        """Return the present time of the cluster."""
-        return self._zookeeper.now_ms()
+    # The cluster, as the server of its ZooKeeper sees it (simulated_cluster.Cluster)
 
     def next_ms(self) -> float | None:
-        """Return the time of the next event without input; None if there is none."""
         if self._live is not None:
             return self._live.next_ms()
         next_us = self._cluster.scheduler.next_at_us
         return None if next_us is None else self._zookeeper.start_ms + next_us / 1000
 
     def run_until(self, at_ms: int) -> None:
-        """Advance time."""
         if self._live is not None:
             self._live.run_until(at_ms)
         else:
             self._cluster.scheduler.run_until(self._zookeeper.when_us(at_ms))
-
-    def wake_faults(self, at_ms: int) -> None:
-        """Pass on the requests whose delay ends at a time."""
-        self._zookeeper.wake_at(at_ms)
-
-    def pump(self) -> None:
-        """Send the output of ZooKeeper."""
-        self._zookeeper.send_output()
 
     # The brokers, as their ports see them
 
@@ -235,7 +223,7 @@ class ClusterHost:
         principal = ANONYMOUS if subject is None else f"User:{subject}"
         return found.client_api.connect(transport, principal) if found.accepts_clients else None
 
-    # The brokers, as the HTTP control sees them
+    # The brokers, as the HTTP control sees them (control.ControlledBrokers)
 
     @property
     def control_url(self) -> str:
@@ -243,7 +231,6 @@ class ClusterHost:
         return "" if self._control is None else f"http://{self._control.name}"
 
     def control_state(self) -> Json:
-        """Return state and address of each broker, and which is the controller."""
         cluster = self._cluster
         return {
             str(number): {
@@ -280,7 +267,6 @@ class ClusterHost:
             cluster.resume(number)
 
     def zookeeper_state(self) -> Json:
-        """Return the state of each server of the ensemble, and which is the leader."""
         cluster = self._cluster
         states, cut_off = cluster.zookeeper_servers, cluster.cut_zookeeper_servers
         leader = cluster.zookeeper_leader if states else None
@@ -290,7 +276,6 @@ class ClusterHost:
         }
 
     def control_zookeeper(self, number: int, verb: str, broker: int | None) -> None:
-        """Do something to a server of the ensemble, at once."""
         cluster = self._cluster
         state = cluster.zookeeper_servers.get(number)
         if state is None:
@@ -307,16 +292,10 @@ class ClusterHost:
             raise ConfigError(f"{verb} has no broker", where="broker", right="no broker")
         act(cluster, number)
 
-    def advance(self, seconds: float) -> None:
-        """Let time jump."""
-        self._cluster.advance(seconds)
-
     def request_faults(self) -> Json:
-        """Return the rules of faults of clients' requests."""
         return {"rules": [rule_fields(rule) for rule in self._cluster.broker_faults.rules]}
 
     def change_request_faults(self, verb: str, parameters: Mapping[str, str]) -> Json:
-        """Add a rule, or release or clear rules; return the rule."""
         rule = self._cluster.broker_faults.change(verb, parameters)
         return {"error": None} if rule is None else {"error": None, **rule_fields(rule)}
 

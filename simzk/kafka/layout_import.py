@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from simzk.kafka.topic_partition import ReplicaAssignment
+
 _WHOLE = rb"(?:0|[1-9][0-9]{0,8})"
 _NUMBER = rb"(?:0|-?[1-9][0-9]{0,8})"
 _LIST = rb"\[(?:%b(?:,%b)*)?\]" % (_WHOLE, _WHOLE)
@@ -97,26 +99,20 @@ def read_topics(paths: Sequence[str], texts: Sequence[bytes], errors: list[Znode
     >>> columns.adding.tolist(), columns.removing.tolist()
     ([[3]], [[1]])
     """
-    assignments, additions, removals = [], [], []
+    lists: tuple[list[bytes], list[bytes], list[bytes]] = [], [], []  # replicas, adding and removing ones by topic
     for path, text in zip(paths, texts, strict=True):
         compact = _TOPIC.fullmatch(text)
         if compact is not None and (compact[2] is None or canonical_uuid(compact[2].decode())):
-            replicas, _, adding, removing = compact.groups(b"")
+            found = [compact[1], compact[3] or b"", compact[4] or b""]
         else:
-            try:
+            partitions: Mapping[int, ReplicaAssignment] = {}
+            with _collect_error(errors):
                 partitions = topic_schema.decode(path, text).partitions
-            except ZnodeError as error:
-                errors.append(error)
-                partitions = {}
-            replicas = _encode_lists({number: assigned.replicas for number, assigned in partitions.items()})
-            adding = _encode_lists({number: assigned.adding for number, assigned in partitions.items()})
-            removing = _encode_lists({number: assigned.removing for number, assigned in partitions.items()})
-        assignments.append(replicas)
-        additions.append(adding)
-        removals.append(removing)
-    assigned = _read_assignments(paths, assignments, errors)
-    moving = [_aligned(assigned, _read_assignments(paths, texts, errors)) for texts in (additions, removals)]
-    return TopicColumns(*assigned, *moving)
+            found = [_encode_lists({number: one[kind] for number, one in partitions.items()}) for kind in range(3)]
+        for texts_of_kind, text_of_kind in zip(lists, found, strict=True):
+            texts_of_kind.append(text_of_kind)
+    assigned, *moving = [_read_assignments(paths, texts_of_kind, errors) for texts_of_kind in lists]
+    return TopicColumns(*assigned, *(_aligned(assigned, moved) for moved in moving))
 
 
 class _Assignments(NamedTuple):
@@ -184,10 +180,8 @@ def read_states(paths: Sequence[str], texts: Sequence[bytes | None], errors: lis
         if is_compact(state) is None:
             state = _NO_STATE
             if text is not None:
-                try:
+                with _collect_error(errors):
                     state = partition_state.encode(partition_state.decode(path, text)._replace(recovering=False))
-                except ZnodeError as error:
-                    errors.append(error)
         states.append(state)
     heads, values, lengths = _read_lines(b"\n".join((*states, b"")), _STATE_NUMBERS)
     assert len(heads) == len(lengths) == len(paths), "each znode gives one row"
@@ -331,7 +325,8 @@ def layout_of(znodes: Znodes, *, where: str, note: Callable[[str], None] = ignor
     """
     errors: list[ZnodeError] = []
     names = sorted(znodes.names(paths.TOPICS))
-    topics = _topics(znodes, names, errors)
+    topic_paths = [paths.topic(name) for name in names]
+    topics = read_topics(topic_paths, [text or b"" for text in znodes.data(topic_paths)], errors)
     states = _states(znodes, names, topics, errors)
     least = _min_insync_replicas(znodes, names, errors)
     brokers = _brokers(znodes, np.unique(topics.replicas[topics.replicas != NONE]).tolist(), errors)
@@ -367,11 +362,6 @@ def _note_of_reassignment(data: bytes) -> str:
     else:
         content = f"requests the move of {count:,} partition{'s' * (count != 1)}"
     return f"{paths.REASSIGN_PARTITIONS} {content}: a layout contains only reassignments in topic znodes"
-
-
-def _topics(znodes: Znodes, names: Sequence[str], errors: list[ZnodeError]) -> TopicColumns:
-    topic_paths = [f"{paths.TOPICS}/{name}" for name in names]
-    return read_topics(topic_paths, [text or b"" for text in znodes.data(topic_paths)], errors)
 
 
 def _states(znodes: Znodes, names: Sequence[str], topics: TopicColumns, errors: list[ZnodeError]) -> StateColumns:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, overload
@@ -476,6 +477,7 @@ class _PartitionColumns(Sequence[ItemT]):
         return f"{type(self).__name__}({self._items})"
 
 
+@dataclass(eq=False, repr=False)
 class PartitionUpdates(_PartitionColumns[PartitionUpdate]):
     """Updates of k partitions.
 
@@ -488,23 +490,16 @@ class PartitionUpdates(_PartitionColumns[PartitionUpdate]):
         source: the controller's table, and its count of assignment changes when these were copied.
     """
 
-    def __init__(
-        self,
-        partitions: Partitions,
-        states: States,
-        replicas: IntArray,
-        moving: dict[int, ReplicaAssignment],
-        is_new: BoolArray | bool,
-        source: tuple[PartitionTable, int],
-    ) -> None:
-        assert partitions.size == len(states.leader) == len(replicas)
-        assert isinstance(is_new, bool) or len(is_new) == partitions.size
-        self.source = source
-        self.partitions = partitions
-        self.states = states
-        self.replicas = replicas
-        self._moving = moving
-        self._is_new = is_new
+    partitions: Partitions
+    states: States
+    replicas: IntArray
+    _moving: dict[int, ReplicaAssignment]
+    _is_new: BoolArray | bool
+    source: tuple[PartitionTable, int]
+
+    def __post_init__(self) -> None:
+        assert self.partitions.size == len(self.states.leader) == len(self.replicas)
+        assert isinstance(self._is_new, bool) or len(self._is_new) == self.partitions.size
 
     @classmethod
     def of_table(cls, table: PartitionTable, rows: IntArray, is_new: BoolArray | bool) -> PartitionUpdates:
@@ -533,6 +528,7 @@ class PartitionUpdates(_PartitionColumns[PartitionUpdate]):
         return [PartitionUpdate(*update) for update in zip(names, states, assigned, is_new, strict=True)]
 
 
+@dataclass(eq=False, repr=False)
 class ReplicaStops(_PartitionColumns[ReplicaStop]):
     """Replicas of k partitions that a broker stops.
 
@@ -542,11 +538,12 @@ class ReplicaStops(_PartitionColumns[ReplicaStop]):
         leader_epoch: int32[k].
     """
 
-    def __init__(self, partitions: Partitions, delete: BoolArray, leader_epoch: IntArray) -> None:
-        assert partitions.size == len(delete) == len(leader_epoch)
-        self.partitions = partitions
-        self.delete = delete
-        self.leader_epoch = leader_epoch
+    partitions: Partitions
+    delete: BoolArray
+    leader_epoch: IntArray
+
+    def __post_init__(self) -> None:
+        assert self.partitions.size == len(self.delete) == len(self.leader_epoch)
 
     @cached_property
     def _items(self) -> list[ReplicaStop]:

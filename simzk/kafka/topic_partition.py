@@ -188,21 +188,15 @@ class Collections(NamedTuple):
         return topic_partition_hash(*partition)
 
     def replica_hash(self, replica: PartitionAndReplica) -> int:
-        """Return the `hashCode` of a replica as a key of the controller."""
+        """Return the `hashCode` of a replica as a key of the controller: of a case class.
+
+        From Scala 2.13 on it mixes in the class name before the fields.
+        """
         if self.case_classes:
             topic, partition = replica.topic_partition
             return product_hash(string_hash(topic), partition, replica.replica)
-        return hash_of_replica(replica, self.scala)
-
-
-def hash_of_replica(replica: PartitionAndReplica, scala: Scala = "2.13") -> int:
-    """Return the `hashCode` of the case class `PartitionAndReplica(topicPartition, replica)`.
-
-    From Scala 2.13 on it mixes in the class name before the fields.
-    """
-    partition_hash = topic_partition_hash(*replica.topic_partition)
-    class_name = "PartitionAndReplica" if scala == "2.13" else ""
-    return product_hash(partition_hash, replica.replica, class_name=class_name)
+        class_name = "PartitionAndReplica" if self.scala == "2.13" else ""
+        return product_hash(topic_partition_hash(*replica.topic_partition), replica.replica, class_name=class_name)
 
 
 def partition_hashes(topic: IntArray, partition: IntArray, *, case_classes: bool = False) -> IntArray:

@@ -84,9 +84,8 @@ def test_each_transition_of_a_replica(version: str) -> None:
 
     async def work() -> None:
         for replica, (source, target) in tried.items():
-            states[replica] = source
-            if source == ReplicaState.NON_EXISTENT:
-                del states[replica]
+            rows = controller.context.rows_of([replica.topic_partition])
+            states.put(rows, replica.replica, None if source == ReplicaState.NON_EXISTENT else source)
             await controller.replicas.handle([replica], target)
 
     do(c, controller, work)
@@ -110,7 +109,7 @@ def test_each_transition_of_a_partition(version: str) -> None:
 
     async def work() -> None:
         for partition, (source, target) in tried.items():
-            context.partition_states[partition] = source
+            context.partition_states.put(context.rows_of([partition]), source)
             await controller.partitions.handle([partition], target)
 
     do(c, controller, work)
@@ -126,7 +125,8 @@ def test_a_replica_of_a_partition_that_never_had_a_leader(version: str, state: R
     c, controller = cluster_and_controller(version, 1)
     replica = PartitionAndReplica(TopicPartition("unborn", 0), 2)
     controller.context.set_assignment(replica.topic_partition, ReplicaAssignment((1, 2)))
-    controller.context.replica_states[replica] = ReplicaState.ONLINE
+    rows = controller.context.rows_of([replica.topic_partition])
+    controller.context.replica_states.put(rows, replica.replica, ReplicaState.ONLINE)
 
     async def work() -> None:
         await controller.replicas.handle([replica], ReplicaState.OFFLINE)

@@ -94,6 +94,7 @@ from simzk.simulation.request_faults import FaultRule, PauseHandle
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.server import Server
 from simzk.zookeeper.transactions import CreateTxn, MultiTxn
+from simzk.zookeeper.tree import DataTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -241,7 +242,7 @@ class KafkaCluster:
         self._build(
             releases,
             registrations,
-            InitialState.empty(),
+            InitialState(DataTree(), 0, {}, {}, frozenset()),
             ServerConfig(tick_time_ms=tick_time_ms, max_session_timeout_ms=max_session_timeout_ms),
             seed=seed,
             start_ms=start_ms,
@@ -754,6 +755,7 @@ class KafkaCluster:
         lost = {broker.id: broker.log_dirs.offline for broker in alive}
         running = {broker.id for broker in alive if not broker.paused}
         # The look at all partitions is skipped while nothing that it depends on has changed.
+        assert controller in running, "the controller runs and is not paused"
         key = self.server.zxid, controller, running, {broker: dict(found) for broker, found in lost.items() if found}
         if key != self._last_in_sync:
             if not replicas_are_in_sync(self.table, self.tree, broker_mask(running), lost, self._outdated_replicas):
@@ -1216,6 +1218,7 @@ class KafkaCluster:
             raise ConfigError("ZooKeeper runs", right="a stopped or paused ZooKeeper")
         self.history.record("zookeeper", "started" if self.zookeeper_host.is_stopped else "resumed")
         self.zookeeper_host.start()
+        assert self.is_zookeeper_up, "ZooKeeper runs after its start"
 
     @property
     @synchronized
@@ -1430,6 +1433,7 @@ class KafkaCluster:
         preferred = self._preferred_controllers[0] if self._preferred_controllers else broker
         if preferred == broker or not self.brokers[preferred].alive:
             return 0
+        assert self.brokers[broker].alive, "only a running broker takes part in an election"
         return self.timing.election_head_start_us
 
     def _broker(self, broker: int) -> Broker:

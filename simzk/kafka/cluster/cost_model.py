@@ -87,6 +87,7 @@ class ServiceQueue:
             self._begin()
 
     def _begin(self) -> None:
+        assert self._waiting, "a server begins with a request that waits"
         self._scheduler.call_later(self._waiting[0][0], self._component, self._finish)
 
     def _finish(self) -> None:

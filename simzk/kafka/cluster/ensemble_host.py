@@ -56,14 +56,10 @@ class EnsembleHost(ZooKeeperHost):
     """Driver of the servers of an ensemble.
 
     Args:
-        scheduler: virtual time.
-        network: between the servers and their clients.
+        scheduler, network, start_ms, access, cost_model: as for `ZooKeeperHost`.
         servers: number of voting servers.
         config: configuration of each server.
         history: records servers and leaders.
-        start_ms: the servers' clock when virtual time is 0.
-        access: how the cluster's clients connect.
-        cost_model: how long a server takes for requests; None if they cost nothing.
 
     Attributes:
         ensemble: the servers; the last one is the observer that the cluster's tree is read from.

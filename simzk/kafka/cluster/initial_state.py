@@ -59,11 +59,6 @@ class InitialState(NamedTuple):
     registrations: dict[int, BrokerRegistration]
     replica_ids: frozenset[int]
 
-    @classmethod
-    def empty(cls) -> InitialState:
-        """Return a state with an empty tree and no brokers."""
-        return cls(DataTree(), 0, {}, {}, frozenset())
-
 
 def state_from_tree(znodes: Mapping[str, RecordedZnode], now_ms: int) -> InitialState:
     """Return the state that a recorded tree describes.
@@ -99,6 +94,7 @@ def state_from_tree(znodes: Mapping[str, RecordedZnode], now_ms: int) -> Initial
     if controller is not None:
         owners[paths.CONTROLLER] = sessions[controller]
     tree, zxids = _restore_tree(znodes, owners, now_ms)
+    assert zxids.keys() == znodes.keys(), "each znode has a zxid"
     live = {broker: LiveSession(session, zxids[paths.broker(broker)]) for broker, session in sessions.items()}
     assert live.keys() == registrations.keys(), "each registration has a session"
     return InitialState(tree, max(zxids.values(), default=0), live, registrations, frozenset(replica_ids))
@@ -147,7 +143,6 @@ def state_from_layout(
     Each live broker has a session; the first of them is controller.
 
     Args:
-        layout: the layout.
         registrations: registration of each broker of the layout.
         version: the release that wrote the znodes.
         cluster_id: the id in `/cluster/id`.

@@ -50,11 +50,7 @@ class Access(NamedTuple):
         return (USER, PASSWORD) if self.secure else None
 
     def acl(self, path: str, version: KafkaVersion) -> tuple[ACL, ...]:
-        """Return the ACL that a release gives to a new znode.
-
-        Args:
-            path: the path without the chroot.
-            version: the release.
+        """Return the ACL that a release gives to a new znode at a path, without the chroot.
 
         >>> from simzk.kafka.releases.versions import kafka_version
         >>> Access(secure=True).acl("/config/users/a", kafka_version("3.9"))
@@ -156,21 +152,19 @@ class ChrootView:
 
     def __init__(self, server: Server, access: Access) -> None:
         self._server = server
+        assert access.chroot, "a cluster at the root needs no view"
         self._access = access
         self.on_transaction = Observers()
         server.on_transaction.append(self._observe)
 
     @property
     def tree(self) -> KafkaTree:
-        """The znodes below the chroot."""
         return self
 
     def get(self, path: str) -> Znode | None:
-        """Return a znode below the chroot; None if it does not exist."""
         return self._server.tree.get(self._access.below(path))
 
     def walk(self) -> Iterator[tuple[str, Znode]]:
-        """Yield all znodes below the chroot with their paths."""
         for path, node in self._server.tree.walk():
             if self._is_below(path):
                 yield self._access.above(path), node

@@ -46,9 +46,6 @@ FAULTS = "faults"
 class ServerList:
     """Servers in the order in which one client tries them (StaticHostProvider).
 
-    Args:
-        hosts: the servers.
-
     >>> servers = ServerList(["a", "b"])
     >>> servers.next(), servers.next(), servers.next()
     (('a', False), ('b', False), ('a', True))
@@ -143,9 +140,7 @@ class ZooKeeperHost(Driver):
     """Driver of a server in virtual time, over a simulated network.
 
     Args:
-        scheduler: virtual time.
         network: between the server and its clients.
-        server: the state machine.
         start_ms: the server's clock when virtual time is 0.
         access: how the cluster's clients connect: chroot and login.
         cost_model: how long the server takes for requests; None if they cost nothing.

@@ -16,6 +16,7 @@ tests/kafka/columnar/test_batches.py compares both ways.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -72,15 +73,11 @@ class StatesRead(NamedTuple):
     replies: dict[int, Reply]
 
 
+@dataclass(eq=False)
 class ReadStates(Batch):
-    """Read of many partition states; the reply is `StatesRead`.
+    """Read of many partition states; the reply is `StatesRead`."""
 
-    Args:
-        partitions: the k partitions.
-    """
-
-    def __init__(self, partitions: Partitions) -> None:
-        self._partitions = partitions
+    _partitions: Partitions
 
     def __len__(self) -> int:
         return self._partitions.size
@@ -135,6 +132,7 @@ class Written(NamedTuple):
     zxids: NDArray[np.int64]
 
 
+@dataclass(eq=False)
 class WriteStates(Batch):
     """Conditional writes of partition states; the reply is int32[k, 2], the error codes of each check and each write.
 
@@ -145,18 +143,13 @@ class WriteStates(Batch):
         encode: encodes a state.
     """
 
-    def __init__(
-        self,
-        partitions: Partitions,
-        states: States,
-        epoch_version: int | None,
-        encode: Callable[[LeaderAndIsr], bytes] = partition_state.encode,
-    ) -> None:
-        assert all(len(column) == partitions.size for column in states)
-        self._partitions = partitions
-        self._states = states
-        self._epoch_version = epoch_version
-        self._encode = encode
+    _partitions: Partitions
+    _states: States
+    _epoch_version: int | None
+    _encode: Callable[[LeaderAndIsr], bytes] = partition_state.encode
+
+    def __post_init__(self) -> None:
+        assert all(len(column) == self._partitions.size for column in self._states)
 
     def __len__(self) -> int:
         return self._partitions.size

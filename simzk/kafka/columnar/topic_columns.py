@@ -128,12 +128,6 @@ class TopicColumns:
         number = self._table.topic_number(name)
         return (self.records.form(number) if number >= 0 else None) or _NOTHING[1]
 
-    def id_of(self, name: str) -> str | None:
-        """Return the id of a stored topic; None if it has none."""
-        number = self._table.topic_number(name)
-        assert number >= 0, f"topic {name} is not stored"
-        return self._ids[number].decode() or None
-
     def forms_and_ids(self, names: Sequence[str]) -> tuple[list[BothForm], list[str]]:
         """Return forms and ids of many topics; "" for a topic without an id."""
         numbers = np.array([self._table.topic_number(name) for name in names], dtype=np.int64)

@@ -99,41 +99,31 @@ def _count_lists(padded: IntArray) -> tuple[int, int, int]:
     return int(np.count_nonzero(padded[:, 0] != NONE)), members, members + _further_digits(padded)
 
 
-class _StateCosts(NamedTuple):
-    """Characters of an encoded state besides its numbers: fixed; for a non-empty ISR; between two members; for a
-    recovering leader."""
-
-    fixed: int
-    listed: int
-    between: int
-    recovering: int
-
-
 @cache
-def _state_costs(encode: Callable[[LeaderAndIsr], bytes]) -> _StateCosts:
+def _state_costs(encode: Callable[[LeaderAndIsr], bytes]) -> tuple[int, int, int, int]:
+    """Return the characters of an encoded state besides its numbers: fixed; for a non-empty ISR; between two members;
+    for a recovering leader."""
+
     def size(*isr: int, recovering: bool = False) -> int:
         return len(encode(LeaderAndIsr(0, 0, isr, 0, recovering=recovering)))
 
-    return _StateCosts(size() - 3, size(0) - size() - 1, size(0, 0) - size(0) - 1, size(recovering=True) - size())
+    return size() - 3, size(0) - size() - 1, size(0, 0) - size(0) - 1, size(recovering=True) - size()
 
 
 def state_bytes(encode: Callable[[LeaderAndIsr], bytes], states: States) -> int:
     """Return the total size of encoded states, in bytes.
-
-    Args:
-        encode: encodes a state.
-        states: the states.
 
     >>> from simzk.kafka.schemas.partition_state import encode
     >>> from simzk.partitions.states import no_states
     >>> state_bytes(encode, no_states(2, 1)) == 2 * len(encode(LeaderAndIsr(-1, 0, (), 0)))
     True
     """
-    costs = _state_costs(encode)
+    fixed, listed, between, recovering = _state_costs(encode)
     lists, members, digits = _count_lists(states.isr)
     numbers = sum(map(characters, (states.controller_epoch, states.leader, states.leader_epoch)))
-    around = costs.fixed * len(states.leader) + costs.listed * lists + costs.between * (members - lists)
-    return numbers + digits + around + costs.recovering * int(np.count_nonzero(states.recovering))
+    assert members >= lists, "a list that is not empty has members"
+    around = fixed * len(states.leader) + listed * lists + between * (members - lists)
+    return numbers + digits + around + recovering * int(np.count_nonzero(states.recovering))
 
 
 class _TopicCosts(NamedTuple):

@@ -218,7 +218,7 @@ class ControllerChannelManager:
 
     def _rows_with_state(self) -> IntArray:
         """Return the partitions that the metadata caches of brokers have."""
-        rows = self._context.all_rows()
+        rows = self._context.order.all_in_set()
         return rows[self._context.table.version[rows] >= 0]
 
     # -- a batch

@@ -252,7 +252,7 @@ class TopicChanges(ControllerPart):
         for name, topic in found.items():
             self._log.record_warnings(paths.topic(name), warnings_of_topic(topic.partitions, context.is_live))
         read = [TopicPartition(name, number) for name, topic in found.items() for number in topic.partitions]
-        added = [partition for partition in self._in_map(read) if context.has_partition(partition)]
+        added = [partition for partition in self._in_map(read) if partition in context.table]
         assert context.topic_ids.keys() == {*names}, "another event changed the topics while this one waited"
         context.note_inserted(added)
         await self._create(added)
@@ -300,7 +300,7 @@ class TopicChanges(ControllerPart):
             return
         for partition in new:
             context.set_assignment(partition, partitions[partition])
-        added = [partition for partition in new if context.has_partition(partition)]
+        added = [partition for partition in new if partition in context.table]
         context.note_inserted(added)
         await self._create(added)
 
@@ -320,7 +320,7 @@ class TopicChanges(ControllerPart):
         """Write the previous assignment of a topic to be deleted that got new partitions (KAFKA-6612)."""
         context = self._context
         partitions = [TopicPartition(name, number) for number in found.partitions]
-        previous = {p.partition: context.assignment(p) for p in partitions if context.has_partition(p)}
+        previous = {p.partition: context.assignment(p) for p in partitions if p in context.table}
         assert name in context.to_be_deleted, "new partitions of another topic are created"
         await self._client.write_topic(name, TopicZnode(previous, context.topic_ids[name]), context.epoch_version)
 
@@ -333,7 +333,7 @@ class TopicChanges(ControllerPart):
         if not self._client.version.orders.creates_key_set:
             new = list(partition_set(partitions, context.collections))
         assert len(new) == len(partitions), "a new partition is repeated"
-        assert all(map(context.has_partition, new)), "a new partition has an assignment"
+        assert all(partition in context.table for partition in new), "a new partition has an assignment"
         if new:
             await self._partitions.handle(new, PartitionState.NEW)
             await self._replicas.handle(list(context.replicas_of(new)), ReplicaState.NEW)

@@ -506,10 +506,6 @@ class ControllerContext:
 
     # -- topics and partitions
 
-    def has_partition(self, partition: TopicPartition) -> bool:
-        """Return whether the partition has an assignment."""
-        return partition in self.table
-
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
         """Return the replica assignment of a partition; an empty one for an unknown partition."""
         if partition not in self.table:
@@ -617,11 +613,7 @@ class ControllerContext:
 
     def all_partitions(self) -> list[TopicPartition]:
         """Return all partitions in the order of an immutable set."""
-        return self.names(self.all_rows())
-
-    def all_rows(self) -> IntArray:
-        """Return all rows in the order of an immutable set."""
-        return self.order.all_in_set()
+        return self.names(self.order.all_in_set())
 
     def replicas_on(self, brokers: Iterable[int]) -> tuple[IntArray, IntArray]:
         """Return rows and brokers of the replicas on some brokers, in the order of an immutable set of replicas."""

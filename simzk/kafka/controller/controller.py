@@ -416,7 +416,7 @@ class KafkaController:
         context.note_inserted(self._topics.as_inserted(texts))
         for path in self._brokers.watch(sorted(context.brokers)):
             await client.exists(path)
-        await read_states(context, client, context.all_rows())
+        await read_states(context, client, context.order.all_in_set())
         for broker in sorted(context.brokers):
             self._channels.add_broker(broker)
         await self.elections.load()

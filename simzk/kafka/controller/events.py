@@ -20,7 +20,6 @@ from simzk.simulation import Future, Queue, Task
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from simzk.errors import ZnodeError
     from simzk.kafka.requests import Error
     from simzk.kafka.topic_partition import ReplicaAssignment
     from simzk.simulation import History, Process
@@ -139,10 +138,6 @@ class ControllerLog:
     def record(self, kind: str, subject: str = "", after: str = "") -> None:
         """Record an event of this controller."""
         self._history.record(self._name, kind, subject, "", after)
-
-    def record_unusable(self, problem: ZnodeError) -> None:
-        """Record a znode that an operator wrote and that cannot be used; as in Kafka it counts as empty."""
-        self.record("znode unusable", problem.where, str(problem))
 
     def record_refusal(self, path: str, request: str, error: Error) -> None:
         """Record a request by znode that the controller does not carry out."""

@@ -147,7 +147,7 @@ class LeaderElections(ControllerPart):
         pending = []
         for partition in requested:
             state = context.leadership(partition)
-            if not context.has_partition(partition):
+            if partition not in context.table:
                 if rules.fails_on_unknown_pending:
                     raise self._no_leader(partition)
             elif state is None and rules.fails_on_unknown_partition:
@@ -173,7 +173,7 @@ class LeaderElections(ControllerPart):
         topics = dict.fromkeys(partition.topic for partition in partitions)
         context.pending_elections.update(dict.fromkeys(partitions))
         self._deletion.mark_ineligible(topics)
-        known = [partition for partition in partitions if context.has_partition(partition)]
+        known = [partition for partition in partitions if partition in context.table]
         await self._partitions.handle(known, PartitionState.ONLINE, Strategy.PREFERRED)
         failed = self._failing(partitions)
         if not failed:
@@ -189,7 +189,7 @@ class LeaderElections(ControllerPart):
         context = self._context
         failing = []
         for partition in partitions:
-            if not context.has_partition(partition):
+            if partition not in context.table:
                 request, error = f"preferred election of {partition}", Error.UNKNOWN_TOPIC_OR_PARTITION
                 self._log.record_refusal(paths.PREFERRED_ELECTION, request, error)
             elif context.leadership(partition) is not None:
@@ -213,7 +213,7 @@ class LeaderElections(ControllerPart):
         )
         errors: dict[TopicPartition, Error] = {}
         for partition in requested:
-            if not context.has_partition(partition):
+            if partition not in context.table:
                 errors[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
             elif partition.topic in context.to_be_deleted:
                 errors[partition] = Error.INVALID_TOPIC_EXCEPTION
@@ -230,7 +230,7 @@ class LeaderElections(ControllerPart):
         """Elect preferred replicas of brokers that lead too few of their partitions."""
         context, table = self._context, self._context.table
         percentage = self._config.integer("leader.imbalance.per.broker.percentage")
-        rows = context.all_rows()
+        rows = context.order.all_in_set()
         rows = rows[~context.of_topics(rows, context.to_be_deleted)]
         heads = table.replicas[rows, 0]
         found = imbalance(heads, table.states(rows))

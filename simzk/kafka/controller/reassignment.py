@@ -89,7 +89,7 @@ class Reassignments(ControllerPart):
         to_start: dict[TopicPartition, ReplicaAssignment] = {}
         failed: dict[TopicPartition, Error] = {}
         for partition, target in (await self._client.requested_reassignment()).items():
-            if not self._context.has_partition(partition):
+            if partition not in self._context.table:
                 failed[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
             elif any(broker < 0 for broker in target):  # Kafka would wait for such a replica forever
                 failed[partition] = Error.INVALID_REPLICA_ASSIGNMENT
@@ -154,7 +154,7 @@ class Reassignments(ControllerPart):
         origin = self._context.assignment(partition).origin
         if not all(broker in origin or self._context.is_live(broker) for broker in target):
             return Error.INVALID_REPLICA_ASSIGNMENT
-        return Error.NONE if self._context.has_partition(partition) else Error.UNKNOWN_TOPIC_OR_PARTITION
+        return Error.NONE if partition in self._context.table else Error.UNKNOWN_TOPIC_OR_PARTITION
 
     def _build(self, partition: TopicPartition, target: tuple[int, ...] | None) -> ReplicaAssignment | None:
         """Return the assignment while the partition moves; None for an unknown partition or nothing to cancel."""
@@ -178,7 +178,7 @@ class Reassignments(ControllerPart):
         context = self._context
         errors = {}
         for partition in mutable_partitions(to_start, context.collections):
-            if partition.topic in context.to_be_deleted or not context.has_partition(partition):
+            if partition.topic in context.to_be_deleted or partition not in context.table:
                 errors[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
             elif context.leadership(partition) is None:
                 errors[partition] = Error.UNKNOWN_SERVER_ERROR
@@ -186,7 +186,7 @@ class Reassignments(ControllerPart):
                 try:
                     await self._run(partition, to_start[partition])
                 except ZnodeError as problem:
-                    self._log.record_unusable(problem)
+                    self._log.record("znode unusable", problem.where, str(problem))
                     errors[partition] = Error.UNKNOWN_SERVER_ERROR
                 else:
                     errors[partition] = Error.NONE
@@ -196,7 +196,7 @@ class Reassignments(ControllerPart):
     async def _run(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         """Carry out phase A or B of a reassignment, depending on whether all of the target is in sync."""
         context = self._context
-        assert context.has_partition(partition), f"{partition} has no assignment"
+        assert partition in context.table, f"{partition} has no assignment"
         self._deletion.mark_ineligible([partition.topic])
         await self._update_current(partition, assignment)
         if not assignment.target and self._client.version.controller.counts_preferred_imbalance:
@@ -393,7 +393,7 @@ class LegacyReassignments(Reassignments):
         dropped: dict[TopicPartition, None] = {}
         for partition in partitions:
             target = context.being_reassigned[partition]
-            known = context.has_partition(partition) and context.leadership(partition) is not None
+            known = partition in context.table and context.leadership(partition) is not None
             same = known and context.znode_assignment(partition.topic)[partition.partition].replicas == target
             dead = any(broker < 0 for broker in target) or (
                 not version.controller.reassigns_to_dead_brokers

@@ -29,7 +29,6 @@ from simzk.kafka.controller.states import (
     transitions_of,
 )
 from simzk.kafka.schemas.topic import TopicZnode
-from simzk.kafka.topic_partition import PartitionAndReplica
 from simzk.partitions.arrays import NONE, any_of, broker_mask, count_of, keep, pack, taken
 from simzk.partitions.reassignment import in_sync
 from simzk.partitions.rules import LastMember
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
     from simzk.kafka.controller.events import ControllerEventManager, ControllerLog
     from simzk.kafka.controller.states import BrokerReplicas
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+    from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, ReplicaAssignment, TopicPartition
     from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import BoolArray, IntArray
@@ -128,9 +127,9 @@ class PartitionStateMachine(_StateMachine):
     async def start(self) -> None:
         """Set the state of each partition at a failover, and elect leaders where there is none."""
         context = self._context
-        states, table = context.partition_states, context.table
+        states, table, order = context.partition_states, context.table, context.order
         states.clear()
-        rows = context.order.all_in_map() if self._version.controller.processes_one_by_one else context.all_rows()
+        rows = order.all_in_map() if self._version.controller.processes_one_by_one else order.all_in_set()
         # The order of `rows` is the order of states. Of a million partitions next to none is NEW or OFFLINE, so all
         # become ONLINE first.
         states.put(rows, PartitionState.ONLINE)
@@ -401,8 +400,9 @@ class ReplicaStateMachine(_StateMachine):
             case ReplicaState.NON_EXISTENT:
                 if self._transitions.stops_at_end:
                     self._channels.add_stops(broker, valid, delete=True)
+                states.put(valid, broker, None)
                 for partition in self._context.names(valid):
-                    self._remove(PartitionAndReplica(partition, broker))
+                    self._unassign(broker, partition)
             case _:
                 states.put(valid, broker, target)
 
@@ -476,11 +476,7 @@ class ReplicaStateMachine(_StateMachine):
     ) -> tuple[IntArray, States]:
         """Return rows and new states of the partitions with a replica in their ISRs, in the order of writes.
 
-        Args:
-            broker: the broker of the replica.
-            rows: int32[k], in the order of a set.
-            before: k states.
-            is_member: bool[k], whether the replica is in the ISR.
+        `rows` are in the order of a set; `is_member`, bool[k], says whether the replica is in the ISR.
         """
         assert len(is_member) == len(rows) == len(before.leader)
         chosen = np.flatnonzero(is_member)
@@ -498,14 +494,12 @@ class ReplicaStateMachine(_StateMachine):
         assert removal.changed.all()
         return rows[chosen], removal.after
 
-    def _remove(self, replica: PartitionAndReplica) -> None:
+    def _unassign(self, broker: int, partition: TopicPartition) -> None:
         """Remove a replica from the cached assignment; the last one stays there until its topic is removed."""
-        partition = replica.topic_partition
         before = self._context.assignment(partition)
-        after = tuple(tuple(other for other in ids if other != replica.replica) for ids in before)
+        after = tuple(tuple(other for other in ids if other != broker) for ids in before)
         if after[0]:
             self._context.set_assignment(partition, type(before)(*after))
-        self._context.replica_states.pop(replica, None)
 
 
 def _group_order(brokers: list[int], scala: Scala) -> list[int]:

@@ -10,7 +10,7 @@ Rules of the module (PartitionState, ReplicaState; docs/reference/kafka.md §2.4
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,7 +19,7 @@ import numpy as np
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -146,12 +146,8 @@ def _codes_in(codes: Sequence[int], *, absent: bool = False) -> BoolArray:
     return mask
 
 
-class PartitionStates(MutableMapping[TopicPartition, PartitionState]):
-    """Present states of partitions, by row for batches and as a mapping by name for single partitions.
-
-    Args:
-        table: the controller's partitions.
-    """
+class PartitionStates(Mapping[TopicPartition, PartitionState]):
+    """Present states of partitions, by row for batches and as a mapping by name for single partitions."""
 
     def __init__(self, table: PartitionTable) -> None:
         self._table = table
@@ -219,12 +215,6 @@ class PartitionStates(MutableMapping[TopicPartition, PartitionState]):
             raise KeyError(partition)
         return state
 
-    def __setitem__(self, partition: TopicPartition, state: PartitionState) -> None:
-        self.put(np.array([self._table.row(*partition)], dtype=np.int32), state)
-
-    def __delitem__(self, partition: TopicPartition) -> None:
-        self.remove(self._table.row(*partition))
-
     def __iter__(self) -> Iterator[TopicPartition]:
         return (TopicPartition(*self._table.name(row)) for row in self.rows_in(*PartitionState).tolist())
 
@@ -268,12 +258,8 @@ class BrokerReplicas(NamedTuple):
         return BrokerReplicas(self.broker, self.rows[mask], self.positions[mask], self.codes[mask])
 
 
-class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
-    """Present states of replicas, by row for batches and as a mapping by name for single replicas.
-
-    Args:
-        table: the controller's partitions and assignments.
-    """
+class ReplicaStates(Mapping[PartitionAndReplica, ReplicaState]):
+    """Present states of replicas, by row for batches and as a mapping by name for single replicas."""
 
     def __init__(self, table: PartitionTable) -> None:
         self._table = table
@@ -345,13 +331,7 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
                 del self._unassigned[replica]
 
     def put_all(self, online: BoolArray, yes: ReplicaState, no: ReplicaState) -> None:
-        """Set the state of every assigned replica to one of two.
-
-        Args:
-            online: bool[n, w], by row and position.
-            yes: the state where `online` is true.
-            no: the state where it is false.
-        """
+        """Set the state of every assigned replica: to `yes` where `online`, bool[n, w], is true, otherwise to `no`."""
         assert online.shape == self._table.replicas.shape
         self._unassigned.clear()
         self._grow()
@@ -390,15 +370,6 @@ class ReplicaStates(MutableMapping[PartitionAndReplica, ReplicaState]):
         if state is None:
             raise KeyError(replica)
         return state
-
-    def __setitem__(self, replica: PartitionAndReplica, state: ReplicaState) -> None:
-        self.put(self._row_of(replica), replica.replica, state)
-
-    def __delitem__(self, replica: PartitionAndReplica) -> None:
-        self.put(self._row_of(replica), replica.replica, None)
-
-    def _row_of(self, replica: PartitionAndReplica) -> IntArray:
-        return np.array([self._table.row(*replica.topic_partition)], dtype=np.int32)
 
     def __iter__(self) -> Iterator[PartitionAndReplica]:
         self._grow()

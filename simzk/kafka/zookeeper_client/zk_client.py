@@ -193,7 +193,6 @@ class KafkaZooKeeperClient:
     """ZooKeeper client of a broker or tool.
 
     Args:
-        session: ZooKeeper session.
         version: release of the broker, with its znode formats.
         unusable: called with the error of an invalid znode that is otherwise ignored.
 
@@ -360,9 +359,6 @@ class KafkaZooKeeperClient:
     async def states(self, partitions: Partitions) -> States:
         """Return the states of partitions, with `version` -1 for a missing znode or one that is no JSON.
 
-        Args:
-            partitions: k partitions.
-
         Raises:
             ZnodeError: a state is invalid JSON for its schema.
         """
@@ -395,8 +391,7 @@ class KafkaZooKeeperClient:
         """Write states, each on condition that the znode's version is one less.
 
         Args:
-            partitions: k distinct partitions.
-            states: k states.
+            partitions, states: k distinct partitions, and the state of each.
             epoch_version: version of the controller epoch, checked by releases that fence writes.
 
         Returns:
