@@ -755,7 +755,6 @@ class KafkaCluster:
         lost = {broker.id: broker.log_dirs.offline for broker in alive}
         running = {broker.id for broker in alive if not broker.paused}
         # The look at all partitions is skipped while nothing that it depends on has changed.
-        assert controller in running, "the controller runs and is not paused"
         key = self.server.zxid, controller, running, {broker: dict(found) for broker, found in lost.items() if found}
         if key != self._last_in_sync:
             if not replicas_are_in_sync(self.table, self.tree, broker_mask(running), lost, self._outdated_replicas):
@@ -2016,6 +2015,8 @@ class KafkaCluster:
             if broker.alive and broker.controller.is_active:
                 broker.controller.context.check()
         self._replica_manager.check()
+        host = self.zookeeper_host
+        assert not (host.is_stopped and host.is_frozen), "a stopped ZooKeeper is not paused"
 
 
 def _acl_resource(kind: str, name: str, *, prefixed: bool) -> AclResource:
@@ -2072,6 +2073,7 @@ def _lost_replicas(
     table: PartitionTable, rows: IntArray, lost: Mapping[int, Collection[TopicPartition]]
 ) -> IntArray | None:
     """Return, by row, the brokers whose replica is in a failed log directory; None if no directory failed."""
+    assert all(lost.values()), "a broker without failed directories is left out"
     if not lost:
         return None
     partitions = [TopicPartition(*table.name(row)) for row in rows.tolist()]

@@ -187,6 +187,7 @@ class EnsembleHost(ZooKeeperHost):
             self._forget_pause(number)
             self._members[number].halt()  # what it has not sent is lost
         self.ensemble.stop(number, self.now_ms(), outage_ms=outage_ms)
+        assert number in self.killed, f"server {number} goes on"
         self.send_output()
         self._members[number].halt()
         self.send_output()
@@ -203,6 +204,7 @@ class EnsembleHost(ZooKeeperHost):
         member.is_stopped = self.is_stopped
         member.is_frozen = self.is_frozen
         self.ensemble.start(number, self.now_ms())
+        assert number not in self.killed, f"server {number} does not start"
         self.send_output()
 
     def pause_server(self, number: int, duration_us: int | None = None) -> None:
@@ -218,6 +220,7 @@ class EnsembleHost(ZooKeeperHost):
         self._record(number, "paused")
         member.is_frozen = True
         self.ensemble.pause(number, self.now_ms())
+        assert number in self.ensemble.paused, f"server {number} goes on"
         self.send_output()
         if duration_us is not None:
             resume = partial(self.resume_server, number)
@@ -243,6 +246,7 @@ class EnsembleHost(ZooKeeperHost):
         member = self._members[number]
         member.is_frozen = self.is_frozen
         self.ensemble.resume(number, self.now_ms())
+        assert number not in self.ensemble.paused, f"server {number} does not go on"
         self.send_output()
         if not member.is_frozen:
             member.read_on()
@@ -260,6 +264,7 @@ class EnsembleHost(ZooKeeperHost):
             return
         self._record(number, "cut off")
         self.ensemble.cut(number, now_ms=self.now_ms())
+        assert number in self.cut_off, f"server {number} reaches the others"
         self.send_output()
 
     def heal_server(self, number: int, client: str | None = None) -> None:
@@ -275,6 +280,7 @@ class EnsembleHost(ZooKeeperHost):
             return
         member.unreachable.clear()
         self.ensemble.heal(self.now_ms(), number)
+        assert number not in self.cut_off, f"server {number} does not reach the others"
         self.send_output()
 
     def heal_all(self) -> None:
@@ -319,6 +325,7 @@ class EnsembleHost(ZooKeeperHost):
 
     def start(self) -> None:
         """Start stopped servers, which elect a leader, or resume paused ones; a killed server stays down."""
+        assert not (self.is_stopped and self.is_frozen), "stopped servers are not paused"
         running = [member for number, member in self._members.items() if number not in self.ensemble.stopped]
         if self.is_stopped:
             self.is_stopped = False

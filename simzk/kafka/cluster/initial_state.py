@@ -94,7 +94,6 @@ def state_from_tree(znodes: Mapping[str, RecordedZnode], now_ms: int) -> Initial
     if controller is not None:
         owners[paths.CONTROLLER] = sessions[controller]
     tree, zxids = _restore_tree(znodes, owners, now_ms)
-    assert zxids.keys() == znodes.keys(), "each znode has a zxid"
     live = {broker: LiveSession(session, zxids[paths.broker(broker)]) for broker, session in sessions.items()}
     assert live.keys() == registrations.keys(), "each registration has a session"
     return InitialState(tree, max(zxids.values(), default=0), live, registrations, frozenset(replica_ids))
@@ -163,6 +162,5 @@ def state_from_layout(
         live[broker] = LiveSession(session, ensure(server, paths.broker(broker), now_ms, registration, session))
         if len(live) == 1:
             ensure(server, paths.CONTROLLER, now_ms, version.znodes.encode_controller(broker, now_ms), session)
-    assert live.keys() <= registrations.keys(), "each live broker is known"
     configure_topics(server, layout, now_ms)
     return InitialState(server.tree, server.zxid, live, dict(registrations), frozenset())

@@ -109,10 +109,6 @@ class _Client(ABC):
         assert self.leader is not None
         return self.traffic.connections.call(self.process, f"broker {self.leader}", request, timeout_ms)
 
-    def forget_leader(self) -> None:
-        """Ask for the leader before the next request."""
-        self.leader = None
-
     async def find_leader(self) -> bool:
         """Ask a broker for the leader, unless the client believes in one; return whether it does now."""
         if self.leader is None:
@@ -176,7 +172,7 @@ class SteadyProducer(_Client):
                     self._begin_epoch()
                     request = self._stamped(request)
                 else:
-                    self.forget_leader()
+                    self.leader = None
             await self.process.sleep(BACKOFF_US)
         self.failed += records
         assert self.failed <= self.sent, "a batch is given up once"
@@ -190,7 +186,6 @@ class SteadyProducer(_Client):
             return request
         stamp, records = self._next, request.records
         self._next = stamp._replace(sequence=(last_sequence(stamp.sequence, records) + 1) & MAX_SEQUENCE)
-        assert 0 <= self._next.sequence <= MAX_SEQUENCE
         return request._replace(batches=(NewBatch(records, None, stamp),))
 
     def _begin_epoch(self) -> None:
@@ -207,9 +202,10 @@ class SteadyProducer(_Client):
 
     def _note_refusal(self, answer: Future[object]) -> None:
         """Ask for the leader again if a batch with acks 0 is refused: the broker closes the connection then."""
+        assert self.settings.acks == 0, "other batches have an answer that is awaited"
         response = None if answer.exception() is not None else answer.result()
         if not isinstance(response, ProduceResponse) or response.error != Error.NONE:
-            self.forget_leader()
+            self.leader = None
 
     def _record(self, what: str, how: str) -> None:
         self.traffic.history.record(
@@ -242,13 +238,13 @@ class SteadyConsumer(_Client):
         try:
             response = await self.call(request, self.settings.timeout_ms)
         except Disconnected:
-            self.forget_leader()
+            self.leader = None
             return
         assert isinstance(response, ReadResponse)
         if response.batches:
             self._move("records read", response.batches[-1].next_offset)
         elif response.readable is None:
-            self.forget_leader()
+            self.leader = None
         elif response.error != Error.NONE:
             self.resets += 1
             self._move("offset reset", response.readable.end)

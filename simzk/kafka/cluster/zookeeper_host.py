@@ -223,6 +223,7 @@ class ZooKeeperHost(Driver):
 
     def break_link(self, link: NetworkLink) -> None:
         """Close the client's end: messages in flight to it are lost, and the server is notified."""
+        assert link.driver is self, "a link leads to one server"
         if link.open:
             link.open = False
             self._send_to_server(link, partial(self._receive_hang_up, link))
@@ -239,6 +240,7 @@ class ZooKeeperHost(Driver):
             self.network.send(ADDRESS, link.address, deliver)
 
     def _receive_hang_up(self, link: NetworkLink) -> None:
+        assert not link.open, "a client closes its end first"
         if link.address in self.unreachable:
             return
         if self.is_frozen:
@@ -332,6 +334,7 @@ class ZooKeeperHost(Driver):
 
     def start(self) -> None:
         """Start a stopped server, or resume a paused one."""
+        assert not (self.is_stopped and self.is_frozen), "a stopped server is not paused"
         if self.is_stopped:
             self.is_stopped = False
             self.server.restart(self.now_ms())

@@ -121,7 +121,6 @@ def state_bytes(encode: Callable[[LeaderAndIsr], bytes], states: States) -> int:
     fixed, listed, between, recovering = _state_costs(encode)
     lists, members, digits = _count_lists(states.isr)
     numbers = sum(map(characters, (states.controller_epoch, states.leader, states.leader_epoch)))
-    assert members >= lists, "a list that is not empty has members"
     around = fixed * len(states.leader) + listed * lists + between * (members - lists)
     return numbers + digits + around + recovering * int(np.count_nonzero(states.recovering))
 

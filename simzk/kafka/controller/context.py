@@ -222,7 +222,6 @@ class IterationOrder:
         if self._ranked_topics is not names or len(self._name_ranks) != len(names):
             by_name = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.intp)
             self._ranked_topics, self._name_ranks = names, np.argsort(by_name)
-            assert len(self._name_ranks) == len(names)
         return self._table.partition.take(rows), self._name_ranks.take(self._table.topic.take(rows))
 
     def in_set(self, rows: IntArray, *, hashed: bool = False) -> IntArray:
@@ -255,7 +254,6 @@ class IterationOrder:
 
     def _hashes_of(self, rows: IntArray) -> IntArray:
         topics = self._topic_hashes().take(self._table.topic.take(rows))
-        assert len(topics) == len(rows)
         return partition_hashes(topics, self._table.partition.take(rows), case_classes=self._collections.case_classes)
 
     def replica_hashes(self, rows: IntArray, brokers: IntArray) -> IntArray:
@@ -604,6 +602,7 @@ class ControllerContext:
 
     def put_leadership(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
         """Store the state of a partition."""
+        assert state.version >= 0, f"the state of {partition} was neither read nor written"
         if partition in self.table:
             self.table.put(self.table.row(*partition), state)
 
@@ -618,6 +617,7 @@ class ControllerContext:
     def replicas_on(self, brokers: Iterable[int]) -> tuple[IntArray, IntArray]:
         """Return rows and brokers of the replicas on some brokers, in the order of an immutable set of replicas."""
         brokers = list(brokers)
+        assert len({*brokers}) == len(brokers), "a broker is named twice"
         if len(brokers) == 1:
             rows = self.order.on_broker_in_replica_set(brokers[0])
             return rows, np.full(len(rows), brokers[0], dtype=np.int32)
@@ -625,7 +625,6 @@ class ControllerContext:
         rows = np.concatenate([np.empty(0, dtype=np.int32), *rows_on])
         of_rows = np.repeat(np.array(brokers, dtype=np.int32), [len(rows) for rows in rows_on])
         order = self.order.positions_in_replica_set(rows, of_rows)
-        assert len(order) == len(rows), "a broker is named twice"
         return rows[order], of_rows[order]
 
     def partitions_as_read(self, broker: int) -> list[TopicPartition]:
@@ -633,6 +632,7 @@ class ControllerContext:
 
         That is a mutable map of topics, and for each topic an immutable map of the partition numbers in its znode.
         """
+        assert self.collections.case_classes, "later releases do not read them again"
         read: list[TopicPartition] = []
         for topic in mutable_order(self.topic_ids, self.scala):
             numbers = {str(partition.partition): partition for partition in self.mutable_partitions_of(topic)}

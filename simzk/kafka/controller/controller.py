@@ -154,6 +154,7 @@ class KafkaController:
         Args:
             adopt: keep the role of controller if the session owns `/controller` already.
         """
+        assert self.active_id is None, "a controller starts before it has read who is controller"
         self._events.start()
         self.put_event("startup", partial(self._start_up, adopt=adopt), always=True)
 

@@ -103,6 +103,7 @@ class FormerController(ControllerPart):
 
     async def _complete(self, partition: TopicPartition, target: tuple[int, ...]) -> None:
         context = self._context
+        assert context.being_reassigned.get(partition) == target, f"{partition} moves to other brokers"
         if context.leadership(partition) is None:
             return
         await self._write_topic(partition, ReplicaAssignment(target))

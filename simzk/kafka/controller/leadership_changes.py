@@ -207,6 +207,7 @@ class LeaderElections(ControllerPart):
             strategy: of the election.
             again: whether partitions that need no election get one nevertheless.
         """
+        assert strategy in _FAILURE, f"nobody requests the election strategy {strategy}"
         context = self._context
         requested: ScalaSet[TopicPartition] = partition_set(
             context.all_partitions() if partitions is None else partitions, context.collections
@@ -305,7 +306,6 @@ class ControlledShutdowns(ControllerPart):
         assert broker in context.shutting_down, f"broker {broker} has not requested a controlled shutdown"
         leads = context.table.leader[rows] == broker
         led, followed = order.in_set(rows[leads], hashed=hashed), order.in_set(rows[~leads], hashed=hashed)
-        assert len(led) + len(followed) == len(rows), "a row is repeated"
         await self._partitions.handle_rows(led, PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
         self._stop(broker, followed)
         brokers = np.full(len(followed), broker, dtype=np.int32)
@@ -339,7 +339,6 @@ class ControlledShutdowns(ControllerPart):
         pairs = [(partition, len(context.assignment(partition).replicas)) for partition in partitions]
         partition_hash = context.collections.partition_hash
         ordered = immutable_order(pairs, context.scala, lambda pair: product_hash(partition_hash(pair[0]), pair[1]))
-        assert len(ordered) == len(pairs), "a partition is named twice"
         return [partition for partition, _ in ordered]
 
 

@@ -112,7 +112,6 @@ class _StateMachine:
         """Read which partitions' topics allow unclean leader election."""
         topics = [partition.topic for partition in self._context.names(rows)]
         allowed = await self._client.unclean_allowed(dict.fromkeys(topics), self._unclean_by_default)
-        assert allowed.keys() == {*topics}, "each topic has an answer"
         return np.array([allowed[topic] for topic in topics], dtype=np.bool_)
 
 
@@ -153,7 +152,6 @@ class PartitionStateMachine(_StateMachine):
         if version.controller.processes_one_by_one:
             known = states.rows_in(*PartitionState)
             rows = context.order.in_cleared_map(known, self._most_in_earlier_terms(len(known)))
-            assert len(rows) == len(known), "clearing a map keeps no entry"
             waiting = rows[np.isin(rows, waiting)]
         await self.handle_rows(waiting, PartitionState.ONLINE)
 
@@ -247,9 +245,7 @@ class PartitionStateMachine(_StateMachine):
         """Return positions in `rows` in the order of an immutable set of those rows."""
         if len(positions) <= SMALL:
             return positions
-        ordered = positions[set_order(self._context.order.hashes(rows[positions]), self._context.scala)]
-        assert len(ordered) == len(positions), "a row is repeated"
-        return ordered
+        return positions[set_order(self._context.order.hashes(rows[positions]), self._context.scala)]
 
     async def _elect(self, rows: IntArray, strategy: Strategy) -> list[IntArray]:
         elected: list[IntArray] = []
@@ -348,8 +344,8 @@ class ReplicaStateMachine(_StateMachine):
         chosen = chosen[rows]
         brokers = context.table.replicas[rows][chosen]
         rows = np.repeat(rows, count_of(chosen))
+        assert len(rows) == len(brokers), "each chosen replica has its row"
         order = map_order(context.order.replica_hashes(rows, brokers), context.scala)
-        assert len(order) == len(rows), "a replica is repeated"
         return rows[order], brokers[order]
 
     async def handle(self, replicas: Sequence[PartitionAndReplica], target: ReplicaState) -> None:

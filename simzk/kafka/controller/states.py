@@ -288,9 +288,7 @@ class ReplicaStates(Mapping[PartitionAndReplica, ReplicaState]):
     def of_broker(self, broker: int, rows: IntArray) -> BrokerReplicas:
         """Return replicas of one broker with their states; valid until one of the assignments changes."""
         positions = self._positions(rows, broker)
-        codes = self._at(rows, broker, positions)
-        assert len(codes) == len(positions) == len(rows)
-        return BrokerReplicas(broker, rows, positions, codes)
+        return BrokerReplicas(broker, rows, positions, self._at(rows, broker, positions))
 
     def distinct(self, rows: IntArray) -> set[ReplicaState | None]:
         """Return the distinct states of the assigned replicas of some rows, None for a replica without one."""
@@ -395,7 +393,6 @@ def group_by_broker(rows: IntArray, brokers: IntArray) -> list[tuple[int, IntArr
     order = np.argsort(inverse, kind="stable")
     ends = np.cumsum(np.bincount(inverse, minlength=len(distinct)))
     groups = np.split(rows[order], ends[:-1]) if len(distinct) else []
-    assert len(groups) == len(distinct), "each broker has its rows"
     return [(int(distinct[group]), groups[group]) for group in np.argsort(first).tolist()]
 
 
@@ -403,5 +400,4 @@ def rows_and_brokers(replicas: Sequence[PartitionAndReplica], table: PartitionTa
     """Return rows and brokers of replicas, without those of unknown partitions."""
     found = [(row, r.replica) for r in replicas if (row := table.find(*r.topic_partition)) is not None]
     rows, brokers = np.array(found, dtype=np.int32).reshape(len(found), 2).T
-    assert len(rows) == len(brokers) <= len(replicas)
     return rows, brokers

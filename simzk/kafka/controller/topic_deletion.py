@@ -105,7 +105,6 @@ class TopicDeletion(ControllerPart):
         await self.fail_replicas([PartitionAndReplica(p, broker) for p in partitions if p in failed])
         deleted = [PartitionAndReplica(p, broker) for p in partitions if p not in failed]
         deleted = [r for r in deleted if r.topic_partition.topic in self._context.to_be_deleted]
-        assert len(failed) + len(deleted) <= len(partitions), "a replica was deleted or not"
         if deleted:
             await self._replicas.handle(deleted, ReplicaState.DELETION_SUCCESSFUL)
             await self.resume()
@@ -162,6 +161,7 @@ class TopicDeletion(ControllerPart):
         """Take the live replicas of topics offline and request the deletion of their logs (onTopicDeletion)."""
         context = self._context
         assert all(topic in context.to_be_deleted for topic in topics), f"nobody requested the deletion of all {topics}"
+        assert not any(topic in context.ineligible_for_deletion for topic in topics), f"one of {topics} is halted"
         unseen = [topic for topic in topics if topic not in context.deletion_started]
         if self._partitions_leave_first:
             await self._remove_partitions(unseen)
@@ -175,7 +175,6 @@ class TopicDeletion(ControllerPart):
                     dead.append(replica)
                 elif context.replica_states.get(replica) != ReplicaState.DELETION_SUCCESSFUL:
                     alive.append(replica)
-        assert context.deletion_started.keys() >= {*topics}
         await self._replicas.handle(dead, ReplicaState.DELETION_INELIGIBLE)
         await self._replicas.handle(alive, ReplicaState.OFFLINE)
         await self._replicas.handle(alive, ReplicaState.DELETION_STARTED)
@@ -191,6 +190,8 @@ class TopicDeletion(ControllerPart):
         """Delete the znodes of a topic without replicas (completeDeleteTopic)."""
         context = self._context
         assert topic in context.to_be_deleted, f"nobody requested the deletion of {topic}"
+        states = context.replica_states.distinct(context.table.rows_of(topic))
+        assert states <= {ReplicaState.DELETION_SUCCESSFUL}, f"a broker has a log of {topic}"
         self._session.data_handlers.pop(paths.topic(topic), None)
         await self._replicas.handle(list(context.replicas_of_topic(topic)), ReplicaState.NON_EXISTENT)
         if not self._partitions_leave_first:

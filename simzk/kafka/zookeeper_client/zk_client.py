@@ -567,7 +567,6 @@ class KafkaZooKeeperClient:
             for partition, state in states.items()
         ]
         results = await self.fenced(writes, epoch_version)
-        assert len(results) == len(states), "each state has a result"
         return {partition: Code(result.error) for partition, result in zip(states, results, strict=True)}
 
     async def write_topic(self, name: str, topic: TopicZnode, epoch_version: int) -> None:
@@ -610,7 +609,6 @@ class KafkaZooKeeperClient:
                     f"has allocated ids up to {last.end}", where=paths.PRODUCER_IDS, right="room for a block"
                 )
             start = 0 if last is None else last.end + 1
-            assert start + PRODUCER_ID_BLOCK_SIZE - 1 <= LONG_MAX, "a block beyond the last producer id"
             block = ProducerIdBlock(broker_id, start, start + PRODUCER_ID_BLOCK_SIZE - 1)
             write = SetData(paths.PRODUCER_IDS, encode_producer_ids(block), found[1].version)
             if (await self.session.call(write)).error == Code.OK:
