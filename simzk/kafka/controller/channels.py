@@ -112,6 +112,7 @@ class Channel:
     async def _send(self, request: ControllerRequest) -> ControlResponse | None:
         """Send a request until it is answered; None if the channel is to stop before."""
         while not self._is_stopping:
+            assert not self._is_sending, f"two requests to {self._target} are in flight"
             self._is_sending, self._sent_us = True, self._process.scheduler.now_us
             try:
                 response: ControlResponse = await self._connections.call(self._process, self._target, request)
@@ -262,6 +263,7 @@ class ControllerChannelManager:
         """Add StopReplica for replicas on a broker; `delete` in any call for a replica deletes its log."""
         assert rows.ndim == 1, "rows of the controller's table"
         if len(rows):
+            assert rows.min() >= 0, "a replica that stops has a row"
             self._stops.setdefault(broker, []).append((rows, delete))
 
     def send(self) -> None:

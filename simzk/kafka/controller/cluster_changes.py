@@ -115,6 +115,7 @@ class BrokerChanges(ControllerPart):
     async def _start(self, brokers: list[int]) -> None:
         """Handle brokers that started (onBrokerStartup)."""
         context = self._context
+        assert context.brokers.keys() >= {*brokers}, f"one of brokers {brokers} is not registered"
         if context.has_orphaned_leaders and self._client.version.controller.topic_deletion == "by tool":
             why = "the controller has leaders of partitions of a removed topic, but no replicas"
             self._log.record("failed", "broker change", why)

@@ -625,6 +625,7 @@ class ControllerContext:
         rows = np.concatenate([np.empty(0, dtype=np.int32), *rows_on])
         of_rows = np.repeat(np.array(brokers, dtype=np.int32), [len(rows) for rows in rows_on])
         order = self.order.positions_in_replica_set(rows, of_rows)
+        assert len(order) == len(rows), "a broker is named twice"
         return rows[order], of_rows[order]
 
     def partitions_as_read(self, broker: int) -> list[TopicPartition]:

@@ -420,6 +420,7 @@ class KafkaController:
         await read_states(context, client, context.order.all_in_set())
         for broker in sorted(context.brokers):
             self._channels.add_broker(broker)
+        assert self._channels.is_open == bool(context.brokers)
         await self.elections.load()
         await self.reassignments.load()
 

@@ -104,6 +104,7 @@ class ControllerEventManager:
         *args: *Args,
     ) -> Watcher:
         """Return a watcher that adds an event at each notification of some kinds; the event calls `work(*args)`."""
+        assert kinds, f"{name}: a watcher without a kind of event never acts"
         return Watcher(self, kinds, name, work, args)
 
     def cancel_all(self) -> None:

@@ -306,6 +306,7 @@ class ControlledShutdowns(ControllerPart):
         assert broker in context.shutting_down, f"broker {broker} has not requested a controlled shutdown"
         leads = context.table.leader[rows] == broker
         led, followed = order.in_set(rows[leads], hashed=hashed), order.in_set(rows[~leads], hashed=hashed)
+        assert len(led) + len(followed) == len(rows), "a broker leads or follows each of its partitions"
         await self._partitions.handle_rows(led, PartitionState.ONLINE, Strategy.CONTROLLED_SHUTDOWN)
         self._stop(broker, followed)
         brokers = np.full(len(followed), broker, dtype=np.int32)
@@ -382,6 +383,7 @@ class IsrChanges(ControllerPart):
         accepted = accepted[context.order.positions_in_map(rows[accepted], in_order=in_order)]
         if context.scala != "2.13":  # the map of accepted proposals; in 2.13 it has the order of the map of all
             accepted = accepted[context.order.positions_in_map(rows[accepted])]
+        assert rows[accepted].min(initial=0) >= 0, "a proposal for an unknown partition is accepted"
         written = proposals.at(accepted)
         after = States(
             leader=written.leader,

@@ -263,6 +263,7 @@ class Reassignments(ControllerPart):
             if state is None or state.controller_epoch > context.epoch:
                 return
             after = raise_leader_epoch(states_of([state], max(len(state.isr), 1)), controller_epoch=context.epoch)
+            assert after.one(0)[:2] == (state.leader, state.leader_epoch + 1), "only the epoch rises"
             (error,) = await self._client.write_states(named([partition]), after, context.epoch_version)
             if error != Code.BAD_VERSION:
                 break
@@ -420,6 +421,7 @@ class LegacyReassignments(Reassignments):
             if self._client.version.controller.writes_union_assignment:
                 columns = pack([tuple(dict.fromkeys(target))]), pack([present])
                 (both,) = unpack(widened_for_legacy(*columns, context.scala))
+                assert {*both} == {*target, *present}, "a reassignment adds before it removes"
                 context.set_assignment(partition, ReplicaAssignment(both))
                 await self._write_topic(partition, ReplicaAssignment(both))
                 await self._raise_leader_epoch(partition, both)

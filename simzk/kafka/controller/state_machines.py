@@ -92,6 +92,7 @@ class _StateMachine:
     async def _read_states(self, rows: IntArray) -> tuple[IntArray, States]:
         """Read states, without those that do not exist or that a later controller wrote; rows and states."""
         context = self._context
+        assert rows.min(initial=0) >= 0, "only a partition with an assignment has a state"
         found = await self._client.states(context.table.partitions(rows))
         assert len(found.version) == len(rows), "each partition is read once"
         present = (found.version >= 0) & (found.controller_epoch <= context.epoch)
