@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from os import PathLike
 
-    from simzk.kafka.client_requests.broker_api import ClientConnection
+    from simzk.kafka.client_requests.broker_api import ServedConnection
     from simzk.kafka.replay.report import ReplayReport
     from simzk.serve.kafka_python.background import BackgroundCall
     from simzk.serve.kafka_python.clients import MemoryClients
@@ -63,7 +63,7 @@ class _MemoryBrokers:
     def end_of(self, broker: int) -> str:
         return self._cluster.brokers[broker].process.name
 
-    def connect(self, broker: int, transport: FrameTransport) -> ClientConnection | None:
+    def connect(self, broker: int, transport: FrameTransport) -> ServedConnection | None:
         found = self._cluster.brokers[broker]
         return found.client_api.connect(transport) if found.accepts_clients else None
 

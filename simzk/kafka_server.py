@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from simzk.kafka.broker.broker import Broker
-    from simzk.kafka.client_requests.broker_api import ClientConnection
+    from simzk.kafka.client_requests.broker_api import ServedConnection
     from simzk.kafka.client_requests.broker_faults import BrokerRequestFaults
     from simzk.kafka.cluster.zookeeper_host import BrokerFaults
     from simzk.kafka.releases.profile import KafkaVersion
@@ -217,7 +217,7 @@ class ClusterHost:
         """Return the brokers whose ports accept connections."""
         return {broker.id for broker in self._cluster.brokers.values() if broker.accepts_clients}
 
-    def connect(self, broker: int, transport: FrameTransport, subject: str | None) -> ClientConnection | None:
+    def connect(self, broker: int, transport: FrameTransport, subject: str | None) -> ServedConnection | None:
         """Return the broker's end of a new connection; None if it accepts none."""
         found = self._cluster.brokers[broker]
         principal = ANONYMOUS if subject is None else f"User:{subject}"

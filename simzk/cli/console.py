@@ -229,7 +229,7 @@ MOST_BINS = 12
 """Maximum number of rows of a histogram."""
 
 
-class Part(NamedTuple):
+class BarPart(NamedTuple):
     """Appearance of a part of a bar: block character, ASCII character and colour."""
 
     sign: str
@@ -237,9 +237,9 @@ class Part(NamedTuple):
     colour: str
 
 
-LEADS: Final = Part("█", "#", "blue")
-FOLLOWS: Final = Part("▒", "=", "cyan")
-OUT_OF_SYNC: Final = Part("░", ".", "red")
+LEADS: Final = BarPart("█", "#", "blue")
+FOLLOWS: Final = BarPart("▒", "=", "cyan")
+OUT_OF_SYNC: Final = BarPart("░", ".", "red")
 KEY: Final = f"{LEADS.sign} leads {FOLLOWS.sign} follows {OUT_OF_SYNC.sign} out of sync"
 PLAIN_KEY: Final = f"{LEADS.plain} leads {FOLLOWS.plain} follows {OUT_OF_SYNC.plain} out of sync"
 
@@ -258,7 +258,7 @@ class Bar:
     [1, 8, 1]
     """
 
-    def __init__(self, values: Sequence[int], parts: Sequence[Part], most: int) -> None:
+    def __init__(self, values: Sequence[int], parts: Sequence[BarPart], most: int) -> None:
         assert len(values) == len(parts)
         assert 0 <= sum(values) <= most or most == 0
         self.values = values

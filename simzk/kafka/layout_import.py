@@ -68,7 +68,7 @@ class StateColumns(NamedTuple):
     isr: IntArray
 
 
-class TopicColumns(NamedTuple):
+class AssignmentColumns(NamedTuple):
     """Assignments of k partitions, sorted by topic and number, each once.
 
     `topic` is the index of the topic's path, `partition` the number; `replicas`, `adding` and `removing` are
@@ -82,7 +82,7 @@ class TopicColumns(NamedTuple):
     removing: IntArray
 
 
-def read_topics(paths: Sequence[str], texts: Sequence[bytes], errors: list[ZnodeError]) -> TopicColumns:
+def read_topics(paths: Sequence[str], texts: Sequence[bytes], errors: list[ZnodeError]) -> AssignmentColumns:
     """Decode the assignments of many topics.
 
     Args:
@@ -112,7 +112,7 @@ def read_topics(paths: Sequence[str], texts: Sequence[bytes], errors: list[Znode
         for texts_of_kind, text_of_kind in zip(lists, found, strict=True):
             texts_of_kind.append(text_of_kind)
     assigned, *moving = [_read_assignments(paths, texts_of_kind, errors) for texts_of_kind in lists]
-    return TopicColumns(*assigned, *(_aligned(assigned, moved) for moved in moving))
+    return AssignmentColumns(*assigned, *(_aligned(assigned, moved) for moved in moving))
 
 
 class _Assignments(NamedTuple):
@@ -364,7 +364,7 @@ def _note_of_reassignment(data: bytes) -> str:
     return f"{paths.REASSIGN_PARTITIONS} {content}: a layout contains only reassignments in topic znodes"
 
 
-def _states(znodes: Znodes, names: Sequence[str], topics: TopicColumns, errors: list[ZnodeError]) -> StateColumns:
+def _states(znodes: Znodes, names: Sequence[str], topics: AssignmentColumns, errors: list[ZnodeError]) -> StateColumns:
     above = [f"{paths.TOPICS}/{name}/partitions/" for name in names]
     places = zip(topics.topic.tolist(), topics.partition.tolist(), strict=True)
     state_paths = [f"{above[topic]}{partition}/state" for topic, partition in places]

@@ -178,7 +178,7 @@ WHOLE = -1
 WORST_FIRST = ("outage_probability", "loss_probability", "offline_minutes")
 
 
-class Assignment(NamedTuple):
+class NamedAssignment(NamedTuple):
     """One assignment of all partitions.
 
     Args:
@@ -212,7 +212,7 @@ class RiskPlan:
 
     name: str
     layout: Layout
-    assignments: tuple[Assignment, ...]
+    assignments: tuple[NamedAssignment, ...]
     spec: RatesSpec
     rates: ClusterRates
     out: Path
@@ -244,7 +244,7 @@ def plan_risk(
     if not len(read):
         raise ConfigError("there is nothing at risk: the layout has no partitions", where=str(layout))
     rates = cluster_rates(spec, read.brokers)
-    found = [Assignment(AS_IS, read.replicas, 0, is_made=False)]
+    found = [NamedAssignment(AS_IS, read.replicas, 0, is_made=False)]
     left_out: list[tuple[str, str]] = []
     for name in compared or NAMES:
         if any(name == other.name for other in found):
@@ -260,10 +260,10 @@ def plan_risk(
     return RiskPlan(layout.name, read, tuple(found), spec, rates, out.absolute(), samples, seed, tuple(left_out))
 
 
-def _assignment(layout: Layout, name: str, seed: int) -> Assignment:
+def _assignment(layout: Layout, name: str, seed: int) -> NamedAssignment:
     is_file = name.endswith((".parquet", ".arrow", ".json"))
     replicas = _replicas_of_file(layout, Path(name)) if is_file else alternative(layout, name, seed)
-    return Assignment(name, replicas, moved(layout.replicas, replicas), is_made=not is_file)
+    return NamedAssignment(name, replicas, moved(layout.replicas, replicas), is_made=not is_file)
 
 
 def _replicas_of_file(layout: Layout, path: Path) -> IntArray:

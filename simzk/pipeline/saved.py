@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyarrow import dataset
 
 
-class Kind(NamedTuple):
+class ResultKind(NamedTuple):
     """Output of one command.
 
     Args:
@@ -37,8 +37,8 @@ _FIGURES = ("offline", "offline_most", "under_min_isr", "under_min_isr_most")
 _LOADS = ("leaders_before", "leaders_most")
 _INTERVAL = ("_low", "_high")
 
-KINDS: Mapping[str, Kind] = {
-    "timelines": Kind(
+KINDS: Mapping[str, ResultKind] = {
+    "timelines": ResultKind(
         "simzk timelines",
         "timelines.json",
         {
@@ -56,7 +56,7 @@ KINDS: Mapping[str, Kind] = {
             "writers": ("session", "operation", "path", "count", "first", "last"),
         },
     ),
-    "sweep": Kind(
+    "sweep": ResultKind(
         "simzk sweep",
         "sweep.json",
         {
@@ -74,7 +74,7 @@ KINDS: Mapping[str, Kind] = {
             ),
         },
     ),
-    "risk": Kind(
+    "risk": ResultKind(
         "simzk risk",
         "risk.json",
         {
@@ -86,7 +86,7 @@ KINDS: Mapping[str, Kind] = {
             "topics.parquet": ("assignment", "topic", "partitions", "outage_probability", "loss_probability"),
         },
     ),
-    "swarm": Kind(
+    "swarm": ResultKind(
         "simzk run --out",
         "outcomes.parquet",
         {

@@ -75,7 +75,7 @@ class Mark(NamedTuple):
     label: str
 
 
-class Row(NamedTuple):
+class TimelineRow(NamedTuple):
     """A row of a timeline.
 
     Args:
@@ -93,11 +93,11 @@ class Row(NamedTuple):
     broker: str = ""
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """Rows under a heading."""
 
     title: str
-    rows: Sequence[Row]
+    rows: Sequence[TimelineRow]
     note: str = ""
 
 
@@ -114,7 +114,7 @@ def spans_by_row(spans: Columns) -> dict[str, list[Span]]:
     return found
 
 
-def used_legend(groups: Sequence[Group], legend: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def used_legend(groups: Sequence[RowGroup], legend: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return the part of a legend that a timeline uses."""
     rows = [row for group in groups for row in group.rows]
     used = {strip.styles[span.state] for row in rows for strip in row.strips for span in strip.spans}
@@ -139,7 +139,7 @@ class Timeline(NamedTuple):
 
     name: str
     title: str
-    groups: Sequence[Group]
+    groups: Sequence[RowGroup]
     begin: float
     end: float
     legend: Sequence[tuple[str, str]]
@@ -189,7 +189,7 @@ class Timeline(NamedTuple):
         drawn = "".join(f'<line class="{style}" x1="{x}" x2="{x}" y1="0" y2="100%"/>' for style, x in places)
         return f'<svg class="lines" aria-hidden="true">{drawn}</svg>'
 
-    def _row(self, row: Row, *, titled: bool) -> str:
+    def _row(self, row: TimelineRow, *, titled: bool) -> str:
         about = f' data-topic="{escape(row.topic)}"' if row.topic else ""
         about += f' data-broker="{escape(row.broker)}"' if row.broker else ""
         if not row.strips:

@@ -28,7 +28,7 @@ TABLE_BYTES = 40_000
 """Maximum size of the rows of a table, unless another is given."""
 
 
-class Part(Protocol):
+class PagePart(Protocol):
     """An element of a section."""
 
     def to_html(self) -> str:
@@ -92,7 +92,7 @@ class Figures(NamedTuple):
 class Beside(NamedTuple):
     """Parts beside each other, as many as the width permits."""
 
-    parts: Sequence[Part]
+    parts: Sequence[PagePart]
 
     def to_html(self) -> str:
         return f'<div class="beside">{"".join(f"<div>{part.to_html()}</div>" for part in self.parts)}</div>'
@@ -102,7 +102,7 @@ class Section(NamedTuple):
     """A section of a page, with a title of level 2 to 4, and an id that links lead to."""
 
     title: str
-    parts: Sequence[Part]
+    parts: Sequence[PagePart]
     level: int = 2
     id: str = ""
 
@@ -112,7 +112,7 @@ class Section(NamedTuple):
         return f"<h{self.level}{place}>{escape(self.title)}</h{self.level}>\n{parts}"
 
 
-def to_html(title: str, introduction: Sequence[Part], sections: Sequence[Section]) -> str:
+def to_html(title: str, introduction: Sequence[PagePart], sections: Sequence[Section]) -> str:
     """Return a page, a self-contained HTML document: its title, the introduction below it, then the sections."""
     style, script = asset("page.css"), asset("page.js")
     policy = (

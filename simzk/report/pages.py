@@ -10,14 +10,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from simzk.report import page
-from simzk.report.charts import MOST_UPRIGHT, Areas, Bars, Group, Row, Strip, Timeline, spans_by_row, used_legend
+from simzk.report.charts import (
+    MOST_UPRIGHT,
+    Areas,
+    Bars,
+    RowGroup,
+    Strip,
+    Timeline,
+    TimelineRow,
+    spans_by_row,
+    used_legend,
+)
 from simzk.report.page import Beside, Figures, Section, Table, Text
-from simzk.report.table import Link, length
+from simzk.report.table import CellLink, length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simzk.report.page import Part
+    from simzk.report.page import PagePart
     from simzk.report.table import Columns
 
 LOADS = {"leads": "lead", "follows": "other", "out of sync": "warn"}
@@ -60,7 +70,7 @@ def layout_page(tables: LayoutTables) -> str:
     return page.to_html(tables.title, [], sections)
 
 
-def _loads(columns: Columns, what: str) -> list[Part]:
+def _loads(columns: Columns, what: str) -> list[PagePart]:
     if not length(columns):
         return [Text(f"No {what}s.")]
     if length(columns) > MOST_UPRIGHT:  # lines instead of stacked bars
@@ -211,7 +221,7 @@ def _result_sections(tables: SavedTables, name: str, level: int) -> list[Section
     return [Section(title, parts, level) for title, parts in found.items()]
 
 
-def _timelines(tables: TimelinesTables, name: str) -> dict[str, list[Part]]:
+def _timelines(tables: TimelinesTables, name: str) -> dict[str, list[PagePart]]:
     left_out = [Text(tables.left_out, style="cut")] if tables.left_out else []
     # Two charts: the few offline partitions would not be visible beside the many under-replicated ones.
     counted = [
@@ -234,9 +244,9 @@ def _timelines(tables: TimelinesTables, name: str) -> dict[str, list[Part]]:
     }
 
 
-def _history(tables: TimelinesTables, name: str) -> list[Part]:
+def _history(tables: TimelinesTables, name: str) -> list[PagePart]:
     """Return one chart of partitions, controllers and brokers, and a sentence for each of these without rows."""
-    found: list[Part] = []
+    found: list[PagePart] = []
     groups = []
     for title, spans, styles, nothing in (
         ("Partitions, the worst first", tables.states, STATE_STYLES, "No partition was seen."),
@@ -248,7 +258,9 @@ def _history(tables: TimelinesTables, name: str) -> list[Part]:
             found.append(Text(nothing))
         # The states of controllers are their names.
         leads = dict.fromkeys((span.state for of_row in rows.values() for span in of_row), "lead")
-        groups.append(Group(title, [Row(row, [Strip(of_row, styles or leads)]) for row, of_row in rows.items()]))
+        groups.append(
+            RowGroup(title, [TimelineRow(row, [Strip(of_row, styles or leads)]) for row, of_row in rows.items()])
+        )
     spans_of_all = [span for group in groups for row in group.rows for strip in row.strips for span in strip.spans]
     if spans_of_all:
         begin, end = min(span.begin for span in spans_of_all), max(span.end for span in spans_of_all)
@@ -270,13 +282,13 @@ SET_BYTES = 6_000
 """Maximum size of the table of a failure set's partitions."""
 
 
-def _sweep(tables: SweepTables, name: str) -> dict[str, list[Part]]:
+def _sweep(tables: SweepTables, name: str) -> dict[str, list[PagePart]]:
     fails = list(tables.worst.get("fails", ()))
     assert len(tables.partitions) <= len(fails), "partitions are those of the worst failure sets"
     listed = {place: columns for place, columns in enumerate(tables.partitions) if length(columns)}
-    links = [Link(str(who), f"{name}-set-{at}") if at in listed else who for at, who in enumerate(fails)]
+    links = [CellLink(str(who), f"{name}-set-{at}") if at in listed else who for at, who in enumerate(fails)]
     worst = Table({**tables.worst, "fails": links})
-    found: dict[str, list[Part]] = {
+    found: dict[str, list[PagePart]] = {
         "Worst failure sets": [_worst_figures(tables.worst), *_worst_chart(tables.worst, name), worst]
     }
     if listed:
@@ -313,7 +325,7 @@ def _worst_figures(worst: Columns) -> Figures:
     )
 
 
-def _worst_chart(worst: Columns, name: str) -> list[Part]:
+def _worst_chart(worst: Columns, name: str) -> list[PagePart]:
     """Return the chart of what matters; moved leaders are shown only if nothing is offline or under min ISR."""
     if any(_most(worst, what) for what in HIT):
         return [Bars(worst, f"{name}-worst", "fails", HIT, "partitions")]
@@ -325,7 +337,7 @@ def _most(columns: Columns, name: str) -> int:
     return max((int(str(value)) for value in columns.get(name, ())), default=0)
 
 
-def _risk(tables: RiskTables, name: str) -> dict[str, list[Part]]:
+def _risk(tables: RiskTables, name: str) -> dict[str, list[PagePart]]:
     axis = "probability per year, of any partition"
     return {
         "Assignments": [
@@ -336,7 +348,7 @@ def _risk(tables: RiskTables, name: str) -> dict[str, list[Part]]:
     }
 
 
-def _swarm(tables: SwarmTables, name: str) -> dict[str, list[Part]]:
+def _swarm(tables: SwarmTables, name: str) -> dict[str, list[PagePart]]:
     series = {"held": "ok", "failed": "bad"}
     return {
         "Runs": [Bars(tables.outcomes, f"{name}-runs", "scenario", series, "runs", stacked=True)],
@@ -345,9 +357,9 @@ def _swarm(tables: SwarmTables, name: str) -> dict[str, list[Part]]:
     }
 
 
-def _table(columns: Columns, nothing: str) -> list[Part]:
+def _table(columns: Columns, nothing: str) -> list[PagePart]:
     return _or_none(columns, [Table(columns)], nothing)
 
 
-def _or_none(columns: Columns, parts: list[Part], nothing: str) -> list[Part]:
+def _or_none(columns: Columns, parts: list[PagePart], nothing: str) -> list[PagePart]:
     return parts if length(columns) else [Text(nothing)]

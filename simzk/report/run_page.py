@@ -16,7 +16,17 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.report import page
-from simzk.report.charts import Group, Mark, Row, Span, Strip, Timeline, spans_by_row, strip_paths, used_legend
+from simzk.report.charts import (
+    Mark,
+    RowGroup,
+    Span,
+    Strip,
+    Timeline,
+    TimelineRow,
+    spans_by_row,
+    strip_paths,
+    used_legend,
+)
 from simzk.report.packed import data_block, differences_of
 from simzk.report.page import PAGE_BYTES, Figures, Section, Table, Text
 from simzk.report.table import length
@@ -25,7 +35,7 @@ from simzk.report.znode_tree import differences
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simzk.report.page import Part
+    from simzk.report.page import PagePart
     from simzk.report.table import Columns
 
 RUN_BYTES = PAGE_BYTES - 42_000
@@ -189,7 +199,7 @@ def _overview(runs: Sequence[RunTables]) -> Table:
     return Table(columns, marked_by="held", bytes_max=OVERVIEW_BYTES, rest="simzk run FILE --seeds N --json OUT")
 
 
-def _introduction(run: RunTables) -> list[Part]:
+def _introduction(run: RunTables) -> list[PagePart]:
     why = [Text(" ".join(paragraph.split()), style="why") for paragraph in run.why.split("\n\n") if paragraph.strip()]
     faults = [Text(f"Random faults: {run.faults}", style="heading")] if run.faults else []
     verdict = Text(run.outcome, style="verdict good" if run.held else "verdict bad")
@@ -207,7 +217,7 @@ def _introduction(run: RunTables) -> list[Part]:
 FAILED_SHOWN_MAX = 5
 
 
-def _failed(run: RunTables) -> list[Part]:
+def _failed(run: RunTables) -> list[PagePart]:
     """Return the first failed expectations, and what failed in each."""
     names = ("held", "at, s", "line", "expectation", "failures")
     rows = zip(*(run.expectations.get(name, ()) for name in names), strict=True)
@@ -291,9 +301,9 @@ def _timeline(run: RunTables, name: str, room: int) -> Timeline:
     rows, left = _partitions(run, end_s, round(LANES_SHARE * room))
     note = f"the first {len(rows)} of {len(rows) + left}; all: {_rest(run)}" if left else ""
     groups = [
-        Group("Steps, faults and expectations", _mark_rows(run)),
-        Group(run.lanes[0], _brokers(run), run.lanes[1]),
-        Group("Partitions", rows, note or "above: leader, below: ISR; the longest without a leader first"),
+        RowGroup("Steps, faults and expectations", _mark_rows(run)),
+        RowGroup(run.lanes[0], _brokers(run), run.lanes[1]),
+        RowGroup("Partitions", rows, note or "above: leader, below: ISR; the longest without a leader first"),
     ]
     lines = [Mark(float(str(at)), MARKS[str(kind)], "") for at, kind, _ in _marks(run) if kind != "held"]
     if len(lines) > LINES_MAX:  # more would hide the rows
@@ -306,29 +316,29 @@ def _marks(run: RunTables) -> list[tuple[object, ...]]:
     return list(zip(*(run.marks.get(name, ()) for name in ("at_s", "kind", "label")), strict=True))
 
 
-def _mark_rows(run: RunTables) -> list[Row]:
+def _mark_rows(run: RunTables) -> list[TimelineRow]:
     rows = []
     for title, kinds in MARK_ROWS:
         of_row = [Mark(float(str(at)), MARKS[str(kind)], str(said)) for at, kind, said in _marks(run) if kind in kinds]
         if of_row:
             kept = of_row[:: -(-len(of_row) // MARKS_MAX)]  # evenly: the first ones would look like all
             name = title if len(kept) == len(of_row) else f"{title}, {len(kept)} of {len(of_row)}"
-            rows.append(Row(name, marks=kept))
+            rows.append(TimelineRow(name, marks=kept))
     return rows
 
 
-def _brokers(run: RunTables) -> list[Row]:
+def _brokers(run: RunTables) -> list[TimelineRow]:
     processes, sessions = spans_by_row(run.brokers), spans_by_row(run.sessions)
-    rows = [Row(row, [Strip(spans, CONTROLLER)]) for row, spans in spans_by_row(run.controllers).items()]
+    rows = [TimelineRow(row, [Strip(spans, CONTROLLER)]) for row, spans in spans_by_row(run.controllers).items()]
     for broker in dict.fromkeys([*processes, *sessions]):
         strips = [Strip(processes.get(broker, []), PROCESS)]
         if run.sessions:
             strips.append(Strip(sessions.get(broker, []), SESSION, narrow=True))
-        rows.append(Row(broker, strips, broker=broker.split()[1] if " " in broker else ""))
+        rows.append(TimelineRow(broker, strips, broker=broker.split()[1] if " " in broker else ""))
     return rows
 
 
-def _partitions(run: RunTables, end_s: float, bytes_max: int) -> tuple[list[Row], int]:
+def _partitions(run: RunTables, end_s: float, bytes_max: int) -> tuple[list[TimelineRow], int]:
     """Return rows of partitions, those longest without a leader first, and the number of rows that are left out."""
     leaders, in_sync = spans_by_row(run.leaders), spans_by_row(run.in_sync)
     names = list(dict.fromkeys([*leaders, *in_sync]))
@@ -336,7 +346,7 @@ def _partitions(run: RunTables, end_s: float, bytes_max: int) -> tuple[list[Row]
     warn = {name: _lasted(in_sync.get(name, []), "replicas missing") for name in names}
     many = len(names) > MANY_PARTITIONS
     order = sorted(names, key=lambda name: (-bad[name], -warn[name] if many else 0.0))
-    rows: list[Row] = []
+    rows: list[TimelineRow] = []
     size = 0
     for name in order:
         strips = [Strip(leaders.get(name, []), LEADER), Strip(in_sync.get(name, []), IN_SYNC, narrow=True)]
@@ -344,7 +354,7 @@ def _partitions(run: RunTables, end_s: float, bytes_max: int) -> tuple[list[Row]
         size += BYTES_OF_ROW + sum(len(strip_paths(strip, 0.0, end_s)) for strip in strips)
         if size > bytes_max and rows:
             break
-        rows.append(Row(name, strips, topic=name.rpartition("-")[0]))
+        rows.append(TimelineRow(name, strips, topic=name.rpartition("-")[0]))
     return rows, len(order) - len(rows)
 
 

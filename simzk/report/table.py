@@ -13,7 +13,7 @@ MARKS = {True: "good", False: "bad"}
 """CSS class of a row, by the value in its marking column."""
 
 
-class Link(NamedTuple):
+class CellLink(NamedTuple):
     """A cell that leads to another place of its page: its text, and the id of the place."""
 
     text: str
@@ -88,7 +88,7 @@ def rows(columns: Columns, *, marked_by: str = "") -> list[str]:
 def _cell(value: object) -> str:
     if value is None:
         return "<td></td>"
-    if isinstance(value, Link):
+    if isinstance(value, CellLink):
         return f'<td><a href="#{escape(value.target)}">{escape(value.text)}</a></td>'
     if isinstance(value, float):
         return f'<td class="number">{value:.3f}</td>'

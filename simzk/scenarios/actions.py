@@ -46,7 +46,7 @@ class Action(Step, kw_only=True):
         return self.action.replace("_", " ")
 
 
-class CreateTopic(Action, kw_only=True):
+class CreateTopicStep(Action, kw_only=True):
     """Create a topic, with replicas placed by Kafka's rule or as given."""
 
     topic: str
@@ -89,7 +89,7 @@ class CreateTopic(Action, kw_only=True):
         return f"{self.word} {self.topic}: " + " ".join(str(ids).replace(" ", "") for ids in self.assignment)
 
 
-class DeleteTopic(Action, kw_only=True):
+class DeleteTopicStep(Action, kw_only=True):
     """Delete a topic."""
 
     topic: str
@@ -105,7 +105,7 @@ class DeleteTopic(Action, kw_only=True):
         return f"{self.word} {self.topic}"
 
 
-class AddPartitions(Action, kw_only=True):
+class AddPartitionsStep(Action, kw_only=True):
     """Add partitions to a topic up to a total, with replicas placed by Kafka's rule or as given."""
 
     topic: str
@@ -164,7 +164,7 @@ class BrokerFailure(BrokerAction, kw_only=True):
         raise NotImplementedError
 
 
-class Kill(BrokerFailure, kw_only=True):
+class KillStep(BrokerFailure, kw_only=True):
     """Kill a broker as `kill -9` does; its session expires later."""
 
     def _check(self, model: ClusterModel) -> None:
@@ -175,7 +175,7 @@ class Kill(BrokerFailure, kw_only=True):
         cluster.kill(self.broker)
 
 
-class PowerOff(BrokerFailure, kw_only=True):
+class PowerOffStep(BrokerFailure, kw_only=True):
     """Cut the power of a broker's machine: records that are neither flushed nor `unwritten` old are gone."""
 
     unwritten: str = "30s"
@@ -190,7 +190,7 @@ class PowerOff(BrokerFailure, kw_only=True):
         cluster.power_off(self.broker, unwritten_s=(parse_duration(self.unwritten) or 0) / 1_000_000)
 
 
-class Wipe(BrokerAction, kw_only=True):
+class WipeStep(BrokerAction, kw_only=True):
     """Replace the disks of a broker that is down by empty ones."""
 
     def _check(self, model: ClusterModel) -> None:
@@ -201,7 +201,7 @@ class Wipe(BrokerAction, kw_only=True):
         cluster.wipe(self.broker)
 
 
-class SlowDisk(Action, kw_only=True):
+class SlowDiskStep(Action, kw_only=True):
     """Let each access to a broker's disk take some time; `0s` ends it."""
 
     broker: BrokerId
@@ -223,7 +223,7 @@ class SlowDisk(Action, kw_only=True):
         return f"{self.word} of broker {self.broker}: {self.access} an access"
 
 
-class Shutdown(BrokerFailure, kw_only=True):
+class ShutdownStep(BrokerFailure, kw_only=True):
     """Shut a broker down in a controlled way, as SIGTERM does."""
 
     def _check(self, model: ClusterModel) -> None:
@@ -234,14 +234,14 @@ class Shutdown(BrokerFailure, kw_only=True):
         cluster.shutdown(self.broker)
 
 
-class Expire(BrokerFailure, kw_only=True):
+class ExpireStep(BrokerFailure, kw_only=True):
     """Expire the session of a running broker immediately."""
 
     def _fail(self, cluster: KafkaCluster) -> None:
         cluster.expire(self.broker)
 
 
-class Pause(BrokerFailure, kw_only=True):
+class PauseStep(BrokerFailure, kw_only=True):
     """Pause a broker for some time, as a long garbage collection does."""
 
     duration: str = field(name="for")
@@ -258,7 +258,7 @@ class Pause(BrokerFailure, kw_only=True):
         return f"{super().describe()} for {self.duration}"
 
 
-class Restart(BrokerAction, kw_only=True):
+class RestartStep(BrokerAction, kw_only=True):
     """Start a broker that is down, with its previous release or another."""
 
     version: str = ""
@@ -284,7 +284,7 @@ class Restart(BrokerAction, kw_only=True):
         cluster.restart(self.broker, version=self.version or None, inter_broker_protocol=protocol)
 
 
-class FailLogDir(Action, kw_only=True):
+class FailLogDirStep(Action, kw_only=True):
     """Fail a log directory of a broker, given by its number or by a partition with a replica in it."""
 
     broker: BrokerId
@@ -321,7 +321,7 @@ class FailLogDir(Action, kw_only=True):
         return f"{self.word} {self.directory} of broker {self.broker}"
 
 
-class Reassign(Action, kw_only=True):
+class ReassignStep(Action, kw_only=True):
     """Reassign partitions, as the AlterPartitionReassignments API does; an empty list cancels a reassignment."""
 
     replicas: dict[str, list[BrokerId]]
@@ -341,7 +341,7 @@ class Reassign(Action, kw_only=True):
         return f"{self.word} " + ", ".join(f"{name} to {replicas}" for name, replicas in self.replicas.items())
 
 
-class Elect(Action, kw_only=True):
+class ElectStep(Action, kw_only=True):
     """Elect leaders, as the ElectLeaders API does: preferred or unclean, of the given partitions or of all."""
 
     kind: str = "preferred"
@@ -360,7 +360,7 @@ class Elect(Action, kw_only=True):
         return f"elect {self.kind} leaders of {', '.join(self.partitions) if self.partitions else 'all partitions'}"
 
 
-class Produce(Action, kw_only=True):
+class ProduceStep(Action, kw_only=True):
     """Send records to a partition's leader, or to another broker.
 
     Followers that do not fetch the records fall behind the leader.
@@ -389,7 +389,7 @@ class Produce(Action, kw_only=True):
         return f"produce {self.records} records to {self.topic}-{self.partition}{target}, acks {self.acks}"
 
 
-class Cut(Action, kw_only=True):
+class CutStep(Action, kw_only=True):
     """Cut a broker off from ZooKeeper, from another broker or, without `peer`, from both."""
 
     broker: BrokerId
@@ -402,7 +402,7 @@ class Cut(Action, kw_only=True):
         return f"cut broker {self.broker} off from {end_of(self.peer) or 'everything'}"
 
 
-class Heal(Action, kw_only=True):
+class HealStep(Action, kw_only=True):
     """Heal links that were cut: those of a broker, or all of them."""
 
     broker: BrokerId | None = None
@@ -428,7 +428,7 @@ class EnsembleAction(Action, kw_only=True):
             model.note("action", "the cluster has one ZooKeeper server", "zookeeper_servers = 3 in [cluster]")
 
 
-class LoseZooKeeperLeader(EnsembleAction, kw_only=True):
+class LoseZooKeeperLeaderStep(EnsembleAction, kw_only=True):
     """Kill the leading ZooKeeper server; the others elect another one."""
 
     def run(self, cluster: KafkaCluster) -> None:
@@ -449,7 +449,7 @@ class ZooKeeperServerAction(EnsembleAction, kw_only=True):
             model.note("server", f"ZooKeeper server {self.server} does not exist", f"1 to {model.zookeeper_servers}")
 
 
-class KillZooKeeperServer(ZooKeeperServerAction, kw_only=True):
+class KillZooKeeperServerStep(ZooKeeperServerAction, kw_only=True):
     """Kill one ZooKeeper server: its clients go to other servers."""
 
     def run(self, cluster: KafkaCluster) -> None:
@@ -459,7 +459,7 @@ class KillZooKeeperServer(ZooKeeperServerAction, kw_only=True):
         return f"kill ZooKeeper server {self.server}"
 
 
-class RestartZooKeeperServer(ZooKeeperServerAction, kw_only=True):
+class RestartZooKeeperServerStep(ZooKeeperServerAction, kw_only=True):
     """Start a ZooKeeper server that was killed."""
 
     def run(self, cluster: KafkaCluster) -> None:
@@ -469,7 +469,7 @@ class RestartZooKeeperServer(ZooKeeperServerAction, kw_only=True):
         return f"restart ZooKeeper server {self.server}"
 
 
-class PauseZooKeeperServer(ZooKeeperServerAction, kw_only=True):
+class PauseZooKeeperServerStep(ZooKeeperServerAction, kw_only=True):
     """Pause one ZooKeeper server for some time, as a long garbage collection does."""
 
     duration: str = field(name="for")
@@ -486,7 +486,7 @@ class PauseZooKeeperServer(ZooKeeperServerAction, kw_only=True):
         return f"pause ZooKeeper server {self.server} for {self.duration}"
 
 
-class CutZooKeeperServer(ZooKeeperServerAction, kw_only=True):
+class CutZooKeeperServerStep(ZooKeeperServerAction, kw_only=True):
     """Cut one ZooKeeper server off from the other servers, or from one broker."""
 
     broker: BrokerId | None = None
@@ -499,7 +499,7 @@ class CutZooKeeperServer(ZooKeeperServerAction, kw_only=True):
         return f"cut ZooKeeper server {self.server} off from {whom}"
 
 
-class HealZooKeeperServer(ZooKeeperServerAction, kw_only=True):
+class HealZooKeeperServerStep(ZooKeeperServerAction, kw_only=True):
     """Heal all cuts of one ZooKeeper server, or the one between it and a broker."""
 
     broker: BrokerId | None = None
@@ -521,7 +521,7 @@ class ZnodeAction(Action, kw_only=True):
         model.check_path(self.path, "path")
 
 
-class WriteZnode(ZnodeAction, kw_only=True):
+class WriteZnodeStep(ZnodeAction, kw_only=True):
     """Create a znode, or set it if it exists, as an operator does with a ZooKeeper shell."""
 
     data: str
@@ -533,7 +533,7 @@ class WriteZnode(ZnodeAction, kw_only=True):
         return f"write {self.path} {self.data}"
 
 
-class DeleteZnode(ZnodeAction, kw_only=True):
+class DeleteZnodeStep(ZnodeAction, kw_only=True):
     """Delete a znode, as an operator does with a ZooKeeper shell."""
 
     def run(self, cluster: KafkaCluster) -> None:
@@ -543,7 +543,7 @@ class DeleteZnode(ZnodeAction, kw_only=True):
         return f"delete {self.path}"
 
 
-class DropReply(ZnodeAction, kw_only=True):
+class DropReplyStep(ZnodeAction, kw_only=True):
     """Drop ZooKeeper's next reply to a broker's request of this kind, and close the connection."""
 
     broker: BrokerId
@@ -556,7 +556,7 @@ class DropReply(ZnodeAction, kw_only=True):
         return f"lose the next reply to broker {self.broker}'s {self.operation} of {self.path}"
 
 
-class FailRequests(Action, kw_only=True):
+class FailRequestsStep(Action, kw_only=True):
     """Let requests of Kafka clients fail, be lost or wait, for clients that connect while the scenario is served.
 
     Args:
@@ -626,9 +626,9 @@ class FailRequests(Action, kw_only=True):
     def describe(self) -> str:
         """Return the step in a few words.
 
-        >>> FailRequests(action="fail_requests", api="Produce", error="NOT_ENOUGH_REPLICAS", topic="t").describe()
+        >>> FailRequestsStep(action="fail_requests", api="Produce", error="NOT_ENOUGH_REPLICAS", topic="t").describe()
         'fail Produce of topic t: NOT_ENOUGH_REPLICAS'
-        >>> FailRequests(action="fail_requests", fault="delay", by="2s", times="all", broker=1).describe()
+        >>> FailRequestsStep(action="fail_requests", fault="delay", by="2s", times="all", broker=1).describe()
         'delay all requests at broker 1 by 2s'
         """
         number = "" if self.times == 1 else f" {self.times}"
@@ -655,7 +655,7 @@ class AclAction(Action, kw_only=True):
         return f"{self.resource} {self.name}{'*' * self.prefixed}"
 
 
-class AddAcl(AclAction, kw_only=True):
+class AddAclStep(AclAction, kw_only=True):
     """Add one ACL to a resource, as Kafka's tool for ACLs does."""
 
     principal: str
@@ -671,7 +671,7 @@ class AddAcl(AclAction, kw_only=True):
         return f"{self.permission} {self.principal} {self.operation} on {self.pattern} from {self.host}"
 
 
-class RemoveAcls(AclAction, kw_only=True):
+class RemoveAclsStep(AclAction, kw_only=True):
     """Remove all ACLs of a resource."""
 
     def run(self, cluster: KafkaCluster) -> None:
@@ -681,7 +681,7 @@ class RemoveAcls(AclAction, kw_only=True):
         return f"{self.word} of {self.pattern}"
 
 
-class Wait(Action, kw_only=True):
+class WaitStep(Action, kw_only=True):
     """Let time pass before the next step."""
 
     duration: str = field(name="for")
@@ -694,36 +694,36 @@ class Wait(Action, kw_only=True):
 
 
 ACTIONS: dict[str, type[Action]] = {
-    "create_topic": CreateTopic,
-    "delete_topic": DeleteTopic,
-    "add_partitions": AddPartitions,
-    "kill": Kill,
-    "power_off": PowerOff,
-    "wipe": Wipe,
-    "slow_disk": SlowDisk,
-    "restart": Restart,
-    "pause": Pause,
-    "expire": Expire,
-    "fail_log_dir": FailLogDir,
-    "shutdown": Shutdown,
-    "reassign": Reassign,
-    "elect": Elect,
-    "produce": Produce,
-    "cut": Cut,
-    "heal": Heal,
-    "lose_zookeeper_leader": LoseZooKeeperLeader,
-    "kill_zookeeper_server": KillZooKeeperServer,
-    "restart_zookeeper_server": RestartZooKeeperServer,
-    "pause_zookeeper_server": PauseZooKeeperServer,
-    "cut_zookeeper_server": CutZooKeeperServer,
-    "heal_zookeeper_server": HealZooKeeperServer,
-    "write_znode": WriteZnode,
-    "delete_znode": DeleteZnode,
-    "drop_reply": DropReply,
-    "fail_requests": FailRequests,
-    "add_acl": AddAcl,
-    "remove_acls": RemoveAcls,
-    "wait": Wait,
+    "create_topic": CreateTopicStep,
+    "delete_topic": DeleteTopicStep,
+    "add_partitions": AddPartitionsStep,
+    "kill": KillStep,
+    "power_off": PowerOffStep,
+    "wipe": WipeStep,
+    "slow_disk": SlowDiskStep,
+    "restart": RestartStep,
+    "pause": PauseStep,
+    "expire": ExpireStep,
+    "fail_log_dir": FailLogDirStep,
+    "shutdown": ShutdownStep,
+    "reassign": ReassignStep,
+    "elect": ElectStep,
+    "produce": ProduceStep,
+    "cut": CutStep,
+    "heal": HealStep,
+    "lose_zookeeper_leader": LoseZooKeeperLeaderStep,
+    "kill_zookeeper_server": KillZooKeeperServerStep,
+    "restart_zookeeper_server": RestartZooKeeperServerStep,
+    "pause_zookeeper_server": PauseZooKeeperServerStep,
+    "cut_zookeeper_server": CutZooKeeperServerStep,
+    "heal_zookeeper_server": HealZooKeeperServerStep,
+    "write_znode": WriteZnodeStep,
+    "delete_znode": DeleteZnodeStep,
+    "drop_reply": DropReplyStep,
+    "fail_requests": FailRequestsStep,
+    "add_acl": AddAclStep,
+    "remove_acls": RemoveAclsStep,
+    "wait": WaitStep,
 }
 """All actions by the word that a step gives as `action`."""
 

@@ -18,13 +18,13 @@ from msgspec import Meta
 from simzk.errors import ConfigError, ScenarioError, SimzkError
 from simzk.kafka.cluster.zookeeper_access import access_of
 from simzk.kafka.releases.cluster_releases import Releases
-from simzk.scenarios.source import BrokerId, Count, DependentError, Mistakes, Table, did_you_mean
+from simzk.scenarios.source import BrokerId, Count, DependentError, Mistakes, TomlTable, did_you_mean
 from simzk.zookeeper.znode import is_valid_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from simzk.kafka.observation.recording import Recording, Summary
+    from simzk.kafka.observation.recording import Recording, RecordingSummary
     from simzk.scenarios.source import KeyPath, Source
 
 ZOOKEEPER = "zookeeper"
@@ -34,7 +34,7 @@ NO_BROKER = -1
 """Stands for a key that is not a broker id; no cluster has it, so the check of broker ids rejects it."""
 
 
-class ClusterTable(Table, kw_only=True):
+class ClusterTable(TomlTable, kw_only=True):
     """`[cluster]`: the brokers of a new cluster, or a recorded tree to start from."""
 
     version: str | dict[str, str] = "3.9"
@@ -301,7 +301,7 @@ def _recorded_model(source: Source, cluster: ClusterTable) -> ClusterModel:
     return ClusterModel(source, summary.brokers, summary.racks, recorded, topics, releases, cluster.log_dirs)
 
 
-def _recording_and_summary(source: Source, cluster: ClusterTable) -> tuple[Recording, Summary]:
+def _recording_and_summary(source: Source, cluster: ClusterTable) -> tuple[Recording, RecordingSummary]:
     from simzk.kafka.observation import recording
 
     path = source.path.parent / cluster.recording
@@ -323,7 +323,7 @@ BROKER_KEYS = ("broker", "next_controller", "peer")
 """Keys that name a broker in every step that has them."""
 
 
-class Step(Table, kw_only=True):
+class Step(TomlTable, kw_only=True):
     """A step of a scenario.
 
     Args:

@@ -24,7 +24,7 @@ from simzk.kafka.cluster.cluster import START_MS, KafkaCluster
 from simzk.kafka.cluster.cost_model import MEASURED
 from simzk.kafka.releases.versions import kafka_version
 from simzk.scenarios import actions
-from simzk.scenarios.actions import Restart
+from simzk.scenarios.actions import RestartStep
 from simzk.scenarios.broker_control import BrokerControl
 from simzk.scenarios.cluster_model import by_broker
 from simzk.scenarios.expectations import ExpectAgreed, Expectation, ExpectRecovered, Observed
@@ -44,7 +44,16 @@ if TYPE_CHECKING:
     from simzk.simulation.request_faults import FaultRules
     from simzk.zookeeper.server import Server
 
-__all__ = ["EXPECTATION", "FAULT", "OPERATOR", "Crash", "LiveScenario", "Play", "Verdict", "is_scenario_event"]
+__all__ = [
+    "EXPECTATION",
+    "FAULT",
+    "OPERATOR",
+    "Crash",
+    "ExpectationResult",
+    "LiveScenario",
+    "Play",
+    "is_scenario_event",
+]
 
 EXPECTATION = "expectation"
 HOLDS, BROKEN = "holds", "BROKEN"
@@ -62,7 +71,7 @@ HEAD_START_US = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ExpectationResult:
     """Result of one expectation: its name, its line in the file, the time of the result, and the differences found."""
 
     name: str
@@ -76,7 +85,7 @@ class Verdict:
         return not self.failures
 
 
-class Wait(NamedTuple):
+class PlayWait(NamedTuple):
     """A virtual time that a play waits for; with `each_event`, it continues after every event before that time too."""
 
     until_us: int
@@ -127,7 +136,7 @@ class Play:
         self.scenario = scenario
         self.seed = seed
         self.plan_file = plan_file
-        self.verdicts: list[Verdict] = []
+        self.verdicts: list[ExpectationResult] = []
         self._one_release = bool(version)
         self.version = version or _version_text(scenario.cluster.version)
         self._outcome = None if scenario.bug is None else scenario.bug.outcome(self.version)
@@ -145,7 +154,7 @@ class Play:
         self.is_quiet = False
         self._on_progress: Callable[[int], None] = lambda _: None
         self._waits = self._play()
-        self._wait: Wait | None = Wait(0)
+        self._wait: PlayWait | None = PlayWait(0)
 
     @property
     def violations(self) -> list[Violation]:
@@ -212,7 +221,7 @@ class Play:
             return next_us
         return self._wait.until_us if next_us is None else min(self._wait.until_us, next_us)
 
-    def _pass_time(self, wait: Wait, at_us: int) -> bool:
+    def _pass_time(self, wait: PlayWait, at_us: int) -> bool:
         """Advance time for a wait, but not beyond `at_us`; return whether the wait is over."""
         next_us = self._scheduler.next_at_us
         if wait.each_event and next_us is not None and next_us <= min(wait.until_us, at_us):
@@ -235,7 +244,7 @@ class Play:
         """Close the cluster and its coroutines."""
         self.cluster.close()
 
-    def _play(self) -> Iterator[Wait]:
+    def _play(self) -> Iterator[PlayWait]:
         self._start_brokers()
         for planned in self.scenario.steps:
             yield from self._play_step(planned)
@@ -254,15 +263,15 @@ class Play:
             else:
                 self._scheduler.call_later(0 if first == number else HEAD_START_US, "scenario", broker.start)
 
-    def _play_step(self, planned: PlannedStep) -> Iterator[Wait]:
-        yield Wait(planned.at_us if planned.at_us is not None else self._scheduler.now_us + planned.after_us)
+    def _play_step(self, planned: PlannedStep) -> Iterator[PlayWait]:
+        yield PlayWait(planned.at_us if planned.at_us is not None else self._scheduler.now_us + planned.after_us)
         step = planned.step
         if isinstance(step, Expectation):
             if step.bug and step.bug != self._outcome:
                 return
             yield from self._judge(step, planned.line, planned.within_us, planned.topics)
             return
-        if isinstance(step, Restart) and self._one_release:
+        if isinstance(step, RestartStep) and self._one_release:
             kept = step.inter_broker_protocol if self.scenario.bug is not None else ""
             step = structs.replace(step, version="", inter_broker_protocol=kept)
         self.history.record(OPERATOR, step.describe())
@@ -271,21 +280,21 @@ class Play:
         except SimzkError as error:
             where = f"{self.scenario.path}:{planned.line}: step at {format_time(self._scheduler.now_us).strip()}"
             raise ScenarioError(str(error), where=where) from None
-        if isinstance(step, actions.Wait):
-            yield Wait(self._scheduler.now_us + planned.lasts_us)
+        if isinstance(step, actions.WaitStep):
+            yield PlayWait(self._scheduler.now_us + planned.lasts_us)
 
     def _judge(
         self, step: Expectation, line: int, within_us: int, topics: dict[str, int]
-    ) -> Generator[Wait, None, None]:
+    ) -> Generator[PlayWait, None, None]:
         name = step.describe()
         assert within_us >= 0
         until_us = self._scheduler.now_us + within_us
         failures = yield from self._await(step, until_us, topics)
         assert self._scheduler.now_us <= until_us, "no verdict is later than the time limit"
-        self.verdicts.append(Verdict(name, line, self._scheduler.now_us, tuple(failures)))
+        self.verdicts.append(ExpectationResult(name, line, self._scheduler.now_us, tuple(failures)))
         self.history.record(EXPECTATION, BROKEN if failures else HOLDS, name, after="; ".join(failures))
 
-    def _await(self, step: Expectation, until_us: int, topics: dict[str, int]) -> Generator[Wait, None, list[str]]:
+    def _await(self, step: Expectation, until_us: int, topics: dict[str, int]) -> Generator[PlayWait, None, list[str]]:
         """Wait until the expectation holds or its time limit is over; return its failures at that time."""
         observed = Observed(self.cluster, topics, self.scenario.recording)
         seen = None
@@ -300,20 +309,20 @@ class Play:
                     return []
             next_us = self._scheduler.next_at_us
             if next_us is None or next_us > until_us:
-                yield Wait(until_us)
+                yield PlayWait(until_us)
                 return failures
-            yield Wait(until_us, each_event=True)
+            yield PlayWait(until_us, each_event=True)
 
-    def _play_faults(self, plan: FaultPlan) -> Iterator[Wait]:
+    def _play_faults(self, plan: FaultPlan) -> Iterator[PlayWait]:
         assert self.faults_from_us is None, "faults are played once"
         start_us = self.faults_from_us = self._scheduler.now_us
         target = Target(self.cluster)
         for fault in plan.faults:
-            yield Wait(start_us + fault.at_us)
+            yield PlayWait(start_us + fault.at_us)
             assert self._scheduler.now_us == start_us + fault.at_us, "no fault is late"
             fault.play(target)
             self._on_progress(self._scheduler.now_us)
-        yield Wait(start_us + plan.safety_us)
+        yield PlayWait(start_us + plan.safety_us)
         self.history.record(OPERATOR, "heals everything; from now on the cluster must become whole")
         target.heal()
         whole = ExpectRecovered(
@@ -323,7 +332,7 @@ class Play:
         kept = {name: count for name, count in self.scenario.topics.items() if name not in deleted}
         yield from self._judge(whole, self.scenario.faults_line, plan.liveness_us, kept)
         if self.verdicts[-1].held:
-            yield Wait(self._scheduler.now_us + SETTLING_US)
+            yield PlayWait(self._scheduler.now_us + SETTLING_US)
             agreed = ExpectAgreed(expect="agreed", name="after all faults, every broker believes what the znodes say")
             yield from self._judge(agreed, self.scenario.faults_line, AGREEMENT_US, kept)
 

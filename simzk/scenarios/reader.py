@@ -19,7 +19,7 @@ from msgspec import Meta, field
 
 from simzk.errors import ConfigError, ScenarioError
 from simzk.kafka.releases.versions import kafka_version
-from simzk.scenarios.actions import ACTIONS, Action, Wait
+from simzk.scenarios.actions import ACTIONS, Action, WaitStep
 from simzk.scenarios.cluster_model import ClusterModel, ClusterTable, initial_model
 from simzk.scenarios.expectations import EXPECTATIONS, Expectation
 from simzk.scenarios.faults.plan import FAULT_KINDS, SwarmLimits
@@ -30,7 +30,7 @@ from simzk.scenarios.source import (
     DependentError,
     Mistakes,
     Source,
-    Table,
+    TomlTable,
     convert_good_keys,
     did_you_mean,
     format_duration,
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from simzk.kafka.observation.recording import Recording
     from simzk.scenarios.source import KeyPath
 
-T = TypeVar("T", bound=Table)
+T = TypeVar("T", bound=TomlTable)
 
 SHOWN, MENDED = "shown", "mended"
 
 Weight = Annotated[int, Meta(ge=0, le=1000)]
 
 
-class TrafficTable(Table, kw_only=True):
+class TrafficTable(TomlTable, kw_only=True):
     """`[faults.traffic]`: what is drawn of the clients during the faults."""
 
     gap: str = ""
@@ -59,7 +59,7 @@ class TrafficTable(Table, kw_only=True):
     weights: dict[str, Weight] = field(default_factory=dict)
 
 
-class FaultsTable(Table, kw_only=True):
+class FaultsTable(TomlTable, kw_only=True):
     """`[faults]`: how long random faults happen, how long the recovery after them may take, and what is drawn."""
 
     safety: str
@@ -71,7 +71,7 @@ class FaultsTable(Table, kw_only=True):
     traffic: TrafficTable | None = None
 
 
-class BugTable(Table, kw_only=True):
+class BugTable(TomlTable, kw_only=True):
     """`[bug]`: a known bug of Kafka, releases that have it, and releases that do not."""
 
     id: str
@@ -79,7 +79,7 @@ class BugTable(Table, kw_only=True):
     mended_in: list[str]
 
 
-class ScenarioTable(Table, kw_only=True):
+class ScenarioTable(TomlTable, kw_only=True):
     """The whole file; its steps are converted one by one."""
 
     title: str
@@ -192,7 +192,7 @@ class Scenario:
         latest_us = 0
         for planned in self.steps:
             begins_us = latest_us + planned.after_us if planned.at_us is None else planned.at_us
-            waits_us = planned.lasts_us if isinstance(planned.step, Wait) else 0
+            waits_us = planned.lasts_us if isinstance(planned.step, WaitStep) else 0
             latest_us = begins_us + planned.within_us + waits_us
         return latest_us + (0 if self.faults is None else self.faults.safety_us + self.faults.liveness_us)
 
@@ -416,7 +416,7 @@ class _Reader:
             else:
                 earliest_us, latest_us = earliest_us + planned.after_us, latest_us + planned.after_us
             latest_us += planned.within_us
-            if isinstance(step, Wait):
+            if isinstance(step, WaitStep):
                 earliest_us, latest_us = earliest_us + planned.lasts_us, latest_us + planned.lasts_us
             assert earliest_us <= latest_us
             steps.append(planned)

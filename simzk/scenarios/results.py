@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.scenarios.faults.plan import FaultPlan
-    from simzk.scenarios.player import Verdict
+    from simzk.scenarios.player import ExpectationResult
     from simzk.scenarios.reader import Scenario
 
 _SCENARIO_COMPONENTS = (OPERATOR, EXPECTATION, FAULT, TRAFFIC)
@@ -126,7 +126,7 @@ def _failed_at_us(play: Play, failed: Sequence[str]) -> int | None:
     return max(0, play.violations[0].event.at_us - play.faults_from_us)
 
 
-def _name(verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
+def _name(verdict: ExpectationResult, verdicts: Sequence[ExpectationResult]) -> str:
     """Return the name of an expectation, with its line if the name is not unique."""
     alone = sum(other.name == verdict.name for other in verdicts) == 1
     return verdict.name if alone else f"{verdict.name} (line {verdict.line})"

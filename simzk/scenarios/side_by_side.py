@@ -27,7 +27,7 @@ from simzk.simulation.history import format_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from simzk.scenarios.player import Play, Verdict
+    from simzk.scenarios.player import ExpectationResult, Play
     from simzk.scenarios.report_text import Line
     from simzk.simulation import Event
 
@@ -207,7 +207,7 @@ def _when(play: Play) -> str:
     return f"quiet at {instant}" if play.is_quiet else f"NOT quiet at {instant}, work is still in progress"
 
 
-def _result(verdict: Verdict | None) -> str:
+def _result(verdict: ExpectationResult | None) -> str:
     """Return the result in one word; an expectation with a `bug` is not checked in every version."""
     return "-" if verdict is None else HOLDS if verdict.held else BROKEN
 

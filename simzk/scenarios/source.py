@@ -143,7 +143,7 @@ def _opened_quotes(value: str) -> str:
     return ""
 
 
-class Table(Struct, forbid_unknown_fields=True, kw_only=True):
+class TomlTable(Struct, forbid_unknown_fields=True, kw_only=True):
     """A table of a scenario file; an unknown key is an error."""
 
 

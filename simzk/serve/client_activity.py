@@ -57,7 +57,7 @@ _LISTENER_FAILED = "Error in connection state listener"  # as KazooClient._make_
 _LIBRARIES = ("kazoo", "threading.py", "queue.py", "client_activity.py", "selectors.py")
 
 
-class Traffic(NamedTuple):
+class ConnectionTraffic(NamedTuple):
     """Bytes and state of one connection, on the server's side.
 
     Attributes:
@@ -75,13 +75,13 @@ class Traffic(NamedTuple):
     closing: bool
 
 
-Connections = Mapping[tuple[str, int], Traffic] | None
+Connections = Mapping[tuple[str, int], ConnectionTraffic] | None
 """The server's side of the connections, by the client's address; None if the server cannot be looked into."""
 CallbackFailure = tuple[BaseException, str]
 """Error that a callback raised, and a description of the callback."""
 
 
-class Wait(Protocol):
+class ThreadWait(Protocol):
     """Queue or connection that a thread waits for."""
 
     def is_quiet(self, connections: Connections, client: KazooClient | None) -> bool:
@@ -103,7 +103,7 @@ class Activity:
 
     def __init__(self, call: Callable[..., object]) -> None:
         self.call: Callable[..., object] = call
-        self.waits_for: Wait | None = None
+        self.waits_for: ThreadWait | None = None
         self.steps: int = 0
         self.thread_id: int | None = None
         self.failure: BaseException | None = None

@@ -109,7 +109,7 @@ class Pending:
 Exchange: TypeAlias = Answered | Pending
 
 
-class Notice(NamedTuple):
+class RecordedNotice(NamedTuple):
     """A recorded watch event or change of a session: `what` happened, to which znode."""
 
     at_ms: int
@@ -135,10 +135,10 @@ class RequestRecorder:
 
     def __init__(self, records_max: int = RECORDS_MAX, large_bytes_max: int = LARGE_BYTES_MAX) -> None:
         assert records_max > 0, "a recorder without room"
-        self._records: deque[Exchange | Notice] = deque(maxlen=records_max)
+        self._records: deque[Exchange | RecordedNotice] = deque(maxlen=records_max)
         self._large_bytes_max = large_bytes_max
         self._large_bytes = 0  # at least the size of stored large requests, as forgotten ones count until the next scan
-        self.append: Callable[[Exchange | Notice], None] = self._records.append
+        self.append: Callable[[Exchange | RecordedNotice], None] = self._records.append
 
     def add(self, at_ms: int, session_id: int, request: Request, reply: Reply) -> None:
         """Record a request that is answered at once."""
@@ -162,7 +162,7 @@ class RequestRecorder:
 
     def note_event(self, at_ms: int, session_id: int, event: WatchedEvent) -> None:
         """Record a watch event that is sent to a session."""
-        self.append(Notice(at_ms, session_id, f"watch event {EventType(event.type).name}", event.path))
+        self.append(RecordedNotice(at_ms, session_id, f"watch event {EventType(event.type).name}", event.path))
 
     def note_transaction(self, transaction: Transaction) -> None:
         """Record the begin or the end of a session; ignore other transactions."""
@@ -170,9 +170,9 @@ class RequestRecorder:
         if record.__class__ is CloseSessionTxn:
             # A client that closes its session sends a request with an xid; the server expires it without one.
             what = "session closed" if transaction.cxid else "session expired"
-            self.append(Notice(transaction.time_ms, transaction.session_id, what))
+            self.append(RecordedNotice(transaction.time_ms, transaction.session_id, what))
         elif record.__class__ is CreateSessionTxn:
-            self.append(Notice(transaction.time_ms, transaction.session_id, "session opened"))
+            self.append(RecordedNotice(transaction.time_ms, transaction.session_id, "session opened"))
 
     def _forget(self) -> None:
         """Forget the oldest records until large requests use half of their bytes; the newest record stays."""
@@ -188,13 +188,13 @@ class RequestRecorder:
         self._records.clear()
         self._large_bytes = 0
 
-    def mark(self) -> Notice:
+    def mark(self) -> RecordedNotice:
         """Record a mark, and return it for `records`."""
-        notice = Notice(0, 0, "")
+        notice = RecordedNotice(0, 0, "")
         self.append(notice)
         return notice
 
-    def records(self, since: Notice | None = None) -> list[Exchange | Notice]:
+    def records(self, since: RecordedNotice | None = None) -> list[Exchange | RecordedNotice]:
         """Return the stored records, oldest first: those after a mark, or all if it is None or forgotten."""
         found = list(self._records)
         for place, record in enumerate(found):
@@ -203,9 +203,9 @@ class RequestRecorder:
                 break
         return [record for record in found if record.session_id]
 
-    def exchanges(self, since: Notice | None = None) -> list[Exchange]:
+    def exchanges(self, since: RecordedNotice | None = None) -> list[Exchange]:
         """Return the stored requests, oldest first; `since` as for `records`."""
-        return [record for record in self.records(since) if not isinstance(record, Notice)]
+        return [record for record in self.records(since) if not isinstance(record, RecordedNotice)]
 
 
 def data_bytes_of(request: Request) -> int:
@@ -220,8 +220,8 @@ def data_bytes_of(request: Request) -> int:
     return len(getattr(request, "data", None) or b"")
 
 
-def _large_bytes_of(record: Exchange | Notice) -> int:
-    size = 0 if isinstance(record, Notice) else data_bytes_of(record.request)
+def _large_bytes_of(record: Exchange | RecordedNotice) -> int:
+    size = 0 if isinstance(record, RecordedNotice) else data_bytes_of(record.request)
     return size if size > LARGE_BYTES else 0
 
 

@@ -561,7 +561,7 @@ class FaultRules:
             point.check()
 
 
-class Driver(Protocol[LinkIn, RequestIn]):
+class ControlledTransport(Protocol[LinkIn, RequestIn]):
     """A transport that carries requests to a server; a fault point controls it, and each call takes effect at once."""
 
     def describe(self, link: LinkIn, request: RequestIn) -> tuple[tuple[Hashable, ...], str, tuple[str, ...]]:
@@ -621,7 +621,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
             not call.
     """
 
-    def __init__(self, rules: FaultRules, driver: Driver[LinkT, RequestT]) -> None:
+    def __init__(self, rules: FaultRules, driver: ControlledTransport[LinkT, RequestT]) -> None:
         self.rules = rules
         self.active: bool = rules.active
         self.driver = driver

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.report.run_page import RunTables
     from simzk.scenarios.znode_log import ZnodeLog
-    from simzk.serve.request_recorder import Exchange, Notice
+    from simzk.serve.request_recorder import Exchange, RecordedNotice
     from simzk.serve.verbs import TestServer
     from simzk.simulation.history import Event
 
@@ -75,7 +75,7 @@ class Start(NamedTuple):
     watched: Watched
     zxid: int
     data: dict[str, bytes | None] | None
-    mark: Notice | None
+    mark: RecordedNotice | None
     events: int
     at_ms: int
     changes: ZnodeLog | None
@@ -277,7 +277,7 @@ def events_since(start: Start) -> list[Event]:
 
 def _recorded(start: Start) -> list[tuple[Event, int, bool]]:
     """Return what was recorded since the start: each event, the last zxid at that time, and whether it may write."""
-    from simzk.serve.request_recorder import Notice
+    from simzk.serve.request_recorder import RecordedNotice
     from simzk.simulation.history import Event
 
     cluster, test_server = _cluster_of(start.watched), _test_server_of(start.watched)
@@ -296,7 +296,7 @@ def _recorded(start: Start) -> list[tuple[Event, int, bool]]:
         if not who and cluster is not None:
             continue  # of a broker: its registration is in the history
         who = who or _session_text(record.session_id)
-        if isinstance(record, Notice):
+        if isinstance(record, RecordedNotice):
             is_transaction = record.what.startswith("session ")
             zxid += is_transaction
             found.append((Event(at_us, who, record.what, record.path), zxid, is_transaction))

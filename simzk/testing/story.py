@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from simzk.testing.strategies import ClusterShape, Fault, TopicShape
 
 
-class Action(NamedTuple):
+class StoryAction(NamedTuple):
     """An action, in Python and as the keys of a scenario's step, at a virtual time."""
 
     at_us: int
@@ -51,7 +51,7 @@ class Story:
         self._cluster = cluster
         self._shape = shape
         self._start_us = cluster.scheduler.now_us
-        self._actions: list[Action] = []
+        self._actions: list[StoryAction] = []
         self._healing_from: int | None = None
 
     def create_topic(self, topic: TopicShape) -> None:
@@ -95,7 +95,7 @@ class Story:
         self._healing_from = len(self._actions)
 
     def _note(self, python: str, toml: str, at_us: int | None = None) -> None:
-        self._actions.append(Action(self._cluster.scheduler.now_us if at_us is None else at_us, python, toml))
+        self._actions.append(StoryAction(self._cluster.scheduler.now_us if at_us is None else at_us, python, toml))
 
     def python_lines(self) -> list[str]:
         """Return the statements of a test, time between them included, without healing."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from simzk.wire.statistics import ConnectionStatistics, ServerStatistics
-    from simzk.zookeeper.ensemble.ensemble import Place
+    from simzk.zookeeper.ensemble.ensemble import EnsembleRole
     from simzk.zookeeper.server import Server
     from simzk.zookeeper.sessions import Session
 
@@ -175,7 +175,7 @@ class Report(NamedTuple):
     disk: Mapping[str, Summary]
     open_files: tuple[int, int]
     drop_chance: float = 0.0
-    place: Place | None = None
+    place: EnsembleRole | None = None
     is_asked_securely: bool = False
     slow_fsync_ms: int = 1000
     provider: Literal["default", "prometheus", "null"] = "default"
@@ -402,7 +402,7 @@ def _own_gauges(report: Report) -> dict[str, str | int | float]:
     }
 
 
-def _place_gauges(place: Place, now_ms: int) -> dict[str, str | int | float]:
+def _place_gauges(place: EnsembleRole, now_ms: int) -> dict[str, str | int | float]:
     """Return the gauges of a server of an ensemble."""
     assert place.leader is not None, "without a leader there is no quorum"
     values: dict[str, str | int | float] = {"quorum_size": len(place.membership.voters)}
@@ -424,7 +424,7 @@ def _place_gauges(place: Place, now_ms: int) -> dict[str, str | int | float]:
     }
 
 
-def _place_counters(place: Place) -> dict[str, int]:
+def _place_counters(place: EnsembleRole) -> dict[str, int]:
     """Return the counters of a server of an ensemble; an observer receives commits without proposals."""
     tally = place.tally
     assert not (place.leads and place.observes), "a leader has a vote"

@@ -40,7 +40,7 @@ DATA_AND_STAT: Codec[Any] = record(lambda *values: values, BUFFER, STAT)
 NOTHING: Codec[None] = Codec(lambda data, at: (None, at), lambda out, value: None)
 
 
-class Part(NamedTuple):
+class MultiOperationCodec(NamedTuple):
     """Operation of a multi: its type and codec, and the type and codec of its result."""
 
     type: int
@@ -49,12 +49,14 @@ class Part(NamedTuple):
     result: Codec[Any]
 
 
-def _part(kind: type, codec: Codec[Any], result: Codec[Any], *, result_of: type | None = None) -> Part:
+def _part(kind: type, codec: Codec[Any], result: Codec[Any], *, result_of: type | None = None) -> MultiOperationCodec:
     """Return the part for a class of request; its result has the type of `result_of`, by default its own."""
-    return Part(operations.BY_REQUEST[kind].opcode, codec, operations.BY_REQUEST[result_of or kind].opcode, result)
+    return MultiOperationCodec(
+        operations.BY_REQUEST[kind].opcode, codec, operations.BY_REQUEST[result_of or kind].opcode, result
+    )
 
 
-WRITE_PARTS: dict[type, Part] = {
+WRITE_PARTS: dict[type, MultiOperationCodec] = {
     req.Create: _part(req.Create, CREATE, TEXT),
     req.Create2: _part(req.Create2, CREATE_2, PATH_AND_STAT),
     # The results of these two have the type of create2 (§1.6).
@@ -64,7 +66,7 @@ WRITE_PARTS: dict[type, Part] = {
     req.SetData: _part(req.SetData, SET_DATA, STAT),
     req.Check: _part(req.Check, CHECK, NOTHING),
 }
-READ_PARTS: dict[type, Part] = {
+READ_PARTS: dict[type, MultiOperationCodec] = {
     req.GetData: _part(req.GetData, GET_DATA, DATA_AND_STAT),
     req.GetChildren: _part(req.GetChildren, GET_CHILDREN, NAMES),
 }
@@ -183,7 +185,7 @@ def write_results(
     MULTI_HEADER.write(out, _END)
 
 
-class Operation(NamedTuple):
+class OperationCodec(NamedTuple):
     """Request class with its codecs.
 
     Attributes:
@@ -216,11 +218,11 @@ _ACL_AND_STAT: Codec[Any] = record(lambda *values: values, ACLS, STAT)
 _LIST_AND_STAT: Codec[Any] = record(lambda *values: values, _LIST, STAT)
 
 
-def _form(request: type, codec: Codec[Any], reply: Codec[Any] | None) -> Operation:
-    return Operation(operations.BY_REQUEST[request].opcode, request, codec, reply)
+def _form(request: type, codec: Codec[Any], reply: Codec[Any] | None) -> OperationCodec:
+    return OperationCodec(operations.BY_REQUEST[request].opcode, request, codec, reply)
 
 
-OPERATIONS: tuple[Operation, ...] = (
+OPERATIONS: tuple[OperationCodec, ...] = (
     _form(req.Create, CREATE, TEXT),
     _form(req.Delete, DELETE, NOTHING),
     _form(req.Exists, record(req.Exists, *_PATH_AND_WATCH), STAT),
@@ -258,8 +260,8 @@ OPERATIONS: tuple[Operation, ...] = (
 # Before 3.9 the whole frame is the path of a deleteContainer, which is no valid one.
 _NO_CONTAINER: Codec[Any] = Codec(lambda data, at: (req.DeleteContainer(""), at), lambda out, value: None)
 
-BY_OPCODE: dict[int, Operation] = {operation.opcode: operation for operation in OPERATIONS}
-BY_REQUEST: dict[type, Operation] = {operation.request: operation for operation in OPERATIONS}
+BY_OPCODE: dict[int, OperationCodec] = {operation.opcode: operation for operation in OPERATIONS}
+BY_REQUEST: dict[type, OperationCodec] = {operation.request: operation for operation in OPERATIONS}
 _CHECK_OPCODE = operations.BY_REQUEST[req.Check].opcode
 _NUMBERED_FIRST = frozenset(
     operations.BY_REQUEST[kind].opcode

@@ -91,7 +91,7 @@ class Summary:
         return 0
 
 
-class Latency:
+class RequestLatency:
     """Least, mean and greatest time from a request to its reply, in ms.
 
     >>> latency = Latency()
@@ -158,7 +158,7 @@ class ServerStatistics:
     """
 
     def __init__(self) -> None:
-        self.latency = Latency()
+        self.latency = RequestLatency()
         self.read_latency, self.update_latency, self.token_deficit = Summary(), Summary(), Summary()
         self.reset()
 
@@ -240,7 +240,7 @@ class ConnectionStatistics:
 
     def __init__(self, established_ms: int) -> None:
         self.established_ms = established_ms
-        self.latency = Latency()
+        self.latency = RequestLatency()
         self.reset()
 
     def reset(self) -> None:

@@ -1,7 +1,8 @@
 """Connection of one client: its session, its authenticated identities, its outgoing messages; authentication (§4).
 
 Rules of this module:
-  - `authenticate` and `log_in` add identities to the connection and return a `Verdict`; the server sends the reply.
+  - `authenticate` and `log_in` add identities to the connection and return an `AuthenticationResult`; the server sends
+    the reply.
 
 Source: ServerCnxn, ZooKeeperServer.processPacket and processSasl, the AuthenticationProviders.
 """
@@ -97,7 +98,7 @@ class Connection:
             self.asker = self.asker._replace(identities=identities)
 
 
-class Verdict(NamedTuple):
+class AuthenticationResult(NamedTuple):
     """Result of an authentication request.
 
     Attributes:
@@ -111,12 +112,12 @@ class Verdict(NamedTuple):
     closes: bool = False
 
 
-_ACCEPTED = Verdict(Code.OK)
-_REFUSED = Verdict(Code.AUTH_FAILED, closes=True)
-_CLOSED_SILENTLY = Verdict(None, closes=True)
+_ACCEPTED = AuthenticationResult(Code.OK)
+_REFUSED = AuthenticationResult(Code.AUTH_FAILED, closes=True)
+_CLOSED_SILENTLY = AuthenticationResult(None, closes=True)
 
 
-def authenticate(connection: Connection, request: Auth) -> Verdict:
+def authenticate(connection: Connection, request: Auth) -> AuthenticationResult:
     """Add the identities that an `Auth` request proves; return its result."""
     config = connection.asker.config
     if request.scheme == "ip":
@@ -137,7 +138,7 @@ def authenticate(connection: Connection, request: Auth) -> Verdict:
     return _ACCEPTED
 
 
-def log_in(connection: Connection, request: Sasl, new_nonce: Callable[[], str]) -> Verdict:
+def log_in(connection: Connection, request: Sasl, new_nonce: Callable[[], str]) -> AuthenticationResult:
     """Process a SASL token; return its result. `new_nonce` is called for the first token of a connection."""
     config = connection.asker.config
     if request.token is None:
@@ -155,9 +156,9 @@ def log_in(connection: Connection, request: Sasl, new_nonce: Callable[[], str]) 
         required = "sasl" in config.required_schemes
         if required or not config.keeps_failed_logins:
             code = Code.SESSION_CLOSED_REQUIRE_SASL_AUTH if required else Code.AUTH_FAILED
-            return Verdict(code, closes=True)
+            return AuthenticationResult(code, closes=True)
     if token is not None and connection.sasl.user is not None:
         connection.add_identity(Id("sasl", connection.sasl.user))
         if connection.sasl.user in config.super_users:
             connection.add_identity(Id("super", ""))
-    return Verdict(Code.OK, token)
+    return AuthenticationResult(Code.OK, token)

@@ -23,7 +23,7 @@ from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.acl import READ
 from simzk.zookeeper.config import ServerConfig
-from simzk.zookeeper.connection import Connection, Verdict, authenticate, log_in
+from simzk.zookeeper.connection import AuthenticationResult, Connection, authenticate, log_in
 from simzk.zookeeper.operations import Kind, of_kind
 from simzk.zookeeper.prepare import PREPARE, prepare_multi
 from simzk.zookeeper.reads import READS, Reader
@@ -325,7 +325,9 @@ class Server:
             return None
         kind = request.__class__
         if self._required_schemes and kind not in (req.Auth, req.Sasl) and not self._is_authenticated(connection):
-            self._send_verdict(connection, xid, Verdict(Code.SESSION_CLOSED_REQUIRE_SASL_AUTH, closes=True))
+            self._send_verdict(
+                connection, xid, AuthenticationResult(Code.SESSION_CLOSED_REQUIRE_SASL_AUTH, closes=True)
+            )
             return None
         if now_ms != connection.heard_ms:
             self.hear(connection, now_ms)
@@ -404,7 +406,7 @@ class Server:
 
         self._send_verdict(connection, xid, log_in(connection, request, new_nonce))
 
-    def _send_verdict(self, connection: Connection, xid: int, verdict: Verdict) -> None:
+    def _send_verdict(self, connection: Connection, xid: int, verdict: AuthenticationResult) -> None:
         """Send the result of an authentication request. The reply has zxid 0 (§1.5)."""
         assert verdict.closes or verdict.code is not None, "a client that stays connected is answered"
         if verdict.code is not None:

@@ -15,7 +15,7 @@ from struct import pack
 from typing import TYPE_CHECKING, TypedDict
 
 from simzk.wire.frames import CONNECT_REQUEST, MULTI_HEADER, MultiHeader
-from simzk.wire.operations import BY_OPCODE, BY_REQUEST, CHECK, NOTHING, OPERATIONS, Operation
+from simzk.wire.operations import BY_OPCODE, BY_REQUEST, CHECK, NOTHING, OPERATIONS, OperationCodec
 from simzk.zookeeper import operations
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.jute import MalformedError
@@ -526,8 +526,8 @@ WEIGHTS: dict[type, int] = {
     if _RARE.get(operation.request, 1)
 }
 
-_CHECK = Operation(operations.BY_REQUEST[req.Check].opcode, req.Check, CHECK, None)
-BY_KIND: dict[type, Operation] = {**BY_REQUEST, req.Check: _CHECK}
+_CHECK = OperationCodec(operations.BY_REQUEST[req.Check].opcode, req.Check, CHECK, None)
+BY_KIND: dict[type, OperationCodec] = {**BY_REQUEST, req.Check: _CHECK}
 
 LONGEST_BATCH = 80
 _REMOVING = (req.Delete, req.DeleteContainer, req.Multi)

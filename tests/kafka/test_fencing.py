@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from simzk.kafka.broker.isr_changes import Outcome, outcome_of
+from simzk.kafka.broker.isr_changes import ProposalOutcome, outcome_of
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.requests import (
     CODE_OF,
@@ -175,13 +175,13 @@ def test_other_replicas_keep_their_leader_epoch_in_a_reassignment(broker: Broker
 def test_a_leader_retries_its_proposal_after_every_error_without_a_rule_of_its_own() -> None:
     """Partition.handleAlterPartitionError retries by default, so that an unexpected error loses no ISR change."""
     outcomes = {error: outcome_of(error) for error in CODE_OF}
-    assert {error for error, outcome in outcomes.items() if outcome == Outcome.PENDING} == {
+    assert {error for error, outcome in outcomes.items() if outcome == ProposalOutcome.PENDING} == {
         Error.FENCED_LEADER_EPOCH,
         Error.INVALID_UPDATE_VERSION,
         Error.UNKNOWN_TOPIC_OR_PARTITION,
         Error.INVALID_REQUEST,
     }
-    reverted = [error for error, outcome in outcomes.items() if outcome == Outcome.REVERTED]
+    reverted = [error for error, outcome in outcomes.items() if outcome == ProposalOutcome.REVERTED]
     assert reverted == [Error.INELIGIBLE_REPLICA, Error.NETWORK_EXCEPTION], "the latter: a session that expired"
-    assert [error for error, outcome in outcomes.items() if outcome == Outcome.COMMITTED] == [Error.NONE]
-    assert outcomes[Error.REQUEST_TIMED_OUT] == outcomes[Error.NOT_CONTROLLER] == Outcome.RETRY
+    assert [error for error, outcome in outcomes.items() if outcome == ProposalOutcome.COMMITTED] == [Error.NONE]
+    assert outcomes[Error.REQUEST_TIMED_OUT] == outcomes[Error.NOT_CONTROLLER] == ProposalOutcome.RETRY

@@ -14,7 +14,7 @@ from kazoo.exceptions import NoAuthError
 import simzk
 from simzk.errors import ConfigError
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.cluster.zookeeper_access import Access
+from simzk.kafka.cluster.zookeeper_access import ZooKeeperAccess
 from simzk.kafka.observation import recording
 from simzk.kafka.observation.recording import RecordedZnode, Recording
 from simzk.kafka.releases.versions import kafka_version
@@ -195,7 +195,7 @@ def test_a_cluster_below_a_chroot_tells_the_same_history() -> None:
 def test_what_strangers_may_do_depends_on_the_release(version: str, path: str, open_to: str) -> None:
     """The first three are recorded in 3.9.1, 1.1.1 and 0.10.2.2; the others stand in ZkUtils and ZkData."""
     rights = {"all": [(31, "world")], "readers": [(31, "auth"), (1, "world")], "nobody": [(31, "auth")]}
-    acl = Access(secure=True).acl(path, kafka_version(version))
+    acl = ZooKeeperAccess(secure=True).acl(path, kafka_version(version))
     assert [(entry.perms, entry.id.scheme) for entry in acl] == rights[open_to]
 
 

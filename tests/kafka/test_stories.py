@@ -20,8 +20,8 @@ from tests.kafka.two_racks import replayed
 
 if TYPE_CHECKING:
     from simzk.kafka.observation.recording import Difference, RecordedZnode
-    from simzk.kafka.replay.allowed_differences import Row
-    from simzk.kafka.replay.transactions import Transaction
+    from simzk.kafka.replay.allowed_differences import AllowedDifference
+    from simzk.kafka.replay.transactions import ComparableTransaction
 
 STORIES: dict[tuple[str, str], Story | SecondStory | LabStory] = {
     **{("first", release): Story(release) for release in recorded_story.RELEASES},
@@ -40,8 +40,8 @@ class Played(NamedTuple):
     """A step: the trees' differences, what was written and recorded, and the recorded tree before."""
 
     differences: list[Difference]
-    ours: list[Transaction]
-    theirs: list[Transaction]
+    ours: list[ComparableTransaction]
+    theirs: list[ComparableTransaction]
     before: dict[str, RecordedZnode]
 
 
@@ -69,7 +69,9 @@ def played(name: str, release: str, seed: int = 0) -> dict[str, Played]:
     return steps
 
 
-def unequal(name: str, release: str, step: str, table: tuple[Row, ...] = allowed_differences.TABLE) -> list[str]:
+def unequal(
+    name: str, release: str, step: str, table: tuple[AllowedDifference, ...] = allowed_differences.TABLE
+) -> list[str]:
     """Return the differences of a step that the table does not allow."""
     of = played(name, release)[step]
     context = step_context(step)
@@ -96,7 +98,7 @@ def test_the_first_story_does_not_depend_on_chance(release: str, seed: int) -> N
     [row for row in allowed_differences.TABLE if not isinstance(row, allowed_differences.Input)],
     ids=lambda row: row.name,
 )
-def test_no_row_is_idle_and_none_is_wider_than_needed(row: Row) -> None:
+def test_no_row_is_idle_and_none_is_wider_than_needed(row: AllowedDifference) -> None:
     """Without it some story differs; so it is at both ends of the releases that it names."""
     rest = tuple(other for other in allowed_differences.TABLE if other is not row)
     concerned = {

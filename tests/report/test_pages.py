@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.report import page, table
-from simzk.report.charts import TITLED_BYTES, Group, Row, Strip, Timeline, spans_by_row
+from simzk.report.charts import TITLED_BYTES, RowGroup, Strip, Timeline, TimelineRow, spans_by_row
 from simzk.report.page import PAGE_BYTES, Section, Table, Text
 from simzk.report.run_page import RunTables, runs_page
 from simzk.report.znode_tree import differences
@@ -165,8 +165,8 @@ STYLES = {"preferred leader": "lead", "no leader": "bad"}
 
 
 def timeline(spans: Columns, *, dated: bool = False) -> str:
-    rows = [Row(name, [Strip(of_row, STYLES)]) for name, of_row in spans_by_row(spans).items()]
-    return Timeline("plot", "states", [Group("g", rows)], 0.0, 4.0, [("lead", "leads")], dated=dated).to_html()
+    rows = [TimelineRow(name, [Strip(of_row, STYLES)]) for name, of_row in spans_by_row(spans).items()]
+    return Timeline("plot", "states", [RowGroup("g", rows)], 0.0, 4.0, [("lead", "leads")], dated=dated).to_html()
 
 
 def test_a_timeline_has_a_rectangle_for_each_span() -> None:

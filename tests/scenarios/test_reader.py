@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simzk.errors import ScenarioError, SeveralMistakesError
-from simzk.scenarios.actions import ACTIONS, Kill
+from simzk.scenarios.actions import ACTIONS, KillStep
 from simzk.scenarios.expectations import EXPECTATIONS, ExpectPartition
 from simzk.scenarios.player import Play
 from simzk.scenarios.reader import read_scenario, read_scenarios
@@ -242,7 +242,7 @@ def test_steps_have_their_times_and_lines(tmp_path: Path) -> None:
     assert scenario.brokers == (1, 2, 3)
     create, kill, expect = scenario.steps
     assert (create.at_us, create.line) == (5_000_000, 7)
-    assert isinstance(kill.step, Kill)
+    assert isinstance(kill.step, KillStep)
     assert (kill.at_us, kill.after_us) == (None, 1_000_000)
     assert isinstance(expect.step, ExpectPartition)
     assert expect.within_us == 30_000_000

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simzk
-from simzk.serve.admin_server.access import Access
+from simzk.serve.admin_server.access import AccessRules
 from simzk.serve.admin_server.faults import FAULTS
-from simzk.serve.admin_server.http import Request
+from simzk.serve.admin_server.http import HttpRequest
 from simzk.serve.configuration.settings import Settings
 from tests.serve.http_client import fetch
 from tests.serve.served import Served, served
@@ -127,36 +127,36 @@ def test_commands_of_a_real_server_need_no_token(guarded: Served) -> None:
         assert fetch(guarded.admin_port, target, headers={"Host": "any.example"})[0] == 200
 
 
-def request(address: str, host: str, local: str, **headers: str) -> Request:
-    return Request("POST", "/faults/clear", "", {"host": host, **headers}, b"", address, local)
+def request(address: str, host: str, local: str, **headers: str) -> HttpRequest:
+    return HttpRequest("POST", "/faults/clear", "", {"host": host, **headers}, b"", address, local)
 
 
 @pytest.mark.parametrize("address", ["192.0.2.7", "0:0:0:0:0:0:0:2", "10.0.0.1"])
 def test_another_machine_needs_the_token(address: str) -> None:
     local = "192.0.2.1"
-    found = Access(None, "").rejection(request(address, local, local))
+    found = AccessRules(None, "").rejection(request(address, local, local))
     assert found is not None
     assert found.status == 403
     assert "--admin-token" in found.reason
-    assert Access(TOKEN, "").rejection(request(address, local, local)) is not None
-    assert Access(TOKEN, "").rejection(request(address, "any", local, authorization=f"bearer {TOKEN}")) is None
+    assert AccessRules(TOKEN, "").rejection(request(address, local, local)) is not None
+    assert AccessRules(TOKEN, "").rejection(request(address, "any", local, authorization=f"bearer {TOKEN}")) is None
 
 
 def test_a_host_may_be_the_bound_address() -> None:
     one = "0:0:0:0:0:0:0:1"
-    assert Access(None, "").rejection(request(one, "192.0.2.1:8080", "::ffff:192.0.2.1")) is None
-    assert Access(None, "").rejection(request(one, "[2001:db8::1]:8080", "2001:db8:0::1")) is None
-    assert Access(None, "zk.example").rejection(request(one, "ZK.example:8080", "192.0.2.1")) is None
-    assert Access(None, "").rejection(request(one, "zk.example:8080", "192.0.2.1")) is not None
+    assert AccessRules(None, "").rejection(request(one, "192.0.2.1:8080", "::ffff:192.0.2.1")) is None
+    assert AccessRules(None, "").rejection(request(one, "[2001:db8::1]:8080", "2001:db8:0::1")) is None
+    assert AccessRules(None, "zk.example").rejection(request(one, "ZK.example:8080", "192.0.2.1")) is None
+    assert AccessRules(None, "").rejection(request(one, "zk.example:8080", "192.0.2.1")) is not None
 
 
 @given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=40))
 def test_any_headers_are_judged(host: str, origin: str, authorization: str) -> None:
-    for access in (Access(None, ""), Access(TOKEN, "")):
+    for access in (AccessRules(None, ""), AccessRules(TOKEN, "")):
         access.rejection(request("127.0.0.1", host, "127.0.0.1", origin=origin, authorization=authorization))
 
 
 @pytest.mark.parametrize("token", ["", "a b", "\xe9", "a\n"])
 def test_a_token_that_no_header_can_have_is_refused(token: str) -> None:
     with pytest.raises(simzk.ConfigError, match="--admin-token: the token is empty"):
-        Access(token, "")
+        AccessRules(token, "")

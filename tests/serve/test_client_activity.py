@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.serve.client_activity import CountingSocket, Traffic
+from simzk.serve.client_activity import ConnectionTraffic, CountingSocket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ADDRESS = ("127.0.0.1", 40000)
-QUIET = Traffic(received_bytes=4, sent_bytes=6, busy=False, paused=False, closing=False)
+QUIET = ConnectionTraffic(received_bytes=4, sent_bytes=6, busy=False, paused=False, closing=False)
 
 
 @pytest.fixture

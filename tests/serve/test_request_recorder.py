@@ -11,7 +11,14 @@ from kazoo.exceptions import BadVersionError, ConnectionLoss, NoNodeError, Rolle
 
 import simzk
 from simzk.errors import SimzkError
-from simzk.serve.request_recorder import LARGE_BYTES, Answered, Notice, RequestRecorder, data_bytes_of, public_form
+from simzk.serve.request_recorder import (
+    LARGE_BYTES,
+    Answered,
+    RecordedNotice,
+    RequestRecorder,
+    data_bytes_of,
+    public_form,
+)
 from simzk.zookeeper.replies import EventType, Reply, WatchedEvent
 from simzk.zookeeper.requests import OPEN_ACL, Create, GetData
 
@@ -80,7 +87,7 @@ def test_a_client_keeps_its_requests_over_sessions(server: TestServer) -> None:
     client.retry(client.create, "/b")
     assert [one.path for one in server.requests(client=client, op="create") if one.error is None] == ["/a", "/b"]
     assert server.requests(client=before, op="create")[0].path == "/a"
-    whats = [one.what for one in server.recorder.records() if isinstance(one, Notice)]
+    whats = [one.what for one in server.recorder.records() if isinstance(one, RecordedNotice)]
     assert whats == ["session opened", "session expired", "session opened"]
 
 
@@ -157,7 +164,7 @@ def test_memory_is_bounded_and_the_newest_records_are_stored(
         else:
             recorder.add(0, 1, Create(str(number), bytes(size * LARGE_BYTES + 1), OPEN_ACL, 0), reply)
     records = recorder.records()
-    paths = [one.path if isinstance(one, Notice) else getattr(one.request, "path", "") for one in records]
+    paths = [one.path if isinstance(one, RecordedNotice) else getattr(one.request, "path", "") for one in records]
     assert paths == [str(number) for number in range(len(sizes) - len(records), len(sizes))]
     assert len(records) >= min(1, len(sizes))
     assert len(records) <= records_max

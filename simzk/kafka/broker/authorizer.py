@@ -21,7 +21,7 @@ from simzk.kafka.requests import AlterAclsRequest, Error
 from simzk.kafka.schemas import acl as acl_schema
 from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.schemas.json_text import read_object
-from simzk.kafka.tools.acls import Authorizer as AclStore
+from simzk.kafka.tools.acls import ToolAuthorizer as AclStore
 from simzk.kafka.tools.acls import acl_rules_of, kind_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _IMPLIED: Final = {
 """Operations that allow another one."""
 
 
-class Authorizer:
+class ToolAuthorizer:
     """ACLs, cached by one broker.
 
     Attributes:
@@ -136,7 +136,7 @@ class Authorizer:
 class AclChanges(Notifications):
     """Notifications of ACL changes."""
 
-    _authorizer: Authorizer
+    _authorizer: ToolAuthorizer
 
     async def handle(self, path: str, data: bytes | None) -> None:
         """Read the ACLs of a resource that changed."""

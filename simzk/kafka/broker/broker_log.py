@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simzk.kafka.coordinator.coordinator_log import CoordinatorBatch, CoordinatorLog, CoordinatorRecord
-from simzk.kafka.log.record_batches import Producer, Record, decode_entry, encode_batch, encode_records
+from simzk.kafka.log.record_batches import BatchProducer, Record, decode_entry, encode_batch, encode_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,7 +57,7 @@ class BrokerLog(CoordinatorLog):
             data = encode_records(content, self.rules.record_magic)
         else:
             data = encode_batch(
-                content, producer=Producer(producer.producer_id, producer.epoch, 0), is_transactional=True
+                content, producer=BatchProducer(producer.producer_id, producer.epoch, 0), is_transactional=True
             )
         self.producing.append_as_broker(
             partition, data, self.timeout_ms, lambda response: None if done is None else done(response.error)

@@ -69,7 +69,7 @@ QUIET_US = 5_000_000
 INTERVAL_US = 60_000_000
 
 
-class Outcome(IntEnum):
+class ProposalOutcome(IntEnum):
     """Reaction of a leader to the result of its proposal."""
 
     COMMITTED = 0
@@ -83,23 +83,23 @@ class Outcome(IntEnum):
 
 
 _OUTCOMES = {
-    Error.NONE: Outcome.COMMITTED,
-    Error.INELIGIBLE_REPLICA: Outcome.REVERTED,
-    Error.NETWORK_EXCEPTION: Outcome.REVERTED,
-    Error.FENCED_LEADER_EPOCH: Outcome.PENDING,
-    Error.INVALID_UPDATE_VERSION: Outcome.PENDING,
-    Error.UNKNOWN_TOPIC_OR_PARTITION: Outcome.PENDING,
-    Error.INVALID_REQUEST: Outcome.PENDING,
+    Error.NONE: ProposalOutcome.COMMITTED,
+    Error.INELIGIBLE_REPLICA: ProposalOutcome.REVERTED,
+    Error.NETWORK_EXCEPTION: ProposalOutcome.REVERTED,
+    Error.FENCED_LEADER_EPOCH: ProposalOutcome.PENDING,
+    Error.INVALID_UPDATE_VERSION: ProposalOutcome.PENDING,
+    Error.UNKNOWN_TOPIC_OR_PARTITION: ProposalOutcome.PENDING,
+    Error.INVALID_REQUEST: ProposalOutcome.PENDING,
 }
 
 
-def outcome_of(error: Error) -> Outcome:
+def outcome_of(error: Error) -> ProposalOutcome:
     """Return how a leader reacts to an error; it retries after every error that has no rule of its own.
 
     >>> [outcome_of(error).name for error in (Error.NOT_CONTROLLER, Error.REQUEST_TIMED_OUT, Error.INVALID_REQUEST)]
     ['RETRY', 'RETRY', 'PENDING']
     """
-    return _OUTCOMES.get(error, Outcome.RETRY)
+    return _OUTCOMES.get(error, ProposalOutcome.RETRY)
 
 
 _OUTCOME_CODES = np.array([outcome_of(error) for error in ERRORS], dtype=np.int8)
@@ -177,13 +177,13 @@ class LeaderIsrs:
         assert len(rows) == len(proposals.leader) == len(altered.errors) == len(altered.states.leader)
         replicas, pending = self._replicas, self._replicas.are_pending(rows, proposals)
         outcomes, written = _OUTCOME_CODES[altered.errors], altered.states
-        committed = pending & (outcomes == Outcome.COMMITTED)
+        committed = pending & (outcomes == ProposalOutcome.COMMITTED)
         committed &= (written.leader_epoch == proposals.leader_epoch) & (written.version >= proposals.version)
         replicas.commit(rows[committed], written.where(committed))
-        reverted = pending & (outcomes == Outcome.REVERTED)
+        reverted = pending & (outcomes == ProposalOutcome.REVERTED)
         if reverted.any():
             self._revert(rows[reverted], proposals.isr[reverted])
-        return np.flatnonzero(pending & (outcomes == Outcome.RETRY)).astype(np.int32)
+        return np.flatnonzero(pending & (outcomes == ProposalOutcome.RETRY)).astype(np.int32)
 
     def _revert(self, rows: IntArray, isr: IntArray) -> None:
         """Return to the committed ISRs; the controller took a joining follower for dead, so consider it again."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from simzk.kafka.log.record_batches import Producer, encode_marker
+from simzk.kafka.log.record_batches import BatchProducer, encode_marker
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import WriteTxnMarkersResponse
 from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
@@ -85,7 +85,7 @@ class TransactionMarkers:
             finish(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return
         data = encode_marker(
-            Producer(marker.producer_id, marker.producer_epoch),
+            BatchProducer(marker.producer_id, marker.producer_epoch),
             is_commit=marker.transaction_result,
             coordinator_epoch=marker.coordinator_epoch,
             timestamp_ms=self.now_ms(),

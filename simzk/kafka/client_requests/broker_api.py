@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from simzk.kafka.client_requests.handlers import Answer, Handler, ServingBroker
     from simzk.kafka.protocol.messages import RequestHeader
     from simzk.kafka.protocol.structs import Message
-    from simzk.kafka.security.login import Reply
+    from simzk.kafka.security.login import LoginReply
     from simzk.simulation import History
 
 _METADATA_KEY = b"\0\3"
@@ -48,7 +48,7 @@ NEED_KRAFT = frozenset({"ConsumerGroupHeartbeat", "ConsumerGroupDescribe"})
 """APIs that brokers with ZooKeeper refuse themselves, without a message (KIP-848; recorded with 3.9)."""
 
 
-class Transport(Protocol):
+class ClientTransport(Protocol):
     """The way to one client."""
 
     def send(self, frame: bytes) -> None:
@@ -79,7 +79,7 @@ class BrokerApi:
     handlers: dict[int, Handler]
     faults: BrokerFaultPoint
     new_login_rules: Callable[[BrokerApi], LoginRules] | None = None
-    connections: dict[ClientConnection, None] = field(default_factory=dict, init=False)
+    connections: dict[ServedConnection, None] = field(default_factory=dict, init=False)
     _refused: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class BrokerApi:
         }
         self._login_rules = None if self.new_login_rules is None else self.new_login_rules(self)
 
-    def connect(self, transport: Transport, principal: str = ANONYMOUS) -> ClientConnection:
+    def connect(self, transport: ClientTransport, principal: str = ANONYMOUS) -> ServedConnection:
         """Return the broker's end of a new connection; the process runs.
 
         Args:
@@ -100,7 +100,7 @@ class BrokerApi:
         """
         assert self.broker.process.alive
         login = None if self._login_rules is None else SaslLogin(self._login_rules)
-        connection = ClientConnection(self, transport, principal, login)
+        connection = ServedConnection(self, transport, principal, login)
         self.connections[connection] = None
         return connection
 
@@ -173,7 +173,7 @@ def is_software_text(text: str) -> bool:
     return inner.isascii() and inner.isalnum() and text[0] not in "-." and text[-1] not in "-."
 
 
-class ClientConnection:
+class ServedConnection:
     """The broker's end of a connection, on which faults act as on every `FaultLink`.
 
     Args:
@@ -184,7 +184,7 @@ class ClientConnection:
     """
 
     def __init__(
-        self, api: BrokerApi, transport: Transport, principal: str = ANONYMOUS, login: SaslLogin | None = None
+        self, api: BrokerApi, transport: ClientTransport, principal: str = ANONYMOUS, login: SaslLogin | None = None
     ) -> None:
         self._api = api
         self._transport = transport
@@ -281,7 +281,7 @@ class ClientConnection:
             self._reply(reply)
         return True
 
-    def _reply(self, reply: Reply) -> None:
+    def _reply(self, reply: LoginReply) -> None:
         """Send the response to a frame of a login, unless the client has closed its end meanwhile."""
         if self.closed:
             return

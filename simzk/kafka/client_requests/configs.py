@@ -74,7 +74,7 @@ Described = DescribeConfigsResponse.DescribeConfigsResult
 Change = IncrementalAlterConfigsRequest.AlterableConfig
 
 
-class Refusal(NamedTuple):
+class ResourceError(NamedTuple):
     """Error of one resource."""
 
     code: ErrorCode
@@ -115,7 +115,7 @@ class ConfigsApi(ClientApi):
         for resource in resources:
             kind, name, names = resource.resource_type, resource.resource_name, resource.configuration_keys
             found = await _attempted(self._entries(context, kind, name))
-            if isinstance(found, Refusal):
+            if isinstance(found, ResourceError):
                 code, text = found
                 shown = self._shown_kind(kind)
                 results.append(Described(error_code=code, error_message=text, resource_type=shown, resource_name=name))
@@ -132,16 +132,16 @@ class ConfigsApi(ClientApi):
         is_known = kind in _KINDS and (kind != LOGGER_RESOURCE or self.texts.has_loggers)
         return kind if is_known or self.texts.keeps_unknown_type else 0
 
-    async def _entries(self, context: Context, kind: int, name: str) -> list[ConfigEntry] | Refusal:
+    async def _entries(self, context: Context, kind: int, name: str) -> list[ConfigEntry] | ResourceError:
         """Return the configuration of a resource."""
         texts = self.texts
         if (refused := self._refusal(context, "DescribeConfigs", kind, name)) is not None:
             return refused
         if kind == TOPIC_RESOURCE:
             if (illegal := name_problem(name, self.broker.version)) is not None:
-                return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
+                return ResourceError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
             if texts.requires_topic and name not in self.broker.cache.topics:
-                return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, texts.described)
+                return ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, texts.described)
             return self.described.topic_entries(await self.broker.client.entity_config(f"topics/{name}"))
         if kind == BROKER_RESOURCE:
             if not name and texts.has_broker_configs:
@@ -153,26 +153,28 @@ class ConfigsApi(ClientApi):
                 for logger, level in self._levels.items()
             ]
         metrics = texts.client_metrics_described if kind == METRICS_RESOURCE else None
-        return Refusal(ErrorCode.INVALID_REQUEST, metrics or texts.unknown_described.format(name=name))
+        return ResourceError(ErrorCode.INVALID_REQUEST, metrics or texts.unknown_described.format(name=name))
 
-    def _refusal(self, context: Context, operation: str, kind: int, name: str) -> Refusal | None:
+    def _refusal(self, context: Context, operation: str, kind: int, name: str) -> ResourceError | None:
         """Return why the client may not do something with a resource; None if it may."""
         is_topic, texts = kind == TOPIC_RESOURCE, self.texts
         resource = AclResource("Topic", name) if is_topic else CLUSTER
         if self.broker.authorizer.allows(operation, resource, context.principal):
             return None
         denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED if is_topic else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return Refusal(texts.topic_denied if is_topic else denied, denied.text if texts.explains_denials else None)
+        return ResourceError(
+            texts.topic_denied if is_topic else denied, denied.text if texts.explains_denials else None
+        )
 
-    def _broker_problem(self, kind: int, name: str, text: str) -> Refusal | None:
+    def _broker_problem(self, kind: int, name: str, text: str) -> ResourceError | None:
         """Return why a name is not that of this broker; None if it is."""
         number = parse_int(name)
         if number is None:
-            return Refusal(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+            return ResourceError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
         if number != self.broker.id:
             resource = self.texts.resource.format(kind=_KINDS[kind], name=name)
             shown = text.format(broker=self.broker.id, name=name, resource=resource)
-            return Refusal(ErrorCode.INVALID_REQUEST, shown)
+            return ResourceError(ErrorCode.INVALID_REQUEST, shown)
         return None
 
     def _described(
@@ -224,26 +226,26 @@ class ConfigsApi(ClientApi):
 
     async def _replace(
         self, context: Context, asked: AlterConfigsRequest.AlterConfigsResource, *, validate_only: bool
-    ) -> Refusal:
+    ) -> ResourceError:
         kind, name, configs = asked.resource_type, asked.resource_name, asked.configs
         twice = self._duplicate_keys([entry.name for entry in configs])
         if twice is not None and self.texts.replaces_no_duplicate_keys:  # before authorization: ConfigAdminManager
             return twice
         if (refused := self._refusal(context, "AlterConfigs", kind, name)) is not None:
-            return Refusal(refused.code, None)
+            return ResourceError(refused.code, None)
         nulls = [entry.name for entry in configs if entry.value is None]
         if nulls:
             return _refused_nulls(nulls, self.texts.null_value)
         if kind == LOGGER_RESOURCE and self.texts.logger_in_alter is not None:
-            return Refusal(ErrorCode.INVALID_REQUEST, self.texts.logger_in_alter)
+            return ResourceError(ErrorCode.INVALID_REQUEST, self.texts.logger_in_alter)
         if kind not in (TOPIC_RESOURCE, BROKER_RESOURCE):
             return self._unknown_kind(kind)
         values = {entry.name: entry.value for entry in configs if entry.value is not None}
         return await self._write(kind, name, values, validate_only=validate_only)
 
-    def _unknown_kind(self, kind: int) -> Refusal:
+    def _unknown_kind(self, kind: int) -> ResourceError:
         text = self.texts.client_metrics_altered if kind == METRICS_RESOURCE else None
-        return Refusal(ErrorCode.INVALID_REQUEST, text or self.texts.unknown_altered.format(number=kind))
+        return ResourceError(ErrorCode.INVALID_REQUEST, text or self.texts.unknown_altered.format(number=kind))
 
     # -- IncrementalAlterConfigs
 
@@ -260,9 +262,9 @@ class ConfigsApi(ClientApi):
 
     async def _change(
         self, context: Context, kind: int, name: str, changes: Sequence[Change], *, validate_only: bool
-    ) -> Refusal:
+    ) -> ResourceError:
         if (denied := self._refusal(context, "AlterConfigs", kind, name)) is not None:
-            return Refusal(denied.code, None)
+            return ResourceError(denied.code, None)
         if (problem := self._change_problem(changes)) is not None:
             return problem
         if kind == LOGGER_RESOURCE:
@@ -283,7 +285,7 @@ class ConfigsApi(ClientApi):
             if operation in (APPEND, SUBTRACT) and (key is None or key.kind != "list"):
                 what = "append" if operation == APPEND else "subtract"
                 text = f"Config value {what} is not allowed for config key: {change.name}"
-                return Refusal(self.texts.invalid_value, text)
+                return ResourceError(self.texts.invalid_value, text)
             if operation == DELETE:
                 values.pop(change.name, None)
                 continue
@@ -292,22 +294,22 @@ class ConfigsApi(ClientApi):
                 values[change.name] = change.value
                 continue
             if change.name not in values and not self.texts.appends_to_defaults:
-                return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, _NO_DEFAULT)
+                return ResourceError(ErrorCode.UNKNOWN_SERVER_ERROR, _NO_DEFAULT)
             values[change.name] = self._combined(change, values.get(change.name, defaults.get(change.name)))
         return await self._write(kind, name, values, validate_only=validate_only)
 
-    def _duplicate_keys(self, names: Sequence[str]) -> Refusal | None:
+    def _duplicate_keys(self, names: Sequence[str]) -> ResourceError | None:
         """Return the refusal of keys that are named twice; None if there are none."""
         twice = [name for name, times in Counter(names).items() if times > 1]
         text = self.texts.duplicate_keys.format(keys=",".join(twice))
-        return Refusal(ErrorCode.INVALID_REQUEST, text) if twice else None
+        return ResourceError(ErrorCode.INVALID_REQUEST, text) if twice else None
 
-    def _change_problem(self, changes: Sequence[Change]) -> Refusal | None:
+    def _change_problem(self, changes: Sequence[Change]) -> ResourceError | None:
         """Return why changes are invalid, whatever they change."""
         if (twice := self._duplicate_keys([change.name for change in changes])) is not None:
             return twice
         if any(not SET <= change.config_operation <= SUBTRACT for change in changes):
-            return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, self.texts.unknown_operation)
+            return ResourceError(ErrorCode.UNKNOWN_SERVER_ERROR, self.texts.unknown_operation)
         nulls = [change.name for change in changes if change.config_operation != DELETE and change.value is None]
         return _refused_nulls(nulls, self.texts.null_set) if nulls else None
 
@@ -321,29 +323,31 @@ class ConfigsApi(ClientApi):
             return ",".join(item for item in old if item not in items)
         return ",".join([*old, *(item for item in items if item not in old or not self.texts.appends_once)])
 
-    def _change_levels(self, name: str, changes: Sequence[Change], *, validate_only: bool) -> Refusal:
+    def _change_levels(self, name: str, changes: Sequence[Change], *, validate_only: bool) -> ResourceError:
         """Set and remove levels of loggers (KIP-412)."""
         if (problem := self._broker_problem(LOGGER_RESOURCE, name, _OTHER_LOGGERS)) is not None:
             return problem
         prefix = self._prefix(LOGGER_RESOURCE, name) if self.texts.prefixes_broker_errors else ""
         for change in changes:
             if change.name == ROOT_LOGGER and change.config_operation == DELETE:
-                return Refusal(ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed")
+                return ResourceError(
+                    ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed"
+                )
             if change.config_operation == SET and change.value not in self.texts.levels.split(", "):
                 text = (
                     f"Cannot set the log level of {change.name} to {change.value} as it is not a supported log level. "
                     f"Valid log levels are {self.texts.levels}"
                 )
-                return Refusal(self.texts.invalid_value, prefix + text)
+                return ResourceError(self.texts.invalid_value, prefix + text)
             if change.name != ROOT_LOGGER and not change.name.startswith(_LOGGERS):
-                return Refusal(self.texts.invalid_value, f"{prefix}Logger {change.name} does not exist!")
+                return ResourceError(self.texts.invalid_value, f"{prefix}Logger {change.name} does not exist!")
         if not validate_only:
             for change in changes:
                 if change.config_operation == DELETE:
                     self._levels.pop(change.name, None)
                 elif change.config_operation == SET and change.value is not None:
                     self._levels[change.name] = change.value
-        return Refusal(ErrorCode.NONE, None)
+        return ResourceError(ErrorCode.NONE, None)
 
     # -- writing
 
@@ -351,7 +355,7 @@ class ConfigsApi(ClientApi):
         resource = self.texts.resource.format(kind=_KINDS[kind], name=name)
         return f"Invalid config value for resource {resource}: "
 
-    async def _write(self, kind: int, name: str, values: Mapping[str, str], *, validate_only: bool) -> Refusal:
+    async def _write(self, kind: int, name: str, values: Mapping[str, str], *, validate_only: bool) -> ResourceError:
         """Validate the whole configuration of a resource, and write it."""
         assert kind in (TOPIC_RESOURCE, BROKER_RESOURCE), f"resources of type {kind} are not written"
         is_topic = kind == TOPIC_RESOURCE
@@ -360,29 +364,29 @@ class ConfigsApi(ClientApi):
             return problem
         if is_topic and not (validate_only or await self.broker.client.exists(paths.topic(name))):
             code, text = self.texts.missing_topic
-            return Refusal(code, text.format(name=name))
+            return ResourceError(code, text.format(name=name))
         if not validate_only:
             await self.written.replace(f"topics/{name}" if is_topic else _broker_path(name), values)
-        return Refusal(ErrorCode.NONE, None)
+        return ResourceError(ErrorCode.NONE, None)
 
-    def _topic_problem(self, name: str, values: Mapping[str, str]) -> Refusal | None:
+    def _topic_problem(self, name: str, values: Mapping[str, str]) -> ResourceError | None:
         known = topic_keys(self.broker.version.number)
         if self.texts.appends_to_defaults and name not in self.broker.cache.topics:  # asked first from 2.8 on
             code, text = self.texts.missing_topic
-            return Refusal(code, text.format(name=name))
+            return ResourceError(code, text.format(name=name))
         if (unknown := next((key for key in values if key not in known), None)) is not None:
-            return Refusal(ErrorCode.INVALID_CONFIG, self.broker.version.texts.unknown_key.format(key=unknown))
+            return ResourceError(ErrorCode.INVALID_CONFIG, self.broker.version.texts.unknown_key.format(key=unknown))
         for key, value in values.items():
             if (reason := value_problem(key, value)) is not None:
                 text = self.broker.version.texts.invalid_value.format(value=value, key=key, reason=reason)
-                return Refusal(self.texts.invalid_value, self._prefix(TOPIC_RESOURCE, name) + text)
+                return ResourceError(self.texts.invalid_value, self._prefix(TOPIC_RESOURCE, name) + text)
         return None
 
-    def _value_problem(self, name: str, values: Mapping[str, str]) -> Refusal | None:
+    def _value_problem(self, name: str, values: Mapping[str, str]) -> ResourceError | None:
         """Return why a broker cannot have a dynamic configuration; None if it can."""
         if not self.texts.has_broker_configs:
             text = "AlterConfigs is only supported for topics, but resource type is BROKER"
-            return Refusal(ErrorCode.INVALID_REQUEST, text)
+            return ResourceError(ErrorCode.INVALID_REQUEST, text)
         if name and (refused := self._broker_problem(BROKER_RESOURCE, name, self.texts.other_altered)) is not None:
             return refused
         keys = broker_keys(self.broker.version.number)
@@ -390,19 +394,19 @@ class ConfigsApi(ClientApi):
         fixed = [key for key in values if key in keys and keys[key].is_read_only]
         if fixed:
             text = f"{prefix}Cannot update these configs dynamically: Set({', '.join(fixed)})"
-            return Refusal(ErrorCode.INVALID_REQUEST, text)
+            return ResourceError(ErrorCode.INVALID_REQUEST, text)
         single = [key for key in values if not name and belongs_to_one_broker(key)]
         if single:
             text = (
                 "Cannot update these configs at default cluster level, broker id must be specified: "
                 f"Set({', '.join(single)})"
             )
-            return Refusal(ErrorCode.INVALID_REQUEST, prefix + text)
+            return ResourceError(ErrorCode.INVALID_REQUEST, prefix + text)
         for key, value in values.items():
             reason = type_problem(keys[key].kind, value) if key in keys else None
             if reason is not None:
                 text = self.broker.version.texts.invalid_value.format(value=value, key=key, reason=reason)
-                return Refusal(ErrorCode.INVALID_REQUEST, prefix + text)
+                return ResourceError(ErrorCode.INVALID_REQUEST, prefix + text)
         return None
 
 
@@ -410,12 +414,12 @@ def _broker_path(name: str) -> str:
     return f"brokers/{name or paths.DEFAULT_ENTITY}"
 
 
-def _refused_nulls(keys: Sequence[str], text: str | None) -> Refusal:
+def _refused_nulls(keys: Sequence[str], text: str | None) -> ResourceError:
     """Return the refusal of keys without values; without a text it is that of a server that did not expect them."""
     assert keys, "nothing is refused"
     if text is None:
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
-    return Refusal(ErrorCode.INVALID_REQUEST, text.format(key=",".join(keys)))
+        return ResourceError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    return ResourceError(ErrorCode.INVALID_REQUEST, text.format(key=",".join(keys)))
 
 
 async def _attempted(work: Coroutine[Future[Any], None, Any]) -> Any:
@@ -423,6 +427,6 @@ async def _attempted(work: Coroutine[Future[Any], None, Any]) -> Any:
     try:
         return await work
     except SessionExpiredError:
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker's ZooKeeper session has expired")
+        return ResourceError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker's ZooKeeper session has expired")
     except (ZnodeError, ZooKeeperRefused) as problem:
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))
+        return ResourceError(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))

@@ -42,10 +42,10 @@ from simzk.kafka.cluster.zookeeper_access import (
     AT_THE_ROOT,
     PASSWORD,
     USER,
-    Access,
     ChrootView,
     KafkaTree,
     ObservableTree,
+    ZooKeeperAccess,
     access_of,
 )
 from simzk.kafka.cluster.zookeeper_host import BrokerFaults, ZooKeeperHost
@@ -398,7 +398,7 @@ class KafkaCluster:
         cluster_id: str | None = None,
         log_dirs: int = 1,
         cost_model: CostModel | None = None,
-        access: Access = AT_THE_ROOT,
+        access: ZooKeeperAccess = AT_THE_ROOT,
         ids: IdGeneration | None = None,
         layout: Layout | None = None,
         sends_batches: bool = True,
@@ -464,7 +464,7 @@ class KafkaCluster:
         servers: int,
         *,
         start_ms: int,
-        access: Access,
+        access: ZooKeeperAccess,
         cost_model: CostModel | None,
     ) -> ZooKeeperHost:
         """Return ZooKeeper with the initial znodes and sessions; an ensemble begins without any."""

@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
-from simzk.kafka.cluster.zookeeper_access import AT_THE_ROOT, Access
+from simzk.kafka.cluster.zookeeper_access import AT_THE_ROOT, ZooKeeperAccess
 from simzk.kafka.cluster.zookeeper_host import ADDRESS, ServerList, ZooKeeperHost
 from simzk.zookeeper.driver import Driver
 from simzk.zookeeper.ensemble import Ensemble, EnsembleConfig
@@ -74,7 +74,7 @@ class EnsembleHost(ZooKeeperHost):
         history: History,
         *,
         start_ms: int,
-        access: Access = AT_THE_ROOT,
+        access: ZooKeeperAccess = AT_THE_ROOT,
         cost_model: CostModel | None = None,
     ) -> None:
         if not 1 < servers <= SERVERS_MAX:

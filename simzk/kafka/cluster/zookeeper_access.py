@@ -33,7 +33,7 @@ _CREATOR: Final = ACL(_ALL, Id("auth", ""))
 _WORLD_READS: Final = ACL(_READ, Id("world", "anyone"))
 
 
-class Access(NamedTuple):
+class ZooKeeperAccess(NamedTuple):
     """Chroot and security of a cluster's ZooKeeper clients.
 
     Args:
@@ -102,10 +102,10 @@ class Access(NamedTuple):
         return None if found is None else tuple(path and self.below(path) for path in found)
 
 
-AT_THE_ROOT: Final = Access()
+AT_THE_ROOT: Final = ZooKeeperAccess()
 
 
-def access_of(chroot: str, *, secure: bool, oldest: KafkaVersion) -> Access:
+def access_of(chroot: str, *, secure: bool, oldest: KafkaVersion) -> ZooKeeperAccess:
     """Return the access that a cluster's options describe.
 
     Args:
@@ -120,7 +120,7 @@ def access_of(chroot: str, *, secure: bool, oldest: KafkaVersion) -> Access:
         raise ConfigError(f"Kafka {oldest.name} sets no ACLs", where="zookeeper_set_acl", right="0.9 or later")
     if chroot and (not chroot.startswith("/") or chroot.endswith("/") or "//" in chroot):
         raise ConfigError(f"{chroot!r} is no chroot", where="zookeeper_chroot", right="such as /kafka")
-    return Access(chroot, secure)
+    return ZooKeeperAccess(chroot, secure)
 
 
 class KafkaTree(Protocol):
@@ -150,7 +150,7 @@ class ObservableTree(Protocol):
 class ChrootView:
     """Part of a server's tree below a chroot, with the chroot removed from all paths."""
 
-    def __init__(self, server: Server, access: Access) -> None:
+    def __init__(self, server: Server, access: ZooKeeperAccess) -> None:
         self._server = server
         assert access.chroot, "a cluster at the root needs no view"
         self._access = access

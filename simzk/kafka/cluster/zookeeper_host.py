@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError
 from simzk.kafka.cluster.cost_model import ServiceQueue
-from simzk.kafka.cluster.zookeeper_access import AT_THE_ROOT, Access
+from simzk.kafka.cluster.zookeeper_access import AT_THE_ROOT, ZooKeeperAccess
 from simzk.simulation.fault_verbs import FaultVerbs
 from simzk.simulation.request_faults import FaultPoint, FaultRules
 from simzk.zookeeper.driver import Driver, Link
@@ -167,7 +167,7 @@ class ZooKeeperHost(Driver):
         server: Server,
         *,
         start_ms: int,
-        access: Access = AT_THE_ROOT,
+        access: ZooKeeperAccess = AT_THE_ROOT,
         cost_model: CostModel | None = None,
         rules: FaultRules | None = None,
     ) -> None:

@@ -48,7 +48,7 @@ _FENCED = frozenset(
 
 
 @dataclass(eq=False)
-class EndedTransaction:
+class TransactionToMark:
     """A transaction that needs its markers.
 
     Args:
@@ -69,7 +69,7 @@ class EndedTransaction:
 
 
 class _Marker(NamedTuple):
-    transaction: EndedTransaction
+    transaction: TransactionToMark
     partitions: list[TopicPartition]
 
 
@@ -88,7 +88,7 @@ class MarkerChannels:
     send: Callable[[int, WriteTxnMarkersRequest], Future[WriteTxnMarkersResponse]]
     _queues: dict[int, list[_Marker]] = field(default_factory=dict, init=False)
 
-    def add(self, transaction: EndedTransaction, partitions: list[TopicPartition]) -> None:
+    def add(self, transaction: TransactionToMark, partitions: list[TopicPartition]) -> None:
         """Send the markers of a transaction; it calls `on_marked` as often as partitions are marked."""
         if transaction.is_fenced or not transaction.is_wanted():
             return
@@ -111,7 +111,7 @@ class MarkerChannels:
         if gone or not partitions:
             transaction.on_marked(gone)
 
-    def _retry(self, transaction: EndedTransaction, partitions: list[TopicPartition]) -> None:
+    def _retry(self, transaction: TransactionToMark, partitions: list[TopicPartition]) -> None:
         if partitions:
             self.process.call_later(RETRY_US, lambda: self.add(transaction, partitions))
 

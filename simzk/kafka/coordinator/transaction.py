@@ -103,7 +103,7 @@ class TransactionSnapshot(NamedTuple):
 
 
 @dataclass(eq=False)
-class Transaction:
+class TransactionMetadata:
     """A transactional id at its coordinator.
 
     Args:

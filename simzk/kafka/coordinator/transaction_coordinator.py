@@ -25,14 +25,14 @@ from simzk.kafka.coordinator.coordinator_log import (
     CoordinatorRecord,
     partition_of,
 )
-from simzk.kafka.coordinator.marker_channels import EndedTransaction, MarkerChannels
+from simzk.kafka.coordinator.marker_channels import MarkerChannels, TransactionToMark
 from simzk.kafka.coordinator.record_fields import RecordError, fits
 from simzk.kafka.coordinator.transaction import (
     NO_PRODUCER_EPOCH,
     PREPARED,
     WITHOUT_TRANSACTION,
     ProducerIdentity,
-    Transaction,
+    TransactionMetadata,
     TransactionSnapshot,
     TransactionState,
 )
@@ -89,7 +89,7 @@ class _Shard:
 
     partition: TopicPartition
     epoch: int
-    transactions: dict[str, Transaction] = field(default_factory=dict)
+    transactions: dict[str, TransactionMetadata] = field(default_factory=dict)
     loading: Timer | None = None
 
 
@@ -161,14 +161,14 @@ class TransactionCoordinator:
             found = _read(self.log.read(shard.partition))
         except RecordError:  # a log that is malformed has no ids (TransactionStateManager.loadTransactionMetadata)
             return
-        shard.transactions = {name: Transaction(name, stored) for name, stored in found.items()}
+        shard.transactions = {name: TransactionMetadata(name, stored) for name, stored in found.items()}
         if shard.transactions:
             self._start_timers()
         for transaction in shard.transactions.values():
             if transaction.state in PREPARED:
                 self._send_markers(shard, transaction)
 
-    def _is_coordinated(self, shard: _Shard, transaction: Transaction) -> bool:
+    def _is_coordinated(self, shard: _Shard, transaction: TransactionMetadata) -> bool:
         """Return whether the broker still coordinates a transaction, in the same leader epoch."""
         if self._shards.get(shard.partition.partition) is not shard:
             return False
@@ -185,7 +185,9 @@ class TransactionCoordinator:
             return ErrorCode.NOT_COORDINATOR
         return shard if shard.loading is None else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
-    def _find(self, transactional_id: str, producer: ProducerIdentity) -> tuple[_Shard, Transaction] | ErrorCode:
+    def _find(
+        self, transactional_id: str, producer: ProducerIdentity
+    ) -> tuple[_Shard, TransactionMetadata] | ErrorCode:
         """Return a transaction of a producer, or the error of requests for it; the epoch is not compared."""
         shard = self._shard_of(transactional_id)
         if isinstance(shard, ErrorCode):
@@ -198,7 +200,7 @@ class TransactionCoordinator:
     def _append(
         self,
         shard: _Shard,
-        transaction: Transaction,
+        transaction: TransactionMetadata,
         transition: TransactionSnapshot,
         done: Done,
         *,
@@ -256,13 +258,15 @@ class TransactionCoordinator:
                 else:
                     stored = TransactionSnapshot(producer_id, NO_PRODUCER_EPOCH, timeout_ms, updated_ms=self.now_ms())
                     # Another request may have made it meanwhile.
-                    found = shard.transactions.setdefault(transactional_id, Transaction(transactional_id, stored))
+                    found = shard.transactions.setdefault(
+                        transactional_id, TransactionMetadata(transactional_id, stored)
+                    )
                     self._start_timers()
                     self._begin_producer(shard, found, request)
 
             self.take_id(create)
 
-    def _begin_producer(self, shard: _Shard, transaction: Transaction, request: _InitRequest) -> None:
+    def _begin_producer(self, shard: _Shard, transaction: TransactionMetadata, request: _InitRequest) -> None:
         stored, (timeout_ms, expected, respond) = transaction.stored, request
         if transaction.pending is not None:
             respond(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -286,7 +290,7 @@ class TransactionCoordinator:
             else:
                 self._answer_with(shard, transaction, transition, respond)
 
-    def _rotate_id(self, shard: _Shard, transaction: Transaction, request: _InitRequest) -> None:
+    def _rotate_id(self, shard: _Shard, transaction: TransactionMetadata, request: _InitRequest) -> None:
         """Give a producer a new producer id, because the epochs of the old one are used up."""
         timeout_ms, expected, respond = request
 
@@ -307,7 +311,7 @@ class TransactionCoordinator:
         self.take_id(rotate)
 
     def _answer_with(
-        self, shard: _Shard, transaction: Transaction, transition: TransactionSnapshot, respond: AnswerProducer
+        self, shard: _Shard, transaction: TransactionMetadata, transition: TransactionSnapshot, respond: AnswerProducer
     ) -> None:
         """Append a transition, and answer with its producer."""
 
@@ -369,7 +373,9 @@ class TransactionCoordinator:
         else:
             respond(_ANSWER_TO_END.get((transaction.state, is_commit), ErrorCode.INVALID_TXN_STATE))
 
-    def _end(self, shard: _Shard, transaction: Transaction, epoch: int, respond: Done, *, is_commit: bool) -> None:
+    def _end(
+        self, shard: _Shard, transaction: TransactionMetadata, epoch: int, respond: Done, *, is_commit: bool
+    ) -> None:
         """Append the decision, answer, and send the markers."""
         assert epoch >= transaction.stored.epoch, f"epoch {epoch} of {transaction.transactional_id} is fenced"
 
@@ -385,7 +391,7 @@ class TransactionCoordinator:
 
         self._append(shard, transaction, transaction.with_end(is_commit=is_commit, now_ms=self.now_ms()), finish)
 
-    def _fence(self, shard: _Shard, transaction: Transaction, respond: Done) -> None:
+    def _fence(self, shard: _Shard, transaction: TransactionMetadata, respond: Done) -> None:
         """Abort an open transaction with a bumped epoch, so that its producer is fenced."""
         assert transaction.state == TransactionState.ONGOING
         epoch = transaction.with_fence().epoch
@@ -398,7 +404,7 @@ class TransactionCoordinator:
 
         self._end(shard, transaction, epoch, finish, is_commit=False)
 
-    def _send_markers(self, shard: _Shard, transaction: Transaction) -> None:
+    def _send_markers(self, shard: _Shard, transaction: TransactionMetadata) -> None:
         """Send the markers of a prepared transaction, and complete it when all are written."""
         assert transaction.state in PREPARED
         stored, is_commit = transaction.stored, transaction.state == TransactionState.PREPARE_COMMIT
@@ -411,7 +417,7 @@ class TransactionCoordinator:
                 self._defer(lambda: self._complete(shard, transaction, completion))
 
         is_wanted = partial(self._is_coordinated, shard, transaction)
-        ended = EndedTransaction(stored.producer_id, stored.epoch, is_commit, shard.epoch, on_marked, is_wanted)
+        ended = TransactionToMark(stored.producer_id, stored.epoch, is_commit, shard.epoch, on_marked, is_wanted)
         self.markers.add(ended, list(stored.partitions))
 
     def _defer(self, complete: Callable[[], None]) -> None:
@@ -435,7 +441,7 @@ class TransactionCoordinator:
         for complete in deferred:
             complete()
 
-    def _complete(self, shard: _Shard, transaction: Transaction, completion: TransactionSnapshot) -> None:
+    def _complete(self, shard: _Shard, transaction: TransactionMetadata, completion: TransactionSnapshot) -> None:
         """Append the completion, until it succeeds or another broker coordinates the id."""
 
         def finish(error: ErrorCode) -> None:
@@ -461,7 +467,7 @@ class TransactionCoordinator:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return [TransactionOverview(one.transactional_id, one.stored) for one in self._all()]
 
-    def _all(self) -> Collection[Transaction]:
+    def _all(self) -> Collection[TransactionMetadata]:
         return [one for shard in self._shards.values() for one in shard.transactions.values()]
 
     @property
@@ -497,7 +503,7 @@ class TransactionCoordinator:
                 self._remove(shard, expired)
         self._call_after(_EXPIRY_INTERVAL, self._remove_expired)
 
-    def _remove(self, shard: _Shard, expired: list[Transaction]) -> None:
+    def _remove(self, shard: _Shard, expired: list[TransactionMetadata]) -> None:
         for one in expired:
             one.begin_removal()
 

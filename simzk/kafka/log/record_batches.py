@@ -121,7 +121,7 @@ class EntryHeader(NamedTuple):
         return bool(self.attributes & _LOG_APPEND_TIME)
 
 
-class Producer(NamedTuple):
+class BatchProducer(NamedTuple):
     """Identity of an idempotent producer in a batch that it sends."""
 
     producer_id: int = NO_PRODUCER_ID
@@ -129,7 +129,7 @@ class Producer(NamedTuple):
     sequence: int = NO_SEQUENCE
 
 
-NO_PRODUCER = Producer()
+NO_PRODUCER = BatchProducer()
 
 # -- entries
 
@@ -243,7 +243,7 @@ def _new_batch(entry: memoryview) -> NewBatch:
     return NewBatch(records, bytes(entry), ProducerStamp(*producer, "commit" if is_commit else "abort", epoch))
 
 
-def encode_marker(producer: Producer, *, is_commit: bool, coordinator_epoch: int, timestamp_ms: int) -> bytes:
+def encode_marker(producer: BatchProducer, *, is_commit: bool, coordinator_epoch: int, timestamp_ms: int) -> bytes:
     """Return the control batch that ends a transaction (EndTransactionMarker).
 
     >>> marker = encode_marker(Producer(7, 0), is_commit=False, coordinator_epoch=3, timestamp_ms=5)
@@ -279,7 +279,7 @@ def encode_batch(
     base_offset: int = 0,
     leader_epoch: int = NO_EPOCH,
     codec: int = 0,
-    producer: Producer = NO_PRODUCER,
+    producer: BatchProducer = NO_PRODUCER,
     is_transactional: bool = False,
     is_control: bool = False,
 ) -> bytes:

@@ -40,7 +40,7 @@ class RecordedZnode(NamedTuple):
     data_length: int
 
 
-class Summary(NamedTuple):
+class RecordingSummary(NamedTuple):
     """Brokers, racks and topics of a recorded tree, against which a scenario is validated."""
 
     brokers: tuple[int, ...]
@@ -124,7 +124,7 @@ class Recording:
                 break
         return dict(sorted(znodes.items()))
 
-    def summary(self, step: str) -> Summary:
+    def summary(self, step: str) -> RecordingSummary:
         """Return the brokers and topics of a tree.
 
         Every znode that a simulation decodes is decoded here once, so that an invalid recording is rejected early.
@@ -146,7 +146,7 @@ class Recording:
                 topics[name] = len(topic.decode(path, data).partitions)
             elif paths.state_partition(path) is not None:
                 partition_state.decode(path, data)
-        return Summary(tuple(sorted(brokers)), racks, topics)
+        return RecordingSummary(tuple(sorted(brokers)), racks, topics)
 
 
 def load(path: Path) -> Recording:

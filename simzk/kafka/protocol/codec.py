@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from simzk.kafka.protocol.schema import MessageSchema
-    from simzk.kafka.protocol.source import Failure, Part, Source
+    from simzk.kafka.protocol.source import Failure, FunctionSource, PackedValue
 
 M = TypeVar("M", bound=Message)
 
@@ -45,7 +45,7 @@ _MISFITS = (ValueError, TypeError, AttributeError, OverflowError, struct.error, 
 """What a compiled function raises for wrong bytes or values; MalformedError and UnicodeError are ValueErrors."""
 
 
-class Request(NamedTuple):
+class RequestFrame(NamedTuple):
     """Decoded frame of a request."""
 
     header: RequestHeader
@@ -141,7 +141,7 @@ def decode_request_header(frame: Bytes) -> tuple[RequestHeader, int]:
     return decode_at(RequestHeader, request_header_version(kind.MESSAGE, version), frame, 0)
 
 
-def decode_request(frame: Bytes) -> Request:
+def decode_request(frame: Bytes) -> RequestFrame:
     """Return header and body of a request's frame; bytes after the body are ignored.
 
     Raises:
@@ -153,7 +153,7 @@ def decode_request(frame: Bytes) -> Request:
     kind = request_class(header.request_api_key)
     assert kind is not None
     body, _ = decode_at(kind, header.request_api_version, frame, at)
-    return Request(header, body)
+    return RequestFrame(header, body)
 
 
 def encode_response(body: Message, version: int, *, correlation_id: int, header_version: int | None = None) -> bytes:
@@ -237,14 +237,14 @@ def _encoded(*parts: tuple[Message, int]) -> bytes:
 
 
 @cache
-def _encoder(kind: type[Message], version: int) -> tuple[Encoder, Source]:
+def _encoder(kind: type[Message], version: int) -> tuple[Encoder, FunctionSource]:
     schema = _supported(kind, version)
     source = encoder_source(schema, version, f"<encoder of {schema.name} v{version}>")
     return cast("Encoder", source.compile()), source
 
 
 @cache
-def _decoder(kind: type[Message], version: int) -> tuple[Decoder, Source]:
+def _decoder(kind: type[Message], version: int) -> tuple[Decoder, FunctionSource]:
     schema = _supported(kind, version)
     source = decoder_source(schema, version, f"<decoder of {schema.name} v{version}>", struct_classes(kind))
     return cast("Decoder", source.compile()), source
@@ -306,7 +306,7 @@ def _encoding_error(
     return ProtocolError(what, message=schema.name, version=version, field=_path(path, variables))
 
 
-def _misfit(part: Part, names: dict[str, object], variables: Mapping[str, object]) -> tuple[str, str] | None:
+def _misfit(part: PackedValue, names: dict[str, object], variables: Mapping[str, object]) -> tuple[str, str] | None:
     """Return the index (if it is an array) and the reason for which a value cannot be packed, None if it can."""
     try:
         value = eval(part.value, names, dict(variables))

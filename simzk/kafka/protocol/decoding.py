@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar, cast
 from simzk.kafka.protocol.classes import struct_classes
 from simzk.kafka.protocol.encoding import LONGEST_STRING, SHORT
 from simzk.kafka.protocol.schema import NUMBERS, Field, MessageSchema, StructSchema
-from simzk.kafka.protocol.source import Part, Place, Source
+from simzk.kafka.protocol.source import FieldGroup, FunctionSource, PackedValue
 from simzk.kafka.protocol.structs import Struct
 from simzk.zookeeper.jute import decode_text
 
@@ -34,7 +34,7 @@ _VARINT_BITS = 28
 """Shift of the fifth and last byte of a varint (ByteUtils.readUnsignedVarint)."""
 
 
-class MalformedError(ValueError):
+class MalformedMessageError(ValueError):
     """Bytes that no message has; the place is added by the caller."""
 
 
@@ -53,7 +53,7 @@ def read_unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
             value &= 0xFFFFFFFF
             return (value if value < 1 << 31 else value - (1 << 32)), at
         if shift == _VARINT_BITS:
-            raise MalformedError("a varint has more than 5 bytes")
+            raise MalformedMessageError("a varint has more than 5 bytes")
         shift += 7
 
 
@@ -66,8 +66,8 @@ def _long_length(data: bytes, at: int) -> tuple[int, int]:
 def _fail(count: int, left: int) -> NoReturn:
     """Raise the error for a length that is negative or exceeds the message."""
     if count >= 0:
-        raise MalformedError(f"length {count}, but {left} bytes are left")
-    raise MalformedError("null in a field that is not nullable" if count == -1 else f"negative length {count}")
+        raise MalformedMessageError(f"length {count}, but {left} bytes are left")
+    raise MalformedMessageError("null in a field that is not nullable" if count == -1 else f"negative length {count}")
 
 
 def _unknown_tag(data: bytes, at: int, tag: int, others: Mapping[int, bytes] | None) -> tuple[dict[int, bytes], int]:
@@ -121,13 +121,13 @@ class _DecoderSource:
         self.flexible = version in message.flexible
         self.classes = classes
         names: dict[str, object] = {
-            "new": object.__new__, "varint": read_unsigned_varint, "fail": _fail, "MalformedError": MalformedError,
-            "text": decode_text, "uuid_text": uuid_text, "unpack_from": struct.unpack_from,
-            "long_length": _long_length,
+            "new": object.__new__, "varint": read_unsigned_varint, "fail": _fail,
+            "MalformedError": MalformedMessageError, "text": decode_text, "uuid_text": uuid_text,
+            "unpack_from": struct.unpack_from, "long_length": _long_length,
             "unknown_tag": _unknown_tag, "unknown_section": _unknown_section,
         }  # fmt: skip
-        self.source = Source(title, f"decode({arguments})", names)
-        self.run: list[Part] = []
+        self.source = FunctionSource(title, f"decode({arguments})", names)
+        self.run: list[PackedValue] = []
 
     def begin(self) -> None:
         """Write what every decoder begins with."""
@@ -135,14 +135,14 @@ class _DecoderSource:
         if self.has_records(self.message.root):
             self.source.line("view = memoryview(data)")
 
-    def compile(self) -> Source:
+    def compile(self) -> FunctionSource:
         self.begin()
         self.make(self.message.root, "m", "")
         self.flush()
         self.source.line("return m, at")
         return self.source
 
-    def compile_rows(self, owner: StructSchema) -> Source:
+    def compile_rows(self, owner: StructSchema) -> FunctionSource:
         self.begin()
         self.source.line("at, rows = 0, []")
         with self.source.block("for _ in range(count):"):
@@ -165,7 +165,7 @@ class _DecoderSource:
         letters = "".join(part.letter for part in self.run)
         unpacker = self.source.constant("unpack_" + letters.replace("?", "o"), _unpacker(letters))
         targets = ", ".join(part.value for part in self.run) + ("," if len(self.run) == 1 else "")
-        self.source.line(f"{targets} = {unpacker}(data, at)", Place(self.run[0].path, tuple(self.run)))
+        self.source.line(f"{targets} = {unpacker}(data, at)", FieldGroup(self.run[0].path, tuple(self.run)))
         self.source.line(f"at += {sum(part.size for part in self.run)}")
         for part in self.run:
             if part.letter == "16s":
@@ -213,9 +213,9 @@ class _DecoderSource:
             self.struct(field, target, path, nullable=nullable)
         elif field.kind in NUMBERS:
             letter = NUMBERS[field.kind]
-            self.run.append(Part(letter, struct.calcsize(">" + letter), path, target))
+            self.run.append(PackedValue(letter, struct.calcsize(">" + letter), path, target))
         elif field.kind == "uuid":
-            self.run.append(Part("16s", 16, path, target))
+            self.run.append(PackedValue("16s", 16, path, target))
         else:
             self.sized(field, target, path, flexible=flexible, nullable=nullable)
 
@@ -223,7 +223,7 @@ class _DecoderSource:
         """Write the code that reads a length; return its variable, negative for null."""
         count = self.source.variable("n")
         if not flexible:
-            self.run.append(Part(letter, struct.calcsize(">" + letter), path, count))
+            self.run.append(PackedValue(letter, struct.calcsize(">" + letter), path, count))
         self.flush()
         if flexible:
             self.source.line(f"{count} = data[at]", path)
@@ -295,7 +295,7 @@ class _DecoderSource:
             if field.struct is not None:
                 self.make(field.struct, item, path + ".")
             elif field.kind == "uuid":
-                self.run.append(Part("16s", 16, path, item))
+                self.run.append(PackedValue("16s", 16, path, item))
             else:
                 self.sized(field, item, path, flexible=flexible, nullable=False)
             self.flush()
@@ -337,7 +337,9 @@ class _DecoderSource:
                 self.source.line(f"{var}.unknown_tags, at = unknown_tag(data, at, {tag}, {var}.unknown_tags)", path)
 
 
-def decoder_source(message: MessageSchema, version: int, title: str, classes: Mapping[str, type[Struct]]) -> Source:
+def decoder_source(
+    message: MessageSchema, version: int, title: str, classes: Mapping[str, type[Struct]]
+) -> FunctionSource:
     """Return the source of `decode(data, at)` for one version.
 
     Args:

@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, overload
 
 from simzk.kafka.protocol.schema import NUMBERS, Field, MessageSchema, StructSchema
-from simzk.kafka.protocol.source import Part, Place, Source
+from simzk.kafka.protocol.source import FieldGroup, FunctionSource, PackedValue
 from simzk.kafka.protocol.structs import Bytes, Struct
 
 if TYPE_CHECKING:
@@ -163,10 +163,10 @@ class _EncoderSource:
             "tagged_section": _tagged_section, "uuid_bytes": uuid_bytes, "ABSENT": ABSENT,
             "NO_TAGS": NO_TAGS,
         }  # fmt: skip
-        self.source = Source(title, "encode(m, out)", names)
-        self.run: list[Part] = []
+        self.source = FunctionSource(title, "encode(m, out)", names)
+        self.run: list[PackedValue] = []
 
-    def compile(self) -> Source:
+    def compile(self) -> FunctionSource:
         self.fields(self.message.root, "m", "")
         self.flush()
         assert not self.run, "the last values are written"
@@ -180,7 +180,7 @@ class _EncoderSource:
         letters = "".join(part.letter for part in self.run)
         packer = self.source.constant("pack_" + letters.replace("?", "o"), _packer(letters))
         values = ", ".join(part.value for part in self.run)
-        self.source.line(f"out({packer}({values}))", Place(self.run[0].path, tuple(self.run)))
+        self.source.line(f"out({packer}({values}))", FieldGroup(self.run[0].path, tuple(self.run)))
         self.run.clear()
 
     def fields(self, owner: StructSchema, var: str, path: str) -> None:
@@ -224,9 +224,9 @@ class _EncoderSource:
             self.struct(field, value, path, nullable=nullable)
         elif field.kind in NUMBERS:
             letter = NUMBERS[field.kind]
-            self.run.append(Part(letter, struct.calcsize(">" + letter), path, value))
+            self.run.append(PackedValue(letter, struct.calcsize(">" + letter), path, value))
         elif field.kind == "uuid":
-            self.run.append(Part("16s", 16, path, f"uuid_bytes({value})"))
+            self.run.append(PackedValue("16s", 16, path, f"uuid_bytes({value})"))
         else:
             self.sized(field, value, path, flexible=flexible, nullable=nullable)
 
@@ -281,7 +281,7 @@ class _EncoderSource:
             self.flush()
             self.source.line(f"out({varint}({count}))", path)
         else:
-            self.run.append(Part(letter, struct.calcsize(">" + letter), path, count))
+            self.run.append(PackedValue(letter, struct.calcsize(">" + letter), path, count))
             self.flush()
 
     def numbers(self, field: Field, items: str, path: str, *, flexible: bool) -> None:
@@ -289,7 +289,7 @@ class _EncoderSource:
         self.flush()
         letter = NUMBERS[field.kind]
         packers = self.source.constant(f"arrays_{letter}", _array_packers(letter, flexible=flexible))
-        place = Place(path, (Part(letter, 0, path, items),))
+        place = FieldGroup(path, (PackedValue(letter, 0, path, items),))
         count = self.source.variable("n")
         self.source.line(f"{count} = len({items})", path)
         with self.source.block(f"if {count} < {SHORT}:"):
@@ -348,7 +348,7 @@ class _EncoderSource:
         self.source.line(f"out(tagged_section({tags}, {unknown}) if {tags} or {unknown} else b'\\0')", path)
 
 
-def encoder_source(message: MessageSchema, version: int, title: str) -> Source:
+def encoder_source(message: MessageSchema, version: int, title: str) -> FunctionSource:
     """Return the source of `encode(message, append)` for one version.
 
     >>> from simzk.kafka.protocol.schema import message_schema

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Names: TypeAlias = "dict[str, object]"
 
 
-class Part(NamedTuple):
+class PackedValue(NamedTuple):
     """One value in a run of fixed-size values: its letter of `struct`, its size, and the field that it belongs to."""
 
     letter: str
@@ -28,39 +28,39 @@ class Part(NamedTuple):
     """Expression of the value (encoding), or assignment target (decoding)."""
 
 
-class Place(NamedTuple):
+class FieldGroup(NamedTuple):
     """Fields that one line encodes or decodes."""
 
     path: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PackedValue, ...] = ()
 
 
 class Failure(NamedTuple):
     """Line that failed: its place and the values of the local variables."""
 
-    place: Place
+    place: FieldGroup
     variables: Mapping[str, object]
 
 
-class Source:
+class FunctionSource:
     """Source of one function. `names` are its global names."""
 
     def __init__(self, title: str, signature: str, names: Names) -> None:
         self.title = title
         self.names = names
         self._lines = [f"def {signature}:"]
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, FieldGroup] = {}
         self._depth = 1
         self._variables = 0
 
-    def line(self, text: str, place: Place | str = "") -> None:
+    def line(self, text: str, place: FieldGroup | str = "") -> None:
         """Append a line."""
         assert "\n" not in text, "places are known by the number of their line"
         self._lines.append("    " * self._depth + text)
-        self._places[len(self._lines)] = Place(place) if isinstance(place, str) else place
+        self._places[len(self._lines)] = FieldGroup(place) if isinstance(place, str) else place
 
     @contextmanager
-    def block(self, text: str, place: Place | str = "") -> Iterator[None]:
+    def block(self, text: str, place: FieldGroup | str = "") -> Iterator[None]:
         """Append a line that begins a block; lines that are appended within the context are in it."""
         assert text.endswith(":"), f"{text!r} begins no block"
         self.line(text, place)
@@ -102,7 +102,7 @@ class Source:
         while traceback is not None:
             if traceback.tb_frame.f_code.co_filename == self.title:
                 assert 1 <= traceback.tb_lineno <= len(self._lines), f"{self.title} is another source"
-                place = self._places.get(traceback.tb_lineno, Place(""))
+                place = self._places.get(traceback.tb_lineno, FieldGroup(""))
                 return Failure(place, traceback.tb_frame.f_locals)
             traceback = traceback.tb_next
         return None

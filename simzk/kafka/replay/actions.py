@@ -77,7 +77,7 @@ class ActionRecord(Struct, omit_defaults=True):
 
 
 @dataclass(frozen=True)
-class Action:
+class ReplayAction:
     """One action.
 
     Attributes:
@@ -122,7 +122,7 @@ class Action:
 
 def actions_of_step(
     where: str, records: Sequence[ActionRecord], tools: Sequence[ToolCommand], begins_ms: int, clock_ms: float
-) -> tuple[Action, ...]:
+) -> tuple[ReplayAction, ...]:
     """Return the actions of a step with `acts`.
 
     Args:
@@ -147,7 +147,7 @@ def actions_of_step(
     return tuple(replace(action, gave_up=action in idle) for action in actions)
 
 
-def _action(where: str, record: ActionRecord, begins_ms: int, clock_ms: float) -> Action:
+def _action(where: str, record: ActionRecord, begins_ms: int, clock_ms: float) -> ReplayAction:
     if (needed := _FIELDS.get(record.do)) is None:
         raise RecordingError(f"{record.do!r} is no action", where=f"{where}.do", right=f"one of {', '.join(_FIELDS)}")
     for name in needed:
@@ -156,7 +156,7 @@ def _action(where: str, record: ActionRecord, begins_ms: int, clock_ms: float) -
             raise RecordingError(f"the action {record.do} has no {name}", where=where, right=right)
     at_ms = begins_ms if record.at is None else round(record.at * 1000 - clock_ms)
     throttle = option(record.options, "--throttle")
-    return Action(
+    return ReplayAction(
         record.do,
         at_ms,
         broker=record.broker,

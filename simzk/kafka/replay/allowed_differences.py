@@ -22,7 +22,7 @@ from simzk.kafka.replay.transactions import CLIENT
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
-    from simzk.kafka.replay.transactions import Transaction
+    from simzk.kafka.replay.transactions import ComparableTransaction
 
 Number = tuple[int, ...]
 FIRST, LAST = (0, 8, 0), (3, 9, 1)
@@ -51,7 +51,7 @@ class StepContext:
 
 
 @dataclass(frozen=True)
-class Row:
+class AllowedDifference:
     """One allowed difference.
 
     Attributes:
@@ -83,7 +83,7 @@ class Row:
         return is_selected and is_release and re.fullmatch(self.steps, step.name) is not None
 
 
-def held(table: Iterable[Row], number: Number, step: StepContext) -> list[Row]:
+def held(table: Iterable[AllowedDifference], number: Number, step: StepContext) -> list[AllowedDifference]:
     """Return the rows of a table that hold in a step of a release."""
     rows = [row for row in table if row.holds(number, step)]
     replaced = {row.instead_of for row in rows}
@@ -91,7 +91,7 @@ def held(table: Iterable[Row], number: Number, step: StepContext) -> list[Row]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Masked(Row):
+class Masked(AllowedDifference):
     """A text in transactions and trees that is replaced by `instead` on both sides, where `path` fits."""
 
     path: str = ".*"
@@ -100,26 +100,26 @@ class Masked(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ignored(Row):
+class Ignored(AllowedDifference):
     """Transactions that are ignored on both sides."""
 
-    ignores: Callable[[Transaction], bool]
+    ignores: Callable[[ComparableTransaction], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unordered(Row):
+class Unordered(AllowedDifference):
     """Transactions without a place of their own; `lanes` returns their lanes, none for all other transactions."""
 
-    lanes: Callable[[Change], tuple[Hashable, ...]]
+    lanes: Callable[[LaneChange], tuple[Hashable, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Input(Row):
+class Input(AllowedDifference):
     """Chance that the replay reads from the recording."""
 
 
 @dataclass(frozen=True)
-class Change:
+class LaneChange:
     """A transaction with what decides about its lanes.
 
     Attributes:
@@ -131,7 +131,7 @@ class Change:
         brokers: all brokers of the cluster.
     """
 
-    transaction: Transaction
+    transaction: ComparableTransaction
     state: str | None = None
     leader: int = -1
     by_leader: bool = False
@@ -149,16 +149,16 @@ _TOPIC_REQUEST = re.compile(r"'?(/config/topics|/brokers/topics|/admin/delete_to
 _TOPIC_DELETION = re.compile(r"\bdelete /(brokers/topics|config/topics|admin/delete_topics)/")
 
 
-def _isr_change(change: Change) -> tuple[Hashable, ...]:
+def _isr_change(change: LaneChange) -> tuple[Hashable, ...]:
     joins = (("ISRs", change.leader, follower) for follower in change.moved)
     return (change.state, *joins) if change.by_leader else ()
 
 
-def _state_alone(change: Change) -> tuple[Hashable, ...]:
+def _state_alone(change: LaneChange) -> tuple[Hashable, ...]:
     return (change.state,) if change.by_leader else ()
 
 
-def _announcement(change: Change) -> tuple[Hashable, ...]:
+def _announcement(change: LaneChange) -> tuple[Hashable, ...]:
     if _ANNOUNCEMENT.search(change.transaction.text) is None:
         return ()
     if "create" in change.transaction.text:
@@ -167,52 +167,52 @@ def _announcement(change: Change) -> tuple[Hashable, ...]:
     return ("deleted announcements",)
 
 
-def _end_of_tool(change: Change) -> tuple[Hashable, ...]:
+def _end_of_tool(change: LaneChange) -> tuple[Hashable, ...]:
     ends = change.transaction.who == CLIENT and change.transaction.text.startswith("closeSession []")
     return (("session", change.transaction.session),) if ends else ()
 
 
-def _producer_ids(change: Change) -> tuple[Hashable, ...]:
+def _producer_ids(change: LaneChange) -> tuple[Hashable, ...]:
     is_block = change.transaction.paths == (_PRODUCER_IDS,) and change.transaction.text.startswith("setData")
     return (_PRODUCER_IDS,) if is_block else ()
 
 
-def _acl_kind(change: Change) -> tuple[Hashable, ...]:
+def _acl_kind(change: LaneChange) -> tuple[Hashable, ...]:
     found = _ACL_KIND.search(change.transaction.text)
     is_tool = change.transaction.who == CLIENT
     return () if found is None or not is_tool else (("kind", change.transaction.session, found[1]),)
 
 
-def _topic_request(change: Change) -> tuple[Hashable, ...]:
+def _topic_request(change: LaneChange) -> tuple[Hashable, ...]:
     transaction = change.transaction
     is_request = _TOPIC_REQUEST.search(transaction.text) is not None and re.search(r"create|NoNode", transaction.text)
     return (("topics", transaction.who),) if is_request and transaction.who != CLIENT else ()
 
 
-def _topic_deletion(change: Change) -> tuple[Hashable, ...]:
+def _topic_deletion(change: LaneChange) -> tuple[Hashable, ...]:
     deletes = _TOPIC_DELETION.search(change.transaction.text)
     return (("deleted topics", change.transaction.who),) if deletes and change.transaction.who != CLIENT else ()
 
 
-def _own_configuration(change: Change) -> tuple[Hashable, ...]:
+def _own_configuration(change: LaneChange) -> tuple[Hashable, ...]:
     if change.transaction.broker is None or "/config/" not in change.transaction.text:
         return ()
     created = _CREATED_CONFIG.match(change.transaction.text)
     return (("configuration", change.transaction.who), *(() if created is None else (("created", created[1]),)))
 
 
-def _start_up(change: Change) -> tuple[Hashable, ...]:
+def _start_up(change: LaneChange) -> tuple[Hashable, ...]:
     transaction = change.transaction
     is_refused = transaction.broker is not None and _REFUSED_CREATE.match(transaction.text) is not None
     return (("start", transaction.who),) if is_refused else ()
 
 
-def _by_former_controller(change: Change) -> tuple[Hashable, ...]:
+def _by_former_controller(change: LaneChange) -> tuple[Hashable, ...]:
     is_request = any(_REQUEST_PATH.fullmatch(path) for path in change.transaction.paths)
     return (("writer", change.transaction.who),) if is_request and change.transaction.who != CLIENT else ()
 
 
-TABLE: tuple[Row, ...] = (
+TABLE: tuple[AllowedDifference, ...] = (
     Masked(
         name="topic id drawn by the controller",
         why="a tool that works in ZooKeeper creates a topic without an id, and the controller draws one",

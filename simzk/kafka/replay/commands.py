@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from simzk.errors import RecordingError
 from simzk.kafka import paths
 from simzk.kafka.replay import console_consumer
-from simzk.kafka.replay.actions import Action, option
+from simzk.kafka.replay.actions import ReplayAction, option
 from simzk.kafka.replay.allowed_differences import StepContext
 from simzk.kafka.schemas import config
 from simzk.kafka.schemas.acl import AclEntry
@@ -72,7 +72,7 @@ def step_context(name: str) -> StepContext:
 
 def actions_of_commands(
     where: str, name: str, tools: Sequence[ToolCommand], begins_ms: int, evidence: Evidence
-) -> tuple[Action, ...]:
+) -> tuple[ReplayAction, ...]:
     """Return the actions that the name of a step and the commands of Kafka's tools say.
 
     Args:
@@ -86,7 +86,7 @@ def actions_of_commands(
         RecordingError: neither name nor commands say what was done.
     """
     if (found := _BROKER_STEP.fullmatch(name)) is not None:
-        return (Action(_BROKER_STEPS[found[1]], begins_ms, broker=int(found[2])),)
+        return (ReplayAction(_BROKER_STEPS[found[1]], begins_ms, broker=int(found[2])),)
     if not tools and _EMPTY_STEP.fullmatch(name) is None:
         right = "acts, a name such as boot-broker1, or commands of Kafka's tools"
         raise RecordingError("no action says what was done", where=where, right=right)
@@ -97,7 +97,7 @@ def actions_of_commands(
     )
 
 
-def _of_command(where: str, command: str, evidence: Evidence) -> Action | None:
+def _of_command(where: str, command: str, evidence: Evidence) -> ReplayAction | None:
     """Return the action of one command of Kafka's tools; None if it changes nothing in ZooKeeper."""
     if _ADMIN_API.fullmatch(command):
         return _reassignment(["--execute"], evidence)
@@ -112,22 +112,22 @@ def _of_command(where: str, command: str, evidence: Evidence) -> Action | None:
     return action
 
 
-def _topic(words: Sequence[str], evidence: Evidence) -> Action | None:
+def _topic(words: Sequence[str], evidence: Evidence) -> ReplayAction | None:
     name = option(words, "--topic") or ""
     given = dict(pair.split("=", 1) for pair in _values(words, "--config"))
     if "--create" in words or words[0].endswith("CreateTopicCommand"):
         listed = option(words, "--replica-assignment") or option(words, "--replica-assignment-list")
         assignment = None if listed is None else tuple(tuple(map(int, ids.split(":"))) for ids in listed.split(","))
-        return Action("create_topic", 0, topic=name, assignment=assignment, config=given)
+        return ReplayAction("create_topic", 0, topic=name, assignment=assignment, config=given)
     if "--delete" in words or words[0].endswith("DeleteTopicCommand"):
-        return Action("delete_topic", 0, topic=name)
+        return ReplayAction("delete_topic", 0, topic=name)
     if words[0].endswith("AddPartitionsCommand"):
         total = len(json.loads(evidence.tree[paths.topic(name)].data or "{}")["partitions"])
-        return Action("add_partitions", 0, topic=name, total=total)
+        return ReplayAction("add_partitions", 0, topic=name, total=total)
     if (total_text := option(words, "--partitions")) is not None:
-        return Action("add_partitions", 0, topic=name, total=int(total_text))
+        return ReplayAction("add_partitions", 0, topic=name, total=int(total_text))
     changes: dict[str, str | None] = {**given, **dict.fromkeys(_values(words, "--delete-config"))}
-    return Action("alter_config", 0, entity=f"topics/{name}", changes=changes) if changes else None
+    return ReplayAction("alter_config", 0, entity=f"topics/{name}", changes=changes) if changes else None
 
 
 def _values(words: Sequence[str], name: str) -> list[str]:
@@ -135,16 +135,16 @@ def _values(words: Sequence[str], name: str) -> list[str]:
     return [value for word, value in pairwise(words) if word == name]
 
 
-def _configuration(words: Sequence[str], evidence: Evidence) -> Action | None:
+def _configuration(words: Sequence[str], evidence: Evidence) -> ReplayAction | None:
     added = option(words, "--add-config") or ""
     if (credential := _SCRAM.fullmatch(added)) is not None:
         user = option(words, "--entity-name") or ""
-        return Action("add_user", 0, entity=f"users/{user}", text=credential[1], password=credential[3])
+        return ReplayAction("add_user", 0, entity=f"users/{user}", text=credential[1], password=credential[3])
     changes: dict[str, str | None] = dict.fromkeys((option(words, "--delete-config") or "").split(","))
     changes |= dict(pair.split("=", 1) for pair in added.split(",") if pair)
     changes.pop("", None)
     entity = _entity(words, evidence)
-    return None if entity is None else Action("alter_config", 0, entity=entity, changes=changes)
+    return None if entity is None else ReplayAction("alter_config", 0, entity=entity, changes=changes)
 
 
 def _entity(words: Sequence[str], evidence: Evidence) -> str | None:
@@ -162,12 +162,16 @@ def _entity(words: Sequence[str], evidence: Evidence) -> str | None:
     return plain if paths.config(plain) in evidence.tree else quoted
 
 
-def _reassignment(words: Sequence[str], evidence: Evidence) -> Action | None:
+def _reassignment(words: Sequence[str], evidence: Evidence) -> ReplayAction | None:
     if "--execute" not in words:
         return None
     throttle = option(words, "--throttle")
     moves = tuple(_requested_moves(evidence))
-    return Action("reassign", 0, moves=moves, throttle=None if throttle is None else int(throttle)) if moves else None
+    return (
+        ReplayAction("reassign", 0, moves=moves, throttle=None if throttle is None else int(throttle))
+        if moves
+        else None
+    )
 
 
 def _requested_moves(evidence: Evidence) -> Iterator[tuple[str, int, tuple[int, ...]]]:
@@ -191,14 +195,14 @@ def _requested_moves(evidence: Evidence) -> Iterator[tuple[str, int, tuple[int, 
                 yield topic, int(number), tuple(kept)
 
 
-def _election(words: Sequence[str], _evidence: Evidence) -> Action | None:
+def _election(words: Sequence[str], _evidence: Evidence) -> ReplayAction | None:
     if words[0].endswith("PreferredReplicaLeaderElectionCommand"):
-        return Action("elect", 0)
+        return ReplayAction("elect", 0)
     kind = option(words, "--election-type") or "preferred"
-    return Action("elect", 0, election=kind) if "--all-topic-partitions" in words else None
+    return ReplayAction("elect", 0, election=kind) if "--all-topic-partitions" in words else None
 
 
-def _acls(words: Sequence[str], _evidence: Evidence) -> Action | None:
+def _acls(words: Sequence[str], _evidence: Evidence) -> ReplayAction | None:
     kinds = [kind for kind in _RESOURCES if option(words, f"--{kind}") is not None]
     if len(kinds) != 1:
         return None
@@ -210,7 +214,7 @@ def _acls(words: Sequence[str], _evidence: Evidence) -> Action | None:
         )
         if (principal := option(words, who)) is not None
     )
-    return Action(
+    return ReplayAction(
         "add_acls" if "--add" in words else "remove_acls",
         0,
         entity=kinds[0],
@@ -220,30 +224,30 @@ def _acls(words: Sequence[str], _evidence: Evidence) -> Action | None:
     )
 
 
-def _producer(words: Sequence[str], evidence: Evidence) -> Action | None:
+def _producer(words: Sequence[str], evidence: Evidence) -> ReplayAction | None:
     """Return the records; the partition is chance, which only the offsets of old consumers show."""
     topic = option(words, "--topic") or ""
     partition, records = next(iter(console_consumer.offsets_read(evidence.last, topic).items()), (0, 1))
-    return Action("produce", 0, topic=topic, partition=partition, records=records)
+    return ReplayAction("produce", 0, topic=topic, partition=partition, records=records)
 
 
-def _old_consumer(words: Sequence[str], evidence: Evidence) -> Action | None:
+def _old_consumer(words: Sequence[str], evidence: Evidence) -> ReplayAction | None:
     topic = option(words, "--topic")
     if topic is None or console_consumer.member_of(evidence.transactions) is None:
         return None
-    return Action("consume", 0, topic=topic)
+    return ReplayAction("consume", 0, topic=topic)
 
 
-def _consumer(_words: Sequence[str], evidence: Evidence) -> Action | None:
+def _consumer(_words: Sequence[str], evidence: Evidence) -> ReplayAction | None:
     """Return the creation of the offsets topic, which a broker creates for the first group."""
     path = paths.topic(_OFFSETS_TOPIC)
     if path not in evidence.tree or path in evidence.before:
         return None
     configured = json.loads(evidence.tree[paths.config(f"topics/{_OFFSETS_TOPIC}")].data or "{}")["config"]
-    return Action("create_topic", 0, topic=_OFFSETS_TOPIC, config=configured)
+    return ReplayAction("create_topic", 0, topic=_OFFSETS_TOPIC, config=configured)
 
 
-_TOOLS: dict[str, Callable[[Sequence[str], Evidence], Action | None]] = {
+_TOOLS: dict[str, Callable[[Sequence[str], Evidence], ReplayAction | None]] = {
     "TopicCommand": _topic,
     "CreateTopicCommand": _topic,
     "DeleteTopicCommand": _topic,

@@ -16,15 +16,15 @@ from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka import paths
-from simzk.kafka.replay.allowed_differences import TABLE, Change, Ignored, Masked, Unordered, held
+from simzk.kafka.replay.allowed_differences import TABLE, Ignored, LaneChange, Masked, Unordered, held
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from simzk.kafka.observation import recording
     from simzk.kafka.observation.recording import RecordedTree
-    from simzk.kafka.replay.allowed_differences import Number, Row, StepContext
-    from simzk.kafka.replay.transactions import Transaction
+    from simzk.kafka.replay.allowed_differences import AllowedDifference, Number, StepContext
+    from simzk.kafka.replay.transactions import ComparableTransaction
 
 _STATE = re.compile(r"(?:setData|create) (/brokers/topics/[^/ ]+/partitions/\d+/state) (\{.*?\}) (?:version|\[)")
 _NOTHING = "nothing"
@@ -48,12 +48,12 @@ class TransactionDifference(NamedTuple):
 
 
 def transaction_differences(
-    simulated: Sequence[Transaction],
-    recorded: Sequence[Transaction],
+    simulated: Sequence[ComparableTransaction],
+    recorded: Sequence[ComparableTransaction],
     before: RecordedTree,
     number: Number,
     step: StepContext,
-    table: Sequence[Row] = TABLE,
+    table: Sequence[AllowedDifference] = TABLE,
 ) -> list[TransactionDifference]:
     """Return the differences between the transactions of a step, without those that the table allows.
 
@@ -97,7 +97,7 @@ class CarriedOver:
         self._last = {(one.path, one.field): one for one in found}
         return result
 
-    def shift(self, transactions: Iterable[Transaction]) -> list[Transaction]:
+    def shift(self, transactions: Iterable[ComparableTransaction]) -> list[ComparableTransaction]:
         """Return simulated transactions with the versions that the recorded znodes would have."""
         offsets = {
             key: int(one.simulated) - int(one.recorded)
@@ -135,7 +135,7 @@ def _shifted(text: str, offsets: Mapping[tuple[str, str], int]) -> str:
 class _Split:
     """Transactions of a step: those with an order, and the lanes of the others."""
 
-    def __init__(self, changes: list[Change], rows: Sequence[Row]) -> None:
+    def __init__(self, changes: list[LaneChange], rows: Sequence[AllowedDifference]) -> None:
         unordered = [row for row in rows if isinstance(row, Unordered)]
         masked = [row for row in rows if isinstance(row, Masked)]
         self.ordered: list[str] = []
@@ -156,14 +156,14 @@ class _Split:
                 self.lanes.setdefault(lane, []).append(text)
 
 
-def _lanes_of_ordered(change: Change) -> Iterable[Hashable]:
+def _lanes_of_ordered(change: LaneChange) -> Iterable[Hashable]:
     """Yield the lanes of others that an ordered transaction belongs to: those of its paths, session and writer."""
     yield from (path for path in change.transaction.paths if path != paths.CONTROLLER_EPOCH)
     yield "session", change.transaction.session
     yield "writer", change.transaction.who
 
 
-def _brokers(before: RecordedTree, transactions: Iterable[Transaction]) -> tuple[int, ...]:
+def _brokers(before: RecordedTree, transactions: Iterable[ComparableTransaction]) -> tuple[int, ...]:
     """Return the brokers that write, or that an ISR names."""
     found = {one.broker for one in transactions if one.broker is not None}
     written = (state[2] for one in transactions if (state := _STATE.search(one.text)) is not None)
@@ -177,20 +177,22 @@ def _states(tree: RecordedTree) -> dict[str, str]:
     return {path: node.data for path, node in tree.items() if node.data and paths.state_partition(path) is not None}
 
 
-def _changes(transactions: Sequence[Transaction], before: RecordedTree, brokers: tuple[int, ...]) -> list[Change]:
+def _changes(
+    transactions: Sequence[ComparableTransaction], before: RecordedTree, brokers: tuple[int, ...]
+) -> list[LaneChange]:
     states = {path: json.loads(data) for path, data in _states(before).items()}
     changes = []
     for one in transactions:
         found = _STATE.search(one.text)
         if found is None or "error" in one.text:
-            changes.append(Change(one, brokers=brokers))
+            changes.append(LaneChange(one, brokers=brokers))
             continue
         fields = json.loads(found[2])
         known = states.get(found[1], {"leader_epoch": None, "isr": []})
         states[found[1]] = fields
         moved = tuple(sorted(set(known["isr"]) ^ set(fields["isr"])))
         by_leader = known["leader_epoch"] == fields["leader_epoch"]
-        changes.append(Change(one, found[1], fields["leader"], by_leader, moved, brokers))
+        changes.append(LaneChange(one, found[1], fields["leader"], by_leader, moved, brokers))
     return changes
 
 
@@ -201,7 +203,7 @@ def _first_difference(where: str, simulated: Sequence[str], recorded: Sequence[s
 
 
 def tree_differences(
-    found: Iterable[recording.Difference], number: Number, step: StepContext, table: Sequence[Row] = TABLE
+    found: Iterable[recording.Difference], number: Number, step: StepContext, table: Sequence[AllowedDifference] = TABLE
 ) -> list[recording.Difference]:
     """Return the differences between the trees after a step, without those that the table allows."""
     masked = [row for row in held(table, number, step) if isinstance(row, Masked)]

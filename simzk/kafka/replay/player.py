@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from simzk.kafka.observation.recording import RecordedTree
-    from simzk.kafka.replay.actions import Action
-    from simzk.kafka.replay.allowed_differences import Number, Row, StepContext
+    from simzk.kafka.replay.actions import ReplayAction
+    from simzk.kafka.replay.allowed_differences import AllowedDifference, Number, StepContext
     from simzk.kafka.replay.recorded_run import RecordedRun, RecordedStep
     from simzk.kafka.replay.transactions import RecordedTransaction
     from simzk.kafka.topic_partition import TopicPartition
@@ -106,12 +106,12 @@ class PlayedStep:
     context: StepContext
     number: Number
     before: RecordedTree
-    simulated: tuple[comparable.Transaction, ...]
-    recorded: tuple[comparable.Transaction, ...]
+    simulated: tuple[comparable.ComparableTransaction, ...]
+    recorded: tuple[comparable.ComparableTransaction, ...]
     tree: tuple[recording.Difference, ...]
     problems: tuple[str, ...]
 
-    def report(self, table: Sequence[Row] = TABLE) -> StepReport:
+    def report(self, table: Sequence[AllowedDifference] = TABLE) -> StepReport:
         """Return the differences without those that a table allows."""
         tree = comparison.tree_differences(self.tree, self.number, self.context, table)
         transactions = comparison.transaction_differences(
@@ -246,7 +246,7 @@ class Player:
         at_us = max(self._virtual_us(at_ms), self.cluster.scheduler.now_us)
         self.cluster.scheduler.call_at(at_us, what, lambda: _run(work))
 
-    def _effect_ms(self, step: RecordedStep, action: Action) -> int:
+    def _effect_ms(self, step: RecordedStep, action: ReplayAction) -> int:
         """Return when an action takes effect, in ms of the recording."""
         if action.kind == "start":
             opened = self._opened(action)
@@ -258,11 +258,11 @@ class Player:
         own = [entry for entry in later if (_is_by_shell(entry, action) if by_shell else _belongs(entry, action))]
         return max(own[0].t - REQUEST_MS, action.at_ms) if own else action.at_ms
 
-    def _opened(self, action: Action) -> RecordedTransaction | None:
+    def _opened(self, action: ReplayAction) -> RecordedTransaction | None:
         """Return the session that a broker opens after an action."""
         return self._next(action, lambda entry: entry.op == "createSession" and entry.broker == action.broker)
 
-    def _next(self, action: Action, fits: Callable[[RecordedTransaction], bool]) -> RecordedTransaction | None:
+    def _next(self, action: ReplayAction, fits: Callable[[RecordedTransaction], bool]) -> RecordedTransaction | None:
         """Return the first fitting transaction after an action, before the next one on the same broker."""
         following = [
             other.at_ms
@@ -306,7 +306,7 @@ class Player:
         at_us = times_us.pop(broker, None)
         return None if at_us is None else max(at_us - self.cluster.scheduler.now_us - takes_us, 0)
 
-    def _expire_when_recorded(self, action: Action) -> None:
+    def _expire_when_recorded(self, action: ReplayAction) -> None:
         """Let the session of a stopped broker expire when the recorded one did."""
         assert action.broker is not None
         entries = self._run.transactions
@@ -337,7 +337,7 @@ class Player:
 
     # -- actions
 
-    def _do(self, step: RecordedStep, action: Action) -> None:
+    def _do(self, step: RecordedStep, action: ReplayAction) -> None:
         cluster, broker = self.cluster, action.broker
         match action.kind:
             case "start" if broker is not None:
@@ -372,7 +372,7 @@ class Player:
             case _:
                 self._request(step, action)
 
-    def _start(self, step: RecordedStep, broker: int, action: Action) -> None:
+    def _start(self, step: RecordedStep, broker: int, action: ReplayAction) -> None:
         self._first_fetches_us.pop(broker, None)
         if (joined_ms := inputs.first_join_ms(step.transactions, broker, action.at_ms)) is not None:
             self._first_joins_us[broker] = self._virtual_us(joined_ms)
@@ -383,14 +383,14 @@ class Player:
         moved = port if isinstance(port, int) and port != self._base_port + broker else None
         self.cluster.restart(broker, port=moved, rack=rack if isinstance(rack, str) else None)
 
-    def _note_registration(self, broker: int, action: Action) -> None:
+    def _note_registration(self, broker: int, action: ReplayAction) -> None:
         """Let a broker register when the recorded one first tried to, after an action."""
         path = f"{paths.BROKER_IDS}/{broker}"
         tried = self._next(action, lambda entry: entry.broker == broker and path in _paths(entry))
         if tried is not None:
             self._registrations_us[broker] = self._virtual_us(tried.t)
 
-    def _request(self, step: RecordedStep, action: Action) -> None:
+    def _request(self, step: RecordedStep, action: ReplayAction) -> None:
         cluster = self.cluster
         match action.kind:
             case "create_topic":
@@ -428,7 +428,7 @@ class Player:
             case _:
                 raise ConfigError(f"the action {action.kind} cannot be replayed")
 
-    def _create_topic(self, step: RecordedStep, action: Action) -> None:
+    def _create_topic(self, step: RecordedStep, action: ReplayAction) -> None:
         fields = _fields(step.tree, paths.topic(action.topic))
         if (topic_id := fields.get("topic_id")) is not None:
             self.cluster.set_topic_id(action.topic, topic_id)
@@ -438,14 +438,14 @@ class Player:
         via = self._served_by(step, action)
         self.cluster.create_topic(action.topic, assignment=assignment, config=dict(action.config), via=via)
 
-    def _served_by(self, step: RecordedStep, action: Action) -> int | str | None:
+    def _served_by(self, step: RecordedStep, action: ReplayAction) -> int | str | None:
         """Return who wrote for a request first: a broker, or ZOOKEEPER for a tool; None if nothing was written."""
         for entry in step.transactions:
             if entry.op != "createSession" and _belongs(entry, action):
                 return ZOOKEEPER if entry.broker is None else entry.broker
         return None
 
-    def _add_user(self, step: RecordedStep, action: Action) -> None:
+    def _add_user(self, step: RecordedStep, action: ReplayAction) -> None:
         znode = step.tree.get(paths.config(action.entity))
         values = config.decode("", (znode.data or "").encode()) if znode is not None else {}
         value = values.get(action.text)
@@ -453,14 +453,14 @@ class Player:
         name = action.entity.partition("/")[2]
         self.cluster.add_user(name, action.password, mechanism=action.text, salt=salt, via=_writer(step, action))
 
-    def _produce(self, step: RecordedStep, action: Action) -> None:
+    def _produce(self, step: RecordedStep, action: ReplayAction) -> None:
         """Produce records. Brokers of 3.0 and later ask the controller for producer ids, in the recorded order."""
         if self._version.controller.allocates_producer_ids:
             for broker in inputs.producer_id_allocations(step.transactions):
                 self.cluster.allocate_producer_ids(broker)
         self.cluster.produce(action.topic, action.partition, action.records)
 
-    def _add_partitions(self, step: RecordedStep, action: Action) -> None:
+    def _add_partitions(self, step: RecordedStep, action: ReplayAction) -> None:
         before, after = (
             {int(number): ids for number, ids in _fields(tree, paths.topic(action.topic)).get("partitions", {}).items()}
             for tree in (step.before, step.tree)
@@ -476,7 +476,7 @@ def _run(work: Callable[[], object]) -> None:
         work()
 
 
-def _as_recorded(step: RecordedStep, action: Action) -> dict[str, str | None]:
+def _as_recorded(step: RecordedStep, action: ReplayAction) -> dict[str, str | None]:
     """Return the changes of a configuration with numbers as the client wrote them, such as 50.0 for 50."""
     written = _fields(step.tree, paths.config(action.entity)).get("config", {})
     return {
@@ -496,12 +496,12 @@ def _paths(entry: RecordedTransaction) -> set[str]:
     return {part.path for part in entry.parts()} | asked
 
 
-def _is_by_shell(entry: RecordedTransaction, action: Action) -> bool:
+def _is_by_shell(entry: RecordedTransaction, action: ReplayAction) -> bool:
     """Return whether a transaction is that of an action on a znode."""
     return entry.broker is None and action.path in _paths(entry)
 
 
-def _belongs(entry: RecordedTransaction, action: Action) -> bool:
+def _belongs(entry: RecordedTransaction, action: ReplayAction) -> bool:
     """Return whether a transaction belongs to a command of Kafka's tools: the tool's session, or what it concerns."""
     if entry.broker is None and entry.op == "createSession":
         return True
@@ -527,7 +527,7 @@ def _registration(entry: RecordedTransaction, broker: int) -> dict[str, object] 
     return None
 
 
-def _writer(step: RecordedStep, action: Action) -> int | None:
+def _writer(step: RecordedStep, action: ReplayAction) -> int | None:
     """Return the broker that wrote a configuration first: the one that got the request; None for a tool."""
     path = f"/config/{action.entity}"
     writes = (entry for entry in step.transactions if any(one.startswith(path) for one in _paths(entry)))

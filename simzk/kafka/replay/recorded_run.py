@@ -26,7 +26,7 @@ from simzk.errors import RecordingError, SimzkError
 from simzk.kafka import paths
 from simzk.kafka.observation import recording
 from simzk.kafka.replay import transactions as recorded_transactions
-from simzk.kafka.replay.actions import Action, ActionRecord, ToolCommand, actions_of_step
+from simzk.kafka.replay.actions import ActionRecord, ReplayAction, ToolCommand, actions_of_step
 from simzk.kafka.replay.allowed_differences import StepContext
 from simzk.kafka.replay.commands import Evidence, actions_of_commands
 
@@ -88,7 +88,7 @@ class RecordedStep:
     name: str
     begins_ms: int
     ends_ms: int
-    actions: tuple[Action, ...]
+    actions: tuple[ReplayAction, ...]
     transactions: tuple[RecordedTransaction, ...]
     before: RecordedTree
     tree: RecordedTree

@@ -55,7 +55,7 @@ _BROKER_ADDRESS = re.compile(r"broker (\d+)")
 Data = str | dict[str, str] | None
 
 
-class Request(Struct, omit_defaults=True):
+class FailedRequest(Struct, omit_defaults=True):
     """Request behind a failed write; a field is None if the request has none, or if it was not recorded."""
 
     op: str | None = None
@@ -65,7 +65,7 @@ class Request(Struct, omit_defaults=True):
     mode: str | None = None
 
 
-class Operation(Struct, rename="camel", omit_defaults=True):
+class RecordedOperation(Struct, rename="camel", omit_defaults=True):
     """Operation of a transaction, or one part of a multi, as in a recording."""
 
     op: str
@@ -78,12 +78,12 @@ class Operation(Struct, rename="camel", omit_defaults=True):
     if_version: int | None = None
     version: int | None = None
     err: str | None = None
-    asked: Request | None = None
-    ops: list[Operation] = []
+    asked: FailedRequest | None = None
+    ops: list[RecordedOperation] = []
     deleted: list[str] = []
     timeout: int = 0
 
-    def parts(self) -> Iterator[Operation]:
+    def parts(self) -> Iterator[RecordedOperation]:
         """Yield the operation, and the parts of a multi."""
         yield self
         yield from self.ops
@@ -95,7 +95,7 @@ class Operation(Struct, rename="camel", omit_defaults=True):
         return json_fields(self.data)
 
 
-class RecordedTransaction(Operation, rename="camel", omit_defaults=True):
+class RecordedTransaction(RecordedOperation, rename="camel", omit_defaults=True):
     """Transaction of a recording.
 
     Attributes:
@@ -119,7 +119,7 @@ class RecordedTransaction(Operation, rename="camel", omit_defaults=True):
         return int(found[1]) if found else None
 
 
-class Transaction(NamedTuple):
+class ComparableTransaction(NamedTuple):
     """Transaction in comparable form.
 
     Args:
@@ -173,12 +173,12 @@ def by_step(transactions: Iterable[RecordedTransaction]) -> dict[str, list[Recor
     return steps
 
 
-def recorded(transactions: Iterable[RecordedTransaction]) -> list[Transaction]:
+def recorded(transactions: Iterable[RecordedTransaction]) -> list[ComparableTransaction]:
     """Return recorded transactions of one step in comparable form."""
     found = list(transactions)
     sessions = _numbered((entry.session, entry.op == "createSession") for entry in found)
     return [
-        Transaction(
+        ComparableTransaction(
             CLIENT if entry.broker is None else f"b{entry.broker}",
             sessions[entry.session],
             tuple(_paths(entry)),
@@ -216,7 +216,7 @@ class TransactionLog:
         self._addresses[link.session_id] = link.address
         self._requests[link.session_id, xid] = request
 
-    def take(self) -> list[Transaction]:
+    def take(self) -> list[ComparableTransaction]:
         """Return all transactions since the last call."""
         sessions = _numbered((t.session_id, isinstance(t.record, txns.CreateSessionTxn)) for t in self._transactions)
         taken = [self.comparable(transaction, sessions[transaction.session_id]) for transaction in self._transactions]
@@ -224,14 +224,14 @@ class TransactionLog:
         self._requests.clear()
         return taken
 
-    def comparable(self, transaction: txns.Transaction, session: int = 0) -> Transaction:
+    def comparable(self, transaction: txns.Transaction, session: int = 0) -> ComparableTransaction:
         """Return a transaction since the last `take` in comparable form, with the number of its session if given."""
         broker = _BROKER_ADDRESS.fullmatch(self._addresses.get(transaction.session_id, OPERATOR))
         entry = operation_of(transaction.record, self._requests.get((transaction.session_id, transaction.cxid)))
-        return Transaction(f"b{broker[1]}" if broker else CLIENT, session, tuple(_paths(entry)), _text(entry))
+        return ComparableTransaction(f"b{broker[1]}" if broker else CLIENT, session, tuple(_paths(entry)), _text(entry))
 
 
-def operation_of(record: txns.Record, request: req.Request | None) -> Operation:
+def operation_of(record: txns.Record, request: req.Request | None) -> RecordedOperation:
     """Return what a transaction does, as in a recording.
 
     Args:
@@ -242,46 +242,52 @@ def operation_of(record: txns.Record, request: req.Request | None) -> Operation:
         case txns.MultiTxn():
             assert isinstance(request, req.Multi)
             parts = zip(record.records, request.operations, strict=True)
-            return Operation("multi", ops=[operation_of(part, of) for part, of in parts])
+            return RecordedOperation("multi", ops=[operation_of(part, of) for part, of in parts])
         case txns.CheckTxn():
-            return Operation("check", record.path, version=record.version, if_version=record.version - _CHECK_OFFSET)
+            return RecordedOperation(
+                "check", record.path, version=record.version, if_version=record.version - _CHECK_OFFSET
+            )
         case txns.ErrorTxn():
-            return Operation("error", err=_ERRORS[Code(record.error)], asked=_request(request))
+            return RecordedOperation("error", err=_ERRORS[Code(record.error)], asked=_request(request))
         case txns.CreateTxn() | txns.Create2Txn():
             acl = [(entry.perms, entry.id.scheme or "", entry.id.id or "") for entry in record.acl]
             data, parent = _decoded(record.data), record.parent_cversion
             other = None if acl == _OPEN_ACL else acl
-            return Operation("create", record.path, data, acl=other, ephemeral=record.ephemeral, parent_cversion=parent)
+            return RecordedOperation(
+                "create", record.path, data, acl=other, ephemeral=record.ephemeral, parent_cversion=parent
+            )
         case txns.SetDataTxn():
             assert isinstance(request, req.SetData)
             data = _decoded(record.data)
-            return Operation("setData", record.path, data, new_version=record.version, if_version=request.version)
+            return RecordedOperation(
+                "setData", record.path, data, new_version=record.version, if_version=request.version
+            )
         case txns.DeleteTxn():
             assert isinstance(request, req.Delete)
-            return Operation("delete", record.path, if_version=request.version)
+            return RecordedOperation("delete", record.path, if_version=request.version)
         case txns.CreateSessionTxn():
-            return Operation("createSession", timeout=record.timeout_ms)
+            return RecordedOperation("createSession", timeout=record.timeout_ms)
         case txns.CloseSessionTxn():
-            return Operation("closeSession", deleted=list(record.paths))
+            return RecordedOperation("closeSession", deleted=list(record.paths))
     raise AssertionError(f"no broker writes {record!r}")
 
 
-def _request(request: req.Request | None) -> Request:
+def _request(request: req.Request | None) -> FailedRequest:
     match request:
         case req.Create() | req.Create2():
-            return Request("create", request.path, _decoded(request.data), mode=_MODES[request.flags])
+            return FailedRequest("create", request.path, _decoded(request.data), mode=_MODES[request.flags])
         case req.SetData():
-            return Request("setData", request.path, _decoded(request.data), request.version)
+            return FailedRequest("setData", request.path, _decoded(request.data), request.version)
         case req.Delete():
-            return Request("delete", request.path, version=request.version)
+            return FailedRequest("delete", request.path, version=request.version)
         case req.Check():
-            return Request("check", request.path, version=request.version)
+            return FailedRequest("check", request.path, version=request.version)
         case req.Multi():
-            return Request("multi")
+            return FailedRequest("multi")
     raise AssertionError(f"no broker requests {request!r}")
 
 
-def _paths(operation: Operation) -> Iterator[str]:
+def _paths(operation: RecordedOperation) -> Iterator[str]:
     for part in operation.ops:
         yield from _paths(part)
     yield from operation.deleted
@@ -291,7 +297,7 @@ def _paths(operation: Operation) -> Iterator[str]:
         yield operation.asked.path
 
 
-def _text(entry: Operation, expected: int | None = None) -> str:
+def _text(entry: RecordedOperation, expected: int | None = None) -> str:
     """Return the text of an operation.
 
     Args:
@@ -303,7 +309,7 @@ def _text(entry: Operation, expected: int | None = None) -> str:
         case "multi":
             return f"multi [{'; '.join(_text(part, expected) for part in entry.ops)}]"
         case "error":
-            asked = entry.asked or Request(mode="?")
+            asked = entry.asked or FailedRequest(mode="?")
             found = [value for value in (asked.mode, asked.op, asked.path, asked.version) if value is not None]
             what = [_masked(asked.data), *found] if asked.op in _WITH_DATA else found
             return f"error {entry.err} {what}"

@@ -34,7 +34,7 @@ from simzk.kafka.protocol.messages import (
 )
 from simzk.kafka.protocol.structs import ProtocolError, UnsupportedVersionError
 from simzk.kafka.releases.since import at_release, by_release, since
-from simzk.kafka.security.mechanisms import PLAIN, PlainExchange, SaslError, ScramExchange
+from simzk.kafka.security.mechanisms import PLAIN, PlainExchange, SaslMechanismError, ScramExchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,7 +147,7 @@ class LoginRules:
         )
 
 
-class Reply(NamedTuple):
+class LoginReply(NamedTuple):
     """Answer of a broker to a frame of a client that logs in.
 
     Attributes:
@@ -229,11 +229,11 @@ class SaslLogin:
             return None
         return SaslLogin(self._rules, self)
 
-    def receive(self, frame: bytes) -> Reply:
+    def receive(self, frame: bytes) -> LoginReply:
         """Handle a frame of the client; the login is not complete."""
         assert self._state is not _State.COMPLETE
         if self._state is _State.FAILED:
-            return Reply(None, closes=True)
+            return LoginReply(None, closes=True)
         if len(frame) > MAX_FRAME_BYTES:
             reason = f"a frame of {len(frame)} bytes"
             return self._failed(None, reason) if self._rules.texts.delays_large_frames else self._closed(reason)
@@ -246,7 +246,7 @@ class SaslLogin:
         except ProtocolError as error:
             return self._closed(str(error))
 
-    def _receive_request(self, frame: bytes) -> Reply:
+    def _receive_request(self, frame: bytes) -> LoginReply:
         """Handle ApiVersions or SaslHandshake."""
         try:
             flexible = self._rules.texts.has_flexible_headers
@@ -269,9 +269,11 @@ class SaslLogin:
             response.finalized_features_epoch = -1
         if response.error_code == ErrorCode.NONE and self._rules.texts.lists_versions_once:
             self._state = _State.HANDSHAKE
-        return Reply(encode_response(response, 0 if request is None else version, correlation_id=header.correlation_id))
+        return LoginReply(
+            encode_response(response, 0 if request is None else version, correlation_id=header.correlation_id)
+        )
 
-    def _choose(self, header: RequestHeader, request: SaslHandshakeRequest, version: int) -> Reply:
+    def _choose(self, header: RequestHeader, request: SaslHandshakeRequest, version: int) -> LoginReply:
         assert self._state in (_State.BEGIN, _State.HANDSHAKE), "a mechanism is chosen once"
         known, asked = self._rules.settings.mechanisms, request.mechanism
         code = ErrorCode.NONE if asked in known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -286,16 +288,16 @@ class SaslLogin:
             self._state = _State.OTHER_MECHANISM
         else:
             self._exchange, self._state = self._rules.new_exchange(asked), _State.TOKENS
-        return Reply(frame)
+        return LoginReply(frame)
 
-    def _receive_token(self, frame: bytes) -> Reply:
+    def _receive_token(self, frame: bytes) -> LoginReply:
         assert self._exchange is not None
         if not self._in_requests:
             try:
                 answer = self._evaluate(self._exchange, frame)
-            except SaslError as failure:
+            except SaslMechanismError as failure:
                 return self._failed(None, failure.reason) if failure.told else self._closed(failure.reason)
-            return Reply(answer)
+            return LoginReply(answer)
         header, request, version = self._rules.decode(frame)
         number = header.correlation_id
         if not isinstance(request, SaslAuthenticateRequest):
@@ -306,7 +308,7 @@ class SaslLogin:
         response = SaslAuthenticateResponse(error_message=self._rules.texts.of_success)
         try:
             response.auth_bytes = self._evaluate(self._exchange, bytes(request.auth_bytes))
-        except SaslError as failure:
+        except SaslMechanismError as failure:
             if failure.breaks:
                 return self._closed(failure.reason)
             response.error_code = ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -317,7 +319,7 @@ class SaslLogin:
             return failed._replace(answers_at_once=not (failure.told or self._rules.texts.delays_answers))
         if self.ends_ms is not None:
             response.session_lifetime_ms = self.ends_ms - self._rules.now_ms()
-        return Reply(encode_response(response, version, correlation_id=number))
+        return LoginReply(encode_response(response, version, correlation_id=number))
 
     def _evaluate(self, exchange: SaslExchange, token: bytes) -> bytes:
         """Return the answer to a token; complete the login after the last one.
@@ -330,7 +332,7 @@ class SaslLogin:
             assert self.user, "who has logged in has a name"
             if self._before is not None and self._before.user != self.user:
                 change = f"User.{self._before.user}: User.{self.user}"
-                raise SaslError(f"Cannot change principals during re-authentication from {change}", told=True)
+                raise SaslMechanismError(f"Cannot change principals during re-authentication from {change}", told=True)
             self._state = _State.COMPLETE
             self.ends_ms = self._end_ms(exchange)
         return answer
@@ -347,13 +349,13 @@ class SaslLogin:
             ends.append(max(now_ms, exchange.token.expires_ms))
         return min(ends, default=None)
 
-    def _closed(self, reason: str) -> Reply:
+    def _closed(self, reason: str) -> LoginReply:
         """Fail without an answer and without a delay."""
         assert reason, "the history tells why"
         self._state = _State.FAILED
-        return Reply(None, closes=True, reason=reason)
+        return LoginReply(None, closes=True, reason=reason)
 
-    def _failed(self, frame: bytes | None, reason: str) -> Reply:
+    def _failed(self, frame: bytes | None, reason: str) -> LoginReply:
         assert reason, "the history tells why"
         self._state = _State.FAILED
-        return Reply(frame, True, self._rules.settings.failure_delay_ms, reason)
+        return LoginReply(frame, True, self._rules.settings.failure_delay_ms, reason)

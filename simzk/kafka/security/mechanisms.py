@@ -48,7 +48,7 @@ _BY_TOKEN = "tokenauth=true"
 _OTHER_IDENTITY = "Authentication failed: Client requested an authorization id that is different from username"
 
 
-class SaslError(Exception):
+class SaslMechanismError(Exception):
     """Failed exchange.
 
     Args:
@@ -120,16 +120,16 @@ class PlainExchange(SaslExchange):
         parts = text.split("\0", 3) if self.tells_parts else text.rstrip("\0").split("\0")
         if len(parts) != 3:
             reason = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
-            raise SaslError(reason, told=self.tells_parts)
+            raise SaslMechanismError(reason, told=self.tells_parts)
         identity, self.user, password = parts
         for what, value in (("username", self.user), ("password", password)):
             if not value:
-                raise SaslError(f"Authentication failed: {what} not specified", told=self.tells_parts)
+                raise SaslMechanismError(f"Authentication failed: {what} not specified", told=self.tells_parts)
         known = self.passwords.get(self.user)
         if known is None or not hmac.compare_digest(known.encode(), password.encode()):
-            raise SaslError("Authentication failed: Invalid username or password", told=True)
+            raise SaslMechanismError("Authentication failed: Invalid username or password", told=True)
         if self.checks_identity and identity not in ("", self.user):
-            raise SaslError(_OTHER_IDENTITY, told=True)
+            raise SaslMechanismError(_OTHER_IDENTITY, told=True)
         self.user = identity or self.user
         self.is_complete = True
         return b""
@@ -168,24 +168,24 @@ class ScramExchange(SaslExchange):
     def _begin(self, text: str) -> str:
         message = _CLIENT_FIRST.fullmatch(text)
         if message is None:
-            raise SaslError("Invalid SCRAM client first message")
+            raise SaslMechanismError("Invalid SCRAM client first message")
         name = self.user = _unescaped(message["name"])
         extensions = message["extensions"] if self.has_extensions else ""
         if _BY_TOKEN in extensions.split(","):
             self.token = self.token_of(name)
             if self.token is None:
-                raise SaslError(f"Token Authentication failed: Invalid tokenId : {name}")
+                raise SaslMechanismError(f"Token Authentication failed: Invalid tokenId : {name}")
             self.user = self.token.owner
             password = base64.b64encode(self.token.secret).decode()
             credential: ScramCredential | None = new_credential(self.mechanism, password, self.new_nonce().encode())
         else:
             credential = self.credential_of(name)
         if credential is None:
-            raise SaslError("Authentication failed: Invalid user credentials")
+            raise SaslMechanismError("Authentication failed: Invalid user credentials")
         if message["authzid"] is not None and _unescaped(message["authzid"]) != name:
-            raise SaslError(_OTHER_IDENTITY, told=True)
+            raise SaslMechanismError(_OTHER_IDENTITY, told=True)
         if credential.iterations < MIN_ITERATIONS:
-            raise SaslError(f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}")
+            raise SaslMechanismError(f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}")
         assert self._credential is None, "the first message comes once"
         self._credential = credential
         self._client_first = f"n={message['name']},r={message['nonce']}{extensions}"
@@ -197,18 +197,18 @@ class ScramExchange(SaslExchange):
     def _finish(self, text: str, credential: ScramCredential) -> str:
         message = _CLIENT_FINAL.fullmatch(text)
         if message is None:
-            raise SaslError("Invalid SCRAM client final message")
+            raise SaslMechanismError("Invalid SCRAM client final message")
         if self.checks_nonce and message["nonce"] != self._nonce:
-            raise SaslError("Invalid client nonce in the final client message.")
+            raise SaslMechanismError("Invalid client nonce in the final client message.")
         signed = f"{self._client_first},{self._server_first},{message['bare']}".encode()
         digest = SCRAM_DIGESTS[self.mechanism]
         signature = hmac.digest(credential.stored_key, signed, digest)
         proof = base64.b64decode(message["proof"])
         if len(proof) != len(signature):
-            raise SaslError("Argument arrays must be of the same length", breaks=True)
+            raise SaslMechanismError("Argument arrays must be of the same length", breaks=True)
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(digest, client_key).digest(), credential.stored_key):
-            raise SaslError("Invalid client credentials")
+            raise SaslMechanismError("Invalid client credentials")
         self.is_complete = True
         return "v=" + base64.b64encode(hmac.digest(credential.server_key, signed, digest)).decode()
 

@@ -114,7 +114,7 @@ async def run(
         return AdminResponse(Error.UNSUPPORTED_VERSION, f"Kafka {version.name} does not support these ACLs")
     session = open_session()
     await session.start()
-    authorizer = Authorizer(KafkaZooKeeperClient(session, version), rules)
+    authorizer = ToolAuthorizer(KafkaZooKeeperClient(session, version), rules)
     try:
         await authorizer.start()
         for request in requests:
@@ -124,7 +124,7 @@ async def run(
         if rules.lists_afterwards:
             listing = open_session()
             await listing.start()
-            await Authorizer(KafkaZooKeeperClient(listing, version), rules).start()
+            await ToolAuthorizer(KafkaZooKeeperClient(listing, version), rules).start()
             await listing.close()
         return AdminResponse(Error.NONE)
     finally:
@@ -133,7 +133,7 @@ async def run(
 
 
 @dataclass(eq=False)
-class Authorizer:
+class ToolAuthorizer:
     """Authorizer of the tool, in one ZooKeeper session.
 
     Args:

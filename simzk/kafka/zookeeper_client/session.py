@@ -41,7 +41,7 @@ from simzk.zookeeper.sessions import password_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from simzk.kafka.cluster.zookeeper_access import Access
+    from simzk.kafka.cluster.zookeeper_access import ZooKeeperAccess
 
 PING_XID = -2
 SET_WATCHES_XID = -8
@@ -89,7 +89,7 @@ class ZooKeeperSession:
         *,
         timeout_ms: int,
         max_in_flight: int = 10,
-        access: Access | None = None,
+        access: ZooKeeperAccess | None = None,
         sends_batches: bool = False,
         reconnect_pause_us: Callable[[], int | None] = lambda: None,
     ) -> None:

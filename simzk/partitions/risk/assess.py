@@ -34,7 +34,7 @@ from simzk.partitions.draws import Draws
 from simzk.partitions.risk.cut_sets import (
     MOST_COMPONENTS,
     Bounds,
-    Figure,
+    EstimatedFigure,
     Union,
     bounds,
     components_of,
@@ -310,7 +310,7 @@ def _all_cuts(rates: Rates, cuts: CutSets, heads: BoolArray, some: slice) -> NDA
 _ROWS_AT_ONCE = 1 << 15
 _WORD = 64
 _Z = 1.959963984540054
-_NO_RISK = Union(Figure(0.0, 0.0, 0.0), Figure(0.0, 0.0, 0.0), exact=True)
+_NO_RISK = Union(EstimatedFigure(0.0, 0.0, 0.0), EstimatedFigure(0.0, 0.0, 0.0), exact=True)
 
 
 def background(rates: Rates, seed: int, samples: int) -> BoolArray:
@@ -363,9 +363,9 @@ def _union_with_wide(rates: Rates, cuts: CutSets, wide: BoolArray, background_st
     drawn = union_sampled(rates, narrow, background_states, seed) if len(narrow.places) else _NO_RISK
     up = max(1 - float(others.down.sum()), 0.0)
 
-    def added(figure: Figure, most: NDArray[np.float64]) -> Figure:
+    def added(figure: EstimatedFigure, most: NDArray[np.float64]) -> EstimatedFigure:
         more = float(most.sum())
-        return Figure(figure.value + more, figure.low * up, figure.high + more)
+        return EstimatedFigure(figure.value + more, figure.low * up, figure.high + more)
 
     return Union(added(drawn.per_year, others.per_year), added(drawn.offline, others.offline), exact=False)
 
@@ -486,7 +486,7 @@ def _words(states: BoolArray) -> NDArray[np.uint64]:
     return packed.view(np.uint64)
 
 
-def _estimate(total: float, weight: _Weight, kept: NDArray[np.float64]) -> Figure:
+def _estimate(total: float, weight: _Weight, kept: NDArray[np.float64]) -> EstimatedFigure:
     """Return the total times the kept share, with its interval (rule 6).
 
     >>> _estimate(2.0, _Weight(np.ones(400), 1.0), np.ones(400))
@@ -496,4 +496,4 @@ def _estimate(total: float, weight: _Weight, kept: NDArray[np.float64]) -> Figur
     assert len(weight.of) == len(kept)
     spread = float(((weight.of * (kept - share)) ** 2).sum()) + 2 * weight.most**2 * (share**2 + (1 - share) ** 2)
     error = _Z * sqrt(spread) / float(weight.of.sum())
-    return Figure(total * share, total * max(share - error, 0.0), total * (share + error))
+    return EstimatedFigure(total * share, total * max(share - error, 0.0), total * (share + error))

@@ -228,7 +228,7 @@ def _cut_sets(
     )
 
 
-class Figure(NamedTuple):
+class EstimatedFigure(NamedTuple):
     """A figure with its 95 % confidence interval; all three are equal if it is exact."""
 
     value: float
@@ -245,8 +245,8 @@ class Union(NamedTuple):
         exact: whether all states were enumerated.
     """
 
-    per_year: Figure
-    offline: Figure
+    per_year: EstimatedFigure
+    offline: EstimatedFigure
     exact: bool
 
 
@@ -339,7 +339,7 @@ def union_exact(rates: Rates, cuts: CutSets) -> Union:
         often += float(weight[worse & (sets_down[before] == 0)].sum())
         share += float((weight[worse] * waits[worse] / sets_down[after][worse]).sum())
     share = min(share, 1.0)
-    return Union(Figure(often, often, often), Figure(share, share, share), exact=True)
+    return Union(EstimatedFigure(often, often, often), EstimatedFigure(share, share, share), exact=True)
 
 
 def _out_of_reach(

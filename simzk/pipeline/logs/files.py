@@ -45,7 +45,7 @@ class Missing(NamedTuple):
         return f"{self.why}; expected {self.right}" if self.right else self.why
 
 
-class Found(NamedTuple):
+class FoundFiles(NamedTuple):
     """Result of a search for files.
 
     Args:
@@ -57,7 +57,7 @@ class Found(NamedTuple):
     missing: list[Missing]
 
 
-def find_files(kind: str, text: str) -> Found:
+def find_files(kind: str, text: str) -> FoundFiles:
     """Return the files that a path names.
 
     Args:
@@ -74,10 +74,10 @@ def find_files(kind: str, text: str) -> Found:
                 missing += none
             else:
                 missing.append(found)
-    return Found(sorted(files.values()), missing)
+    return FoundFiles(sorted(files.values()), missing)
 
 
-def some_files(kind: str, text: str) -> Found:
+def some_files(kind: str, text: str) -> FoundFiles:
     """Return the files that a path names, at least one.
 
     Raises:

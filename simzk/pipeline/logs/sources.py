@@ -40,7 +40,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from simzk.errors import ConfigError
 from simzk.garbage_collection import without_cyclic_gc
 from simzk.pipeline.data_source import FAILFAST, batches, columns_of, mode_of, number, sound
-from simzk.pipeline.logs.files import PACKED, Found, Missing, logs_in_folder, opened, some_files, unreadable
+from simzk.pipeline.logs.files import PACKED, FoundFiles, Missing, logs_in_folder, opened, some_files, unreadable
 from simzk.pipeline.logs.tables import (
     MOST,
     Row,
@@ -72,7 +72,7 @@ BEFORE_ALL = -1
 _ENTRY_HEAD_BYTES = 12
 
 
-class Place(NamedTuple):
+class EntryPosition(NamedTuple):
     """Position of a transaction's entry."""
 
     zxid: int
@@ -112,7 +112,7 @@ class LogFollower:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._places: list[Place] = []  # ascending: the entries at the ends of ranges
+        self._places: list[EntryPosition] = []  # ascending: the entries at the ends of ranges
         logs_in_folder(folder)
 
     def first_zxid(self) -> int:
@@ -150,7 +150,7 @@ class LogFollower:
                 found.append(LogStretch(str(file.path), start, stop, after, until, end))
         return found
 
-    def _last_in(self, file: NumberedFile) -> Place | None:
+    def _last_in(self, file: NumberedFile) -> EntryPosition | None:
         last = max((place for place in self._places if place.path == file.path), default=None)
         if last is not None and file.path.suffix == PACKED:
             return last
@@ -159,7 +159,7 @@ class LogFollower:
                 return last
             for offset, found in scan(stream, 0 if last is None else last.offset):
                 if not isinstance(found, Damage):
-                    last = Place(found.transaction.zxid, file.path, offset)
+                    last = EntryPosition(found.transaction.zxid, file.path, offset)
         return last
 
     def _cuts(self, path: Path, after: int, until: int, split_bytes: int) -> Iterator[tuple[int, int | None]]:
@@ -206,7 +206,7 @@ def _is_wanted(stretch: LogStretch, zxid: int) -> bool:
     return stretch.after < zxid <= stretch.until
 
 
-def _is_quiet(stream: Seekable, last: Place) -> bool:
+def _is_quiet(stream: Seekable, last: EntryPosition) -> bool:
     """Return whether only padding follows an entry, without reading all of it."""
     stream.seek(last.offset + _ENTRY_HEAD_BYTES - 4)
     length = int.from_bytes(stream.read(4), "big")
@@ -319,7 +319,7 @@ class _Source(DataSource):
             raise ConfigError(f"{self.name()} reads files", right='load("/path/to/dataDir")')
         return path
 
-    def _given(self, kind: str, schema: StructType, whole: pa.Schema) -> tuple[Found, str, list[str]]:
+    def _given(self, kind: str, schema: StructType, whole: pa.Schema) -> tuple[FoundFiles, str, list[str]]:
         """Return the files, the mode and the requested columns."""
         return some_files(kind, self._path()), mode_of(self.options), columns_of(schema, whole)
 
@@ -374,7 +374,7 @@ class LogReader(DataSourceReader):
         split_bytes: bytes of a log per task.
     """
 
-    def __init__(self, found: Found, mode: str, columns: list[str], split_bytes: int) -> None:
+    def __init__(self, found: FoundFiles, mode: str, columns: list[str], split_bytes: int) -> None:
         self.files = found.files
         self.missing = found.missing
         self.mode = mode
@@ -477,7 +477,7 @@ _MS = timedelta(milliseconds=1)
 class SnapshotFilesReader(DataSourceReader):
     """Reader with one task per snapshot."""
 
-    def __init__(self, found: Found, mode: str, columns: list[str]) -> None:
+    def __init__(self, found: FoundFiles, mode: str, columns: list[str]) -> None:
         self.files = found.files
         self.missing = found.missing
         self.mode = mode

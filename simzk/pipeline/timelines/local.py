@@ -29,7 +29,7 @@ from simzk.pipeline.logs.sources import (
 )
 from simzk.pipeline.logs.tables import MOST, Wanted
 from simzk.pipeline.timelines import rules
-from simzk.pipeline.timelines.rules import CREATED, GONE, MADE, REMOVED, SET, Change, parsed
+from simzk.pipeline.timelines.rules import CREATED, GONE, MADE, REMOVED, SET, TimelineChange, parsed
 from simzk.zookeeper.persistence.files import LOG, SNAPSHOT
 
 if TYPE_CHECKING:
@@ -213,9 +213,9 @@ def _left(owned: Iterable[tuple[int, int | None, str]], zxid: int) -> list[str]:
 
 def changes_of(
     once: Sequence[LogRow], ends: Iterable[SessionEnd], snapshots: Iterable[SnapshotRow], chroot: str
-) -> list[Change]:
+) -> list[TimelineChange]:
     """Return each change of a znode below the chroot, in order."""
-    found: dict[tuple[int, str, str, int | None], Change] = {}
+    found: dict[tuple[int, str, str, int | None], TimelineChange] = {}
     for change in _all_changes(once, ends, snapshots):
         if change.path.startswith(f"{chroot}/"):
             below = change._replace(path=change.path[len(chroot) :])
@@ -229,20 +229,20 @@ def changes_of(
 
 def _all_changes(
     once: Iterable[LogRow], ends: Iterable[SessionEnd], snapshots: Iterable[SnapshotRow]
-) -> Iterator[Change]:
+) -> Iterator[TimelineChange]:
     for row in once:
         if row.operation in MADE:
             assert row.path is not None
             data = _text(row.data)
-            yield Change(row.zxid, row.step or 0, row.time, row.session, SET, row.path, data, row.version or 0)
+            yield TimelineChange(row.zxid, row.step or 0, row.time, row.session, SET, row.path, data, row.version or 0)
         elif row.operation in REMOVED:
             assert row.path is not None
-            yield Change(row.zxid, row.step or 0, row.time, row.session, GONE, row.path, None, None)
+            yield TimelineChange(row.zxid, row.step or 0, row.time, row.session, GONE, row.path, None, None)
     for end in ends:
         for place, path in enumerate(end.paths):
-            yield Change(end.zxid, place, end.time, end.session, GONE, path, None, None)
+            yield TimelineChange(end.zxid, place, end.time, end.session, GONE, path, None, None)
     for znode in snapshots:
-        yield Change(znode.mzxid, 0, znode.mtime, None, SET, znode.path, _text(znode.data), znode.version)
+        yield TimelineChange(znode.mzxid, 0, znode.mtime, None, SET, znode.path, _text(znode.data), znode.version)
 
 
 def _text(data: bytes | None) -> str | None:
@@ -292,7 +292,7 @@ def tables_of(
     return {name: (rules.schemas()[name], found) for name, found in rows.items()}
 
 
-def _like(pattern: str, changes: Iterable[Change]) -> list[Change]:
+def _like(pattern: str, changes: Iterable[TimelineChange]) -> list[TimelineChange]:
     matches = re.compile(pattern).match
     return [change for change in changes if matches(change.path)]
 

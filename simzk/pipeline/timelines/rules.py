@@ -48,7 +48,7 @@ _TOPIC = re.compile(r"/brokers/topics/[^/]+")
 _CONFIG = re.compile(r"/config/topics/[^/]+")
 
 
-class Change(NamedTuple):
+class TimelineChange(NamedTuple):
     """A change of a znode, its path below the chroot.
 
     `session` is None in a snapshot; `change` is `SET` or `GONE`, and a znode that is gone has no data and no version.
@@ -109,14 +109,14 @@ class _Known:
         self.set_by: int | None = None
         self.version: int | None = None
 
-    def set_state(self, change: Change) -> None:
+    def set_state(self, change: TimelineChange) -> None:
         """Apply a change of the state znode; text that is no state changes nothing."""
         state = _NO_STATE if change.change == GONE else _state_of(change.data)
         self.state = self.state if state is None else state
         self.set_by = self.set_by if change.session is None else change.session
         self.version = self.version if change.version is None else change.version
 
-    def interval(self, topic: str, partition: int, min_isr: int, until: Change | None) -> Partition | None:
+    def interval(self, topic: str, partition: int, min_isr: int, until: TimelineChange | None) -> Partition | None:
         """Return the interval that ends with a change; None without an ISR, or if it had no duration."""
         state = self.state
         if state is None or state.isr is None or (until is not None and until.zxid == self.zxid):
@@ -144,14 +144,14 @@ class _Known:
         )
 
 
-def topic_of(change: Change) -> str:
+def topic_of(change: TimelineChange) -> str:
     """Return the topic that a change of a partition's state, an assignment or a topic's configuration is about."""
     found = _IN_TOPIC.match(change.path)
     assert found is not None, f"{change.path} is of no topic"
     return found[1]
 
 
-def partitions_of(changes: Iterable[Change]) -> Iterator[Partition]:
+def partitions_of(changes: Iterable[TimelineChange]) -> Iterator[Partition]:
     """Yield each partition's leader, ISR, epochs and replicas as intervals.
 
     Args:
@@ -161,7 +161,7 @@ def partitions_of(changes: Iterable[Change]) -> Iterator[Partition]:
         yield from _intervals(topic, of_topic)
 
 
-def _intervals(topic: str, changes: Iterable[Change]) -> Iterator[Partition]:
+def _intervals(topic: str, changes: Iterable[TimelineChange]) -> Iterator[Partition]:
     known: dict[int, _Known] = {}
     min_isr = 1
     for change in changes:
@@ -302,7 +302,7 @@ def leadership_of(partitions: Iterable[Partition]) -> Iterator[tuple[object, ...
             yield row.topic, row.partition, row.from_zxid, row.start, before.leader, row.leader, row.leader_epoch
 
 
-def controllers_of(changes: Iterable[Change]) -> Iterator[tuple[object, ...]]:
+def controllers_of(changes: Iterable[TimelineChange]) -> Iterator[tuple[object, ...]]:
     """Yield the controllers with their intervals; 0.8.0 wrote the bare id.
 
     Args:
@@ -313,7 +313,7 @@ def controllers_of(changes: Iterable[Change]) -> Iterator[tuple[object, ...]]:
         yield _number_in(found.get("brokerid") if isinstance(found, dict) else change.data), *interval
 
 
-def brokers_of(changes: Iterable[Change]) -> Iterator[tuple[object, ...]]:
+def brokers_of(changes: Iterable[TimelineChange]) -> Iterator[tuple[object, ...]]:
     """Yield the intervals in which each broker was registered.
 
     Args:
@@ -323,10 +323,10 @@ def brokers_of(changes: Iterable[Change]) -> Iterator[tuple[object, ...]]:
         yield int(change.path.rpartition("/")[2]), *interval
 
 
-def _ephemerals(changes: Iterable[Change]) -> Iterator[tuple[Any, ...]]:
+def _ephemerals(changes: Iterable[TimelineChange]) -> Iterator[tuple[Any, ...]]:
     for _, of_path in groupby(changes, lambda change: change.path):
-        turns: list[Change] = []
-        last: Change | None = None
+        turns: list[TimelineChange] = []
+        last: TimelineChange | None = None
         for change in of_path:
             # Brokers set their registration again to learn its zxid; that starts no interval.
             is_again = last is not None and last.change == change.change == SET and last.session == change.session

@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from simzk.pipeline.data_source import batches as to_batches
 from simzk.pipeline.timelines import rules
-from simzk.pipeline.timelines.rules import CREATED, GONE, MADE, REMOVED, SET, Change, Partition
+from simzk.pipeline.timelines.rules import CREATED, GONE, MADE, REMOVED, SET, Partition, TimelineChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -136,7 +136,7 @@ def partitions_of(changes: DataFrame) -> DataFrame:
     """Return each partition's leader, ISR, epochs and replicas as intervals."""
     in_topics = changes.where(F.col("path").rlike(rules.IN_TOPIC))
     by_topic = in_topics.withColumn("topic", F.regexp_extract("path", rules.IN_TOPIC, 1))
-    return _by_rule(rules.partitions_of, Change, "partitions", by_topic, ["topic"], _ORDER)
+    return _by_rule(rules.partitions_of, TimelineChange, "partitions", by_topic, ["topic"], _ORDER)
 
 
 def totals_of(partitions: DataFrame, end_us: int) -> DataFrame:
@@ -158,18 +158,18 @@ def leadership_of(partitions: DataFrame) -> DataFrame:
 def controllers_of(changes: DataFrame) -> DataFrame:
     """Return the controllers with their intervals; 0.8.0 wrote the bare id."""
     of_controllers = changes.where(F.col("path").rlike(rules.CONTROLLER))
-    return _by_rule(rules.controllers_of, Change, "controllers", of_controllers, ["path"], _ORDER)
+    return _by_rule(rules.controllers_of, TimelineChange, "controllers", of_controllers, ["path"], _ORDER)
 
 
 def brokers_of(changes: DataFrame) -> DataFrame:
     """Return the intervals in which each broker was registered."""
     registrations = changes.where(F.col("path").rlike(rules.BROKER))
-    return _by_rule(rules.brokers_of, Change, "brokers", registrations, ["path"], _ORDER)
+    return _by_rule(rules.brokers_of, TimelineChange, "brokers", registrations, ["path"], _ORDER)
 
 
 def _by_rule(
     rule: Callable[[Iterator[Any]], Iterable[tuple[object, ...]]],
-    row: type[Change | Partition],
+    row: type[TimelineChange | Partition],
     table: str,
     frame: DataFrame,
     key: list[str],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from simzk.scenarios.faults.fault import BrokerFault, Check, Draw, LastingBrokerFault, Target
+from simzk.scenarios.faults.fault import BrokerFault, Draw, FaultCheck, LastingBrokerFault, Target
 from simzk.scenarios.source import Index, format_duration, parse_duration
 
 
@@ -76,7 +76,7 @@ class FailLogDir(LastingBrokerFault, kw_only=True, frozen=True):
     def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
         return {"directory": draw.stream.below(draw.setting.log_dirs)}
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         if self.directory >= check.setting.log_dirs:
             what = f"brokers have no log directory {self.directory}"
@@ -96,7 +96,7 @@ class PowerOff(LastingBrokerFault, kw_only=True, frozen=True):
 
     unwritten: str = "30s"
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.duration("unwritten", self.unwritten, positive=False)
 
@@ -129,7 +129,7 @@ class SlowDisk(LastingBrokerFault, kw_only=True, frozen=True):
     def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
         return {"access": format_duration(draw.stream.between(1, 60) ** 2 * 1_000)}  # 1 ms to 3.6 s, more often short
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.duration("access", self.access)
 

@@ -123,7 +123,7 @@ class Draw:
         return f"{topic}-{self.stream.below(self.topics[topic])}"
 
 
-class Check(NamedTuple):
+class FaultCheck(NamedTuple):
     """A fault of a plan file that is checked.
 
     Args:
@@ -329,7 +329,7 @@ class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
         """Return whether a cluster can have faults of this kind."""
         return True
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         """Check the fault against the cluster.
 
         Raises:
@@ -386,7 +386,7 @@ class LastingFault(Fault, kw_only=True, frozen=True):
     def duration_us(self) -> int:
         return parse_duration(self.duration) or 0
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.duration("for", self.duration)
 
@@ -404,7 +404,7 @@ class BrokerFault(Fault, kw_only=True, frozen=True):
         broker = draw.broker()
         return None if broker is None else cls(kind=cls.name, at=draw.at, broker=broker)
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.broker("broker", self.broker)
 
@@ -430,7 +430,7 @@ class LastingBrokerFault(LastingFault, kw_only=True, frozen=True):
         """Return what a kind has beside its broker and its duration, by field; the duration is drawn afterwards."""
         return {}
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.broker("broker", self.broker)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simzk.scenarios.actions import cut, end_of, heal, peer_ends
 from simzk.scenarios.cluster_model import ZOOKEEPER
-from simzk.scenarios.faults.fault import Check, Draw, Fault, LastingBrokerFault, LastingFault, Target
+from simzk.scenarios.faults.fault import Draw, Fault, FaultCheck, LastingBrokerFault, LastingFault, Target
 from simzk.scenarios.source import BrokerId, format_duration, parse_duration
 from simzk.simulation.network import ExponentialLatency, UniformLatency
 
@@ -38,7 +38,7 @@ class LinkFault(LastingBrokerFault, kw_only=True, frozen=True):
             return {"peer": draw.stream.choice(others)}
         return {"peer": ZOOKEEPER if which else EVERYTHING}
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         if self.peer not in (EVERYTHING, ZOOKEEPER, *check.setting.brokers) or self.peer == self.broker:
             others = [str(broker) for broker in check.setting.brokers if broker != self.broker]
@@ -121,7 +121,7 @@ class SlowLink(LinkFault, kw_only=True, frozen=True):
         distribution = draw.stream.choice(("fixed", "uniform", "exponential"))
         return details | {"latency": format_duration(latency_us), "distribution": distribution}
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.duration("latency", self.latency)
 
@@ -161,7 +161,7 @@ class Split(LastingFault, kw_only=True, frozen=True):
         keeper = draw.stream.choice(keepers)
         return cls(kind=cls.name, at=draw.at, brokers=group, zookeeper=keeper, duration=draw.duration_of_links())
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.brokers("brokers", self.brokers)
 
@@ -203,7 +203,7 @@ class Swizzle(LastingFault, kw_only=True, frozen=True):
         released = tuple(draw.stream.shuffled(clogged))
         return cls(kind=cls.name, at=draw.at, clogged=clogged, released=released, duration=draw.duration_of_links())
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.brokers("clogged", self.clogged)
         check.brokers("released", self.released)

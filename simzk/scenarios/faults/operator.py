@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from simzk.kafka.releases.cluster_releases import at_protocol
 from simzk.kafka.releases.versions import LINES, kafka_version
 from simzk.scenarios.actions import parse_partition
-from simzk.scenarios.faults.fault import OPERATOR, Check, Draw, Fault, Restart, Setting, Target
+from simzk.scenarios.faults.fault import OPERATOR, Draw, Fault, FaultCheck, Restart, Setting, Target
 from simzk.scenarios.source import BrokerId, Count, format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class TopicStep(OperatorStep, kw_only=True, frozen=True):
         """Change the number of partitions by topic, as the step does."""
         raise NotImplementedError
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.topic(self.topic)
 
@@ -63,7 +63,7 @@ class CreateTopic(TopicStep, kw_only=True, frozen=True):
         replicas = draw.stream.between(1, min(REPLICAS_MAX, len(draw.setting.brokers)))
         return cls(kind=cls.name, at=draw.at, topic=topic, partitions=partitions, replication_factor=replicas)
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         brokers = len(check.setting.brokers)
         if self.replication_factor > brokers:
@@ -148,7 +148,7 @@ class Reassign(OperatorStep, kw_only=True, frozen=True):
         replicas = tuple(draw.stream.shuffled(brokers)[:size])
         return cls(kind=cls.name, at=draw.at, partition=partition, replicas=replicas)
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.partition("partition", self.partition)
         check.brokers("replicas", self.replicas)
@@ -174,7 +174,7 @@ class CancelReassignment(OperatorStep, kw_only=True, frozen=True):
     def is_possible(cls, setting: Setting) -> bool:
         return kafka_version(setting.version).number >= _FIRST_WITH_CANCELLATION
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.partition("partition", self.partition)
 
@@ -216,7 +216,7 @@ class RollingRestart(OperatorStep, kw_only=True, frozen=True):
         order = tuple(draw.stream.shuffled(draw.setting.brokers))
         return cls(kind=cls.name, at=draw.at, brokers=order, gap=_draw_gap(draw))
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.brokers("brokers", self.brokers)
         check.duration("gap", self.gap, positive=False)
@@ -252,7 +252,7 @@ class RollingUpgrade(RollingRestart, kw_only=True, frozen=True):
         present = kafka_version(setting.version)
         return present.number >= _FIRST_WITH_PROTOCOLS and present.name != LINES[0]
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.config("version", lambda: kafka_version(self.version))
         check.config("protocol", lambda: at_protocol(kafka_version(self.version), self.protocol))

@@ -13,9 +13,9 @@ from msgspec import field, structs
 
 from simzk.errors import ConfigError
 from simzk.kafka.releases.versions import kafka_version
-from simzk.scenarios.faults.fault import Check, Fault
+from simzk.scenarios.faults.fault import Fault, FaultCheck
 from simzk.scenarios.faults.plan import PLAN_KINDS, FaultPlan
-from simzk.scenarios.source import Mistakes, Source, Table, did_you_mean, format_duration
+from simzk.scenarios.source import Mistakes, Source, TomlTable, did_you_mean, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from simzk.scenarios.faults.fault import Setting
 
 
-class PlanTable(Table, kw_only=True):
+class PlanTable(TomlTable, kw_only=True):
     """A plan file; its faults are converted one by one."""
 
     seed: int
@@ -94,7 +94,7 @@ class PlanFile:
         mistakes = Mistakes()
         for index, fault in enumerate(self._faults):
             with mistakes:
-                fault.check(Check(self._source, setting, ("fault", index), self._safety_us))
+                fault.check(FaultCheck(self._source, setting, ("fault", index), self._safety_us))
         mistakes.report()
         return FaultPlan(self._safety_us, self._liveness_us, ()).with_faults(tuple(self._faults))
 

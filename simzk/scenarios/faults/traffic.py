@@ -24,7 +24,7 @@ from simzk.kafka.broker.producing import ALL
 from simzk.kafka.cluster.traffic import ConsumerSettings, ProducerSettings
 from simzk.kafka.releases.versions import kafka_version
 from simzk.scenarios.actions import parse_partition
-from simzk.scenarios.faults.fault import Check, Draw, Fault, LastingFault, Setting, Target
+from simzk.scenarios.faults.fault import Draw, Fault, FaultCheck, LastingFault, Setting, Target
 from simzk.scenarios.faults.operator import TopicStep
 from simzk.scenarios.source import Count, format_duration, parse_duration
 
@@ -56,7 +56,7 @@ class ClientEntry(LastingFault, kw_only=True, frozen=True):
     gap: str
     timeout: str = "30s"
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.partition("partition", self.partition)
         for key, text in (("gap", self.gap), ("timeout", self.timeout)):
@@ -112,7 +112,7 @@ class Produce(ClientEntry, kw_only=True, frozen=True):
             duration=draw.duration_of_links(),
         )
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         if self.retries < 0:
             check.fail("retries", f"there are {self.retries} retries", "0 or more")
@@ -176,7 +176,7 @@ class ConfigureTopic(Fault, kw_only=True, frozen=True):
     def is_possible(cls, setting: Setting) -> bool:
         return "topics" in kafka_version(setting.version).configs.entity_types
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.topic(self.topic)
         if not self.is_possible(check.setting):

@@ -12,9 +12,9 @@ from msgspec import structs
 
 from simzk.scenarios.faults.fault import (
     ZOOKEEPER,
-    Check,
     Draw,
     Fault,
+    FaultCheck,
     LastingBrokerFault,
     LastingFault,
     Setting,
@@ -75,7 +75,7 @@ class EnsembleFault(ServerFault, kw_only=True, frozen=True):
     def is_possible(cls, setting: Setting) -> bool:
         return setting.zookeeper_servers > 1
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         if not self.is_possible(check.setting):
             check.fail("kind", "the cluster has one ZooKeeper server", "zookeeper_servers = 3 in [cluster]")
@@ -107,7 +107,7 @@ class OneServerFault(EnsembleFault, kw_only=True, frozen=True):
         server = draw.stream.between(1, draw.setting.zookeeper_servers)
         return cls(kind=cls.name, at=draw.at, server=server, duration=draw.duration(ZOOKEEPER))
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         if self.server > check.setting.zookeeper_servers:
             right = f"1 to {check.setting.zookeeper_servers}"
@@ -156,7 +156,7 @@ class CutZooKeeperServer(OneServerFault, kw_only=True, frozen=True):
             return fault
         return structs.replace(fault, broker=draw.stream.choice(draw.setting.brokers))
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         if self.broker is not None:
             check.broker("broker", self.broker)
@@ -173,7 +173,7 @@ class CutZooKeeperServer(OneServerFault, kw_only=True, frozen=True):
         return f"cuts ZooKeeper server {self.server} off from {whom}"
 
 
-class RequestFault(LastingBrokerFault, kw_only=True, frozen=True):
+class BrokerRequestFault(LastingBrokerFault, kw_only=True, frozen=True):
     """A fault of the next requests of a broker to ZooKeeper, until it ends or has struck `times` times."""
 
     operation: str = ANY
@@ -184,7 +184,7 @@ class RequestFault(LastingBrokerFault, kw_only=True, frozen=True):
     def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
         return {"operation": draw.stream.choice(_OPERATIONS), "times": draw.stream.between(1, _TIMES_MAX)}
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         if self.operation not in (ANY, *VOCABULARY.operations):
             right = did_you_mean(self.operation, VOCABULARY.operations)
@@ -217,7 +217,7 @@ class RequestFault(LastingBrokerFault, kw_only=True, frozen=True):
         return f"{number} {kind}{'s' * (self.times > 1)} of broker {self.broker}{below}"
 
 
-class DropRequest(RequestFault, kw_only=True, frozen=True):
+class DropRequest(BrokerRequestFault, kw_only=True, frozen=True):
     """Lose requests before they are applied, and close the connection."""
 
     def fault(self) -> request_faults.RequestFault:
@@ -227,7 +227,7 @@ class DropRequest(RequestFault, kw_only=True, frozen=True):
         return f"loses {self._requests()}"
 
 
-class DropReply(RequestFault, kw_only=True, frozen=True):
+class DropReply(BrokerRequestFault, kw_only=True, frozen=True):
     """Apply requests, lose their replies, and close the connection."""
 
     def fault(self) -> request_faults.RequestFault:
@@ -237,7 +237,7 @@ class DropReply(RequestFault, kw_only=True, frozen=True):
         return f"loses the replies to {self._requests()}"
 
 
-class Delay(RequestFault, kw_only=True, frozen=True):
+class Delay(BrokerRequestFault, kw_only=True, frozen=True):
     """Apply requests, and those behind them on the connection, after a delay of `by`."""
 
     by: str
@@ -246,7 +246,7 @@ class Delay(RequestFault, kw_only=True, frozen=True):
     def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
         return super().draw_details(draw, broker) | {"by": format_duration(draw.stream.between(1, 20_000) * 1_000)}
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         if check.duration("by", self.by) < 1_000:
             check.fail("by", f"{self.by} is too short for ZooKeeper's clock", "1ms or more")
@@ -258,7 +258,7 @@ class Delay(RequestFault, kw_only=True, frozen=True):
         return f"delays {self._requests()} by {self.by}"
 
 
-class Hold(RequestFault, kw_only=True, frozen=True):
+class Hold(BrokerRequestFault, kw_only=True, frozen=True):
     """Hold requests back, and those behind them on the connection, until the end; the session is kept alive."""
 
     def fault(self) -> request_faults.RequestFault:
@@ -268,7 +268,7 @@ class Hold(RequestFault, kw_only=True, frozen=True):
         return f"holds back {self._requests()}"
 
 
-class ExpireAt(RequestFault, kw_only=True, frozen=True):
+class ExpireAt(BrokerRequestFault, kw_only=True, frozen=True):
     """Expire the session of the broker at a request, which is not applied."""
 
     def fault(self) -> request_faults.RequestFault:
@@ -278,7 +278,7 @@ class ExpireAt(RequestFault, kw_only=True, frozen=True):
         return f"expires the session at {self._requests()}"
 
 
-class Fail(RequestFault, kw_only=True, frozen=True):
+class Fail(BrokerRequestFault, kw_only=True, frozen=True):
     """Reply to requests with an error instead of applying them."""
 
     error: str
@@ -287,7 +287,7 @@ class Fail(RequestFault, kw_only=True, frozen=True):
     def draw_details(cls, draw: Draw, broker: int) -> dict[str, Any]:
         return super().draw_details(draw, broker) | {"error": draw.stream.choice(_ERRORS)}
 
-    def check(self, check: Check) -> None:
+    def check(self, check: FaultCheck) -> None:
         super().check(check)
         check.config("error", lambda: self.fault().resolve(VOCABULARY, ()))
 

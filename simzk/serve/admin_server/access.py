@@ -23,7 +23,7 @@ from simzk.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simzk.serve.admin_server.http import Request
+    from simzk.serve.admin_server.http import HttpRequest
 
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 _FOREIGN_SITES = frozenset({"cross-site", "same-site"})
@@ -38,7 +38,7 @@ class Rejection(NamedTuple):
     reason: str
 
 
-class Access:
+class AccessRules:
     """Rules about who may change state.
 
     Args:
@@ -66,7 +66,7 @@ class Access:
         self._token = token
         self._address = address
 
-    def rejection(self, request: Request) -> Rejection | None:
+    def rejection(self, request: HttpRequest) -> Rejection | None:
         """Return why a request may not change state; None if it may."""
         headers = request.headers
         foreign = _foreign_origin(headers)

@@ -280,7 +280,7 @@ def _id_set(session_ids: list[int]) -> list[int]:
     return hash_map_order(first, 1 << max(int(count / 0.75), 15).bit_length(), long_hash)
 
 
-class Command(NamedTuple):
+class AdminCommand(NamedTuple):
     """One command: its names, the primary one first, and what returns its fields."""
 
     names: tuple[str, ...]
@@ -290,40 +290,42 @@ class Command(NamedTuple):
 SNAPSHOT, RESTORE = ("snapshot", "snap"), ("restore", "rest")
 SET_TRACE_MASK = ("set_trace_mask", "stmk")
 COMMANDS = (
-    Command(
+    AdminCommand(
         ("configuration", "conf", "config"),
         lambda report: {name: report.settings[key] for key, name in _CONFIGURATION.items()},
     ),
-    Command(("connection_stat_reset", "crst"), _connection_stat_reset),
-    Command(("connections", "cons"), lambda report: _connections(report, brief=False)),
-    Command(("dirs",), lambda report: {"datadir_size": report.data_bytes, "logdir_size": report.log_bytes}),
-    Command(("dump",), _dump),
-    Command(("environment", "env", "envi"), lambda report: dict(report.environment)),
-    Command(("get_trace_mask", "gtmk"), _trace_mask),
-    Command(("hash",), _hash),
-    Command(("initial_configuration", "icfg"), lambda report: {"initial_configuration": report.initial_configuration}),
-    Command(("is_read_only", "isro"), lambda report: {"read_only": report.server.mode == monitoring.READ_ONLY}),
-    Command(("last_snapshot", "lsnp"), _last_snapshot),
-    Command(("leader", "lead"), leader),
-    Command(("monitor", "mntr"), lambda report: dict(monitoring.provider_values(report))),
-    Command(("observer_connection_stat_reset", "orst"), _nothing),
-    Command(("observers", "obsr"), observers),
-    Command(RESTORE, _nothing),  # server.py adds the last zxid
-    Command(("ruok",), _nothing),
-    Command(("server_stats", "srvr"), _server_stats),
-    Command(SET_TRACE_MASK, _trace_mask),  # server.py sets it before
-    Command(SNAPSHOT, _nothing),  # server.py adds the bytes
-    Command(("stat_reset", "srst"), _stat_reset),
-    Command(("stats", "stat"), lambda report: {**_server_stats(report), **_connections(report, brief=True)}),
-    Command(("system_properties", "sysp"), lambda report: dict(report.properties)),
-    Command(("voting_view",), voting_view),
-    Command(("watch_summary", "wchs"), _watch_summary),
-    Command(
+    AdminCommand(("connection_stat_reset", "crst"), _connection_stat_reset),
+    AdminCommand(("connections", "cons"), lambda report: _connections(report, brief=False)),
+    AdminCommand(("dirs",), lambda report: {"datadir_size": report.data_bytes, "logdir_size": report.log_bytes}),
+    AdminCommand(("dump",), _dump),
+    AdminCommand(("environment", "env", "envi"), lambda report: dict(report.environment)),
+    AdminCommand(("get_trace_mask", "gtmk"), _trace_mask),
+    AdminCommand(("hash",), _hash),
+    AdminCommand(
+        ("initial_configuration", "icfg"), lambda report: {"initial_configuration": report.initial_configuration}
+    ),
+    AdminCommand(("is_read_only", "isro"), lambda report: {"read_only": report.server.mode == monitoring.READ_ONLY}),
+    AdminCommand(("last_snapshot", "lsnp"), _last_snapshot),
+    AdminCommand(("leader", "lead"), leader),
+    AdminCommand(("monitor", "mntr"), lambda report: dict(monitoring.provider_values(report))),
+    AdminCommand(("observer_connection_stat_reset", "orst"), _nothing),
+    AdminCommand(("observers", "obsr"), observers),
+    AdminCommand(RESTORE, _nothing),  # server.py adds the last zxid
+    AdminCommand(("ruok",), _nothing),
+    AdminCommand(("server_stats", "srvr"), _server_stats),
+    AdminCommand(SET_TRACE_MASK, _trace_mask),  # server.py sets it before
+    AdminCommand(SNAPSHOT, _nothing),  # server.py adds the bytes
+    AdminCommand(("stat_reset", "srst"), _stat_reset),
+    AdminCommand(("stats", "stat"), lambda report: {**_server_stats(report), **_connections(report, brief=True)}),
+    AdminCommand(("system_properties", "sysp"), lambda report: dict(report.properties)),
+    AdminCommand(("voting_view",), voting_view),
+    AdminCommand(("watch_summary", "wchs"), _watch_summary),
+    AdminCommand(
         ("watches", "wchc"),
         lambda report: {"session_id_to_watched_paths": _sets_by_session(monitoring.watched_paths(report))},
     ),
-    Command(("watches_by_path", "wchp"), _watches_by_path),
-    Command(("zabstate",), zab_state),
+    AdminCommand(("watches_by_path", "wchp"), _watches_by_path),
+    AdminCommand(("zabstate",), zab_state),
 )
 BY_NAME = {name: command for command in COMMANDS for name in command.names}
 assert len(BY_NAME) == sum(len(command.names) for command in COMMANDS), "two commands have the same name"

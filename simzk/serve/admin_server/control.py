@@ -24,8 +24,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
 
 from simzk.errors import ConfigError, SimzkError
-from simzk.serve.admin_server.access import Access
-from simzk.serve.admin_server.http import JSON, Request, Response, canonical_path
+from simzk.serve.admin_server.access import AccessRules
+from simzk.serve.admin_server.http import JSON, HttpRequest, Response, canonical_path
 from simzk.serve.admin_server.server import AdminServer
 from simzk.serve.configuration.file_formats import read_properties
 
@@ -117,9 +117,9 @@ class ControlServer(AdminServer):
     def __init__(self, server: TcpServer, address: str, port: int, brokers: ControlledBrokers) -> None:
         super().__init__(server, address, port)
         self._controlled = brokers
-        self._allowed = Access(server.settings.admin_token, address)
+        self._allowed = AccessRules(server.settings.admin_token, address)
 
-    def _answer(self, request: Request) -> Response:
+    def _answer(self, request: HttpRequest) -> Response:
         path = canonical_path(request.path)
         if path == "/faults" or path.startswith("/faults/"):
             return super()._answer(request)
@@ -152,7 +152,7 @@ class ControlServer(AdminServer):
         except (SimzkError, TimeoutError) as error:
             return _json({"error": str(error)}, HTTPStatus.CONFLICT)
 
-    def _action(self, path: str, request: Request) -> Callable[[], Json] | None:
+    def _action(self, path: str, request: HttpRequest) -> Callable[[], Json] | None:
         """Return what a POST to a path does, and its answer; None for an unknown path."""
         controlled, parameters = self._controlled, request.parameters
         broker, server, fault = (form.fullmatch(path) for form in (_BROKER, _SERVER, _FAULT))

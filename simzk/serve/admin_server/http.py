@@ -40,7 +40,7 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _VERSIONS = ("HTTP/1.1", "HTTP/1.0")
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """HTTP request.
 
     Attributes:
@@ -142,7 +142,7 @@ def nothing(status: HTTPStatus, *headers: tuple[str, str], is_dated: bool = Fals
 
 
 def error_page(
-    request: Request, status: HTTPStatus, message: str = "", *, servlet: str = NO_SERVLET, cause: str = ""
+    request: HttpRequest, status: HTTPStatus, message: str = "", *, servlet: str = NO_SERVLET, cause: str = ""
 ) -> Response:
     """Return Jetty's error page, in the form of the header Accept."""
     message = message or status.phrase
@@ -164,7 +164,7 @@ def error_page(
     return Response(status, HTML, _page(rows, f"{status.value} {message}", cause), (fresh,), is_dated=False)
 
 
-def no_servlet(request: Request) -> Response:
+def no_servlet(request: HttpRequest) -> Response:
     """Answer a path that has no servlet."""
     if request.method == "TRACE":
         return nothing(HTTPStatus.FORBIDDEN)
@@ -202,7 +202,7 @@ class HttpServer:
         ConfigError: it cannot listen.
     """
 
-    def __init__(self, address: str, port: int, answer: Callable[[Request], Response], *, idle_ms: int) -> None:
+    def __init__(self, address: str, port: int, answer: Callable[[HttpRequest], Response], *, idle_ms: int) -> None:
         listener = bind(address, port, BACKLOG)
         self._acceptor = Acceptor(listener, lambda: _Connection(self))
         self.answer = answer
@@ -383,7 +383,7 @@ class _Connection(asyncio.Protocol):
             target = "/" + rest.partition("/")[2]
         path, _, query = target.partition("?")
         peer, own = peer_of(self._transport)[0], self._transport.get_extra_info("sockname")[0]
-        request = Request(head.method, path, query, head.headers, body, address=peer, local_address=own)
+        request = HttpRequest(head.method, path, query, head.headers, body, address=peer, local_address=own)
         if path == "*":
             self._send(error_page(request, HTTPStatus.BAD_REQUEST, servlet=""), head)
             return

@@ -31,7 +31,7 @@ from simzk.errors import SimzkError
 from simzk.serve.admin_server.faults import required, seconds, whole
 from simzk.serve.admin_server.http import Response
 from simzk.serve.clock import StillClock
-from simzk.serve.request_recorder import Notice, RequestRecorder
+from simzk.serve.request_recorder import RecordedNotice, RequestRecorder
 from simzk.serve.wire_driver import WireLink
 from simzk.zookeeper.acl import ADMIN, CREATE, DELETE, READ, WRITE, without_secrets
 from simzk.zookeeper.operations import operation_and_paths
@@ -246,8 +246,8 @@ def _latest(recorder: RequestRecorder) -> list[Json]:
     return latest[::-1]
 
 
-def _shown(record: Exchange | Notice) -> Json:
-    if isinstance(record, Notice):
+def _shown(record: Exchange | RecordedNotice) -> Json:
+    if isinstance(record, RecordedNotice):
         return {"what": record.what, "paths": [record.path] if record.path else [], "result": ""}
     what, paths = operation_and_paths(record.request)
     code = record.error

@@ -25,15 +25,15 @@ from urllib.parse import parse_qs
 
 from simzk.errors import SimzkError
 from simzk.jvm.numbers import double_text
-from simzk.serve.admin_server.access import Access
+from simzk.serve.admin_server.access import AccessRules
 from simzk.serve.admin_server.commands import BY_NAME, COMMANDS, NEEDS_LEADER, RESTORE, SET_TRACE_MASK, SNAPSHOT
 from simzk.serve.admin_server.faults import FAULTS
 from simzk.serve.admin_server.http import (
     JSON,
     PROMETHEUS,
     STREAM,
+    HttpRequest,
     HttpServer,
-    Request,
     Response,
     canonical_path,
     error_page,
@@ -41,7 +41,7 @@ from simzk.serve.admin_server.http import (
     nothing,
 )
 from simzk.serve.admin_server.live import LiveView, page_response
-from simzk.serve.admin_server.snapshots import Refusal, Snapshots
+from simzk.serve.admin_server.snapshots import CommandRejection, Snapshots
 from simzk.wire.four_letter_words import NOT_SERVING
 from simzk.wire.monitoring import families_of, text_of
 
@@ -109,7 +109,7 @@ class AdminServer(HttpServer):
     ) -> None:
         self._brokers = brokers
         self.use_server(server)
-        self._access = Access(server.settings.admin_token, address)
+        self._access = AccessRules(server.settings.admin_token, address)
         super().__init__(address, port, self._answer, idle_ms=server.settings.admin_idle_ms)
         self._path = path
 
@@ -119,7 +119,7 @@ class AdminServer(HttpServer):
         self._snapshots = Snapshots(server, server.settings.snapshot_interval_ms)
         self._live = LiveView(server, self._brokers)
 
-    def _answer(self, request: Request) -> Response:
+    def _answer(self, request: HttpRequest) -> Response:
         path = canonical_path(request.path)
         if request.path == "/" and request.method in ("GET", "HEAD"):
             return page_response()
@@ -148,7 +148,7 @@ class AdminServer(HttpServer):
             return nothing(HTTPStatus.METHOD_NOT_ALLOWED)
         return self._command(request, path.removeprefix(self._path).removeprefix("/"))
 
-    def _answer_live(self, request: Request, path: str) -> Response:
+    def _answer_live(self, request: HttpRequest, path: str) -> Response:
         """Answer the live page: what it shows is guarded like what it does, because it shows data without ACLs."""
         method = "GET" if _LIVE.get(path) == "GET" else "POST"
         if request.method not in (method, "HEAD" if method == "GET" else method):
@@ -172,7 +172,7 @@ class AdminServer(HttpServer):
             return _json({"error": str(error)}, status)
         return Response(HTTPStatus.OK, JSON, json.dumps({**fields, "error": None}), (("Cache-Control", "no-store"),))
 
-    def _command(self, request: Request, name: str) -> Response:
+    def _command(self, request: HttpRequest, name: str) -> Response:
         if not name:
             names = sorted(command.names[0] for command in COMMANDS)
             links = "".join(f'<a href="{self._path}/{name}">{name}</a>\n<br/>\n' for name in names)
@@ -204,7 +204,7 @@ class AdminServer(HttpServer):
         fields["command"] = primary
         return _json(fields if "error" in fields else {**fields, "error": None})
 
-    def _guarded(self, request: Request, name: str) -> Response:
+    def _guarded(self, request: HttpRequest, name: str) -> Response:
         """Answer snapshot or restore, which need permissions and their own HTTP method."""
         address = request.address
         if self._server.settings.trusts_forwarded_for:
@@ -216,9 +216,9 @@ class AdminServer(HttpServer):
             return _null_pointer_page(request)
         return self._restore(request.body) if name == RESTORE[0] else self._snapshot(request)
 
-    def _snapshot(self, request: Request) -> Response:
+    def _snapshot(self, request: HttpRequest) -> Response:
         snapshot = self._snapshots.snapshot()
-        if isinstance(snapshot, Refusal):
+        if isinstance(snapshot, CommandRejection):
             return _refused(SNAPSHOT[0], snapshot)
         zxid, data = snapshot
         headers = (("last_zxid", f"0x{zxid:x}"), ("snapshot_size", str(len(data))))
@@ -228,7 +228,7 @@ class AdminServer(HttpServer):
 
     def _restore(self, data: bytes) -> Response:
         zxid = self._snapshots.restore(data)
-        if isinstance(zxid, Refusal):
+        if isinstance(zxid, CommandRejection):
             return _refused(RESTORE[0], zxid)
         return _json({"last_zxid": zxid, "command": RESTORE[0], "error": None})
 
@@ -256,14 +256,14 @@ class AdminServer(HttpServer):
         return _json({"command": verb, **made, "error": None})
 
 
-def _null_pointer_page(request: Request) -> Response:
+def _null_pointer_page(request: HttpRequest) -> Response:
     """Answer a method that a command does not support: the real server fails with a NullPointerException."""
     return error_page(
         request, HTTPStatus.INTERNAL_SERVER_ERROR, _NULL_POINTER, servlet=_SERVLET, cause=_NULL_POINTER
     )._replace(closes=True)
 
 
-def _refused(name: str, refusal: Refusal) -> Response:
+def _refused(name: str, refusal: CommandRejection) -> Response:
     return _json({"command": name, "error": refusal.error}, refusal.status)
 
 
@@ -282,7 +282,7 @@ PATH = "/metrics"
 _ALLOWED = ("Allow", "GET, HEAD, POST, TRACE, OPTIONS")
 
 
-def metrics_response(server: TcpServer, request: Request, *, of_process: bool) -> Response:
+def metrics_response(server: TcpServer, request: HttpRequest, *, of_process: bool) -> Response:
     """Return the metrics of a server, or those of the requested names."""
     names = parse_qs(request.query).get("name[]")
     with server.driver.lock:
@@ -306,7 +306,7 @@ class MetricsServer(HttpServer):
         """Use another server from now on, which replaces the one before."""
         self._server = server
 
-    def _answer(self, request: Request) -> Response:
+    def _answer(self, request: HttpRequest) -> Response:
         is_path = canonical_path(request.path) == PATH
         if is_path and request.method == "OPTIONS":
             return nothing(HTTPStatus.OK, _ALLOWED, is_dated=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PERMISSIONS = (READ, WRITE, CREATE, DELETE, ADMIN)
 
 
-class Refusal(NamedTuple):
+class CommandRejection(NamedTuple):
     """Rejection of a command; `error` is None if the real server gives no reason."""
 
     status: HTTPStatus
@@ -58,47 +58,47 @@ class Snapshots:
         self._server = server
         self._snapshot_limit, self._restore_limit = _Limiter(interval_ms), _Limiter(interval_ms)
 
-    def rejection(self, authorization: str | None, address: str) -> Refusal | None:
+    def rejection(self, authorization: str | None, address: str) -> CommandRejection | None:
         """Return why a client lacks permission; None if it has it."""
         if authorization is None:
-            return Refusal(HTTPStatus.UNAUTHORIZED, "Auth info is missing for the command")
+            return CommandRejection(HTTPStatus.UNAUTHORIZED, "Auth info is missing for the command")
         identities = self._identities(authorization, address)
         if not identities:
-            return Refusal(HTTPStatus.UNAUTHORIZED, "Not authenticated")
+            return CommandRejection(HTTPStatus.UNAUTHORIZED, "Not authenticated")
         skips = self._server.settings.server.skip_acl
         with self._server.driver.lock:
             root = self._server.driver.server.tree.get("/")
             assert root is not None, "every tree has a root"
             permitted = skips or all(is_permitted(root.acl, permission, identities) for permission in _PERMISSIONS)
-        return None if permitted else Refusal(HTTPStatus.FORBIDDEN, "Not authorized")
+        return None if permitted else CommandRejection(HTTPStatus.FORBIDDEN, "Not authorized")
 
-    def snapshot(self) -> tuple[int, bytes] | Refusal:
+    def snapshot(self) -> tuple[int, bytes] | CommandRejection:
         """Return the zxid of the last transaction of a snapshot, and its bytes."""
         settings = self._server.settings
         if not settings.gives_snapshots:
-            return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, None)
+            return CommandRejection(HTTPStatus.SERVICE_UNAVAILABLE, None)
         if not settings.storage.tells_zxid:
-            return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, None)
+            return CommandRejection(HTTPStatus.INTERNAL_SERVER_ERROR, None)
         if not self._snapshot_limit.allows():
             self._server.statistics.snapshots_limited += 1
-            return Refusal(HTTPStatus.TOO_MANY_REQUESTS, None)
+            return CommandRejection(HTTPStatus.TOO_MANY_REQUESTS, None)
         with self._server.driver.lock:
             return self._server.driver.server.zxid, self._data()
 
-    def restore(self, data: bytes) -> int | Refusal:
+    def restore(self, data: bytes) -> int | CommandRejection:
         """Replace the tree and sessions of the server by those of a snapshot; return its last zxid."""
         settings = self._server.settings
         if not settings.takes_snapshots:
-            return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, None)
+            return CommandRejection(HTTPStatus.SERVICE_UNAVAILABLE, None)
         if not settings.storage.tells_zxid or self._server.ensemble_verbs is not None:
-            return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, None)
+            return CommandRejection(HTTPStatus.INTERNAL_SERVER_ERROR, None)
         if not self._restore_limit.allows():
             self._server.statistics.restores_limited += 1
-            return Refusal(HTTPStatus.TOO_MANY_REQUESTS, None)
+            return CommandRejection(HTTPStatus.TOO_MANY_REQUESTS, None)
         zxid, restoration = _read(data)
         if restoration is None:
             self._server.statistics.restore_errors += 1
-            return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, None)
+            return CommandRejection(HTTPStatus.INTERNAL_SERVER_ERROR, None)
         restoration.finish()
         driver, directory = self._server.driver, self._server.directory
         with driver.lock:

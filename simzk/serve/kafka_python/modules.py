@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from kafka.producer import kafka as producer_module
 from kafka.producer.sender import Sender
 
-from simzk.serve.kafka_python.runtime import ClientRuntime, Event, Fiber, present
+from simzk.serve.kafka_python.runtime import ClientRuntime, Fiber, VirtualEvent, present
 
 if TYPE_CHECKING:
     from collections.abc import MutableSequence, Sequence
@@ -68,9 +68,9 @@ class _Random(_Replaced):
 class _Threading(_Replaced):
     """The module `threading`, with events for which a thread waits in virtual time."""
 
-    def Event(self) -> Event | threading.Event:  # noqa: N802 - the name that is replaced
+    def VirtualEvent(self) -> VirtualEvent | threading.Event:  # noqa: N802 - the name that is replaced
         runtime = present()
-        return threading.Event() if runtime is None else Event(runtime)
+        return threading.Event() if runtime is None else VirtualEvent(runtime)
 
 
 class _WakePipe:

@@ -234,7 +234,7 @@ class ClientRuntime:
         items[:] = self._stream.shuffled(items)
 
 
-class Event:
+class VirtualEvent:
     """Replacement of `threading.Event`: a thread of `runtime` that waits for it lets virtual time pass."""
 
     __slots__ = ("_is_set", "runtime")

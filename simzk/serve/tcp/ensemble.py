@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.serve.admin_server.server import AdminServer, MetricsServer
-    from simzk.serve.client_activity import Traffic
+    from simzk.serve.client_activity import ConnectionTraffic
     from simzk.serve.clock import Clock
     from simzk.serve.configuration.ensemble_plan import EnsemblePlan
     from simzk.serve.configuration.settings import Settings
@@ -343,7 +343,7 @@ class TcpEnsemble(EventLoopServer):
         """Numbers of the servers that are stopped."""
         return [server_id for server_id in self.ensemble.members if server_id not in self._tcp]
 
-    def traffic(self) -> dict[tuple[str, int], Traffic]:
+    def traffic(self) -> dict[tuple[str, int], ConnectionTraffic]:
         """Return what was received and sent on each connection, by the client's address; on the loop."""
         return {address: one for tcp in self._tcp.values() for address, one in tcp.traffic().items()}
 

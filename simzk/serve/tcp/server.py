@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Sequence
 
-    from simzk.serve.client_activity import Traffic
+    from simzk.serve.client_activity import ConnectionTraffic
     from simzk.serve.configuration.settings import Settings, Throttle
     from simzk.serve.simulated_brokers import SimulatedBrokers
     from simzk.serve.storage.data_directory import DataDirectory
@@ -184,7 +184,7 @@ class TcpServer(EventLoopServer):
         """The open connections of all ports."""
         return list(chain.from_iterable(factory.connections for factory in self._factories))
 
-    def traffic(self) -> dict[tuple[str, int], Traffic]:
+    def traffic(self) -> dict[tuple[str, int], ConnectionTraffic]:
         """Return what was received and sent on each connection, by the client's address; on the loop."""
         return {connection.peer: connection.traffic() for connection in self.connections}
 
@@ -538,11 +538,11 @@ class TcpConnection(asyncio.Protocol):
         self._written_bytes += len(data)
         transport.write(data)
 
-    def traffic(self) -> Traffic:
+    def traffic(self) -> ConnectionTraffic:
         """Return what was received and sent; on the loop's thread, under the driver's lock."""
         assert self._server.is_on_loop, "another thread would see a connection while it changes"
         # Imported late: only a waiting test needs it.
-        from simzk.serve.client_activity import Traffic, unread_bytes, unsent_bytes
+        from simzk.serve.client_activity import ConnectionTraffic, unread_bytes, unsent_bytes
 
         transport, paused = self._transport, self._link is not None and self._link.paused
         # A lost connection with TLS has no socket any more; asyncio calls `connection_lost` in its next turn.
@@ -552,7 +552,7 @@ class TcpConnection(asyncio.Protocol):
             busy = bool(unread_bytes(connected) or transport.get_write_buffer_size() or unsent_bytes(connected))
         busy = busy and not (paused or self._clogged)
         closing = transport is None or connected is None or transport.is_closing()
-        return Traffic(self._received_bytes, self._written_bytes, busy=busy, paused=paused, closing=closing)
+        return ConnectionTraffic(self._received_bytes, self._written_bytes, busy=busy, paused=paused, closing=closing)
 
     def abort(self) -> None:
         """Close at once, on the loop's thread; the write buffer is lost."""

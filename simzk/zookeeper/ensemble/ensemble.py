@@ -96,7 +96,7 @@ _NO_PROPOSAL = -1  # the size of proposals before the first one
 
 
 @dataclass(slots=True)
-class Tally:
+class ServerCounters:
     """Counters of one server of an ensemble.
 
     Attributes:
@@ -156,7 +156,7 @@ class Learner(NamedTuple):
     zxid: int
 
 
-class Place(NamedTuple):
+class EnsembleRole(NamedTuple):
     """Role of one server in its ensemble, for monitoring.
 
     Attributes:
@@ -178,7 +178,7 @@ class Place(NamedTuple):
     membership: Membership
     leader: ServerLine | None
     since_ms: int
-    tally: Tally
+    tally: ServerCounters
     local: Sequence[Session]
     has_local: bool
     learners: Sequence[Learner]
@@ -368,7 +368,7 @@ def requires_write_access(request: req.Request) -> bool:
     return BY_REQUEST[request.__class__].opcode in _REJECTED_READ_ONLY
 
 
-class History:
+class CommittedHistory:
     """Committed transactions that some member has yet to apply, by position in the history."""
 
     def __init__(self) -> None:
@@ -432,7 +432,7 @@ class Member(Server):
         self.role: Role = Role.LOOKING
         self.since_ms: int = now_ms
         self.epoch: int = 0
-        self.tally: Tally = Tally()
+        self.tally: ServerCounters = ServerCounters()
         self.tally.looked = 1
         self.position: int = 0
         self.logged: int = 0
@@ -876,7 +876,7 @@ class Member(Server):
     # Operations of the whole ensemble
 
     @property
-    def place(self) -> Place:
+    def place(self) -> EnsembleRole:
         """Return its role in the ensemble for monitoring."""
         return self._ensemble.place_of(self)
 
@@ -981,7 +981,7 @@ class Ensemble:
         epoch: int = 0,
     ) -> None:
         self.config: EnsembleConfig = config or EnsembleConfig()
-        self.history: History = History()
+        self.history: CommittedHistory = CommittedHistory()
         self.epoch: int = epoch
         self.membership: Membership = self.config.membership or _default_membership(self.config)
         self._lines = {line.server_id: line for line in self.membership.lines}
@@ -1367,13 +1367,13 @@ class Ensemble:
         now = (line for line in self.membership.lines if line.server_id == server_id)
         return next(now, self._lines[server_id])
 
-    def place_of(self, member: Member) -> Place:
+    def place_of(self, member: Member) -> EnsembleRole:
         """Return the role of a server for monitoring."""
         leader, membership = self.leading, self.membership
         follows = leader is not None and member.role in (Role.LEADING, Role.FOLLOWING)
         assert leader is None or leader.server_id in membership.voters, "a leader has a vote"
         learners = (one for one in self.members.values() if leader is member and one.role is Role.FOLLOWING)
-        return Place(
+        return EnsembleRole(
             line=self.line_of(member.server_id),
             observes=member.server_id in membership.observers,
             votes=member.server_id in membership.voters,

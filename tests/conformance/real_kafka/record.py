@@ -35,7 +35,7 @@ from kazoo.exceptions import NoNodeError
 
 from simzk.kafka import paths
 from simzk.kafka.replay.actions import ActionRecord
-from simzk.kafka.replay.transactions import RECORDER, Operation, RecordedTransaction, operation_of
+from simzk.kafka.replay.transactions import RECORDER, RecordedOperation, RecordedTransaction, operation_of
 from simzk.zookeeper.persistence.transaction_log import TransactionLogReader
 from tests.conformance.real_kafka.cluster import SETTINGS, RealBrokers, until
 from tests.conformance.real_kafka.proxy import Proxies
@@ -494,7 +494,7 @@ class Recorder:
             place = bisect_left([self._first_zxid, *(step.zxid for step in self.steps)], entry.zxid)
             found.append(
                 RecordedTransaction(
-                    **{name: getattr(operation, name) for name in Operation.__struct_fields__},
+                    **{name: getattr(operation, name) for name in RecordedOperation.__struct_fields__},
                     who=RECORDER if who.startswith(f"{RECORDER}#") else who,
                     session=hex(entry.session_id),
                     cxid=entry.cxid,

@@ -16,7 +16,7 @@ from simzk.kafka.client_requests.produce import whole_entries
 from simzk.kafka.log.record_batches import (
     GZIP,
     SNAPPY,
-    Producer,
+    BatchProducer,
     Record,
     decode_records,
     encode_batch,
@@ -57,10 +57,10 @@ def cluster() -> Iterator[simzk.KafkaCluster]:
         yield made
 
 
-def batch(*values: bytes, producer: Producer | None = None, is_transactional: bool = False) -> bytes:
+def batch(*values: bytes, producer: BatchProducer | None = None, is_transactional: bool = False) -> bytes:
     """Return a batch of values without keys."""
     records = [Record(None, value, timestamp_ms=1000 + number) for number, value in enumerate(values)]
-    return encode_batch(records, producer=producer or Producer(), is_transactional=is_transactional)
+    return encode_batch(records, producer=producer or BatchProducer(), is_transactional=is_transactional)
 
 
 def produce_request(data: bytes, partition: int = 0, acks: int = -1, timeout_ms: int = 3000) -> ProduceRequest:
@@ -244,7 +244,7 @@ def test_committed_readers_wait_for_the_end_of_a_transaction(is_commit: bool) ->
         cluster.create_topic("orders", assignment={0: [1, 2]})
         cluster.run_until_quiet()
         client = MemoryClient(cluster, 1)
-        request = produce_request(batch(b"in", producer=Producer(7, 0, 0), is_transactional=True))
+        request = produce_request(batch(b"in", producer=BatchProducer(7, 0, 0), is_transactional=True))
         request.transactional_id = "t"
         response = client.call(request, PRODUCE, ProduceResponse)
         assert response.responses[0].partition_responses[0].error_code == 0
@@ -253,7 +253,7 @@ def test_committed_readers_wait_for_the_end_of_a_transaction(is_commit: bool) ->
         assert (before.high_watermark, before.last_stable_offset, values(before)) == (2, 0, [])
         assert values(fetched(client, fetch_request({0: 0}))[0]) == [b"in", b"out"]
         answers: list[object] = []
-        marker = encode_marker(Producer(7, 0), is_commit=is_commit, coordinator_epoch=0, timestamp_ms=5)
+        marker = encode_marker(BatchProducer(7, 0), is_commit=is_commit, coordinator_epoch=0, timestamp_ms=5)
         cluster.brokers[1].producing.append_as_broker(ORDERS, marker, 5000, answers.append)
         cluster.run_for(1)
         assert len(answers) == 1
@@ -273,14 +273,14 @@ def test_a_batch_that_is_sent_again_after_a_failure_is_not_doubled(cluster: simz
     cluster.run_for(1)  # the block of ids arrives
     made = client.call(request, 4, InitProducerIdResponse)
     assert (made.error_code, made.producer_epoch) == (0, 0)
-    data = batch(b"paid", producer=Producer(made.producer_id, 0, 0))
+    data = batch(b"paid", producer=BatchProducer(made.producer_id, 0, 0))
     assert produce(client, data) == (0, 0)
     cluster.kill(1)
     cluster.run_until(lambda: cluster.state("orders", 0).leader in (2, 3))
     cluster.run_for(1)
     again = MemoryClient(cluster, cluster.state("orders", 0).leader)
     assert produce(again, data) == (0, 0)
-    gap = batch(b"lost", producer=Producer(made.producer_id, 0, 5))
+    gap = batch(b"lost", producer=BatchProducer(made.producer_id, 0, 5))
     assert produce(again, gap) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     cluster.run_for(1)
     assert values(fetched(again, fetch_request({0: 0}))[0]) == [b"paid"]
@@ -374,7 +374,7 @@ ENTRIES = [
         for magic in (0, 1, 2)
         for codec in (0, GZIP, SNAPPY)
     ),
-    encode_marker(Producer(1, 0), is_commit=True, coordinator_epoch=1, timestamp_ms=3),
+    encode_marker(BatchProducer(1, 0), is_commit=True, coordinator_epoch=1, timestamp_ms=3),
 ]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 import simzk
-from simzk.kafka.log.record_batches import Producer, Record, decode_records, encode_batch
+from simzk.kafka.log.record_batches import BatchProducer, Record, decode_records, encode_batch
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     DescribeProducersRequest,
@@ -56,7 +56,7 @@ def produce(
     client: MemoryClient, value: bytes, sequence: int, *, producer_id: int = PRODUCER, is_transactional: bool = True
 ) -> ErrorCode:
     """Produce one record; return the error."""
-    producer = Producer(producer_id, 0, sequence)
+    producer = BatchProducer(producer_id, 0, sequence)
     data = encode_batch([Record(None, value, timestamp_ms=5)], producer=producer, is_transactional=is_transactional)
     part = ProduceRequest.PartitionProduceData(index=0, records=data)
     topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[part])

@@ -8,7 +8,7 @@ import pytest
 
 import simzk
 from simzk.kafka.coordinator.coordinator_log import partition_of
-from simzk.kafka.log.record_batches import Producer, Record, encode_batch
+from simzk.kafka.log.record_batches import BatchProducer, Record, encode_batch
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AddOffsetsToTxnRequest,
@@ -63,7 +63,7 @@ class Story:
 
     def produce(self, sequence: int = 0, version: int = NEW) -> tuple[ErrorCode, str | None]:
         """Produce one record; return the error and its text."""
-        producer = Producer(self.producer_id, 0, sequence)
+        producer = BatchProducer(self.producer_id, 0, sequence)
         data = encode_batch([Record(None, b"v", timestamp_ms=5)], producer=producer, is_transactional=True)
         part = ProduceRequest.PartitionProduceData(index=0, records=data)
         topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[part])

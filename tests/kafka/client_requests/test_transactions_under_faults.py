@@ -8,7 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import simzk
-from simzk.kafka.log.record_batches import Producer, Record, decode_entry, encode_batch, entry_header, split_entries
+from simzk.kafka.log.record_batches import (
+    BatchProducer,
+    Record,
+    decode_entry,
+    encode_batch,
+    entry_header,
+    split_entries,
+)
 from simzk.kafka.protocol.messages import (
     FetchRequest,
     FetchResponse,
@@ -50,9 +57,9 @@ class Log:
     def send(self, producer_id: int | None) -> None:
         """Produce a record, in the transaction of a producer or without one."""
         value = b"%d" % len(self.sent)
-        producer = Producer()
+        producer = BatchProducer()
         if producer_id is not None:
-            producer = Producer(producer_id, 0, self.sequences.get(producer_id, 0))
+            producer = BatchProducer(producer_id, 0, self.sequences.get(producer_id, 0))
             self.sequences[producer_id] = producer.sequence + 1
         record = Record(None, value, timestamp_ms=5)
         data = encode_batch([record], producer=producer, is_transactional=producer_id is not None)

@@ -15,7 +15,7 @@ from simzk.kafka.log import record_batches
 from simzk.kafka.log.record_batches import (
     GZIP,
     SNAPPY,
-    Producer,
+    BatchProducer,
     Record,
     RecordDataError,
     decode_records,
@@ -51,7 +51,7 @@ def numbered(records: list[Record], base: int, *, headers: bool = True) -> list[
 def test_a_batch_is_read_back_with_the_offsets_of_the_leader(
     records: list[Record], codec: int, base: int, epoch: int
 ) -> None:
-    data = stamped(encode_batch(records, codec=codec, producer=Producer(5, 1, 3)), base, len(records), epoch)
+    data = stamped(encode_batch(records, codec=codec, producer=BatchProducer(5, 1, 3)), base, len(records), epoch)
     assert is_intact(data)
     assert decode_records(data) == numbered(records, base)
     header = entry_header(data)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.kafka.protocol.classes import message_class, response_class
-from simzk.kafka.protocol.codec import Request, decode, decode_request, decode_response, encode
+from simzk.kafka.protocol.codec import RequestFrame, decode, decode_request, decode_response, encode
 from simzk.kafka.protocol.schema import message_names
 from simzk.kafka.protocol.structs import Message, ProtocolError
 from tests.kafka.protocol.mutations import mutated
@@ -66,14 +66,14 @@ def test_random_bytes_are_a_message_or_an_error(which: tuple[type[Message], int]
 @given(st.binary(max_size=100))
 def test_random_frames_are_a_request_or_an_error(frame: bytes) -> None:
     found = outcome(lambda: decode_request(frame))
-    assert isinstance(found, Request) or found.message
+    assert isinstance(found, RequestFrame) or found.message
 
 
 @given(st.integers(0, 90), st.integers(-2, 20), st.binary(max_size=60))
 def test_a_valid_header_before_random_bytes(api_key: int, version: int, body: bytes) -> None:
     frame = api_key.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True) + bytes(4) + b"\xff\xff" + body
     request = outcome(lambda: decode_request(frame))
-    assert isinstance(request, Request) or request.message
+    assert isinstance(request, RequestFrame) or request.message
     kind = response_class(api_key)
     if kind is not None:
         response = outcome(lambda: decode_response(kind, version, frame))

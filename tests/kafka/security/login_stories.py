@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from simzk.kafka.log.record_batches import Producer, Record, encode_batch
+from simzk.kafka.log.record_batches import BatchProducer, Record, encode_batch
 from simzk.kafka.protocol import messages as m
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.api_versions import accepted_versions
@@ -698,9 +698,9 @@ def principals(stage: Stage) -> None:
                 metadata(other, *TOPICS, "unknown")
 
 
-def _batch(producer: Producer | None = None, *, is_transactional: bool = False) -> bytes:
+def _batch(producer: BatchProducer | None = None, *, is_transactional: bool = False) -> bytes:
     records = [Record(None, b"v", timestamp_ms=1_600_000_000_000)]
-    return encode_batch(records, producer=producer or Producer(), is_transactional=is_transactional)
+    return encode_batch(records, producer=producer or BatchProducer(), is_transactional=is_transactional)
 
 
 def _produce(data: bytes, *topics: str, transaction: str | None = None, acks: int = -1) -> m.ProduceRequest:
@@ -728,10 +728,10 @@ def idempotent_producers(stage: Stage) -> None:
             talk.ask(m.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), version)
         produced = [version for version in stage.versions(m.ProduceRequest) if version >= _PRODUCE]
         for place, version in enumerate((produced[0], produced[-1])):
-            producer = Producer(5000 + number, 0, place)
+            producer = BatchProducer(5000 + number, 0, place)
             talk.ask(_produce(_batch(producer), "written"), version)
             talk.ask(_produce(_batch(), "written"), version)
-            talk.ask(_produce(_batch(Producer(6000 + number, 0, place)), "written", "secret"), version)
+            talk.ask(_produce(_batch(BatchProducer(6000 + number, 0, place)), "written", "secret"), version)
 
 
 def _coordinator(stage: Stage, kind: int) -> None:
@@ -803,7 +803,7 @@ def _add_partitions(stage: Stage, own: Mapping[str, Any]) -> None:
 def _add_records(stage: Stage, own: Mapping[str, Any]) -> None:
     talk = stage.user("alice", label="records")
     for version in (_PRODUCE, stage.top(m.ProduceRequest)):
-        producer = Producer(own["producer_id"], own["producer_epoch"], int(version > _PRODUCE))
+        producer = BatchProducer(own["producer_id"], own["producer_epoch"], int(version > _PRODUCE))
         data = _batch(producer, is_transactional=True)
         talk.ask(_produce(data, "written", transaction="theirs"), version)
         talk.ask(_produce(data, "secret", transaction=TRANSACTION), version)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.kafka.schemas import scram
-from simzk.kafka.security.mechanisms import PlainExchange, SaslError, ScramExchange
+from simzk.kafka.security.mechanisms import PlainExchange, SaslMechanismError, ScramExchange
 from tests.kafka.security.sasl_client import ScramClient, plain_token
 
 RFC_7677 = (
@@ -77,7 +77,7 @@ def test_a_name_with_separators() -> None:
 )
 def test_first_messages_that_fail(token: bytes, reason: str) -> None:
     exchange = begun()
-    with pytest.raises(SaslError) as failure:
+    with pytest.raises(SaslMechanismError) as failure:
         exchange.evaluate(token)
     assert failure.value.reason == reason
     assert not exchange.is_complete
@@ -87,7 +87,7 @@ def test_last_messages_that_fail() -> None:
     for last in (b"", b"c=biws,r=nserver", b"c=biws,r=nserver,p=AAAA", b"c=biws,r=nserver,p=A", b"c=biws,r=n,p=AAAA"):
         exchange = begun()
         exchange.evaluate(ScramClient("sha512", "a,b=c", "pencil", "n").first())
-        with pytest.raises(SaslError):
+        with pytest.raises(SaslMechanismError):
             exchange.evaluate(last)
         assert not exchange.is_complete
 
@@ -100,7 +100,7 @@ def test_a_replayed_nonce_is_accepted_by_old_releases_only() -> None:
         # The client signs what the server said, but repeats another nonce.
         final = client.final(first)
         forged = final.replace(b"r=nserver", b"r=n")
-        with pytest.raises(SaslError) as failure:
+        with pytest.raises(SaslMechanismError) as failure:
             exchange.evaluate(forged)
         expected = "Invalid client nonce in the final client message." if checks else "Invalid client credentials"
         assert failure.value.reason == expected
@@ -111,7 +111,7 @@ def test_only_the_password_is_accepted(user: str, password: str) -> None:
     exchange = PlainExchange({"alice": "secret"})
     try:
         exchange.evaluate(plain_token(user, password))
-    except SaslError:
+    except SaslMechanismError:
         assert (user, password) != ("alice", "secret")
     assert exchange.is_complete == ((user, password) == ("alice", "secret"))
 
@@ -119,6 +119,6 @@ def test_only_the_password_is_accepted(user: str, password: str) -> None:
 @given(st.binary(max_size=60))
 def test_random_tokens_fail(token: bytes) -> None:
     for exchange in (PlainExchange({"alice": "secret"}), begun()):
-        with pytest.raises(SaslError):
+        with pytest.raises(SaslMechanismError):
             exchange.evaluate(token)
         assert not exchange.is_complete

@@ -12,7 +12,15 @@ import pytest
 from hypothesis import example, given
 
 from simzk.partitions.risk.assess import background, union_sampled
-from simzk.partitions.risk.cut_sets import MOST_COMPONENTS, Figure, Union, bounds, cut_sets, union_exact, yearly
+from simzk.partitions.risk.cut_sets import (
+    MOST_COMPONENTS,
+    EstimatedFigure,
+    Union,
+    bounds,
+    cut_sets,
+    union_exact,
+    yearly,
+)
 from simzk.partitions.risk.rates import Rate
 from tests.partitions.risk.reference import Cluster, clusters, falls_per_year, offline_share, play, share_down
 
@@ -197,7 +205,7 @@ def test_samples_depend_on_sets_and_seed_only() -> None:
 
 def test_components_that_never_fail_have_no_risk() -> None:
     still = Cluster([0, 1], [Rate(0.0, 1.0)] * 2, [Rate(0.0, 1.0)] * 2, [(0,), (0, 1)])
-    nothing = Figure(0.0, 0.0, 0.0)
+    nothing = EstimatedFigure(0.0, 0.0, 0.0)
     assert sampled(still, 128) == Union(nothing, nothing, exact=True)
     assert union_exact(still.rates, cut_sets(still.rates, still.places)).per_year == nothing
 
@@ -213,7 +221,9 @@ def test_wide_sets_give_an_interval_from_none_to_all(monkeypatch: pytest.MonkeyP
     wide = Cluster(list(range(9)), [Rate(20.0, 300.0)] * 9, [Rate(9.0, 200.0)] * 9, [tuple(range(9))])
     alone = cut_sets(wide.rates, wide.places)
     often, share = alone.per_year[0], alone.offline[0]
-    assert sampled(wide, 400) == Union(Figure(often, 0.0, often), Figure(share, 0.0, share), exact=False)
+    assert sampled(wide, 400) == Union(
+        EstimatedFigure(often, 0.0, often), EstimatedFigure(share, 0.0, share), exact=False
+    )
     truth = union_exact(BUSY.rates, cut_sets(BUSY.rates, BUSY.places))
     drawn = sampled(BUSY, 4000)
     monkeypatch.setattr("simzk.partitions.risk.assess.MOST_RACKS", 1)
