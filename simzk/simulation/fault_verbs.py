@@ -9,22 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar, Unpack
 
-from simzk.simulation.request_faults import (
-    Delay,
-    DropReply,
-    DropRequest,
-    Expire,
-    Fail,
-    FaultRule,
-    FaultRules,
-    Hold,
-    Move,
-    Pause,
-    RequestFault,
-)
+from simzk.simulation import request_faults as kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+
+    from simzk.simulation.request_faults import FaultRule, FaultRules, RequestFault
 
 ClientT = TypeVar("ClientT")
 
@@ -97,34 +87,34 @@ class FaultVerbs(Generic[ClientT]):
 
     def drop_request(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
         """Lose requests before they are applied, and close their connection: the client cannot tell."""
-        return self.inject(DropRequest(), op, **which)
+        return self.inject(kinds.DropRequest(), op, **which)
 
     def drop_reply(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
         """Apply requests, lose their replies, and close their connection: the client cannot tell."""
-        return self.inject(DropReply(), op, **which)
+        return self.inject(kinds.DropReply(), op, **which)
 
     def delay(self, op: str | None = None, *, seconds: float, **which: Unpack[Which[ClientT]]) -> FaultRule:
         """Apply requests, and the ones behind them on their connection, after a delay in seconds."""
-        return self.inject(Delay(seconds), op, **which)
+        return self.inject(kinds.Delay(seconds), op, **which)
 
     def hold(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
         """Hold requests back, and the ones behind them on their connection, until `FaultRule.release`.
 
         Watch events are still sent, and the session is kept alive.
         """
-        return self.inject(Hold(), op, **which)
+        return self.inject(kinds.Hold(), op, **which)
 
     def pause(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
         """Stop reading and writing a connection at a request until `FaultRule.release`; its session may expire."""
-        return self.inject(Pause(), op, **which)
+        return self.inject(kinds.Pause(), op, **which)
 
     def expire(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
         """Expire the session of a request before the request is applied."""
-        return self.inject(Expire(), op, **which)
+        return self.inject(kinds.Expire(), op, **which)
 
     def move(self, op: str | None = None, *, server: int, **which: Unpack[Which[ClientT]]) -> FaultRule:
         """Lose a request, close its connection, and let one server of the ensemble alone accept the session."""
-        return self.inject(Move(server), op, **which)
+        return self.inject(kinds.Move(server), op, **which)
 
     def fail(
         self, op: str | None = None, *, error: str | type[Exception], **which: Unpack[Which[ClientT]]
@@ -137,4 +127,4 @@ class FaultVerbs(Generic[ClientT]):
                 "NO_NODE". For a lost connection or an expired session, that fault itself is applied.
             **which: further conditions on the requests.
         """
-        return self.inject(Fail(error), op, **which)
+        return self.inject(kinds.Fail(error), op, **which)

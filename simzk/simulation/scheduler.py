@@ -175,9 +175,7 @@ class Scheduler:
     @property
     def next_at_us(self) -> int | None:
         """The time of the next event; None if there is none."""
-        if self._only is not None and self._only.active:
-            return self.now_us
-        if any(timer.active for *_, timer in self._present):
+        if (self._only is not None and self._only.active) or any(timer.active for *_, timer in self._present):
             return self.now_us
         times = self._times
         while times and not any(timer.active for timer in self._later[times[0]]):

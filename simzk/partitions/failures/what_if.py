@@ -382,8 +382,7 @@ def _rows_by_broker(replicas: IntArray, brokers: int) -> tuple[NDArray[np.intp],
     keys = np.where(replicas == NONE, brokers, replicas).ravel()
     order = np.argsort(keys.astype(np.uint16) if brokers < 1 << 16 else keys, kind="stable")
     assert keys.max(initial=0) <= brokers
-    starts = np.zeros(brokers + 1, np.intp)
-    np.cumsum(np.bincount(keys, minlength=brokers)[:brokers], out=starts[1:])
+    starts = np.append(0, np.cumsum(np.bincount(keys, minlength=brokers)[:brokers]))
     rows = order[: starts[-1]] // replicas.shape[1]
     return rows.astype(np.int32 if len(replicas) < 1 << 31 else np.int64), starts
 

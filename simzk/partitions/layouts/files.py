@@ -343,9 +343,7 @@ def list_array(padded: NDArray[np.int32]) -> pa.Array:
     """Return padded lists, int32[n, w], as an Arrow array of lists."""
     import pyarrow as pa
 
-    lengths = sizes(padded)
-    offsets = np.zeros(len(padded) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
+    offsets = np.append(np.int32(0), np.cumsum(sizes(padded), dtype=np.int32))
     return pa.ListArray.from_arrays(
         pa.array(offsets), pa.array(padded[padded != NONE]), partitions_schema().field("isr").type
     )

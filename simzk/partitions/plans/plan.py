@@ -152,11 +152,10 @@ def validate_plan(brokers: Brokers, plan: Plan) -> None:
     names = plan.partitions
     validate_replicas(plan.replicas)
     key = names.topic.astype(np.int64) << 32 | names.partition
-    found, counts = np.unique(key, return_counts=True)
-    if (counts > 1).any():
-        twice = np.isin(key, found[counts > 1])
-        _, firsts = np.unique(key[twice], return_index=True)
-        _reject("repeated", names, np.flatnonzero(twice)[np.sort(firsts)], "each partition once")
+    _, firsts, counts = np.unique(key, return_index=True, return_counts=True)
+    repeated = np.sort(firsts[counts > 1])
+    if len(repeated):
+        _reject("repeated", names, repeated, "each partition once")
     unknown = (plan.replicas != NONE) & ~np.isin(plan.replicas, brokers.ids)
     if unknown.any():
         _reject("on a broker that the layout does not have", names, np.flatnonzero(any_of(unknown)), "known brokers")
@@ -229,7 +228,6 @@ def reassignment_phases(
     target: IntArray,
     live: BoolArray,
     *,
-    controller_epoch: int = 0,
     steps: Steps = Steps.NAMED,
     rules: ElectionRules = LATEST,
     scala: Scala = "2.13",
@@ -241,11 +239,10 @@ def reassignment_phases(
         states: k states before.
         target: int32[k, v], the target replicas.
         live: bool[m], mask of live brokers.
-        controller_epoch: of the controller that writes.
         steps, rules, scala: of the Kafka version.
 
     Returns:
-        the phases; `version` grows by one with each write of a state znode.
+        the phases; `version` grows by one with each write of a state znode, and the controller epoch is 0.
 
     >>> from simzk.partitions.arrays import broker_mask, pack, unpack
     >>> from simzk.partitions.states import LeaderAndIsr, states_of
@@ -275,13 +272,11 @@ def reassignment_phases(
     waiting = begun & ~ready
     assignment = _widened(present, moving, target, waiting, steps, scala)
     raises_epoch = steps != Steps.BARE
-    widened = raise_leader_epoch(states, controller_epoch=controller_epoch, chosen=waiting) if raises_epoch else states
+    widened = raise_leader_epoch(states, controller_epoch=0, chosen=waiting) if raises_epoch else states
     joined = _joined(widened, target, live, waiting, scala)
     done = begun & (ready | in_sync(target, joined.isr))
-    led = complete_reassignment(
-        joined, target, live, done, controller_epoch=controller_epoch, raises_epoch=raises_epoch, rules=rules
-    )
-    removed = _without_leaving(led, moving, done, controller_epoch, rules)
+    led = complete_reassignment(joined, target, live, done, controller_epoch=0, raises_epoch=raises_epoch, rules=rules)
+    removed = _without_leaving(led, moving, done, rules)
     phases = (
         Phase("before", present, states),
         Phase("widened", assignment, widened),
@@ -297,13 +292,11 @@ def reassignment_phases(
     return Reassigned(phases, begun & ~done)
 
 
-def _without_leaving(
-    states: States, moving: Assignment, done: BoolArray, controller_epoch: int, rules: ElectionRules
-) -> States:
+def _without_leaving(states: States, moving: Assignment, done: BoolArray, rules: ElectionRules) -> States:
     """Return the states after the leaving replicas of the partitions of `done` left their ISRs, one after the other."""
     for leaving in moving.removing.T:
         broker = np.where(done, leaving, np.int32(NONE))
-        states = remove_from_isr(states, broker, controller_epoch=controller_epoch, rules=rules).after
+        states = remove_from_isr(states, broker, controller_epoch=0, rules=rules).after
     return states
 
 

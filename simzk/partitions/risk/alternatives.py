@@ -196,13 +196,11 @@ def _shuffled_groups(rack: NDArray[np.integer], factor: int, draws: Draws) -> ND
 
 
 def _joined(rack: NDArray[np.integer], broker: int, factor: int, draws: Draws) -> list[int]:
-    group = [broker]
     others = [int(other) for other in draws.order(len(rack)) if other != broker]
-    racks = {int(rack[broker])}
+    by_rack = {int(rack[broker]): broker}
     for other in others:
-        if len(group) < factor and int(rack[other]) not in racks:
-            group.append(other)
-            racks.add(int(rack[other]))
-    full = [*group, *[other for other in others if other not in group][: factor - len(group)]]
+        by_rack.setdefault(int(rack[other]), other)
+    group = list(by_rack.values())[:factor]
+    full = [*group, *(other for other in others if other not in group)][:factor]
     assert len(full) == factor
     return full

@@ -58,9 +58,7 @@ class ReplicaSets(NamedTuple):
         """Return how many brokers share partitions with each broker, int64[b] (Cidon et al., USENIX ATC 2013)."""
         assert self.places.max(initial=0) <= brokers
         pairs = np.zeros((brokers + 1, brokers + 1), np.bool_)
-        for one in range(self.places.shape[1]):
-            for other in range(self.places.shape[1]):
-                pairs[self.places[:, one], self.places[:, other]] = True
+        pairs[self.places[:, :, None], self.places[:, None, :]] = True
         np.fill_diagonal(pairs, val=False)
         widths: NDArray[np.int64] = pairs[:brokers, :brokers].sum(axis=1)
         return widths
