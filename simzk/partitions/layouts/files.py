@@ -299,21 +299,19 @@ def to_layout(partitions: pa.Table, brokers: Brokers | None, where: str) -> Layo
         topic = topic.dictionary_encode()
     lists = {name for name in _COLUMNS if pa.types.is_list(schema.field(name).type)}
     columns = {name: rows.lists(name) if name in lists else rows.integers(name) for name in _COLUMNS}
+    if brokers is None:
+        replicas = columns["replicas"]
+        named = np.unique(replicas[(replicas >= 0) & (replicas <= MAX_BROKER_ID)])
+        brokers = Brokers.from_racks(dict.fromkeys(named.tolist()))
     raw = Layout(
-        brokers=_brokers_named(columns["replicas"]) if brokers is None else brokers,
+        brokers=brokers,
         topics=tuple(topic.dictionary.to_pylist()),
         topic=topic.indices.to_numpy().astype(np.int32, copy=False),
         **columns,
     )
     find_problems(raw).refuse(where)
-    return _narrowed(raw)
-
-
-def _narrowed(raw: Layout) -> Layout:
-    """Return the layout with int32 columns; every value must fit."""
-    wide = [getattr(raw, name) for name in _COLUMNS]
-    narrow = {name: column.astype(np.int32, copy=False) for name, column in zip(_COLUMNS, wide, strict=True)}
-    assert all(after is before or (after == before).all() for after, before in zip(narrow.values(), wide, strict=True))
+    narrow: dict[str, Any] = {name: column.astype(np.int32, copy=False) for name, column in columns.items()}
+    assert all((narrow[name] == column).all() for name, column in columns.items()), "every number fits 32 bits"
     return replace(raw, **narrow)
 
 
@@ -332,11 +330,6 @@ def to_brokers(table: pa.Table, where: str) -> Brokers:
     brokers = Brokers(ids[order].astype(np.int32), tuple(racks[index] for index in order), live[order])
     brokers.check()
     return brokers
-
-
-def _brokers_named(replicas: NDArray[Any]) -> Brokers:
-    inside = replicas[(replicas >= 0) & (replicas <= MAX_BROKER_ID)]
-    return Brokers.from_racks(dict.fromkeys(np.unique(inside).tolist()))
 
 
 def list_array(padded: NDArray[np.int32]) -> pa.Array:

@@ -270,7 +270,10 @@ def reassignment_phases(
     if steps == Steps.NAMED:
         ready |= ~is_reassigning(moving)
     waiting = begun & ~ready
-    assignment = _widened(present, moving, target, waiting, steps, scala)
+    assignment = moving if steps == Steps.NAMED else present
+    if steps == Steps.WIDENED:
+        both = widened_for_legacy(target, replicas, scala)
+        assignment = _put(present, waiting, present._replace(replicas=both))
     raises_epoch = steps != Steps.BARE
     widened = raise_leader_epoch(states, controller_epoch=0, chosen=waiting) if raises_epoch else states
     joined = _joined(widened, target, live, waiting, scala)
@@ -302,20 +305,6 @@ def _without_leaving(states: States, moving: Assignment, done: BoolArray, rules:
 
 def _same(left: IntArray, right: IntArray) -> BoolArray:
     return ~any_of(widen(left, right.shape[1]) != widen(right, left.shape[1]))
-
-
-def _widened(
-    present: Assignment, moving: Assignment, target: IntArray, waiting: BoolArray, steps: Steps, scala: Scala
-) -> Assignment:
-    """Return the assignments in the topic znodes while the target is not in sync."""
-    match steps:
-        case Steps.NAMED:
-            return moving
-        case Steps.WIDENED:
-            both = widened_for_legacy(target, present.replicas, scala)
-            return _put(present, waiting, present._replace(replicas=both))
-        case Steps.BARE:
-            return present
 
 
 def _put(before: Assignment, chosen: BoolArray, after: Assignment) -> Assignment:
