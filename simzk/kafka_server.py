@@ -55,15 +55,16 @@ if TYPE_CHECKING:
     from simzk.zookeeper.server import Server
     from simzk.zookeeper.znode import Znode
 
-_STATES_OF_VERBS = {
-    "kill": ("running", "paused"),
-    "stop": ("running",),
-    "start": ("stopped",),
-    "pause": ("running",),
-    "resume": ("paused",),
+_Verbs = dict[str, tuple[tuple[str, ...], "Callable[[KafkaCluster, int], object]"]]
+_BROKER_VERBS: _Verbs = {
+    "kill": (("running", "paused"), KafkaCluster.kill),
+    "stop": (("running",), KafkaCluster.shutdown),
+    "start": (("stopped",), KafkaCluster.restart),
+    "pause": (("running",), KafkaCluster.pause),
+    "resume": (("paused",), KafkaCluster.resume),
 }
-"""States of a broker in which the HTTP control accepts a verb."""
-_SERVER_VERBS: dict[str, tuple[tuple[str, ...], Callable[[KafkaCluster, int], object]]] = {
+"""Verbs for a broker: the states in which the HTTP control accepts it, and what it does."""
+_SERVER_VERBS: _Verbs = {
     "kill": (("running", "paused"), KafkaCluster.kill_zookeeper_server),
     "start": (("killed",), KafkaCluster.restart_zookeeper_server),
     "pause": (("running",), KafkaCluster.pause_zookeeper_server),
@@ -248,23 +249,18 @@ class ClusterHost:
             right = f"one of {', '.join(map(str, cluster.brokers))}"
             raise UnknownBrokerError(f"broker {number} does not exist", where="broker", right=right)
         state = _state_of(broker)
-        fitting = _STATES_OF_VERBS[verb]
+        fitting, act = _BROKER_VERBS[verb]
         if state not in fitting:
             right = f"a broker that is {' or '.join(fitting)}"
             raise SimzkError(f"broker {number} is {state}", where=verb, right=right)
         cluster.history.record(OPERATOR, f"{verb} broker {number}")
-        if verb == "stop":
-            cluster.shutdown(number)
-            cluster.run_until(lambda: not broker.alive and number not in cluster.live_brokers)
-        elif verb == "start":
+        if verb == "start":
             cluster.restart(number, config=simulated(properties, broker.version))
             cluster.run_until(lambda: broker.accepts_clients)
-        elif verb == "kill":
-            cluster.kill(number)
-        elif verb == "pause":
-            cluster.pause(number)
         else:
-            cluster.resume(number)
+            act(cluster, number)
+        if verb == "stop":
+            cluster.run_until(lambda: not broker.alive and number not in cluster.live_brokers)
 
     def zookeeper_state(self) -> Json:
         cluster = self._cluster

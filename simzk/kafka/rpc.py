@@ -30,7 +30,7 @@ Serve = Callable[[Any, Respond], None]
 class _Call:
     """One request and its response."""
 
-    __slots__ = ("_connections", "_request", "_serve", "answer", "source", "target", "timer")
+    __slots__ = ("_connections", "_request", "answer", "source", "target", "timer")
 
     def __init__(self, connections: Connections, source: Process, target: str, request: object) -> None:
         self.answer: Future[Any] = Future()
@@ -39,19 +39,15 @@ class _Call:
         self.timer: Timer | None = None  # None when the call is over
         self._connections = connections
         self._request = request
-        self._serve: Serve = _never_arrived
 
     def arrive(self) -> None:
         """Deliver the request to the target, or break the connection if that is dead."""
-        process, serve = self._connections.end_of(self.target)
-        if process is None or not process.alive:
+        end = self._connections.ends.get(self.target)
+        if end is None or not end[0].alive:
             self._connections.network.send(self.target, self.source.name, self.fail)
         else:
-            self._serve = serve
-            process.deliver(self._handle)
-
-    def _handle(self) -> None:
-        self._serve(self._request, self.respond)
+            process, serve = end
+            process.deliver(partial(serve, self._request, self.respond))
 
     def respond(self, response: Any) -> None:
         """Send the response to the caller."""
@@ -76,27 +72,23 @@ class _Call:
         return True
 
 
-def _never_arrived(_request: object, _respond: Respond) -> None:
-    raise AssertionError("a request is served after its arrival")
-
-
 class Connections:
-    """Request handlers by process name, and in-flight requests."""
+    """Request handlers by process name, and in-flight requests.
+
+    Attributes:
+        ends: each process with its request handler, by name.
+    """
 
     def __init__(self, scheduler: Scheduler, network: Network) -> None:
         self.scheduler = scheduler
         self.network = network
-        self._ends: dict[str, tuple[Process, Serve]] = {}
+        self.ends: dict[str, tuple[Process, Serve]] = {}
         self._calls: dict[str, dict[_Call, None]] = {}
 
     def register(self, process: Process, serve: Serve) -> None:
         """Register `serve(request, respond)` as the request handler of a process."""
-        self._ends[process.name] = (process, serve)
+        self.ends[process.name] = (process, serve)
         self._calls.setdefault(process.name, {})
-
-    def end_of(self, target: str) -> tuple[Process | None, Serve]:
-        """Return the process with a name and its request handler; no process if none is registered."""
-        return self._ends.get(target, (None, _never_arrived))
 
     def call(self, source: Process, target: str, request: object, timeout_ms: int = REQUEST_TIMEOUT_MS) -> Future[Any]:
         """Send a request; return a future of the response, which fails with `Disconnected`."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.controller.states import PartitionState
 from simzk.kafka.observation.observer import parse_state
 from simzk.kafka.releases.versions import VERSIONS, kafka_version
 from simzk.kafka.requests import Error
@@ -389,10 +390,14 @@ class Both:
             return
         context = self.cluster.brokers[ruling].controller.context
         assert context.epoch == self.reference.epoch, where
-        assert {tuple(p): s.value for p, s in context.partition_states.items()} == self.reference.partitions, where
+        found_partitions = {
+            tuple(p): s.value for s in PartitionState for p in context.names(context.partition_states.rows_in(s))
+        }
+        assert found_partitions == self.reference.partitions, where
         found_replicas = {(*r.topic_partition, r.replica): s.value for r, s in context.replica_states.items()}
         assert found_replicas == self.reference.replicas, where
-        assigned: dict[Any, Any] = {tuple(p): set(context.assignment(p).replicas) for p in context.all_partitions()}
+        names = context.names(context.table.rows())
+        assigned: dict[Any, Any] = {tuple(p): set(context.assignment(p).replicas) for p in names}
         assert assigned == {p: set(brokers) for p, brokers in self.reference.assignment.items()}, where
 
     def _passing(self, isrs: dict[Partition, tuple[int, ...]]) -> dict[Partition, list[int]]:

@@ -62,13 +62,13 @@ def requests_to(c: KafkaCluster, broker: int) -> list[object]:
     """Collect what a broker is asked from now on."""
     collected: list[object] = []
     connections = c.brokers[broker]._environment.connections
-    process, serve = connections._ends[f"broker {broker}"]
+    process, serve = connections.ends[f"broker {broker}"]
 
     def recording(request: object, respond: object) -> None:
         collected.append(request)
         serve(request, respond)  # type: ignore[arg-type]
 
-    connections._ends[f"broker {broker}"] = process, recording
+    connections.ends[f"broker {broker}"] = process, recording
     return collected
 
 

@@ -610,10 +610,6 @@ class ControllerContext:
         """Return the partitions of a topic as an immutable set."""
         return partition_set(self.mutable_partitions_of(topic), self.collections)
 
-    def all_partitions(self) -> list[TopicPartition]:
-        """Return all partitions in the order of an immutable set."""
-        return self.names(self.order.all_in_set())
-
     def replicas_on(self, brokers: Iterable[int]) -> tuple[IntArray, IntArray]:
         """Return rows and brokers of the replicas on some brokers, in the order of an immutable set of replicas."""
         brokers = list(brokers)

@@ -210,7 +210,7 @@ class LeaderElections(ControllerPart):
         assert strategy in _FAILURE, f"nobody requests the election strategy {strategy}"
         context = self._context
         requested: ScalaSet[TopicPartition] = partition_set(
-            context.all_partitions() if partitions is None else partitions, context.collections
+            context.names(context.order.all_in_set()) if partitions is None else partitions, context.collections
         )
         errors: dict[TopicPartition, Error] = {}
         for partition in requested:

@@ -131,9 +131,8 @@ def transitions_of(version: tuple[int, int, int]) -> Transitions:
 
 _ABSENT: Final = 0
 _CODES: Final = 8
-_PARTITION_STATES: Final[tuple[PartitionState | None, ...]] = (None, *PartitionState)
 _REPLICA_STATES: Final[tuple[ReplicaState | None, ...]] = (None, *ReplicaState)
-_PARTITION_CODE: Final = {state: code for code, state in enumerate(_PARTITION_STATES)}
+_PARTITION_CODE: Final = {state: code for code, state in enumerate(PartitionState, start=1)}
 _REPLICA_CODE: Final = {state: code for code, state in enumerate(_REPLICA_STATES)}
 
 
@@ -146,8 +145,8 @@ def _codes_in(codes: Sequence[int], *, absent: bool = False) -> BoolArray:
     return mask
 
 
-class PartitionStates(Mapping[TopicPartition, PartitionState]):
-    """Present states of partitions, by row for batches and as a mapping by name for single partitions."""
+class PartitionStates:
+    """Present states of partitions by row."""
 
     def __init__(self, table: PartitionTable) -> None:
         self._table = table
@@ -206,17 +205,6 @@ class PartitionStates(Mapping[TopicPartition, PartitionState]):
         """Remove all states."""
         self._codes[:] = _ABSENT
         self._counts[:] = 0
-
-    def __getitem__(self, partition: TopicPartition) -> PartitionState:
-        row = self._table.find(*partition)
-        self._grow()
-        state: PartitionState | None = None if row is None else _PARTITION_STATES[int(self._codes[row])]
-        if state is None:
-            raise KeyError(partition)
-        return state
-
-    def __iter__(self) -> Iterator[TopicPartition]:
-        return (TopicPartition(*self._table.name(row)) for row in self.rows_in(*PartitionState).tolist())
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._codes))
