@@ -91,7 +91,7 @@ MISTAKES: dict[str, Mistake] = {
         _SECURITY + "test_principals.py::test_acls_are_described_to_those_who_may",
     ),
     "who has logged in by a token asks for another": Mistake(
-        "kafka/client_requests/tokens.py",
+        "kafka/client_requests/admin/tokens.py",
         "context.principal != ANONYMOUS and not context.by_token",
         "context.principal != ANONYMOUS",
         _SECURITY + "test_tokens.py::test_a_token_logs_in_its_owner_at_every_broker",
@@ -629,7 +629,7 @@ MISTAKES: dict[str, Mistake] = {
         "kafka/test_log_dirs.py::test_real_brokers_wrote_the_same[3.9.1]",
     ),
     "a leader serves consumers beyond the high watermark": Mistake(
-        "kafka/client_requests/fetch.py",
+        "kafka/client_requests/records/fetch.py",
         "log.last_stable_offset if is_committed else log.high_watermark\n",
         "log.last_stable_offset if is_committed else log.end\n",
         _GROUPS + "test_noted_reads.py::test_a_consumer_is_promised_what_it_reads",

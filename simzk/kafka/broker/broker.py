@@ -39,29 +39,29 @@ from simzk.kafka.broker.scram_credentials import ScramCredentials
 from simzk.kafka.broker.services import Services
 from simzk.kafka.broker.transaction_markers import TransactionMarkers
 from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY, TransactionVerification
-from simzk.kafka.client_requests.acls import AclsApi
+from simzk.kafka.client_requests.admin.acls import AclsApi
+from simzk.kafka.client_requests.admin.configs import ConfigsApi
+from simzk.kafka.client_requests.admin.features import UPDATE_FEATURES, update_features
+from simzk.kafka.client_requests.admin.leadership import LeadershipApi
+from simzk.kafka.client_requests.admin.log_dirs import LogDirsApi
+from simzk.kafka.client_requests.admin.quotas import QuotasApi
+from simzk.kafka.client_requests.admin.scram_users import ScramUsersApi
+from simzk.kafka.client_requests.admin.tokens import TokensApi
+from simzk.kafka.client_requests.admin.topics import TopicsApi
 from simzk.kafka.client_requests.authorization import guarded
 from simzk.kafka.client_requests.broker_api import BrokerApi
-from simzk.kafka.client_requests.configs import ConfigsApi
-from simzk.kafka.client_requests.features import UPDATE_FEATURES, update_features
-from simzk.kafka.client_requests.fetch import FetchApi
-from simzk.kafka.client_requests.groups import GroupsApi
+from simzk.kafka.client_requests.coordinators.groups import GroupsApi
+from simzk.kafka.client_requests.coordinators.offsets import OffsetsApi
+from simzk.kafka.client_requests.coordinators.transaction_markers import WRITE_TXN_MARKERS, write_transaction_markers
+from simzk.kafka.client_requests.coordinators.transactions import ADD_PARTITIONS, TransactionsApi
 from simzk.kafka.client_requests.handlers import Context, Handler, ServingBroker
-from simzk.kafka.client_requests.leadership import LeadershipApi
-from simzk.kafka.client_requests.log_dirs import LogDirsApi
-from simzk.kafka.client_requests.log_offsets import LogOffsetsApi
 from simzk.kafka.client_requests.metadata import SETTINGS_OF_INTERNAL, MetadataApi
-from simzk.kafka.client_requests.offsets import OffsetsApi
-from simzk.kafka.client_requests.produce import ProduceApi
-from simzk.kafka.client_requests.producer_ids import INIT_PRODUCER_ID, init_producer_id
-from simzk.kafka.client_requests.producers import DESCRIBE_PRODUCERS, describe_producers
-from simzk.kafka.client_requests.quotas import QuotasApi
+from simzk.kafka.client_requests.records.fetch import FetchApi
+from simzk.kafka.client_requests.records.log_offsets import LogOffsetsApi
+from simzk.kafka.client_requests.records.produce import ProduceApi
+from simzk.kafka.client_requests.records.producer_ids import INIT_PRODUCER_ID, init_producer_id
+from simzk.kafka.client_requests.records.producers import DESCRIBE_PRODUCERS, describe_producers
 from simzk.kafka.client_requests.sasl import BY_DEFAULT, refuse_authenticate, refuse_handshake
-from simzk.kafka.client_requests.scram_users import ScramUsersApi
-from simzk.kafka.client_requests.tokens import TokensApi
-from simzk.kafka.client_requests.topics import TopicsApi
-from simzk.kafka.client_requests.transaction_markers import WRITE_TXN_MARKERS, write_transaction_markers
-from simzk.kafka.client_requests.transactions import ADD_PARTITIONS, TransactionsApi
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.coordinator.coordinator_log import partition_of
 from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, GroupCoordinator, uuid_text

@@ -19,12 +19,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simzk.kafka.broker.authorizer import CLUSTER
-from simzk.kafka.client_requests.acls import OPERATIONS
+from simzk.kafka.client_requests.admin.acls import OPERATIONS
+from simzk.kafka.client_requests.coordinators.groups import GROUP_OPERATIONS
+from simzk.kafka.client_requests.coordinators.transactions import is_addable
 from simzk.kafka.client_requests.error_responses import error_response
-from simzk.kafka.client_requests.groups import GROUP_OPERATIONS
 from simzk.kafka.client_requests.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from simzk.kafka.client_requests.produce import whole_entries
-from simzk.kafka.client_requests.transactions import is_addable
+from simzk.kafka.client_requests.records.produce import whole_entries
 from simzk.kafka.log.record_batches import RecordDataError, entry_header
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import FetchResponse, MetadataResponse, OffsetDeleteResponse

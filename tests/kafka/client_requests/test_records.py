@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simzk
-from simzk.kafka.client_requests.produce import whole_entries
+from simzk.kafka.client_requests.records.produce import whole_entries
 from simzk.kafka.log.record_batches import (
     GZIP,
     SNAPPY,

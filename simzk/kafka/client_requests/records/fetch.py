@@ -21,9 +21,15 @@ from dataclasses import dataclass, field
 from itertools import accumulate, count
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.kafka.client_requests.current_leader import endpoints, name_leader
-from simzk.kafka.client_requests.fetch_sessions import NO_SESSION, AskedPartition, Fetching, FetchSessionCache, Sent
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
+from simzk.kafka.client_requests.records.current_leader import endpoints, name_leader
+from simzk.kafka.client_requests.records.fetch_sessions import (
+    NO_SESSION,
+    AskedPartition,
+    Fetching,
+    FetchSessionCache,
+    Sent,
+)
 from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd
 from simzk.kafka.log.record_batches import (

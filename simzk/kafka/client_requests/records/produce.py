@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.broker.transaction_verification import TransactionBatch
 from simzk.kafka.client_requests.broker_faults import Silence
-from simzk.kafka.client_requests.current_leader import endpoints, name_leader
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
+from simzk.kafka.client_requests.records.current_leader import endpoints, name_leader
 from simzk.kafka.log.log import find_batch
 from simzk.kafka.log.record_batches import (
     NEWEST,

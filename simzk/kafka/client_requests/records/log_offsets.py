@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.kafka.client_requests.fetch import CONSUMER, DEBUGGER, READ_COMMITTED, leader_epoch_error
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
+from simzk.kafka.client_requests.records.fetch import CONSUMER, DEBUGGER, READ_COMMITTED, leader_epoch_error
 from simzk.kafka.log.leader_epochs import UNDEFINED
 from simzk.kafka.log.record_batches import NO_TIMESTAMP, RecordDataError, decode_entry
 from simzk.kafka.protocol.errors import ErrorCode

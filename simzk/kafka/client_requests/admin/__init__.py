@@ -1,0 +1,1 @@
+"""Requests of administrators: topics, leaders, configurations, quotas, users, tokens, ACLs, features, directories."""

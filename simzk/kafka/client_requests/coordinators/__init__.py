@@ -1,0 +1,1 @@
+"""Requests to coordinators: consumer groups with their offsets, transactions with their markers."""

@@ -1,0 +1,1 @@
+"""Requests about records: produce, fetch, offsets of logs, idempotent producers."""
