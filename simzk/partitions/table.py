@@ -213,7 +213,7 @@ class TopicRows:
 
     >>> topic_rows = TopicRows()
     >>> topic_rows.add_all(["orders"], np.array([0, 0]), np.array([0, 1]), np.array([7, 8]))
-    >>> topic_rows.row("orders", 1), topic_rows.names
+    >>> topic_rows.find("orders", 1), topic_rows.names
     (8, ['orders'])
     """
 
@@ -229,16 +229,6 @@ class TopicRows:
     def __iter__(self) -> Iterator[str]:
         """Iterate over the topics in the order in which they were added."""
         return iter(self._rows)
-
-    def __contains__(self, topic_partition: tuple[str, int]) -> bool:
-        return self.find(*topic_partition) is not None
-
-    def row(self, topic: str, partition: int) -> int:
-        """Return the row of a partition; raise KeyError if it is unknown."""
-        row = self.find(topic, partition)
-        if row is None:
-            raise KeyError((topic, partition))
-        return row
 
     def find(self, topic: str, partition: int) -> int | None:
         """Return the row of a partition, None if it is unknown."""
@@ -462,13 +452,7 @@ class RowRecords:
         self._words[rows] = _blank(self.width)
 
     def fill(self, rows: NDArray[np.integer], replicas: IntArray, states: States) -> None:
-        """Write whole rows; the lists must fit the width.
-
-        Args:
-            rows: int[k], distinct.
-            replicas: int32[k, v].
-            states: k states.
-        """
+        """Write the replicas, int32[k, v], and states of distinct rows, int[k]; the lists must fit the width."""
         assert len(rows) == len(replicas) == len(states.leader)
         assert replicas.shape[1] <= self.width
         packed, replicas, isr = packed_of(self._words), widen(replicas, self.width), widen(states.isr, self.width)
@@ -494,12 +478,7 @@ class RowRecords:
         return ids.T
 
     def replace(self, rows: NDArray[np.integer], states: States) -> tuple[IntArray, States]:
-        """Write k states and return what `read` returned before.
-
-        Args:
-            rows: int[k], distinct.
-            states: k states; the lists must fit the width.
-        """
+        """Write the states of distinct rows, int[k]; return what `read` returned before. ISRs must fit the width."""
         before = np.empty((len(rows), self._words.shape[1]), dtype=np.int32)
         for some, words in self._written_over(rows, states):
             before[some] = words  # row by row: most callers read few of the rows
@@ -864,7 +843,7 @@ class PartitionTable(RowColumns):
         return self._used - len(self._free)
 
     def __contains__(self, topic_partition: tuple[str, int]) -> bool:
-        return topic_partition in self._topic_rows
+        return self._topic_rows.find(*topic_partition) is not None
 
     def row(self, topic: str, partition: int) -> int:
         """Return the row of a partition.
@@ -872,7 +851,10 @@ class PartitionTable(RowColumns):
         Raises:
             KeyError: the partition is unknown.
         """
-        return self._topic_rows.row(topic, partition)
+        row = self._topic_rows.find(topic, partition)
+        if row is None:
+            raise KeyError((topic, partition))
+        return row
 
     def find(self, topic: str, partition: int) -> int | None:
         """Return the row of a partition, None if it is unknown."""
