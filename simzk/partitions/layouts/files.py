@@ -40,8 +40,7 @@ class Rows:
         table: the input.
         schema: the expected columns; others are ignored.
         optional: columns that may be missing, with their default value; a missing list column means empty lists.
-        of: noun for a row: partition, broker.
-        names: the columns that identify a row.
+        names: the columns that identify a row; the last one is what a row is, such as a broker.
         where: the file, for errors.
 
     Raises:
@@ -49,17 +48,10 @@ class Rows:
     """
 
     def __init__(
-        self,
-        table: pa.Table,
-        schema: pa.Schema,
-        *,
-        optional: Mapping[str, int],
-        of: str,
-        names: tuple[str, ...],
-        where: str,
+        self, table: pa.Table, schema: pa.Schema, *, optional: Mapping[str, int], names: tuple[str, ...], where: str
     ) -> None:
         self._table, self._schema, self._optional = table, schema, optional
-        self._of, self._names, self._where = of, names, where
+        self._names, self._where = names, where
         for name in schema.names:
             if name not in table.column_names and name not in optional:
                 raise LayoutError(f"has no column {name!r}", where=where, right=_one_line(schema))
@@ -115,7 +107,7 @@ class Rows:
         assert (rows[1:] > rows[:-1]).all(), "rows ascend"
         first = rows[:NAMED_PROBLEMS].tolist()
         lines = tuple(f"row {row}{self._name(row)}: {words(row)}" for row in first)
-        Problems(len(rows), lines, self._of).refuse(self._where)
+        Problems(len(rows), lines, self._names[-1]).refuse(self._where)
 
     def _name(self, row: int) -> str:
         """Return the identity of a row as far as it is readable."""
@@ -293,7 +285,7 @@ def to_layout(partitions: pa.Table, brokers: Brokers | None, where: str) -> Layo
     import pyarrow as pa
 
     schema, names = partitions_schema(), (TOPIC, "partition")
-    rows = Rows(partitions, schema, optional=OPTIONAL, of="partition", names=names, where=where)
+    rows = Rows(partitions, schema, optional=OPTIONAL, names=names, where=where)
     topic = rows.column(TOPIC)
     if not pa.types.is_dictionary(topic.type):
         topic = topic.dictionary_encode()
@@ -317,7 +309,7 @@ def to_layout(partitions: pa.Table, brokers: Brokers | None, where: str) -> Layo
 
 def to_brokers(table: pa.Table, where: str) -> Brokers:
     """Return the brokers of a table after checking each row; `where` names the file in errors."""
-    rows = Rows(table, brokers_schema(), optional={}, of="broker", names=("broker",), where=where)
+    rows = Rows(table, brokers_schema(), optional={}, names=("broker",), where=where)
     ids, racks = rows.integers("broker"), rows.column("rack").to_pylist()
     live = rows.column("live").to_numpy(zero_copy_only=False)
     outside = np.flatnonzero((ids < 0) | (ids > MAX_BROKER_ID))
