@@ -205,30 +205,44 @@ _EMPTY_RANGE = range(0)
 
 
 class TopicRows:
-    """Rows by topic and partition id.
+    """Topics by number, and rows by topic and partition id.
 
     Attributes:
-        names: topics by number; "" where a number is free.
-        changes: the number of times that partitions were added or removed.
+        topics: names by number in the `topic` column; "" where a number is free.
+        changes: the number of times that partitions were added or removed; names are the same until it grows.
 
     >>> topic_rows = TopicRows()
-    >>> topic_rows.add_all(["orders"], np.array([0, 0]), np.array([0, 1]), np.array([7, 8]))
-    >>> topic_rows.find("orders", 1), topic_rows.names
+    >>> topic_rows._add_rows(["orders"], np.array([0, 0]), np.array([0, 1]), np.array([7, 8]))
+    >>> topic_rows.find("orders", 1), topic_rows.topics
     (8, ['orders'])
     """
 
     def __init__(self) -> None:
-        self.names: list[str] = []
+        self.topics: list[str] = []
         self._numbers: dict[str, int] = {}
         self._free_numbers: list[int] = []
         self._rows: dict[str, range | dict[int, int]] = {}
         self.changes: int = 0
         self._known: tuple[int, Sequence[str], IntArray, NDArray[np.uint32]] | None = None
-        self._compared: tuple[TopicRows, int, int, bool] | None = None
+        self._compared: tuple[Mapping[str, range | dict[int, int]], tuple[int, int], bool] | None = None
 
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the topics in the order in which they were added."""
+    def topics_as_they_came(self) -> Iterator[str]:
+        """Iterate over the topics with a partition, in the order in which they were added."""
         return iter(self._rows)
+
+    def __contains__(self, topic_partition: tuple[str, int]) -> bool:
+        return self.find(*topic_partition) is not None
+
+    def row(self, topic: str, partition: int) -> int:
+        """Return the row of a partition.
+
+        Raises:
+            KeyError: the partition is unknown.
+        """
+        row = self.find(topic, partition)
+        if row is None:
+            raise KeyError((topic, partition))
+        return row
 
     def find(self, topic: str, partition: int) -> int | None:
         """Return the row of a partition, None if it is unknown."""
@@ -237,12 +251,12 @@ class TopicRows:
             return rows[partition] if 0 <= partition < len(rows) else None
         return None if rows is None else rows.get(partition)
 
-    def has_same_rows(self, other: TopicRows) -> bool:
+    def _has_same_rows(self, other: TopicRows) -> bool:
         """Return whether every partition has the same row in `other`."""
-        known = self._compared
-        if known is None or known[:3] != (other, self.changes, other.changes):
-            known = self._compared = other, self.changes, other.changes, self._rows == other._rows
-        return known[3]
+        changes, known = (self.changes, other.changes), self._compared
+        if known is None or known[0] is not other._rows or known[1] != changes:
+            known = self._compared = other._rows, changes, self._rows == other._rows
+        return known[2]
 
     def find_all(self, partitions: Partitions) -> IntArray:
         """Return the rows of k partitions, int32[k], -1 for unknown partitions."""
@@ -271,7 +285,7 @@ class TopicRows:
             known = self._known = self.changes, topics, *numbers
         return known[2], known[3]
 
-    def rows(self, topic: str) -> IntArray:
+    def rows_of(self, topic: str) -> IntArray:
         """Return the rows of a topic by partition id, int32[k]; empty if the topic is unknown."""
         rows = self._rows.get(topic, {})
         if isinstance(rows, range):
@@ -283,16 +297,16 @@ class TopicRows:
         rows = self._rows.get(topic)
         return rows if isinstance(rows, range) else None
 
-    def pairs(self, topic: str) -> list[tuple[int, int]]:
+    def _pairs(self, topic: str) -> list[tuple[int, int]]:
         """Return partition id and row of the partitions of a topic."""
         rows = self._rows.get(topic, {})
         return list(enumerate(rows)) if isinstance(rows, range) else list(rows.items())
 
-    def number_of(self, topic: str) -> int:
+    def topic_number(self, topic: str) -> int:
         """Return the number of a topic in the `topic` column, -1 if the topic has no partition."""
         return self._numbers.get(topic, FREE_TOPIC)
 
-    def add_all(self, topics: Sequence[str], topic: IntArray, partition: IntArray, rows: IntArray) -> None:
+    def _add_rows(self, topics: Sequence[str], topic: IntArray, partition: IntArray, rows: IntArray) -> None:
         """Add new partitions of new or known topics.
 
         Args:
@@ -324,11 +338,11 @@ class TopicRows:
 
     def _add_topic(self, topic: str, rows: range | dict[int, int]) -> None:
         assert topic not in self._rows
-        number = self._free_numbers.pop() if self._free_numbers else len(self.names)
-        if number == len(self.names):
-            self.names.append(topic)
+        number = self._free_numbers.pop() if self._free_numbers else len(self.topics)
+        if number == len(self.topics):
+            self.topics.append(topic)
         else:
-            self.names = [*self.names[:number], topic, *self.names[number + 1 :]]
+            self.topics = [*self.topics[:number], topic, *self.topics[number + 1 :]]
         self._numbers[topic] = number
         self._rows[topic] = rows
 
@@ -341,13 +355,13 @@ class TopicRows:
             if list(rows) == list(more) and list(partitions) == [row - known.start for row in more]:
                 self._rows[topic] = range(known.start, more.stop)
                 return
-        self._rows[topic] = dict(self.pairs(topic)) | dict(zip(partitions, rows, strict=True))
+        self._rows[topic] = dict(self._pairs(topic)) | dict(zip(partitions, rows, strict=True))
         assert len(self._rows[topic]) == len(known) + len(rows), f"a partition of topic {topic!r} exists already"
 
-    def remove_partitions(self, topic: str, partitions: Sequence[int]) -> None:
+    def _remove_partitions(self, topic: str, partitions: Sequence[int]) -> None:
         """Remove partitions, and the topic with its last partition."""
         self.changes += 1
-        left = dict(self.pairs(topic))
+        left = dict(self._pairs(topic))
         for partition in partitions:
             del left[partition]
         if left:
@@ -355,17 +369,17 @@ class TopicRows:
             return
         del self._rows[topic]
         number = self._numbers.pop(topic)
-        assert self.names[number] == topic
-        self.names = [*self.names[:number], "", *self.names[number + 1 :]]
+        assert self.topics[number] == topic
+        self.topics = [*self.topics[:number], "", *self.topics[number + 1 :]]
         self._free_numbers.append(number)
 
-    def check(self, topic: IntArray, partition: IntArray) -> None:
+    def _check_topics(self, topic: IntArray, partition: IntArray) -> None:
         """Assert every invariant, given the columns `topic` and `partition` of the table, int32[n] each."""
         assert self._numbers.keys() == self._rows.keys()
-        assert all(self.names[number] == name for name, number in self._numbers.items())
-        assert sorted([*self._numbers.values(), *self._free_numbers]) == list(range(len(self.names)))
+        assert all(self.topics[number] == name for name, number in self._numbers.items())
+        assert sorted([*self._numbers.values(), *self._free_numbers]) == list(range(len(self.topics)))
         assert all(self._rows.values()), "a topic without partitions is forgotten"
-        listed = [(row, self._numbers[name], p) for name in self._rows for p, row in self.pairs(name)]
+        listed = [(row, self._numbers[name], p) for name in self._rows for p, row in self._pairs(name)]
         rows = np.flatnonzero(topic != FREE_TOPIC)
         expected = zip(rows.tolist(), topic[rows].tolist(), partition[rows].tolist(), strict=True)
         assert sorted(listed) == list(expected)
@@ -805,7 +819,7 @@ def _grouped(rows: IntArray, replicas: IntArray) -> dict[int, IntArray]:
     return {broker: owners[ends[broker] : ends[broker + 1]] for broker in brokers.tolist()}
 
 
-class PartitionTable(RowColumns):
+class PartitionTable(TopicRows, RowColumns):
     """The partitions of a cluster, as columns over rows.
 
     Attributes:
@@ -819,18 +833,13 @@ class PartitionTable(RowColumns):
     """
 
     def __init__(self, width: int = 3) -> None:
-        super().__init__(width)
-        self._topic_rows = TopicRows()
+        TopicRows.__init__(self)
+        RowColumns.__init__(self, width)
         self._moving = MovingRows()
         self._odd = OddRows()
         self._index: BrokerIndex | None = None
         self._unresolved: WeakSet[Partitions] = WeakSet()
         self.assignments: int = 0
-
-    @property
-    def topics(self) -> list[str]:
-        """Topic names by number in the `topic` column; "" where a number is free."""
-        return self._topic_rows.names
 
     @property
     def nbytes(self) -> int:
@@ -842,31 +851,13 @@ class PartitionTable(RowColumns):
         """Return the number of partitions."""
         return self._used - len(self._free)
 
-    def __contains__(self, topic_partition: tuple[str, int]) -> bool:
-        return self._topic_rows.find(*topic_partition) is not None
-
-    def row(self, topic: str, partition: int) -> int:
-        """Return the row of a partition.
-
-        Raises:
-            KeyError: the partition is unknown.
-        """
-        row = self._topic_rows.find(topic, partition)
-        if row is None:
-            raise KeyError((topic, partition))
-        return row
-
-    def find(self, topic: str, partition: int) -> int | None:
-        """Return the row of a partition, None if it is unknown."""
-        return self._topic_rows.find(topic, partition)
-
     def find_all(self, partitions: Partitions) -> IntArray:
         """Return the rows of k partitions, -1 for unknown partitions; int32[k], not to be modified."""
         if partitions.place is not None:
             source, rows = partitions.place
-            if source is self or self._topic_rows.has_same_rows(source._topic_rows):
+            if source is self or self._has_same_rows(source):
                 return rows
-        return self._topic_rows.find_all(partitions)
+        return super().find_all(partitions)
 
     def partitions(self, rows: IntArray) -> Partitions:
         """Return the present names of some rows, int32[k], which must not be modified."""
@@ -884,30 +875,9 @@ class PartitionTable(RowColumns):
         self._assert_in_use(row)
         return self.topics[self._topic[row]], int(self._partition[row])
 
-    def topics_as_they_came(self) -> Iterator[str]:
-        """Iterate over the topics with a partition, in the order in which they were added."""
-        return iter(self._topic_rows)
-
-    def topic_number(self, topic: str) -> int:
-        """Return the number of a topic in the `topic` column, -1 if the topic has no partition."""
-        return self._topic_rows.number_of(topic)
-
     def rows(self) -> IntArray:
         """Return the rows of all partitions, ascending; int32[k]."""
         return np.flatnonzero(self.topic != FREE_TOPIC).astype(np.int32)
-
-    def rows_of(self, topic: str) -> IntArray:
-        """Return the rows of a topic by partition id, int32[k]; empty if the topic is unknown."""
-        return self._topic_rows.rows(topic)
-
-    @property
-    def changes(self) -> int:
-        """The number of times that partitions were added or removed; names are the same until it grows."""
-        return self._topic_rows.changes
-
-    def run_of(self, topic: str) -> range | None:
-        """Return the rows of a topic whose partitions 0, 1, ... are in consecutive rows, None for any other topic."""
-        return self._topic_rows.run_of(topic)
 
     def rows_with_replica(self, *brokers: int) -> IntArray:
         """Return the rows with a replica on at least one of the brokers, ascending; cost: the rows of these brokers."""
@@ -1007,15 +977,15 @@ class PartitionTable(RowColumns):
         validate_replicas(replicas)
         order = in_topic_order(topics, topic, partition)
         for name in topics:
-            if self._topic_rows.number_of(name) != FREE_TOPIC:
+            if self.topic_number(name) != FREE_TOPIC:
                 for position in np.flatnonzero(topic == topics.index(name)).tolist():
                     if (name, int(partition[position])) in self:
                         raise LayoutError(f"partition {partition[position]} of topic {name!r} exists already")
         self.assignments += 1
         rows = self._take_rows(count)
         self._records.widen(max(replicas.shape[1], states.isr.shape[1]))
-        self._topic_rows.add_all(topics, topic[order], partition[order], rows[order])
-        numbers = np.array([self._topic_rows.number_of(name) for name in topics], dtype=np.int32)
+        self._add_rows(topics, topic[order], partition[order], rows[order])
+        numbers = np.array([self.topic_number(name) for name in topics], dtype=np.int32)
         self._topic[rows] = numbers[topic]
         self._partition[rows] = partition
         self._records.fill(rows, replicas, states)
@@ -1141,7 +1111,7 @@ class PartitionTable(RowColumns):
         self._unresolved.clear()
         numbers = self._topic[gone]
         for number in dict.fromkeys(numbers.tolist()):
-            self._topic_rows.remove_partitions(self.topics[number], self._partition[gone[numbers == number]].tolist())
+            self._remove_partitions(self.topics[number], self._partition[gone[numbers == number]].tolist())
         for row in gone.tolist():
             self._moving.put(row, (), ())
         self._topic[gone] = FREE_TOPIC
@@ -1162,7 +1132,7 @@ class PartitionTable(RowColumns):
 
     def check(self) -> None:
         """Assert every invariant of the table."""
-        self._topic_rows.check(self.topic, self.partition)
+        self._check_topics(self.topic, self.partition)
         in_use = self.topic != FREE_TOPIC
         assert np.flatnonzero(~in_use).tolist() == self._free
         for ids in (self.replicas, self.isr):
