@@ -106,7 +106,7 @@ class RequestFault(ABC):
         name: identifies the kind in rules and in JSON.
         endpoint: the last part of the HTTP path that adds such a rule, `/faults/ENDPOINT`; empty for the name.
         parameter: name of the parameter of the kind; empty for none.
-        parameter_type: its type.
+        parameter_type: its type, which also reads it from text.
     """
 
     name: ClassVar[str]
@@ -117,7 +117,8 @@ class RequestFault(ABC):
     @classmethod
     def from_parameter(cls, value: str | float) -> RequestFault:
         """Return a fault of this kind; `value` is ignored by a kind without parameter."""
-        return cls()
+        arguments = [cls.parameter_type(value)] if cls.parameter else []
+        return cls(*arguments)
 
     def resolve(self, vocabulary: Vocabulary, servers: tuple[int, ...]) -> RequestFault:
         """Check the parameter against a server, and return the fault to apply.
@@ -170,10 +171,6 @@ class Delay(RequestFault):
         if self.delay_ms < 1:
             raise ConfigError(f"{seconds} s is not a valid delay", where="seconds", right="0.001 or more")
 
-    @classmethod
-    def from_parameter(cls, value: str | float) -> RequestFault:
-        return cls(float(value))
-
     def apply(self, point: FaultPoint[LinkT, RequestT], link: LinkT, held: HeldRequest[RequestT]) -> None:
         due_ms = held.came_ms + self.delay_ms
         if due_ms <= point.driver.now_ms():  # it has waited behind another request for as long
@@ -225,10 +222,6 @@ class Move(RequestFault):
     def __init__(self, server: int) -> None:
         self.server = server
 
-    @classmethod
-    def from_parameter(cls, value: str | float) -> RequestFault:
-        return cls(int(value))
-
     def resolve(self, vocabulary: Vocabulary, servers: tuple[int, ...]) -> RequestFault:
         if self.server not in servers:
             right = f"one of {', '.join(map(str, servers))}" if servers else "a server of an ensemble"
@@ -256,10 +249,6 @@ class Fail(RequestFault):
     def __init__(self, error: str | type[Exception]) -> None:
         self._error = error
         self._code = 0
-
-    @classmethod
-    def from_parameter(cls, value: str | float) -> RequestFault:
-        return cls(str(value))
 
     def resolve(self, vocabulary: Vocabulary, servers: tuple[int, ...]) -> RequestFault:
         error = self._error
@@ -467,12 +456,7 @@ class FaultRules:
             return rule
 
     def match(
-        self,
-        who: tuple[Hashable, ...],
-        operation: str,
-        paths: tuple[str, ...],
-        *,
-        besides: FaultRule | None = None,
+        self, who: tuple[Hashable, ...], operation: str, paths: tuple[str, ...], *, besides: FaultRule | None = None
     ) -> FaultRule | None:
         """Return the rule that applies to a request, and count it; None if there is none.
 

@@ -22,6 +22,7 @@ from simzk.partitions.arrays import NONE, count_of, sizes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from simzk.partitions.arrays import IntArray
     from simzk.partitions.layouts.layout import Brokers, Layout
 
 
@@ -125,8 +126,7 @@ def summarize(layout: Layout) -> LayoutSummary:
     isr = brokers.positions_of(layout.isr)
     leader = brokers.positions_of(layout.leader)
     in_sync, factors = sizes(isr), sizes(replicas)
-    head = replicas[:, 0]
-    by_broker = _load(replicas, isr, leader, head, len(brokers.ids))
+    by_broker = _load(replicas, isr, leader, len(brokers.ids))
     has_live_leader = (leader != NONE) & brokers.live[leader]
     values, counts = np.unique(factors, return_counts=True)
     return LayoutSummary(
@@ -153,18 +153,12 @@ def _named(lists: NDArray[np.int32]) -> tuple[int, ...]:
     return tuple(np.unique(lists[lists != NONE]).tolist())
 
 
-def _load(
-    replicas: NDArray[np.int32],
-    isr: NDArray[np.int32],
-    leader: NDArray[np.int32],
-    head: NDArray[np.int32],
-    brokers: int,
-) -> BrokerLoad:
-    def count(positions: NDArray[np.int32]) -> NDArray[np.int64]:
+def _load(replicas: IntArray, isr: IntArray, leader: IntArray, brokers: int) -> BrokerLoad:
+    def count(positions: IntArray) -> NDArray[np.int64]:
         # Position -1 (none) is counted in the first bin, which is dropped.
         return np.bincount(positions.ravel() + 1, minlength=brokers + 1)[1:].astype(np.int64)
 
-    replicas_on = count(replicas)
+    head, replicas_on = replicas[:, 0], count(replicas)
     out_of_sync = replicas_on - count(isr)
     assert (out_of_sync >= 0).all(), "ISR members are replicas"
     return BrokerLoad(replicas_on, count(leader), count(head), count(head[head == leader]), out_of_sync)
