@@ -422,10 +422,6 @@ class RowRecords:
         self.width = width
         self._words: IntArray = np.empty((0, _LISTS + 2 * width), dtype=np.int32)
 
-    def __len__(self) -> int:
-        """Return the number of rows that fit."""
-        return len(self._words)
-
     @property
     def row_bytes(self) -> int:
         """Bytes of a row."""

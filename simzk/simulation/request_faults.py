@@ -22,16 +22,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping
-    from contextlib import AbstractContextManager
 
 USED_UP_LISTED_MAX = 1000
 """Number of used-up rules that stay listed, the latest ones."""
@@ -783,7 +782,7 @@ class FaultPoint(Generic[LinkT, RequestT]):
         assert all(self._altered.values())
 
 
-class PauseHandle:
+class PauseHandle(AbstractContextManager["PauseHandle"]):
     """A pause in effect, until `resume` is called or its `with` block ends.
 
     Args:
@@ -801,9 +800,6 @@ class PauseHandle:
     def resume(self) -> None:
         """End the pause: requests and messages that arrived in the meantime are processed in order."""
         self._resume()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.resume()

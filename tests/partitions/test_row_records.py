@@ -58,7 +58,7 @@ def test_widen_and_reserve_keep_rows(filled: tuple[RowRecords, IntArray, States]
     records.put_state(ROWS, STATE)
     records.widen(4)
     records.reserve(2 * ROWS)
-    assert (records.width, len(records), records.row_bytes) == (4, 2 * ROWS, 4 * (5 + 4 + 4))
+    assert (records.width, len(records.replicas), records.row_bytes) == (4, 2 * ROWS, 4 * (5 + 4 + 4))
     assert records.state(ROWS) == STATE
     assert np.array_equal(records.replicas[:ROWS, :2], replicas)
     assert np.array_equal(records.isr[:ROWS, :2], states.isr)

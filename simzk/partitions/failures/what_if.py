@@ -266,7 +266,8 @@ class WhatIf:
         rows = self.rows_of(positions)
         live = brokers.live.copy()
         live[positions] = False
-        return rows, live, _elect(self._columns, rows, live)
+        before = self._columns
+        return rows, live, _elect(before.replicas, before.isr, before.leader, rows, live)
 
     def affected(self, failed: Sequence[int]) -> Affected:
         """Return the partitions that become offline or fall below `min.insync.replicas` if brokers fail together.
@@ -315,18 +316,18 @@ class WhatIf:
         return np.flatnonzero(mask)
 
 
-def _elect(columns: _Columns, rows: NDArray[np.intp], live: BoolArray) -> _State:
+def _elect(replicas: IntArray, isr: IntArray, leader: IntArray, rows: NDArray[np.intp], live: BoolArray) -> _State:
     """Elect leaders for those of `rows` whose leader is not in `live`, bool[b]; count live ISR members and replicas."""
     # The padding, position -1, reads the False appended behind the last broker.
     up = np.append(live, False)
-    leader = columns.leader.take(rows).astype(np.int32)
+    leader = leader.take(rows).astype(np.int32)
     leaderless = np.flatnonzero(~up[leader])
     some = rows.take(leaderless)
-    election = elect_offline(_lists(columns.replicas, some), _lists(columns.isr, some), live, unclean_allowed=False)
+    election = elect_offline(_lists(replicas, some), _lists(isr, some), live, unclean_allowed=False)
     leader[leaderless] = election.leader
-    in_sync = _count_up(columns.isr, rows, up)
+    in_sync = _count_up(isr, rows, up)
     assert np.array_equal(leader == NONE, in_sync == 0), "a partition with a live ISR member has a leader"
-    return _State(leader, in_sync, _count_up(columns.replicas, rows, up))
+    return _State(leader, in_sync, _count_up(replicas, rows, up))
 
 
 def _count_up(places: IntArray, rows: NDArray[np.intp], up: BoolArray) -> NDArray[np.int16]:
@@ -347,32 +348,28 @@ def _columns_of(layout: Layout) -> _Columns:
     brokers = layout.brokers
     # The narrowest integers: narrow columns are read faster, and ten million partitions take hundreds of megabytes.
     width = np.int16 if len(brokers.ids) < 1 << 15 else np.int32
-    replicas = brokers.positions_of(layout.replicas)
+    replicas, isr = brokers.positions_of(layout.replicas), brokers.positions_of(layout.isr)
     by_broker, starts = _rows_by_broker(replicas, len(brokers.ids))
-    leader = brokers.positions_of(layout.leader)
-    columns = _Columns(
-        replicas=np.ascontiguousarray(replicas.T.astype(width)),
-        isr=np.ascontiguousarray(brokers.positions_of(layout.isr).T.astype(width)),
-        leader=leader.astype(width),
-        factor=sizes(replicas).astype(np.uint8),
+    factor = sizes(replicas).astype(np.uint8)
+    replicas, isr = (np.ascontiguousarray(lists.T.astype(width)) for lists in (replicas, isr))
+    state = _elect(replicas, isr, brokers.positions_of(layout.leader), np.arange(len(layout)), brokers.live)
+    problems = state.problems(factor, layout.min_insync_replicas)
+    flags = np.zeros(len(layout), np.uint8)
+    for flag, mask in zip(_FLAGS, problems, strict=True):
+        flags[mask] |= flag
+    return _Columns(
+        replicas=replicas,
+        isr=isr,
+        leader=state.leader.astype(width),
+        factor=factor,
         min_isr=layout.min_insync_replicas,
         topic=layout.topic,
-        flags=np.zeros(len(layout), np.uint8),
+        flags=flags,
         rows=by_broker,
         starts=starts,
-        leaders=np.zeros(0, np.intp),
-        topic_offline=np.zeros(0, np.intp),
-        totals=np.zeros(0, np.intp),
-    )
-    state = _elect(columns, np.arange(len(layout)), brokers.live)
-    masks = state.problems(columns.factor, columns.min_isr)
-    for flag, mask in zip(_FLAGS, masks, strict=True):
-        columns.flags[mask] |= flag
-    return columns._replace(
-        leader=state.leader.astype(width),
         leaders=_count(state.leader, len(brokers.ids)),
-        topic_offline=np.bincount(layout.topic[masks[0]], minlength=len(layout.topics)),
-        totals=np.array([np.count_nonzero(mask) for mask in masks], np.intp),
+        topic_offline=np.bincount(layout.topic[problems[0]], minlength=len(layout.topics)),
+        totals=np.array([np.count_nonzero(mask) for mask in problems], np.intp),
     )
 
 

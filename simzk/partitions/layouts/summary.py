@@ -165,12 +165,12 @@ def _load(replicas: IntArray, isr: IntArray, leader: IntArray, brokers: int) -> 
 
 
 def _by_rack(layout: Layout, by_broker: BrokerLoad) -> dict[str, BrokerLoad]:
-    result = {}
-    for name in layout.brokers.rack_names:
-        inside = np.array([rack == name for rack in layout.brokers.racks])
-        loads = (getattr(by_broker, column.name) for column in fields(BrokerLoad))
-        result[name] = BrokerLoad(*(np.array([load[inside].sum()]) for load in loads))
-    return result
+    racks = layout.brokers.rack_numbers
+    loads = [getattr(by_broker, column.name) for column in fields(BrokerLoad)]
+    return {
+        name: BrokerLoad(*(load[racks == number].sum(keepdims=True) for load in loads))
+        for number, name in enumerate(layout.brokers.rack_names)
+    }
 
 
 def breaks_rack_rule(brokers: Brokers, replicas: NDArray[np.int32]) -> NDArray[np.bool_]:
