@@ -203,6 +203,22 @@ def keep(ids: IntArray, kept: BoolArray) -> IntArray:
     return columns.T
 
 
+def without(ids: IntArray, others: IntArray) -> IntArray:
+    """Return the ids of each row that do not occur in the same row of `others`, padded, `int32[k, w]`."""
+    return keep(ids, (ids != NONE) & ~contained(ids, others))
+
+
+def concat(left: IntArray, right: IntArray) -> IntArray:
+    """Concatenate the lists of each row, in as few columns as possible.
+
+    >>> concat(pack([[3, 1], [2]]), pack([[4], [5]])).tolist()
+    [[3, 1, 4], [2, 5, -1]]
+    """
+    both = np.concatenate([left, right], axis=1)
+    lists = keep(both, both != NONE)
+    return lists[:, : max(int(sizes(lists).max(initial=0)), 1)]
+
+
 def choose(mask: BoolArray, then: IntArray | np.int32, other: IntArray | np.int32) -> IntArray:
     """Return `then` where the mask is set, `other` elsewhere.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, BoolArray, IntArray, all_in, contained, keep, sizes
+from simzk.partitions.arrays import NONE, BoolArray, IntArray, all_in, concat, sizes, without
 from simzk.partitions.transitions import in_set_order
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ class Assignment(NamedTuple):
 
 def origin_of(assignment: Assignment) -> IntArray:
     """Return the replicas from which a reassignment started, all replicas if none is under way; `int32[k, w]`."""
-    return _without(assignment.replicas, assignment.adding)
+    return without(assignment.replicas, assignment.adding)
 
 
 def target_of(assignment: Assignment) -> IntArray:
     """Return the replicas that remain after the reassignment, all replicas if none is under way; `int32[k, w]`."""
-    return _without(assignment.replicas, assignment.removing)
+    return without(assignment.replicas, assignment.removing)
 
 
 def reassign_to(assignment: Assignment, target: IntArray) -> Assignment:
@@ -58,8 +58,8 @@ def reassign_to(assignment: Assignment, target: IntArray) -> Assignment:
     assert len(target) == len(assignment.replicas)
     assert target.min(initial=NONE) == NONE, "an id is negative"
     origin = origin_of(assignment)
-    removing = _without(origin, target)
-    moving = Assignment(_joined(target, removing), _without(target, origin), removing)
+    removing = without(origin, target)
+    moving = Assignment(concat(target, removing), without(target, origin), removing)
     assert _have_same_members(origin_of(moving), origin), "a new target keeps the origin"
     assert _have_same_members(target_of(moving), target)
     return moving
@@ -94,20 +94,9 @@ def widened_for_legacy(target: IntArray, replicas: IntArray, scala: Scala) -> In
     >>> unpack(widened_for_legacy(pack([[4, 2]]), pack([[1, 2, 3]]), "2.12"))
     [(4, 2, 1, 3)]
     """
-    return in_set_order(_joined(target, _without(replicas, target)), scala)
-
-
-def _without(ids: IntArray, others: IntArray) -> IntArray:
-    return keep(ids, (ids != NONE) & ~contained(ids, others))
+    return in_set_order(concat(target, without(replicas, target)), scala)
 
 
 def _have_same_members(left: IntArray, right: IntArray) -> bool:
     """Return whether the two lists of every row have the same members, in any order."""
     return bool(in_sync(left, right).all() and in_sync(right, left).all())
-
-
-def _joined(left: IntArray, right: IntArray) -> IntArray:
-    """Concatenate the lists of each row, in as few columns as possible."""
-    both = np.concatenate([left, right], axis=1)
-    joined = keep(both, both != NONE)
-    return joined[:, : max(int(sizes(joined).max(initial=0)), 1)]

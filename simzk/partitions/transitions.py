@@ -39,6 +39,7 @@ from simzk.partitions.arrays import (
     sizes,
     taken,
     widen,
+    without,
 )
 from simzk.partitions.rules import LATEST, ElectionRules, LastMember, Order
 from simzk.partitions.states import States, no_states
@@ -348,8 +349,7 @@ def shrink_isr(isr: IntArray, leaving: IntArray, scala: Scala = "2.13") -> IntAr
     """
     assert len(isr) == len(leaving)
     # Removing from a Scala set of more than four members keeps it a hash set, so the hash order stays.
-    members = in_set_order(isr, scala)
-    return keep(members, (members != NONE) & ~contained(members, leaving))
+    return without(in_set_order(isr, scala), leaving)
 
 
 def expand_isr(isr: IntArray, joining: IntArray, scala: Scala = "2.13") -> IntArray:

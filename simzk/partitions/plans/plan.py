@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simzk.errors import LayoutError
-from simzk.partitions.arrays import NONE, BoolArray, IntArray, among, any_of, contained, keep, sizes, widen
+from simzk.partitions.arrays import NONE, BoolArray, IntArray, among, any_of, contained, sizes, widen, without
 from simzk.partitions.layouts.layout import NAMED_PROBLEMS
 from simzk.partitions.layouts.summary import breaks_rack_rule
 from simzk.partitions.reassignment import (
@@ -126,8 +126,7 @@ def diff_of(layout: Layout, plan: Plan) -> Diff:
         _reject("that are already being reassigned", plan.partitions, moving, after)
     before = layout.replicas[rows]
     assert len(before) == len(target)
-    adding = keep(target, (target != NONE) & ~contained(target, before))
-    removing = keep(before, (before != NONE) & ~contained(before, target))
+    adding, removing = without(target, before), without(before, target)
     unchanged = _same(before, target)
     return Diff(
         rows=rows,

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from simzk.errors import LayoutError
-from simzk.partitions.arrays import NONE, IntArray, contained, keep
+from simzk.partitions.arrays import NONE, IntArray, concat, without
 from simzk.partitions.failures.what_if import WhatIf
 from simzk.partitions.layouts import elect_offline_leaders, exposure, summarize
 from simzk.partitions.layouts.files import parquet_table, require_pyarrow
@@ -220,9 +220,7 @@ class PlanWhatIf:
         found = self.phases.at(phase)
         replicas, isr = found.assignment.replicas, found.states.isr
         if self._steps == Steps.BARE:
-            stray = keep(isr, (isr != NONE) & ~contained(isr, replicas))
-            together = np.concatenate([replicas, stray], axis=1)
-            replicas = keep(together, together != NONE)
+            replicas = concat(replicas, without(isr, replicas))
         return self.layout.with_states(self.diff.rows, found.states, found.assignment._replace(replicas=replicas))
 
     def moved(self, size_bytes: NDArray[np.int64] | None = None) -> Moved:
