@@ -1136,15 +1136,6 @@ class PartitionTable(TopicRows, RowColumns):
             assert not with_duplicates(ids).any()
         assert (self.replicas[in_use, 0] != NONE).all()
         assert (self.replicas[~in_use] == NONE).all()
-        self._check_states(in_use)
-        self._odd.check(self.replicas, self.isr, self.leader, self.version)
-        for row in self.reassigning():
-            assert in_use[row]
-            validate_moves(self.replicas_of(row), *self.moves_of(row))
-        if self._index is not None:
-            self._index.check(self.replicas)
-
-    def _check_states(self, in_use: NDArray[np.bool_]) -> None:
         bare = self.version < 0
         assert bare[~in_use].all()
         assert (self.leader[bare] == NONE).all()
@@ -1153,3 +1144,9 @@ class PartitionTable(TopicRows, RowColumns):
         assert (self.leader_epoch >= 0).all()
         led = self.leader != NONE
         assert contained(self.leader[led, None], self.isr[led]).all(), "a leader is not in its ISR"
+        self._odd.check(self.replicas, self.isr, self.leader, self.version)
+        for row in self.reassigning():
+            assert in_use[row]
+            validate_moves(self.replicas_of(row), *self.moves_of(row))
+        if self._index is not None:
+            self._index.check(self.replicas)

@@ -333,12 +333,12 @@ class FaultRule:
     def release(self) -> None:
         """Pass on the requests that the rule holds back, in order; the rule itself stays for its remaining times."""
         with self._table.lock:
-            self._table.release(self)
+            for point in list(self._table.points):
+                point.release(self)
 
     def clear(self) -> None:
         """Remove the rule, and pass on the requests that it holds back."""
-        with self._table.lock:
-            self._table.clear(self)
+        self._table.clear(self)
 
     def matches(self, who: tuple[Hashable, ...], operation: str, paths: tuple[str, ...]) -> bool:
         """Return whether the rule applies to a request."""
@@ -401,7 +401,7 @@ class FaultRules:
 
     Attributes:
         active: whether any rule can still match; if not, requests cost only this test.
-        lock: held while rules change, if several threads use the server.
+        lock: held while rules change, if several threads use the server; a thread may take it twice.
         points: the fault points where the rules are applied.
         on_fired: called when a rule is applied, with the names of the session, the operation and the paths.
 
@@ -500,11 +500,6 @@ class FaultRules:
         right = f"one of {', '.join(map(str, known))}" if known else "no number: there are no rules"
         raise ConfigError(f"rule {number} does not exist", where="rule", right=right)
 
-    def release(self, rule: FaultRule) -> None:
-        """Pass on the requests that a rule holds back, in order."""
-        for point in list(self.points):
-            point.release(rule)
-
     def clear(self, rule: FaultRule | None = None) -> None:
         """Remove one rule, or all rules, and pass on the requests that they hold back."""
         with self.lock:
@@ -513,7 +508,7 @@ class FaultRules:
             self._used_up = [kept for kept in self._used_up if kept not in cleared]
             self._note_active()
             for one in cleared:
-                self.release(one)
+                one.release()
 
     def _note_active(self) -> None:
         self.active = bool(self._rules)

@@ -315,7 +315,10 @@ def union_exact(rates: Rates, cuts: CutSets) -> Union:
         likely *= np.where(states >> component & 1, down, 1 - down)
     assert isclose(likely.sum(), 1.0), "the cluster is in one of the states"
     reach = _out_of_reach(rates, brokers, racks, states)
-    masks = _masks(brokers, cuts.places)
+    assert len(brokers) < 63, "a set is a 64-bit mask"
+    known = np.isin(cuts.places, brokers)
+    bits = np.where(known, 1 << np.minimum(np.searchsorted(brokers, cuts.places), len(brokers) - 1), 0)
+    masks: NDArray[np.intp] = bits.sum(axis=1)
     sets_down = _over_subsets(masks, np.ones(len(masks)), len(brokers))[reach]
     often = share = 0.0
     for component in range(len(downs)):
@@ -349,14 +352,6 @@ def _out_of_reach(
         inside = int(sum(1 << at for at, broker in enumerate(brokers) if rates.rack[broker] == rack))
         reach |= np.where(states >> (len(brokers) + number) & 1, inside, 0)
     return reach
-
-
-def _masks(brokers: NDArray[np.intp], places: NDArray[np.intp]) -> NDArray[np.intp]:
-    assert len(brokers) < 63, "a set is a 64-bit mask"
-    known = np.isin(places, brokers)
-    bits = np.where(known, 1 << np.minimum(np.searchsorted(brokers, places), len(brokers) - 1), 0)
-    masks: NDArray[np.intp] = bits.sum(axis=1)
-    return masks
 
 
 def _over_subsets(masks: NDArray[np.intp], values: NDArray[np.float64], bits: int) -> NDArray[np.float64]:
