@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,17 +23,14 @@ def shrink_list(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]
     >>> shrink_list(range(100), lambda part: 17 in part and 71 in part)
     [17, 71]
     """
-    kept = list(range(len(items)))
-    known: dict[tuple[int, ...], bool] = {}
+    kept = tuple(range(len(items)))
 
-    def still_fails(part: list[int]) -> bool:
-        key = tuple(part)
-        if key not in known:
-            known[key] = fails([items[index] for index in part])
-        return known[key]
+    @cache
+    def still_fails(part: tuple[int, ...]) -> bool:
+        return fails([items[index] for index in part])
 
     pieces = 2
-    if kept and still_fails([]):
+    if kept and still_fails(()):
         return []
     while len(kept) > 1:
         assert 2 <= pieces <= len(kept), "each piece has at least one item"
@@ -41,7 +39,7 @@ def shrink_list(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]
         if smaller is not None:
             kept, pieces = smaller, 2
             continue
-        rests = ([index for index in kept if index not in chunk] for chunk in map(frozenset, chunks))
+        rests = (tuple(index for index in kept if index not in chunk) for chunk in map(frozenset, chunks))
         rest = next((rest for rest in rests if still_fails(rest)), None) if pieces > 2 else None
         if rest is not None:
             kept, pieces = rest, max(pieces - 1, 2)
@@ -76,7 +74,7 @@ def shrink_number(number: int, least: int, fails: Callable[[int], bool]) -> int:
     return number
 
 
-def _chunks(items: list[int], pieces: int) -> list[list[int]]:
+def _chunks(items: tuple[int, ...], pieces: int) -> list[tuple[int, ...]]:
     """Return consecutive pieces of nearly equal length, none of them empty."""
     assert 1 <= pieces <= len(items)
     bounds = [len(items) * piece // pieces for piece in range(pieces + 1)]
