@@ -242,8 +242,8 @@ SWARM_MISTAKES: dict[str, SwarmMistake] = {
     ),
     "the members that keep up leave the ISR": SwarmMistake(
         _ELECTIONS,
-        "    return keep(members, (members != NONE) & ~contained(members, leaving))\n",
-        "    return keep(members, (members != NONE) & contained(members, leaving))\n",
+        "    return without(in_set_order(isr, scala), leaving)\n",
+        "    members = in_set_order(isr, scala)\n    return keep(members, contained(members, leaving))\n",
     ),
     "a controller writes states with the epoch of the one before": SwarmMistake(
         _ELECTIONS,
