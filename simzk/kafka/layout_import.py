@@ -158,7 +158,8 @@ def _aligned(assigned: _Assignments, moving: _Assignments) -> IntArray:
 
 def _encode_lists(lists: Mapping[int, Sequence[int]]) -> bytes:
     """Encode a map from partition to brokers as Kafka does, without the braces."""
-    return b",".join(b'"%d":[%b]' % (number, _joined(brokers)) for number, brokers in lists.items())
+    texts = {number: b",".join(b"%d" % broker for broker in brokers) for number, brokers in lists.items()}
+    return b",".join(b'"%d":[%b]' % entry for entry in texts.items())
 
 
 def read_states(paths: Sequence[str], texts: Sequence[bytes | None], errors: list[ZnodeError]) -> StateColumns:
@@ -220,10 +221,6 @@ def _lists(values: IntArray, lengths: NDArray[np.intp]) -> tuple[IntArray, list[
 
 def _too_long(where: str, length: int) -> ZnodeError:
     return ZnodeError(f"a list of {length} brokers", where=where, right=f"at most {LONGEST_LIST}")
-
-
-def _joined(ids: Iterable[int]) -> bytes:
-    return b",".join(b"%d" % broker for broker in ids)
 
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"

@@ -75,7 +75,7 @@ class Producer:
         timeout_ms = request.timeout_ms + REQUEST_TIMEOUT_MS  # longer than the broker's own timeout
         answer = self._connections.call(self.process, f"broker {broker}", request, timeout_ms)
         if request.acks == 0:
-            answer.add_done_callback(_ignore_outcome)
+            answer.add_done_callback(lambda _: None)  # a failed future, of a lost connection, must be observed
             return self._record(request, ProduceResponse(Error.NONE))
         try:
             response: ProduceResponse = await answer
@@ -94,10 +94,6 @@ class Producer:
         else:
             self._history.record(NAME, "refused", str(partition), f"{request.records} records", response.error.name)
         return response
-
-
-def _ignore_outcome(_: object) -> None:
-    """Ignore the response to a request with acks 0, or its lost connection (a failed future must be observed)."""
 
 
 def _reject_request(request: object, _respond: object) -> None:

@@ -289,23 +289,17 @@ class TopicsRead(NamedTuple):
     columns: Assigned | None
 
 
+@dataclass(eq=False)
 class ReadTopics(Batch):
-    """Read of the replica assignments of many topics; the reply is `TopicsRead`.
+    """Read of the replica assignments of topics by distinct names, with a watch on each; the reply is `TopicsRead`."""
 
-    Args:
-        names: distinct names of topics.
-        watch: set a watch on each topic.
-    """
-
-    def __init__(self, names: Sequence[str], *, watch: bool) -> None:
-        self._names = names
-        self._watch = watch
+    _names: Sequence[str]
 
     def __len__(self) -> int:
         return len(self._names)
 
     def requests(self) -> Iterator[req.Request]:
-        return (req.GetData(paths.topic(name), self._watch) for name in self._names)
+        return (req.GetData(paths.topic(name), True) for name in self._names)
 
     def assemble(self, replies: Sequence[Reply]) -> TopicsRead:
         there = {name: reply for name, reply in zip(self._names, replies, strict=True) if not reply.error}
@@ -314,7 +308,7 @@ class ReadTopics(Batch):
     def watches(self, body: object) -> Iterable[tuple[req.Request, int]]:
         assert isinstance(body, TopicsRead)
         found = [*body.replies, *(body.columns.ids if body.columns is not None else ())]
-        return [(req.GetData(paths.topic(name), self._watch), Code.OK) for name in found]
+        return [(req.GetData(paths.topic(name), True), Code.OK) for name in found]
 
     def serve(self, server: Server, connection: Connection, xid: int, now_ms: int) -> TopicsRead:
         topics = columns_of(server)
@@ -322,10 +316,10 @@ class ReadTopics(Batch):
         watches, replies = server.watches.data, dict[str, Reply]()
         for place, name in enumerate(self._names):
             if name not in regular:
-                reply = ask(server, connection, xid + place, req.GetData(paths.topic(name), self._watch), now_ms)
+                reply = ask(server, connection, xid + place, req.GetData(paths.topic(name), True), now_ms)
                 if not reply.error:
                     replies[name] = reply
-            elif self._watch:
+            else:
                 watches.add(paths.topic(name), connection, Mode.STANDARD)
         return TopicsRead(replies, _assigned(topics, regular) if topics is not None else None)
 

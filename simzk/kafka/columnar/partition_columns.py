@@ -144,7 +144,8 @@ class PartitionColumns:
         """Remove and return the partition znode of a row; None if it is not stored."""
         node = self.look_partition(row)
         if node is not None:
-            self._drop(row, partition=True)
+            numbers, form = self._row(row)
+            self._write(row, numbers, form, form._replace(partition=None))
         return node
 
     def settle_partition(self, row: int, node: Znode) -> bool:
@@ -193,7 +194,8 @@ class PartitionColumns:
         if node is not None:
             if self.before_change is not None:
                 self.before_change(row)
-            self._drop(row, partition=False)
+            numbers, form = self._row(row)
+            self._write(row, numbers, form, form._replace(state=None))
         return node
 
     def settle_state(self, row: int, path: str, node: Znode) -> bool:
@@ -285,10 +287,6 @@ class PartitionColumns:
         return size
 
     # Rows
-
-    def _drop(self, row: int, *, partition: bool) -> None:
-        numbers, form = self._row(row)
-        self._write(row, numbers, form, form._replace(partition=None) if partition else form._replace(state=None))
 
     def forget_row(self, row: int) -> None:
         """Clear a row that leaves the table; none of its znodes is stored."""

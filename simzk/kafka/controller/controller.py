@@ -345,10 +345,8 @@ class KafkaController:
         assert not context.topic_ids, "the controller has topics of an earlier term"
         await self._set_up_features()
         self._register_child_handlers()
-        self._on_request(paths.PREFERRED_ELECTION, "preferred election by znode", self.elections.process_znode)
-        await client.exists(paths.PREFERRED_ELECTION)
-        self._on_request(paths.REASSIGN_PARTITIONS, "reassignment by znode", self.reassignments.process_znode)
-        await client.exists(paths.REASSIGN_PARTITIONS)
+        await self._watch(paths.PREFERRED_ELECTION, "preferred election by znode", self.elections.process_znode)
+        await self._watch(paths.REASSIGN_PARTITIONS, "reassignment by znode", self.reassignments.process_znode)
         for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
             found = await client.children(path)
             if path == paths.LOG_DIR_EVENTS or version.controller.deletes_stale_isr_changes:
@@ -433,13 +431,10 @@ class KafkaController:
         """Remove all handlers, timers, channels and state of a term; return whether there was one."""
         for path in (paths.BROKER_IDS, paths.TOPICS, paths.DELETE_TOPICS, paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
             self._session.child_handlers.pop(path, None)
-        for path in (paths.PREFERRED_ELECTION, paths.REASSIGN_PARTITIONS):
-            self._session.data_handlers.pop(path, None)
         self.reassignments.remove_handlers()
-        for broker in self.context.brokers:
-            self._session.data_handlers.pop(paths.broker(broker), None)
-        for topic in self.context.topic_ids:
-            self._session.data_handlers.pop(paths.topic(topic), None)
+        watched = *map(paths.broker, self.context.brokers), *map(paths.topic, self.context.topic_ids)
+        for path in (paths.PREFERRED_ELECTION, paths.REASSIGN_PARTITIONS, *watched):
+            self._session.data_handlers.pop(path, None)
         for timer in (self._rebalance, self._token_check):
             if timer is not None:
                 timer.cancel()
@@ -452,12 +447,13 @@ class KafkaController:
         self._acts_in_failed_term = False
         return was_controller
 
-    def _on_request(self, path: str, name: str, work: Work) -> None:
+    async def _watch(self, path: str, name: str, work: Work) -> None:
         """Handle the creation of a request znode, before 1.1 also a change of its data."""
         kinds = {EventType.NODE_CREATED}
         if self.client.version.controller.handles_changed_requests:
             kinds.add(EventType.NODE_DATA_CHANGED)
         self._session.data_handlers[path] = self._events.watcher(kinds, name, work)
+        await self.client.exists(path)
 
     def _on_deletion_response(self, broker: int, partitions: Sequence[TopicPartition], response: Any) -> None:
         work = partial(self._deletion.process_response, broker, partitions, response)

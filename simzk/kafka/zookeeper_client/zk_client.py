@@ -338,7 +338,7 @@ class KafkaZooKeeperClient:
         Raises:
             ZnodeError: a topic is invalid JSON for its schema.
         """
-        read: TopicsRead = await self.session.call_batch(ReadTopics(names, watch=True))
+        read: TopicsRead = await self.session.call_batch(ReadTopics(names))
         return self._topics(read.replies), read.columns
 
     def _topics(self, replies: Mapping[str, Reply]) -> dict[str, TopicZnode]:
