@@ -24,7 +24,6 @@ from simzk.jvm.scala_collections import SMALL, Scala, ScalaSet, buckets_of, immu
 from simzk.jvm.scala_columns import KEY_BITS, map_order, places_in_order, product_hashes, set_order, string_hashes
 from simzk.kafka.controller.states import PartitionStates, ReplicaStates
 from simzk.kafka.topic_partition import (
-    Collections,
     LeaderAndIsr,
     PartitionAndReplica,
     ReplicaAssignment,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.columnar.batches import Assigned
     from simzk.kafka.controller.states import PartitionState
+    from simzk.kafka.releases.profile import OrderRules
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
 
 _CACHED_BROKER_ORDERS = 12
@@ -52,20 +52,13 @@ _CACHED_BROKER_ORDERS = 12
 
 
 class IterationOrder:
-    """Sorts rows of the controller's table into the iteration order of Scala collections.
+    """Sorts rows of the controller's table into the iteration order of Scala collections."""
 
-    Args:
-        table: the controller's partitions.
-        collections: Scala version and key classes.
-        flat: whether assignments are one map of partitions, not a map of maps.
-        filtered: whether the partitions on a broker are filtered into a map of their own.
-    """
-
-    def __init__(self, table: PartitionTable, collections: Collections, *, flat: bool, filtered: bool) -> None:
+    def __init__(self, table: PartitionTable, rules: OrderRules) -> None:
         self._table = table
-        self._collections = collections
-        self._flat = flat
-        self._filtered = filtered
+        self._collections = rules.collections
+        self._flat = rules.has_flat_assignments
+        self._filtered = rules.filters_assignments_of_broker
         self._insertions: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._inserted = 0
         self._rebuilt = 0
@@ -377,12 +370,8 @@ class Registered(NamedTuple):
 class ControllerContext:
     """State of one controller; empty while its broker is not the controller.
 
-    Args:
-        collections: Scala version and key classes, which fix the iteration order of partitions.
-        flat: whether assignments are one map of partitions (1.1), not a map of topics to maps of partitions.
-        filtered: whether the partitions on a broker are filtered into a map of their own (up to 0.10.1).
-
     Attributes:
+        rules, collections, scala: what fixes the iteration order of partitions in the release.
         has_term: whether the broker is the controller, or was when a failover failed.
         epoch: the controller epoch, 0 without a term; negative if somebody wrote such a number to the znode.
         epoch_version: version of `/controller_epoch`, which fences the controller's writes.
@@ -406,11 +395,10 @@ class ControllerContext:
             topic and fails at them when a broker starts (recorded).
     """
 
-    def __init__(self, collections: Collections, *, flat: bool = False, filtered: bool = False) -> None:
-        self.collections = collections
-        self.scala: Scala = collections.scala
-        self._flat = flat
-        self._filtered = filtered
+    def __init__(self, rules: OrderRules) -> None:
+        self.rules = rules
+        self.collections = rules.collections
+        self.scala: Scala = rules.scala
         self.being_reassigned: dict[TopicPartition, tuple[int, ...]] = {}
         self.pending_elections: dict[TopicPartition, None] = {}
         self.terms = 0
@@ -435,7 +423,7 @@ class ControllerContext:
         self.on_failed_dirs: dict[int, dict[TopicPartition, None]] = {}
         self.topic_ids: dict[str, str | None] = {}
         self.table = PartitionTable()
-        self.order = IterationOrder(self.table, self.collections, flat=self._flat, filtered=self._filtered)
+        self.order = IterationOrder(self.table, self.rules)
         self.partition_states = PartitionStates(self.table)
         self.replica_states = ReplicaStates(self.table)
         self.znode_lists: dict[TopicPartition, tuple[int, ...]] = {}
@@ -567,14 +555,15 @@ class ControllerContext:
         assert not len(self.table), "many topics are stored first, at a failover"
         self.topic_ids.update(assigned.ids)
         (topics, topic, partition), replicas = assigned.partitions.columns, assigned.replicas
-        if self.scala != "2.13" or self._flat:  # otherwise no iteration order depends on the order of insertion
+        # Otherwise no iteration order depends on the order of insertion.
+        if self.scala != "2.13" or self.rules.has_flat_assignments:
             as_read = np.argsort(topic, kind="stable")
             topic, partition, replicas = topic[as_read], partition[as_read], replicas[as_read]
         self.table.extend(topics, topic, partition, replicas)
 
     def note_inserted(self, partitions: Iterable[TopicPartition]) -> None:
         """Record the order in which new partitions were inserted into the map of assignments."""
-        if self._flat:
+        if self.rules.has_flat_assignments:
             self.order.note_inserted(self.rows_of(partitions))
 
     def znode_assignment(self, topic: str) -> dict[int, ReplicaAssignment]:

@@ -113,11 +113,7 @@ class KafkaController:
         events = self._events = ControllerEventManager(process, self._process_event)
         self.put_event = events.put
         log = self._log = ControllerLog(history, broker_id)
-        context = self.context = ControllerContext(
-            client.version.orders.collections,
-            flat=client.version.orders.has_flat_assignments,
-            filtered=client.version.orders.filters_assignments_of_broker,
-        )
+        context = self.context = ControllerContext(client.version.orders)
         channels = self._channels = channel_manager(
             broker_id,
             process,
