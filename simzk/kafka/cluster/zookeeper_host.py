@@ -288,10 +288,6 @@ class ZooKeeperHost(Driver):
             self.pass_on(link, xid, request)
         self.send_output()
 
-    def pump(self) -> None:
-        """Send the server's output, and schedule its next tick."""
-        self.send_output()
-
     def deliver_output(self) -> None:
         """Send the server's output, and schedule its next tick."""
         super().deliver_output()
