@@ -65,10 +65,6 @@ class _Sent(NamedTuple):
     reply: Future[Reply]
 
 
-def _reject_token(_token: bytes) -> None:
-    raise AssertionError("a SASL token without a login")
-
-
 class ZooKeeperSession:
     """ZooKeeper session of a process.
 
@@ -123,8 +119,7 @@ class ZooKeeperSession:
         self._first_connection: Future[None] = Future()
         self._next_session: Future[None] = Future()
         self._between_sessions = False
-        self._logging_in = False
-        self._on_token: Callable[[bytes], None] = _reject_token
+        self._on_token: Callable[[bytes], None] | None = None  # only during a login
         self._pauses = process.scheduler.stream(f"reconnect/{process.name}")
 
     async def start(self) -> None:
@@ -317,21 +312,20 @@ class ZooKeeperSession:
         if self.access.login is None:
             self._on_connected(reconnected)
         else:
-            self._logging_in = True
             self._log_in(b"", reconnected)
 
     def _log_in(self, token: bytes, reconnected: bool) -> None:
         """Send the next token of the SASL login; after the server's proof start to send queued requests."""
         assert self.access.login is not None
         if token.startswith(b"rspauth="):
-            self._logging_in = False
+            self._on_token = None
             self._on_connected(reconnected)
             return
         answer = b""
         if token:
             cnonce = f"{self.process.scheduler.stream(f'login/{self.process.name}').bits(64):016x}"
             answer = respond(token, *self.access.login, cnonce)
-        assert self._logging_in, "tokens are part of a login"
+        assert not self.connected, "a login is over before the session is open"
         self._xid += 1
         self._on_token = lambda reply: self._log_in(reply, reconnected)
         self._send(self._xid, Sasl(answer))
@@ -353,7 +347,7 @@ class ZooKeeperSession:
     def _on_connection_lost(self) -> None:
         """Fail the requests in flight, whose outcome is unknown, and reconnect after a pause."""
         self._link = None
-        self.connected = self._logging_in = False
+        self.connected, self._on_token = False, None
         in_flight, self._in_flight = self._in_flight, deque()
         for sent in in_flight:
             sent.reply.set_result(Reply(sent.xid, 0, Code.CONNECTION_LOSS, None))
@@ -452,7 +446,7 @@ class ZooKeeperSession:
             self._last_zxid = reply.zxid
         if reply.xid in (PING_XID, SET_WATCHES_XID):
             return
-        if self._logging_in:
+        if self._on_token is not None:
             if isinstance(reply.body, bytes) and reply.body:
                 self._on_token(reply.body)
             return
