@@ -95,7 +95,7 @@ def test_an_unclean_election_is_the_cause_of_a_loss() -> None:
 
 
 def test_crashes_are_the_cause_of_a_loss_when_there_are_as_many_as_min_insync_replicas() -> None:
-    """Three machines lose power at once; a killed process is no such crash."""
+    """Three machines lose power at once; a killed process does not count as such a crash."""
     with ruled("3.9", min_insync_replicas=2) as c:
         monitor = watch(c)
         topic(c, "t", {0: [1, 2, 3]})

@@ -759,7 +759,7 @@ class ReplicaLogs:
         return OffsetForLeaderEpochResponse(ends)
 
     def _follower(self, partition: TopicPartition) -> Replica:
-        """Return a replica that a fetcher follows: `follow` is told at once of those that cease to follow."""
+        """Return a replica that a fetcher follows; `follow` removes it from the fetcher as soon as it leads."""
         replica = self.replicas[partition]
         assert replica.state.leader not in (-1, self.broker_id), f"broker {self.broker_id} does not follow {partition}"
         assert not replica.followers, f"{partition} has followers, and follows {replica.state.leader}"

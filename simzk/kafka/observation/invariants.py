@@ -84,7 +84,7 @@ class ObservedZnodes:
         return () if assignment is None else assignment.replicas
 
     def strangers(self, partition: TopicPartition, state: LeaderAndIsr) -> set[int]:
-        """Return the brokers that a new state adds to the ISR of a partition and that are no replicas of it.
+        """Return the brokers that a new state adds to the ISR of a partition without being its replicas.
 
         A present member of the ISR may be no replica any more: a reassignment writes the topic's znode first.
         """
@@ -510,7 +510,7 @@ def undone_by_addition(before: Assignments, after: Assignments) -> dict[int, Rep
 
 
 def dropped_replicas(before: ReplicaAssignment, after: ReplicaAssignment, tells_phases: bool) -> frozenset[int]:
-    """Return the replicas that a write takes away before the leader is told.
+    """Return the replicas that a write removes before the leader gets the new state.
 
     These are the writes that cancel or supersede a reassignment. Up to 2.3, where the znode does not tell them apart,
     it is every write: the controller tells a live leader first, and writes although the leader is dead.

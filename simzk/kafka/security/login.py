@@ -126,7 +126,7 @@ class LoginRules:
 
     @cached_property
     def texts(self) -> LoginTexts:
-        """What differs between releases."""
+        """The texts of the release."""
         return at_release(LoginTexts, self.release)
 
     def new_exchange(self, mechanism: str) -> SaslExchange:

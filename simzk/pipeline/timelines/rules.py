@@ -110,7 +110,7 @@ class _Known:
         self.version: int | None = None
 
     def set_state(self, change: TimelineChange) -> None:
-        """Apply a change of the state znode; text that is no state changes nothing."""
+        """Apply a change of the state znode; invalid text changes nothing."""
         state = _NO_STATE if change.change == GONE else _state_of(change.data)
         self.state = self.state if state is None else state
         self.set_by = self.set_by if change.session is None else change.session

@@ -1,4 +1,4 @@
-"""Recorder of logins and permissions: the stories of tests/kafka/security/login_stories.py, told to real brokers.
+"""Recorder of logins and permissions: it plays the stories of tests/kafka/security/login_stories.py to real brokers.
 
     SIMZK_KAFKA_JARS=~/.cache/simzk-kafka python -m tests.conformance.real_kafka.record_logins [RELEASE ...]
 
