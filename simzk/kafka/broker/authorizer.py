@@ -21,8 +21,7 @@ from simzk.kafka.requests import AlterAclsRequest, Error
 from simzk.kafka.schemas import acl as acl_schema
 from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.schemas.json_text import read_object
-from simzk.kafka.tools.acls import ToolAuthorizer as AclStore
-from simzk.kafka.tools.acls import acl_rules_of, kind_of
+from simzk.kafka.tools.acls import ToolAuthorizer, acl_rules_of, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +46,7 @@ _IMPLIED: Final = {
 """Operations that allow another one."""
 
 
-class ToolAuthorizer:
+class Authorizer:
     """ACLs, cached by one broker.
 
     Attributes:
@@ -63,7 +62,7 @@ class ToolAuthorizer:
         self._client = client
         self._is_open = config.given.get(OPEN) == "true"
         self._supers = [user.strip() for user in config.given.get(SUPER_USERS, "").split(";")]
-        self._store = None if rules is None else AclStore(client, rules)
+        self._store = None if rules is None else ToolAuthorizer(client, rules)
         self._changes = [AclChanges(process, client, paths.ACL_CHANGES, now_ms, self)]
         if rules is not None and rules.has_prefixed:
             self._changes.append(AclChanges(process, client, paths.EXTENDED_ACL_CHANGES, now_ms, self))
@@ -136,7 +135,7 @@ class ToolAuthorizer:
 class AclChanges(Notifications):
     """Notifications of ACL changes."""
 
-    _authorizer: ToolAuthorizer
+    _authorizer: Authorizer
 
     async def handle(self, path: str, data: bytes | None) -> None:
         """Read the ACLs of a resource that changed."""

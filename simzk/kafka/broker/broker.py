@@ -24,7 +24,7 @@ from simzk.jvm.numbers import JavaRandom
 from simzk.jvm.scala_collections import long_map_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import AdminHandlers
-from simzk.kafka.broker.authorizer import ToolAuthorizer
+from simzk.kafka.broker.authorizer import Authorizer
 from simzk.kafka.broker.broker_log import BrokerLog
 from simzk.kafka.broker.configs import ConfigChanges, EntityConfigs, TopicConfigs
 from simzk.kafka.broker.delegation_tokens import DelegationTokens
@@ -373,7 +373,7 @@ class Broker:
         client, now_ms, new_id = self.client, environment.now_ms, environment.new_token_id
         self.config_changes = ConfigChanges(process, client, paths.CONFIG_CHANGES, now_ms, self._on_config)
         self.tokens = DelegationTokens(process, client, paths.TOKEN_CHANGES, now_ms, config, new_id)
-        self.authorizer = ToolAuthorizer(process, client, config, now_ms)
+        self.authorizer = Authorizer(process, client, config, now_ms)
         self.scram_credentials = ScramCredentials(self.client)
         self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
         self._admin = AdminHandlers(

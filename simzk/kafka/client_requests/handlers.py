@@ -14,7 +14,7 @@ from simzk.kafka.zookeeper_client.session import SessionExpiredError
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from simzk.kafka.broker.authorizer import ToolAuthorizer
+    from simzk.kafka.broker.authorizer import Authorizer
     from simzk.kafka.broker.configs import TopicConfigs
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.replica_logs import ReplicaLogs
@@ -75,7 +75,7 @@ class ServingBroker:
     process: Process
     cache: MetadataCache
     client: KafkaZooKeeperClient
-    authorizer: ToolAuthorizer
+    authorizer: Authorizer
     replicas: ReplicaLogs
     topic_configs: TopicConfigs
     is_controller: Callable[[], bool]
