@@ -68,7 +68,7 @@ class _Random(_Replaced):
 class _Threading(_Replaced):
     """The module `threading`, with events for which a thread waits in virtual time."""
 
-    def VirtualEvent(self) -> VirtualEvent | threading.Event:  # noqa: N802 - the name that is replaced
+    def Event(self) -> VirtualEvent | threading.Event:  # noqa: N802 - the name that is replaced
         runtime = present()
         return threading.Event() if runtime is None else VirtualEvent(runtime)
 
