@@ -26,7 +26,7 @@ from simzk.kafka.observation.beliefs import (
     restarted_unnoticed,
     unannounced_deletions,
 )
-from simzk.kafka.observation.invariants import leaderless_by_known_bug, renamed_by_known_bug
+from simzk.kafka.observation.invariants import IsrKept, leaderless_by_known_bug, renamed_by_known_bug
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
 from simzk.kafka.zookeeper_client.zk_client import UNCLEAN_KEY
@@ -287,7 +287,8 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
         if awaits_in_vain(invariants, seen.partition, seen.state.leader_epoch):
             return True
         if not seen.state.isr:  # written by an old controller; a new one after an upgrade elects nobody from it
-            return not any(broker.config.boolean(UNCLEAN_KEY) for broker in observed.cluster.brokers.values())
+            allows_unclean = any(broker.config.boolean(UNCLEAN_KEY) for broker in observed.cluster.brokers.values())
+            return not allows_unclean and not any(isinstance(one, IsrKept) for one in invariants)
         missing = [broker for broker in seen.assignment.replicas if broker not in seen.state.isr]
         return is_unaware_by_known_bug(invariants, seen.partition, seen.state.leader) or all(
             is_unaware_by_known_bug(invariants, seen.partition, broker)

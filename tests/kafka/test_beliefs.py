@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -235,6 +236,7 @@ def elected(c: KafkaCluster) -> str:
 def test_an_isr_that_was_emptied_before_an_upgrade_excuses_its_partition(is_allowed: bool) -> None:
     """Releases up to 1.0 write `[]` where unclean elections are allowed; later ones do not allow them by default."""
     with KafkaCluster("0.10.2", 3, seed=1, config={"unclean.leader.election.enable": True} if is_allowed else {}) as c:
+        assert c.invariants  # as in a run, which checks them from its start on
         topic(c, "t", {0: [b for b in (1, 2, 3) if b != c.controller][:1]})
         (replica,) = c.assignment("t")[0].replicas
         c.kill(replica)
@@ -248,6 +250,20 @@ def test_an_isr_that_was_emptied_before_an_upgrade_excuses_its_partition(is_allo
         c.run_for(60)
         assert c.state("t", 0).isr == ((replica,) if is_allowed else ())
         assert ExpectRecovered(expect="whole").failures(Observed(c, {}, None)) == []
+
+
+def test_an_isr_that_no_old_controller_has_emptied_is_no_excuse() -> None:
+    with KafkaCluster("3.9", 3, seed=1) as c:
+        assert c.invariants
+        topic(c, "t", {0: [b for b in (1, 2, 3) if b != c.controller][:1]})
+        (replica,) = c.assignment("t")[0].replicas
+        c.kill(replica)
+        c.run_for(30)
+        state = {"controller_epoch": 1, "leader": -1, "version": 1, "leader_epoch": 1, "isr": []}
+        c.write_znode(paths.state(TopicPartition("t", 0)), json.dumps(state).encode())
+        c.restart(replica)
+        c.run_for(30)
+        assert ExpectRecovered(expect="whole").failures(Observed(c, {}, None)) != []
 
 
 def test_a_controller_that_knows_broker_epochs_misses_no_restart() -> None:

@@ -25,7 +25,6 @@ from simzk.kafka.schemas import broker_registration, feature
 from simzk.kafka.schemas.broker_registration import BrokerRegistration
 from simzk.kafka.security.settings import PLAINTEXT
 from simzk.partitions.arrays import MAX_BROKER_ID
-from simzk.partitions.rules import LastMember
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -128,6 +127,9 @@ def _value_version(of_release: int, by_protocol: Mapping[ProtocolNumber, int], n
     return min(of_release, max(version for first, version in by_protocol.items() if first <= number))
 
 
+KEEPS_LAST_MEMBER: Final = (1, 1, 0)
+"""First release whose controller removes no last member from an ISR."""
+
 _V2_BY_LATER: Final[dict[Encode, Encode]] = {
     broker_registration.encode_v4_of_2_12: broker_registration.encode_v2_of_2_12,
     broker_registration.encode_v4: broker_registration.encode_v2_of_2_13,
@@ -220,8 +222,11 @@ class Releases:
 
     @property
     def empties_isr(self) -> bool:
-        """Whether a controller on any broker can remove the last member of an ISR."""
-        return any(release.version.rules.last_member != LastMember.KEPT for release in self._releases.values())
+        """Whether a controller on any broker can remove the last member of an ISR (§2.6).
+
+        The number of the release decides, not its rule: an invariant has to notice a wrong rule.
+        """
+        return any(release.version.number < KEEPS_LAST_MEMBER for release in self._releases.values())
 
     @property
     def elects_in_steps(self) -> bool:
