@@ -23,7 +23,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -290,7 +289,6 @@ REQUEST_FAULTS: dict[str, type[RequestFault]] = {
 """All kinds of fault by name."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class FaultRule:
     """One rule, made by `FaultRules.add`.
 
@@ -305,15 +303,28 @@ class FaultRule:
         fired: number of requests that the rule was applied to.
     """
 
-    _table: FaultRules
-    number: int
-    fault: RequestFault
-    operation: str | None
-    session: Hashable | None
-    path: str | None
-    below: bool
-    times: int | None
-    fired: int = 0
+    __slots__ = ("_table", "below", "fault", "fired", "number", "operation", "path", "session", "times")
+
+    def __init__(
+        self,
+        table: FaultRules,
+        number: int,
+        fault: RequestFault,
+        operation: str | None,
+        session: Hashable | None,
+        path: str | None,
+        below: bool,
+        times: int | None,
+    ) -> None:
+        self._table = table
+        self.number: int = number
+        self.fault: RequestFault = fault
+        self.operation: str | None = operation
+        self.session: Hashable | None = session
+        self.path: str | None = path
+        self.below: bool = below
+        self.times: int | None = times
+        self.fired: int = 0
 
     @property
     def action(self) -> str:
