@@ -11,7 +11,7 @@ Rules of the module:
    ascending array; a few changes are kept beside it and merged on the next read, many changes are merged at once.
 5. ISR members and the leader are usually assigned replicas, and a state usually has a leader. The few rows that break
    this (`OddRows`: a tree edited by hand, a legacy reassignment, no leader) are kept in sets, because the index does
-   not find them. Replicas that reassignments add or remove (`MovingRows`) are few as well.
+   not find them. Replicas that reassignments add or remove are few as well.
 6. A topic whose partitions 0, 1, ... are in consecutive rows is stored as one range, any other topic as a dictionary
    (`TopicRows`). The number of a removed topic is reused.
 7. Names of rows (`Partitions`) are looked up when they are read, at the latest before their rows are reused.
@@ -552,41 +552,6 @@ def _blank(width: int) -> IntArray:
     return words
 
 
-class MovingRows:
-    """Replicas that reassignments add and remove, by row.
-
-    >>> moving = MovingRows()
-    >>> moving.put(7, [3], [1, 2])
-    >>> moving.rows(), moving.of(7), moving.of(8)
-    ([7], ((3,), (1, 2)), ((), ()))
-    """
-
-    def __init__(self) -> None:
-        self._lists: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
-
-    def put(self, row: int, adding: Sequence[int], removing: Sequence[int]) -> None:
-        """Write both lists of a row; if both are empty, no reassignment is under way."""
-        assert set(adding).isdisjoint(removing)
-        self._lists.pop(row, None)
-        if adding or removing:
-            self._lists[row] = tuple(adding), tuple(removing)
-
-    def of(self, row: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the replicas to add and to remove of a row."""
-        return self._lists.get(row, ((), ()))
-
-    def rows(self) -> list[int]:
-        """Return the rows under reassignment, ascending."""
-        return sorted(self._lists)
-
-    def lists(self, rows: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the replicas to add and to remove of some rows, int32[k, w] each."""
-        if not self._lists:
-            return np.full((len(rows), 1), NONE, dtype=np.int32), np.full((len(rows), 1), NONE, dtype=np.int32)
-        both = [self.of(row) for row in rows.tolist()]
-        return pack([adding for adding, _ in both]), pack([removing for _, removing in both])
-
-
 class OddRows:
     """Rows that the index does not find by their replicas: strays and leaderless rows.
 
@@ -831,7 +796,8 @@ class PartitionTable(TopicRows, RowColumns):
     def __init__(self, width: int = 3) -> None:
         TopicRows.__init__(self)
         RowColumns.__init__(self, width)
-        self._moving = MovingRows()
+        # By row under reassignment: the replicas to add, and those to remove.
+        self._moving: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self._odd = OddRows()
         self._index: BrokerIndex | None = None
         self._unresolved: WeakSet[Partitions] = WeakSet()
@@ -899,7 +865,7 @@ class PartitionTable(TopicRows, RowColumns):
 
     def reassigning(self) -> list[int]:
         """Return the rows under reassignment, ascending."""
-        return self._moving.rows()
+        return sorted(self._moving)
 
     def states(self, rows: IntArray) -> States:
         """Copy the states of some rows, int[k]."""
@@ -925,8 +891,22 @@ class PartitionTable(TopicRows, RowColumns):
         return tuple(ids[ids != NONE].tolist())
 
     def moves_of(self, row: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the replicas that a reassignment of the partition adds and those that it removes."""
-        return self._moving.of(row)
+        """Return the replicas that a reassignment of the partition adds and those that it removes.
+
+        >>> table = PartitionTable()
+        >>> (row,) = table.add("orders", {0: [3, 1, 2]}).tolist()
+        >>> table.set_assignment(row, [3, 1, 2], adding=[3], removing=[1, 2])
+        >>> table.moves_of(row), table.reassigning()
+        (((3,), (1, 2)), [0])
+        """
+        return self._moving.get(row, ((), ()))
+
+    def _put_moves(self, row: int, adding: Sequence[int], removing: Sequence[int]) -> None:
+        """Write both lists of a row; if both are empty, no reassignment is under way."""
+        assert set(adding).isdisjoint(removing)
+        self._moving.pop(row, None)
+        if adding or removing:
+            self._moving[row] = tuple(adding), tuple(removing)
 
     def add(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> IntArray:
         """Add partitions without a state znode to a new or known topic.
@@ -1015,12 +995,18 @@ class PartitionTable(TopicRows, RowColumns):
             self._index.change(rows, self._records.replicas[rows], holds=False)
             self._index.change(rows, new, holds=True)
         self._records.replicas[row] = widen(new, self.width)[0]
-        self._moving.put(row, adding, removing)
+        self._put_moves(row, adding, removing)
         self._odd.note(row, self._records.replicas[row], self._records.state(row))
 
     def assignment(self, rows: IntArray) -> Assignment:
         """Copy the assignments of some rows, int32[k]."""
-        return Assignment(self.replicas_at(rows), *self._moving.lists(rows))
+        if not self._moving:
+            none = np.full((len(rows), 1), NONE, dtype=np.int32)
+            return Assignment(self.replicas_at(rows), none, none.copy())
+        both = [self.moves_of(row) for row in rows.tolist()]
+        return Assignment(
+            self.replicas_at(rows), pack([adding for adding, _ in both]), pack([removing for _, removing in both])
+        )
 
     def assign(self, rows: IntArray, assignment: Assignment) -> Assignment:
         """Write the assignments of some rows, as in the topic znodes.
@@ -1051,7 +1037,7 @@ class PartitionTable(TopicRows, RowColumns):
             self._index.change(rows, replicas, holds=True)
         self._records.replicas[rows] = widen(replicas, self.width)
         for row, (_, *moving) in zip(rows.tolist(), moves, strict=True):
-            self._moving.put(row, *moving)
+            self._put_moves(row, *moving)
         self._odd.note_all(rows, *self._records.read(rows))
         return before
 
@@ -1109,7 +1095,7 @@ class PartitionTable(TopicRows, RowColumns):
         for number in dict.fromkeys(numbers.tolist()):
             self._remove_partitions(self.topics[number], self._partition[gone[numbers == number]].tolist())
         for row in gone.tolist():
-            self._moving.put(row, (), ())
+            self._put_moves(row, (), ())
         self._topic[gone] = FREE_TOPIC
         self._partition[gone] = -1
         self._records.clear(gone)
