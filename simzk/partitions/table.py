@@ -40,6 +40,7 @@ from simzk.partitions.arrays import (
     is_padded,
     lots,
     pack,
+    sorted_distinct,
     unpack,
     widen,
     with_duplicates,
@@ -758,7 +759,7 @@ class BrokerIndex:
         if removed.size:
             rows = rows[~np.isin(rows, removed)]
         if added.size:
-            rows = np.union1d(rows, added)
+            rows = sorted_distinct(np.concatenate([rows, added]))
         self._rows_of[broker] = rows
 
 
@@ -846,7 +847,7 @@ class PartitionTable(TopicRows, RowColumns):
         if self._index is None:
             self._index = BrokerIndex(self.replicas)
         by_broker = [self._index.rows(broker) for broker in brokers]
-        return by_broker[0] if len(by_broker) == 1 else np.unique(np.concatenate([_NO_ROWS, *by_broker]))
+        return by_broker[0] if len(by_broker) == 1 else sorted_distinct(np.concatenate([_NO_ROWS, *by_broker]))
 
     def rows_not_led_by(self, brokers: BoolArray) -> IntArray:
         """Return the rows with a state that none of some brokers leads, ascending; cost: the rows of the other brokers.
@@ -859,7 +860,7 @@ class PartitionTable(TopicRows, RowColumns):
         by_broker = [self._index.rows(broker) for broker in self._index.brokers_beyond(brokers)]
         odd = self._odd.rows()
         single = len(by_broker) == 1 and not len(odd)
-        rows = by_broker[0] if single else np.unique(np.concatenate([odd, *by_broker]))
+        rows: IntArray = by_broker[0] if single else sorted_distinct(np.concatenate([odd, *by_broker]))
         leader, version = self.leader[rows], self.version[rows]
         return rows[(version >= 0) & ~among(leader, brokers)]
 
@@ -1082,7 +1083,7 @@ class PartitionTable(TopicRows, RowColumns):
             their names, assignments and states.
         """
         gone = np.fromiter(rows, dtype=np.int32)
-        assert len(np.unique(gone)) == len(gone), "a row is repeated"
+        assert len(sorted_distinct(gone)) == len(gone), "a row is repeated"
         assert (self.topic[gone] != FREE_TOPIC).all(), "a row is free"
         if self._index is not None:
             self._index.change(gone, self._records.replicas[gone], holds=False)

@@ -33,7 +33,7 @@ from simzk.kafka.topic_partition import (
     replica_hashes,
     replica_set,
 )
-from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, pack
+from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, pack, sorted_distinct
 from simzk.partitions.table import FREE_TOPIC, PartitionTable
 from simzk.partitions.transitions import live_members
 
@@ -265,7 +265,7 @@ class IterationOrder:
             more = string_hashes(names[known:])
             self._hashed_topics, self._hashes_by_topic = names, np.concatenate([self._hashes_by_topic[:known], more])
             assert len(self._hashes_by_topic) == len(names), "each topic has a hash"
-            self._topic_hashes_are_distinct = len(np.unique(self._hashes_by_topic)) == len(self._hashes_by_topic)
+            self._topic_hashes_are_distinct = len(sorted_distinct(self._hashes_by_topic)) == len(names)
         return self._hashes_by_topic
 
     def _assignments(self, rows: IntArray) -> IntArray:
@@ -289,7 +289,7 @@ class IterationOrder:
         """
         hashes = self._topic_hashes()[numbers]
         assert len(hashes) == len(numbers)
-        if self._topic_hashes_are_distinct or len(np.unique(hashes)) == len(numbers):
+        if self._topic_hashes_are_distinct or len(sorted_distinct(hashes)) == len(numbers):
             return numbers
         ranks = {self._table.topic_number(name): rank for rank, name in enumerate(self._table.topics_as_they_came())}
         return np.array(sorted(numbers.tolist(), key=ranks.__getitem__))
@@ -652,7 +652,7 @@ class ControllerContext:
         rows = self.table.rows_not_led_by(self.live_mask())
         for broker, partitions in self.on_failed_dirs.items():
             failed = self.rows_of(partitions)
-            rows = np.union1d(rows, failed[self.table.leader[failed] == broker])
+            rows = sorted_distinct(np.concatenate([rows, failed[self.table.leader[failed] == broker]]))
         if self.to_be_deleted and not deleted_too:
             rows = rows[~self.of_topics(rows, self.to_be_deleted)]
         return self.order.some_in_map_of_all(rows)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE, sizes
+from simzk.partitions.arrays import NONE, sizes, sorted_distinct
 from simzk.partitions.layouts import Brokers, elect_offline_leaders
 from simzk.partitions.transitions import elect_offline
 
@@ -251,7 +251,7 @@ class WhatIf:
             under_min_isr=totals[1],
             under_replicated=totals[2],
             topics_offline=int(np.count_nonzero(before.topic_offline))
-            + int(np.count_nonzero(before.topic_offline[np.unique(dark)] == 0)),
+            + int(np.count_nonzero(before.topic_offline[sorted_distinct(dark)] == 0)),
             busiest_broker=int(brokers.ids[busiest]) if busiest != NONE else NONE,
             busiest_leaders=int(leaders[busiest]) if busiest != NONE else 0,
         )

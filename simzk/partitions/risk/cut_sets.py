@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simzk.partitions.arrays import NONE
+from simzk.partitions.arrays import NONE, sorted_distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,8 +95,7 @@ def distinct(rows: NDArray[np.intp], base: int) -> NDArray[np.intp]:
     """
     if not _fit(rows, base):
         return np.unique(rows, axis=0)
-    keys = np.sort(_keys(rows, base))  # np.unique hashes integers, which takes ten times as long
-    keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+    keys = sorted_distinct(_keys(rows, base))
     found = np.empty((len(keys), rows.shape[1]), np.intp)
     for place in reversed(range(rows.shape[1])):
         keys, found[:, place] = np.divmod(keys, base)
