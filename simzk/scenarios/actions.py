@@ -217,7 +217,7 @@ class SlowDiskStep(Action, kw_only=True):
     def describe(self) -> str:
         """Return the step in a few words.
 
-        >>> SlowDisk(action="slow_disk", broker=1, access="2s").describe()
+        >>> SlowDiskStep(action="slow_disk", broker=1, access="2s").describe()
         'slow disk of broker 1: 2s an access'
         """
         return f"{self.word} of broker {self.broker}: {self.access} an access"
@@ -252,7 +252,7 @@ class PauseStep(BrokerFailure, kw_only=True):
     def describe(self) -> str:
         """Return the step in a few words.
 
-        >>> Pause(action="pause", broker=1, duration="20s").describe()
+        >>> PauseStep(action="pause", broker=1, duration="20s").describe()
         'pause broker 1 for 20s'
         """
         return f"{super().describe()} for {self.duration}"

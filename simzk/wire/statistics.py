@@ -94,7 +94,7 @@ class Summary:
 class RequestLatency:
     """Least, mean and greatest time from a request to its reply, in ms.
 
-    >>> latency = Latency()
+    >>> latency = RequestLatency()
     >>> latency.note(3, 2); latency.note(0, 1)
     >>> latency.minimum_ms, latency.average_ms, latency.maximum_ms
     (0, 2.0, 3)

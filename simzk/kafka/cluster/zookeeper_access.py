@@ -53,7 +53,7 @@ class ZooKeeperAccess(NamedTuple):
         """Return the ACL that a release gives to a new znode at a path, without the chroot.
 
         >>> from simzk.kafka.releases.versions import kafka_version
-        >>> Access(secure=True).acl("/config/users/a", kafka_version("3.9"))
+        >>> ZooKeeperAccess(secure=True).acl("/config/users/a", kafka_version("3.9"))
         (ACL(perms=31, id=Id(scheme='auth', id='')),)
         """
         if not self.secure or path in version.znodes.unprotected_paths:
@@ -64,7 +64,7 @@ class ZooKeeperAccess(NamedTuple):
         """Return a request with the chroot added to its paths.
 
         >>> from simzk.zookeeper.requests import Exists
-        >>> Access("/kafka").send(Exists("/brokers", False)).path
+        >>> ZooKeeperAccess("/kafka").send(Exists("/brokers", False)).path
         '/kafka/brokers'
         """
         if not self.chroot:

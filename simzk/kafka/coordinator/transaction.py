@@ -111,7 +111,7 @@ class TransactionMetadata:
         pending: the state of a transition that is not appended yet; None without one.
         has_failed_fence: whether the epoch was bumped by a transition that could not be appended.
 
-    >>> new = Transaction("payments", TransactionSnapshot(7, NO_PRODUCER_EPOCH, 60_000))
+    >>> new = TransactionMetadata("payments", TransactionSnapshot(7, NO_PRODUCER_EPOCH, 60_000))
     >>> first = new.with_next_epoch(60_000, None, now_ms=5)
     >>> first.epoch, new.pending
     (0, <TransactionState.EMPTY: 'Empty'>)

@@ -223,7 +223,7 @@ def new_batches(data: bytes | memoryview) -> tuple[NewBatch, ...]:
     Raises:
         RecordDataError: the data is malformed, or a message is compressed and its codec is not installed.
 
-    >>> new_batches(encode_batch([Record(b"k", b"v")] * 2, producer=Producer(7, 0, 4)))[0].producer
+    >>> new_batches(encode_batch([Record(b"k", b"v")] * 2, producer=BatchProducer(7, 0, 4)))[0].producer
     ProducerStamp(producer_id=7, epoch=0, sequence=4, is_transactional=False, marker=None, coordinator_epoch=-1)
     """
     return tuple(map(_new_batch, split_entries(data)))
@@ -246,7 +246,7 @@ def _new_batch(entry: memoryview) -> NewBatch:
 def encode_marker(producer: BatchProducer, *, is_commit: bool, coordinator_epoch: int, timestamp_ms: int) -> bytes:
     """Return the control batch that ends a transaction (EndTransactionMarker).
 
-    >>> marker = encode_marker(Producer(7, 0), is_commit=False, coordinator_epoch=3, timestamp_ms=5)
+    >>> marker = encode_marker(BatchProducer(7, 0), is_commit=False, coordinator_epoch=3, timestamp_ms=5)
     >>> new_batches(marker)[0].producer.marker, new_batches(marker)[0].producer.coordinator_epoch
     ('abort', 3)
     """

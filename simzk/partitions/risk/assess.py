@@ -490,7 +490,7 @@ def _estimate(total: float, weight: _Weight, kept: NDArray[np.float64]) -> Estim
     """Return the total times the kept share, with its interval (rule 6).
 
     >>> _estimate(2.0, _Weight(np.ones(400), 1.0), np.ones(400))
-    Figure(value=2.0, low=1.986..., high=2.013...)
+    EstimatedFigure(value=2.0, low=1.986..., high=2.013...)
     """
     share = float((weight.of * kept).sum() / weight.of.sum())
     assert len(weight.of) == len(kept)

@@ -48,15 +48,15 @@ class AccessRules:
     Raises:
         ConfigError: the token is empty, or has blanks or characters beyond ASCII.
 
-    >>> from simzk.serve.admin_server.http import Request
+    >>> from simzk.serve.admin_server.http import HttpRequest
     >>> def post(**headers):
     ...     headers = {"host": "localhost:8080", **headers}
-    ...     return Request("POST", "/faults/heal", "", headers, b"", address="127.0.0.1", local_address="127.0.0.1")
-    >>> Access(None, "").rejection(post()) is None
+    ...     return HttpRequest("POST", "/faults/heal", "", headers, b"", address="127.0.0.1", local_address="127.0.0.1")
+    >>> AccessRules(None, "").rejection(post()) is None
     True
-    >>> Access(None, "").rejection(post(origin="http://example.org")).reason
+    >>> AccessRules(None, "").rejection(post(origin="http://example.org")).reason
     'Origin http://example.org is not this server'
-    >>> Access("secret", "").rejection(post()).status.value
+    >>> AccessRules("secret", "").rejection(post()).status.value
     401
     """
 
