@@ -55,6 +55,10 @@ class RecordDataError(ValueError):
     """Bytes that are no records."""
 
 
+class InvalidRecordsError(RecordDataError):
+    """Records that decode and contradict each other (InvalidRecordException)."""
+
+
 class Record(NamedTuple):
     """One record.
 
@@ -418,7 +422,7 @@ def _decode_messages(entry: bytes | memoryview, header: EntryHeader) -> Iterator
         raise RecordDataError("a compressed message without a value")
     inner = decode_records(_unpack(header.codec, value, header.magic))
     if not inner:
-        raise RecordDataError("a compressed message without messages")
+        raise InvalidRecordsError("a compressed message without messages")
     # Inner offsets of magic 1 are relative; the outer offset is that of the last one (KIP-31).
     shift = header.base_offset - inner[-1].offset if header.magic else 0
     for record in inner:

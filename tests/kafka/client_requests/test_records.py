@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from simzk.kafka.log.record_batches import (
     decode_records,
     encode_batch,
     encode_marker,
+    encode_messages,
     encode_records,
 )
 from simzk.kafka.protocol.errors import ErrorCode
@@ -70,9 +72,11 @@ def produce_request(data: bytes, partition: int = 0, acks: int = -1, timeout_ms:
     return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
 
 
-def produce(client: MemoryClient, data: bytes, partition: int = 0, acks: int = -1) -> tuple[int, int]:
+def produce(
+    client: MemoryClient, data: bytes, partition: int = 0, acks: int = -1, *, version: int = PRODUCE
+) -> tuple[int, int]:
     """Produce to a partition of `orders`; return error and base offset."""
-    response = client.call(produce_request(data, partition, acks), PRODUCE, ProduceResponse)
+    response = client.call(produce_request(data, partition, acks), version, ProduceResponse)
     result = response.responses[0].partition_responses[0]
     return result.error_code, result.base_offset
 
@@ -401,6 +405,18 @@ def test_a_batch_without_records_is_rejected() -> None:
         cluster.create_topic("orders", assignment={0: [1]})
         cluster.run_until_quiet()
         assert produce(MemoryClient(cluster, 1), bytes(data)) == (ErrorCode.INVALID_RECORD, -1)
+
+
+@pytest.mark.parametrize(("version", "error"), [("3.9", ErrorCode.INVALID_RECORD), ("2.3", ErrorCode.CORRUPT_MESSAGE)])
+def test_a_compressed_message_without_messages_is_rejected(version: str, error: ErrorCode) -> None:
+    """AbstractLegacyRecordBatch throws an InvalidRecordException, which is a CorruptRecordException before 2.4."""
+    data = bytearray(encode_messages([Record(None, gzip.compress(b""))], 1))
+    data[17] = GZIP
+    data[12:16] = zlib.crc32(bytes(data[16:])).to_bytes(4, "big")
+    with simzk.KafkaCluster(version, 1) as cluster:
+        cluster.create_topic("orders", assignment={0: [1]})
+        cluster.run_until_quiet()
+        assert produce(MemoryClient(cluster, 1), bytes(data), version=2) == (error, -1)
 
 
 @pytest.mark.parametrize("version", ["3.9", "0.10.2"])

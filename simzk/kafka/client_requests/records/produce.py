@@ -24,6 +24,7 @@ from simzk.kafka.log.log import find_batch
 from simzk.kafka.log.record_batches import (
     NEWEST,
     ZSTD,
+    InvalidRecordsError,
     RecordDataError,
     decode_entry,
     encode_batch,
@@ -340,6 +341,8 @@ class ProduceApi(ClientApi):
             if any(header.magic < rules.batch_magic for header in headers):
                 converted = self._converted(entries)
             batches = new_batches(converted)
+        except InvalidRecordsError:  # DeepRecordsIterator (AbstractLegacyRecordBatch)
+            raise _rejection(invalid) from None
         except RecordDataError:
             raise _rejection(ErrorCode.CORRUPT_MESSAGE) from None
         if configs.text(topic, "message.timestamp.type") != "LogAppendTime":
