@@ -134,7 +134,7 @@ class SuiteHandler(MemoryHandler):
     def create_connection(self, address: tuple[str, int], **options: object) -> MemorySocket:
         if not FIRST_PORT <= address[1] < FIRST_PORT + 3:
             raise ConnectionRefusedError(f"nobody listens on port {address[1]}")
-        self._listener = CLUSTER.at(address[1])
+        self.listener = CLUSTER.at(address[1])
         return super().create_connection(address, **options)
 
 
