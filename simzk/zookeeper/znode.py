@@ -203,9 +203,14 @@ class Znode:
         self.data: bytes | None = data
         self.acl: tuple[ACL, ...] = acl
         self.ephemeral_owner: int = ephemeral_owner
-        self.czxid = self.mzxid = self.pzxid = zxid
-        self.ctime_ms = self.mtime_ms = time_ms
-        self.version = self.cversion = self.aversion = 0
+        self.czxid: int = zxid
+        self.mzxid: int = zxid
+        self.pzxid: int = zxid
+        self.ctime_ms: int = time_ms
+        self.mtime_ms: int = time_ms
+        self.version: int = 0
+        self.cversion: int = 0
+        self.aversion: int = 0
         self.children: HashOrderedSet | None = None
 
     @property

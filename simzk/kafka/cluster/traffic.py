@@ -133,6 +133,8 @@ class SteadyProducer(_Client):
         unanswered: identities of the batches with acks 0.
     """
 
+    leader: int | None
+
     def __init__(self, process: Process, settings: ProducerSettings, traffic: Traffic) -> None:
         self.settings: ProducerSettings = settings
         self._next = ProducerStamp(len(traffic.producers) + 1, 0, 0) if settings.is_idempotent else None
@@ -220,6 +222,8 @@ class SteadyConsumer(_Client):
         position: offset of the next record.
         resets: how often the leader did not have that offset.
     """
+
+    leader: int | None
 
     def __init__(self, process: Process, settings: ConsumerSettings, traffic: Traffic) -> None:
         self.settings: ConsumerSettings = settings

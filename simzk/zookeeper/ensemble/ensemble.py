@@ -418,6 +418,8 @@ class Member(Server):
         lag_transactions: number of transactions that it leaves unapplied while no reply here waits for them.
     """
 
+    expired: int
+
     def __init__(self, ensemble: Ensemble, server_id: int, now_ms: int, past: Restoration | None = None) -> None:
         config = ensemble.config.server._replace(server_id=server_id)
         zxid = 0 if past is None else past.zxid
