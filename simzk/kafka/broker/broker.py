@@ -35,6 +35,7 @@ from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
 from simzk.kafka.broker.producer_ids import NoProducerIdsError, ProducerIds
 from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
+from simzk.kafka.broker.replication_quotas import ReplicationQuotas
 from simzk.kafka.broker.scram_credentials import ScramCredentials
 from simzk.kafka.broker.services import Services
 from simzk.kafka.broker.transaction_markers import TransactionMarkers
@@ -78,6 +79,7 @@ from simzk.kafka.requests import (
 from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Disconnected
 from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
+from simzk.kafka.schemas.config import REPLICAS_KEYS
 from simzk.kafka.schemas.scram import SALT_BITS, salt_of
 from simzk.kafka.security.login import SASL_AUTHENTICATE, SASL_HANDSHAKE, LoginRules
 from simzk.kafka.security.mechanisms import LoginToken
@@ -423,9 +425,8 @@ class Broker:
     def _begin_replication(self) -> None:
         """Prepare the logs of the process that starts, its fetches and those of its followers, and its ISR changes."""
         environment, process, version, config = self._environment, self.process, self.version, self.config
-        self.topic_configs = TopicConfigs(
-            process, self.client, config, lambda topic: self.replicas.on_topic_config(topic)
-        )
+        self.topic_configs = TopicConfigs(process, self.client, config, self._on_topic_config)
+        self.quotas = ReplicationQuotas(self.id, version, config)
         self.replicas = self._replica_logs()
         self.replica_requests = environment.replication.requests_of(self.id, self.replicas)
         self.fetchers = Fetchers(
@@ -437,9 +438,10 @@ class Broker:
             environment.endpoint_of,
             lambda: self._chosen_us(environment.timing.first_fetch_us, STARTS_US),
             self.disk,
+            self.quotas.follower,
         )
         self.proposals = self._isr_proposals()
-        self.fetch_sessions = FetchSessions(process, self.replicas, version, config, self.disk)
+        self.fetch_sessions = FetchSessions(process, self.replicas, version, config, self.disk, self.quotas.leader)
         self.producing = Producing(process, version, self.replicas, self._on_append, self.disk)
         self.replicas.on_watermark = self._on_watermark
         self.replicas.on_leadership = self._on_leadership
@@ -949,6 +951,8 @@ class Broker:
         kind, _, name = entity_path.partition("/")
         if kind == "brokers":
             self.described_configs.update(name, values)
+        if kind == "brokers" and name == str(self.id):
+            self.quotas.set_rates(values)
         if kind == "users" and uses_sasl(self.security):
             self.scram_credentials.update(name, values)
         if kind == "topics":
@@ -956,6 +960,27 @@ class Broker:
             if self.version.controller.elects_when_unclean_enabled and values.get(UNCLEAN_KEY) == "true":
                 partitions = self.controller.partitions
                 self.controller.put_event(f"unclean election for {name}", lambda: partitions.trigger_online(name))
+
+    def _on_topic_config(self, topic: str) -> None:
+        """Apply the configuration of a topic that was read: its throttled replicas, and `min.insync.replicas`."""
+        try:
+            self.quotas.set_topic(topic, {key: self.topic_configs.text(topic, key) for key in REPLICAS_KEYS})
+        except ZnodeError as problem:
+            self.client.unusable(problem)
+        if self.quotas.needs_rates:
+            self.process.spawn(self._read_rates(), "replication quotas")
+        self.replicas.on_topic_config(topic)
+
+    async def _read_rates(self) -> None:
+        """Read how fast throttled replicas may be copied, unless a notification has told it meanwhile."""
+        try:
+            values = await self.client.entity_config(f"brokers/{self.id}")
+            if self.quotas.needs_rates:
+                self.quotas.set_rates(values)
+        except SessionExpiredError:
+            return  # read again with the next topic's configuration
+        except ZnodeError as problem:
+            self.client.unusable(problem)
 
     def serve(self, request: Any, respond: Callable[[Any], None]) -> None:
         """Serve a request of another process; `respond` is called with the response, now or later."""

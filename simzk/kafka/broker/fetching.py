@@ -26,6 +26,10 @@ Size of a response (KIP-74): whole batches up to `replica.fetch.max.bytes` of a 
 `replica.fetch.response.max.bytes` of all; the first batch is sent whatever its size. Partitions that did not fit are
 served with the next request.
 
+Replication quotas (KIP-73; `replication_quotas`): while its quota is exceeded, a leader sends no records of a throttled
+replica out of sync, and looks again when the fetch ends or the next one comes; a follower leaves such a replica out of
+its fetches, and fetches nothing for `replica.fetch.backoff.ms` if that leaves none.
+
 Order of partitions in a fetch; leaders that write ISRs to ZooKeeper write them in this order (AbstractFetcherThread,
 ReplicaFetcherThread, FetchRequest; equal to recordings of each release):
   - the new partitions of one LeaderAndIsr pass through an immutable map. It is made of a mutable set of the partitions
@@ -47,6 +51,7 @@ from typing import TYPE_CHECKING
 from simzk.jvm.hash_codes import long_hash, product_hash, string_hash
 from simzk.jvm.hash_map import hash_map_order
 from simzk.jvm.scala_collections import SMALL, immutable_order, mutable_order, mutable_set_order
+from simzk.kafka.broker.replication_quotas import EMPTY_RESPONSE_BYTES
 from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.requests import (
     AskedEpoch,
@@ -74,6 +79,7 @@ if TYPE_CHECKING:
     from simzk.jvm.scala_collections import Scala
     from simzk.kafka.broker.disk import Disk
     from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
+    from simzk.kafka.broker.replication_quotas import ReplicationQuota
     from simzk.kafka.log.batches import RecordBatch
     from simzk.kafka.log.leader_epochs import EpochEnd
     from simzk.kafka.releases.profile import FetchOrder, KafkaVersion, OrderRules
@@ -100,11 +106,15 @@ class Fetcher:
     _replicas: ReplicaLogs
     _version: KafkaVersion
     _disk: Disk
+    _quota: ReplicationQuota
     _starts_us: int
 
     def __post_init__(self) -> None:
         self._orders, self._rules = self._version.orders, self._version.broker
         self.following: dict[TopicPartition, int] = {}
+        # How far logs were behind the leader's high watermark, as of the last responses, and those left out for it.
+        self._lags: dict[TopicPartition, int] = {}
+        self._throttled: dict[TopicPartition, None] = {}
         self._requested: dict[TopicPartition, int] = {}
         self._truncating: dict[TopicPartition, None] = {}  # those that may have to be truncated first
         self._asks_again_us = 0
@@ -130,6 +140,8 @@ class Fetcher:
         if self.following.pop(partition, None) is not None:
             self._requested.pop(partition, None)
             self._changed.pop(partition, None)
+            self._lags.pop(partition, None)
+            self._throttled.pop(partition, None)
             self._forgotten[partition] = None
             self._wake_up()
 
@@ -149,6 +161,9 @@ class Fetcher:
                     if waiting and len(waiting) == len(self.following):
                         await self._process.sleep(BACKOFF_US)
                         continue
+                if (self._quota.limit is not None or self._throttled) and self._throttle():
+                    await self._process.sleep(BACKOFF_US)
+                    continue
                 response: FetchResponse = await self._connections.call(
                     self._process, f"broker {self._leader}", self._request()
                 )
@@ -219,9 +234,27 @@ class Fetcher:
             else:
                 self._forgotten.pop(partition, None)
 
+    def _throttle(self) -> bool:
+        """Leave throttled logs that lag out of the next fetches while the quota is exceeded; return whether all are."""
+        quota, now_us = self._quota, self._process.scheduler.now_us
+        throttled: dict[TopicPartition, None] = {}
+        if quota.is_exceeded(now_us):
+            lagging = (partition for partition in self.following if self._lags.get(partition) != 0)
+            throttled = {partition: None for partition in lagging if quota.is_throttled(partition)}
+        for partition in throttled:
+            self._changed.pop(partition, None)
+            if partition not in self._throttled:
+                self._forgotten[partition] = None
+        for partition in self._throttled:
+            if partition not in throttled:
+                self._changed[partition] = None
+                self._forgotten.pop(partition, None)
+        self._throttled = throttled
+        return bool(throttled) and len(throttled) == len(self.following)
+
     def _begin_session(self) -> None:
         self._full = True
-        self._changed = dict.fromkeys(self.following)
+        self._changed = {partition: None for partition in self.following if partition not in self._throttled}
         self._forgotten = {}
 
     def _request(self) -> FetchRequest:
@@ -253,6 +286,8 @@ class Fetcher:
             if partition in self.following and partition in self._requested:
                 self._replicas.append_fetched(partition, self._requested[partition], batches)
                 self._changed[partition] = None
+            if self._quota.is_throttled(partition):
+                self._quota.record(self._process.scheduler.now_us, sum(batch.size_bytes for batch in batches))
         for partition, answer in response.diverging.items():
             if self._is_as_requested(partition):
                 self._replicas.truncate_after(partition, answer)
@@ -267,6 +302,7 @@ class Fetcher:
         for partition, watermark in response.watermarks.items():
             if partition in self.following:
                 self._replicas.set_watermark(partition, watermark)
+                self._lags[partition] = max(0, watermark - self._replicas.replicas[partition].log.end)
         for partition, start in response.starts.items():
             if partition in self.following and self._replicas.raise_start(partition, start):
                 self._changed[partition] = None
@@ -285,8 +321,9 @@ class _Session:
     """Fetch session of one follower at its leader, with its waiting request.
 
     `fenced` are partitions of which the leader compares the leader epoch, `due` those whose log or leader epoch changed
-    since the last request, `risen` those whose high watermark rose since the last response. `starts` are the log start
-    offsets that the follower was told.
+    since the last request, `risen` those whose high watermark rose since the last response, `throttled` those whose
+    records the leader did not send, because its quota was exceeded. `starts` are the log start offsets that the
+    follower was told.
     """
 
     follower: int
@@ -294,6 +331,7 @@ class _Session:
     fenced: dict[TopicPartition, None] = field(default_factory=dict)
     due: dict[TopicPartition, None] = field(default_factory=dict)
     risen: dict[TopicPartition, None] = field(default_factory=dict)
+    throttled: dict[TopicPartition, None] = field(default_factory=dict)
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     respond: Respond | None = None
     timer: Timer | None = None
@@ -318,6 +356,7 @@ class FetchSessions:
 
     Args:
         config: the sizes of responses, and how long a fetch waits.
+        quota: how fast the broker may send throttled replicas as leader.
     """
 
     _process: Process
@@ -325,6 +364,7 @@ class FetchSessions:
     _version: KafkaVersion
     _config: BrokerConfig
     _disk: Disk
+    _quota: ReplicationQuota
     _sessions: dict[int, _Session] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -378,10 +418,19 @@ class FetchSessions:
                 self._replicas.note_start(fetched.partition, request.replica_id, fetched.log_start)
         session.respond = respond
         due = [fetched.partition for fetched in request.changed]
+        if session.throttled:
+            session.due |= session.throttled
+            session.throttled = {}
         if session.due:
             due += self._take_due(session)
         if not due or not self._serve_changed(session, due, is_new=True):
-            session.timer = self._process.call_later(self._wait_us, partial(self._complete, session, _NOTHING_FOUND))
+            session.timer = self._process.call_later(self._wait_us, partial(self._end_wait, session))
+
+    def _end_wait(self, session: _Session) -> None:
+        """Complete a fetch that has waited long enough; by now the quota may let throttled records pass."""
+        throttled, session.throttled = session.throttled, {}
+        if not throttled or not self._serve_changed(session, throttled, is_new=False):
+            self._complete(session, _NOTHING_FOUND)
 
     def _take_due(self, session: _Session) -> list[TopicPartition]:
         """Return the cached partitions that are due, in the order of the fetch."""
@@ -419,6 +468,9 @@ class FetchSessions:
             result = serve(session.follower, fetched, is_fenced=is_fenced, max_bytes=max_bytes)
             if not isinstance(result, Error) and not result.batches and result.diverging is None:  # nearly always
                 continue
+            if not isinstance(result, Error) and result.batches and self._throttles(session, partition):
+                session.throttled[partition] = None
+                continue
             found = found or _Found()
             if result == Error.OFFSET_OUT_OF_RANGE:
                 log = self._replicas.replicas[partition].log
@@ -448,6 +500,7 @@ class FetchSessions:
             session.timer = None
         if respond is None:
             return
+        self._count(found)
         if found is _NOTHING_FOUND and not session.risen and not self._replicas.raised_starts:
             respond(NOTHING_NEW)
             return
@@ -459,6 +512,23 @@ class FetchSessions:
         starts = self._new_starts(session) if self._replicas.raised_starts else {}
         session.starts.update(starts)
         respond(FetchResponse(False, found.records, found.errors, watermarks, found.diverging, found.ranges, starts))
+
+    def _throttles(self, session: _Session, partition: TopicPartition) -> bool:
+        """Return whether the quota holds back a follower (ReplicaManager.shouldLeaderThrottle)."""
+        quota = self._quota
+        if quota.limit is None or not quota.is_throttled(partition):  # nearly always
+            return False
+        is_in_sync = session.follower in self._replicas.replicas[partition].state.isr
+        return not is_in_sync and quota.is_exceeded(self._process.scheduler.now_us)
+
+    def _count(self, found: _Found) -> None:
+        """Count a response, with the records of throttled partitions (KafkaApis.sizeOfThrottledPartitions)."""
+        size_bytes = EMPTY_RESPONSE_BYTES
+        if self._quota.has_topics:
+            for partition, batches in found.records.items():
+                if self._quota.is_throttled(partition):
+                    size_bytes += sum(batch.size_bytes for batch in batches)
+        self._quota.record(self._process.scheduler.now_us, size_bytes)
 
     def _new_starts(self, session: _Session) -> dict[TopicPartition, int]:
         """Return the log start offsets that the follower was not told."""
@@ -476,6 +546,7 @@ class Fetchers:
         is_shutting_down: whether a clean shutdown of the broker has begun.
         endpoint_of: returns host and port of a broker.
         starts_us: returns how long a new fetcher takes to start.
+        quota: how fast the broker may copy throttled replicas as follower.
     """
 
     _process: Process
@@ -486,6 +557,7 @@ class Fetchers:
     _endpoint_of: Callable[[int], tuple[str, int]]
     _starts_us: Callable[[], int]
     _disk: Disk
+    _quota: ReplicationQuota
     _fetchers: dict[int, Fetcher] = field(default_factory=dict, init=False)
 
     def update(self, changed: Iterable[Replica]) -> None:
@@ -514,6 +586,7 @@ class Fetchers:
                     self._replicas,
                     self._version,
                     self._disk,
+                    self._quota,
                     self._starts_us(),
                 )
             self._fetchers[state.leader].follow(partition, state.leader_epoch)

@@ -1730,8 +1730,8 @@ class KafkaCluster:
             targets: new brokers by (topic, partition), None to cancel; or the JSON document of Kafka's tool.
             via: as for `create_topic`.
             throttle: replication quota in bytes per second (`--throttle`, 0.10.1 and later), written to the
-                configuration first and removed by `verify_reassignment` and `cancel_reassignment`; it does not slow
-                the simulation down.
+                configuration first and removed by `verify_reassignment` and `cancel_reassignment`. New replicas are
+                copied no faster than that. With 1 the reassignment stays under way (KIP-73).
 
         Raises:
             ZnodeError: the JSON document is invalid.

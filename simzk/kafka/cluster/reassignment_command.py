@@ -152,7 +152,7 @@ class ReassignmentCommand:
         answering = [broker for broker in dict.fromkeys([*quick, *brokers]) if broker not in dead]
         cleared: dict[str, Sequence[str]] = {}
         cleared |= {f"brokers/{broker}": reassign_tool.BROKER_THROTTLES for broker in (*answering, *dead)}
-        cleared |= {f"topics/{name}": reassign_tool.TOPIC_THROTTLES for name in topics}
+        cleared |= {f"topics/{name}": config_schema.REPLICAS_KEYS for name in topics}
         said = [("broker", list(map(str, brokers))), ("topic", topics)][: 1 if dead else 2]
         return (
             [_clearing(entity_path, keys) for entity_path, keys in cleared.items()],
@@ -211,7 +211,7 @@ class ReassignmentCommand:
         """Clear the throttles that are set, as the tools up to 2.5 do; return whether there were any."""
         throttles: dict[str, Sequence[str]] = {}
         throttles |= {f"brokers/{broker}": reassign_tool.BROKER_THROTTLES for broker in self.live_brokers}
-        throttles |= {f"topics/{name}": reassign_tool.TOPIC_THROTTLES for name in names}
+        throttles |= {f"topics/{name}": config_schema.REPLICAS_KEYS for name in names}
         changes = []
         for entity_path, keys in throttles.items():
             configuration = self._decoded(config_schema.decode, paths.config(entity_path))

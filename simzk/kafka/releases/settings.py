@@ -71,6 +71,8 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "message.max.bytes": {(0, 8, 0): "1000000", (0, 8, 1): "1000012", (2, 5): "1048588"},
     "replica.selector.class": {(0, 8, 0): None, (2, 4): ""},  # KIP-392
     "replica.lag.max.messages": {(0, 8, 0): "4000", (0, 9): None},  # KIP-16
+    "replication.quota.window.num": {(0, 8, 0): None, (0, 10, 1): "11"},  # KIP-73
+    "replication.quota.window.size.seconds": {(0, 8, 0): None, (0, 10, 1): "1"},
 }
 """First release of each default, ascending; None: the setting was removed."""
 

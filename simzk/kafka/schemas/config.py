@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
+RATE_KEYS = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
+"""Replication quotas in a broker's configuration, in bytes per second (KIP-73)."""
+REPLICAS_KEYS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+"""Throttled replicas in a topic's configuration: `*`, or `partition:broker,...`."""
+
 
 def encode(values: Mapping[str, str]) -> bytes:
     """Encode as every release does, with the keys in the order of the map.

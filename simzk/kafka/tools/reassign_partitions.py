@@ -25,6 +25,7 @@ from simzk.jvm.hash_map import hash_map_order
 from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka.requests import AlterConfigRequest, AlterReassignmentsRequest
 from simzk.kafka.schemas import admin
+from simzk.kafka.schemas.config import RATE_KEYS, REPLICAS_KEYS
 from simzk.kafka.schemas.json_text import write
 from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic, mutable_partitions, partition_set
 
@@ -39,12 +40,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-BROKER_THROTTLES = (
-    "leader.replication.throttled.rate",
-    "follower.replication.throttled.rate",
-    "replica.alter.log.dirs.io.max.bytes.per.second",
-)
-TOPIC_THROTTLES = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+BROKER_THROTTLES = (*RATE_KEYS, "replica.alter.log.dirs.io.max.bytes.per.second")
 
 
 class Proposal(NamedTuple):
@@ -306,7 +302,7 @@ def _of_topics(
     for name in dict.fromkeys(partition.topic for partition in added):
         listed = [[f"{p.partition}:{b}" for p in part if p.topic == name for b in part[p]] for part in (led, added)]
         texts = [",".join(sorted(replicas) if by_text else replicas) for replicas in listed]
-        requests.append(AlterConfigRequest(f"topics/{name}", dict(zip(TOPIC_THROTTLES, texts, strict=True))))
+        requests.append(AlterConfigRequest(f"topics/{name}", dict(zip(REPLICAS_KEYS, texts, strict=True))))
     return requests
 
 

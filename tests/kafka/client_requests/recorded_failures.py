@@ -48,8 +48,13 @@ PLACED = ("m0", "one", "small", "strict", "strict3", "compacted", "cfg", "move",
 OFFSETS = "__consumer_offsets"
 KEPT = ("step", "broker", "api", "version", "request", "response", "closed", "no_answer", "refused")
 OUTCOMES = ("response", "closed", "no_answer", "refused")
-THROTTLED = "throttle", "unthrottle"
-"""Replication throttles have no effect on the simulation: the steps between these are not played."""
+SLEPT_S = {
+    "alter-partition-reassignments: throttled move": "0.7",
+    "list-partition-reassignments: under way": "1",
+    "list-partition-reassignments: another target": "0.3",
+    "alter-partition-reassignments: move": "0.7",
+}
+"""How long the recorded client slept before a step, in seconds."""
 MASKED = (
     *("ClusterId", "Host", "Port", "ThrottleTimeMs", "TopicId", "LogDir", "ClientHost", "LastTimestamp"),
     *("Size", "PartitionSize", "TotalBytes", "UsableBytes", "OffsetLag"),
@@ -134,10 +139,8 @@ def _of_recording(folder: Path) -> Iterator[Exchange]:
         is_asked = line["t"] >= start_s and "api" in line and line["step"] not in ("", "api-versions")
         if is_asked and line["api"] != "ApiVersions":
             events.append((line["t"], 1, line))
-    skipped = False
     for _, _, event in sorted(events, key=lambda one: one[:2]):
-        skipped = (skipped or event["step"] == THROTTLED[0]) and event["step"] != THROTTLED[1]
-        if event["step"] in THROTTLED or skipped or _is_too_early(event):
+        if _is_too_early(event):
             continue
         yield {name: _shortened(event[name]) for name in (*KEPT, "action") if name in event}
 
@@ -150,6 +153,8 @@ def _is_too_early(event: Exchange) -> bool:
 
 def _actions(step: str, previous: str, apis: Mapping[str, object]) -> Iterator[Exchange]:
     """Return the actions of a step; a step that follows a wait is the one that began before the wait."""
+    if step in SLEPT_S and "AlterPartitionReassignments" in apis:
+        yield {"step": step, "action": f"sleep {SLEPT_S[step]}"}
     if step in _BY_ZOOKEEPER and _BY_ZOOKEEPER[step][0] not in apis:
         yield {"step": step, "action": _BY_ZOOKEEPER[step][1]}
     for pattern, action in _ACTIONS if not previous.startswith("watch") else ():
@@ -253,8 +258,6 @@ class Compared:
         if exchange["release"] in EARLIER_DELETIONS and exchange["api"] == "DescribeGroups":
             groups = outcome["response"]["Groups"]
             outcome["response"]["Groups"] = [one for one in groups if one["GroupId"] != EMPTY_GROUP]
-        if "move" in json.dumps(exchange["request"]) or exchange["api"] == "Metadata":
-            outcome = _without_epochs_of_move(outcome)
         found: Exchange = masked(outcome)
         return found
 
@@ -316,19 +319,6 @@ def _without_epochs(value: Any, field: str = "") -> Any:
     if isinstance(value, dict):
         return {name: _without_epochs(item, name) for name, item in value.items()}
     return [_without_epochs(item) for item in value] if isinstance(value, list) else value
-
-
-def _without_epochs_of_move(value: Any, topic: str = "") -> Any:
-    """Return a response without leader epochs of `move`, which has had fewer changes than the recorded one."""
-    if isinstance(value, list):
-        return [_without_epochs_of_move(item, topic) for item in value]
-    if not isinstance(value, dict):
-        return value
-    topic = value.get("Name") or value.get("Topic") or str(value.get("TopicId", topic)).strip("@'") or topic
-    return {
-        name: "*" if name == "LeaderEpoch" and topic == "move" else _without_epochs_of_move(item, topic)
-        for name, item in value.items()
-    }
 
 
 class Story:
@@ -458,6 +448,8 @@ class Story:
             case "start":
                 cluster.restart(int(what))
                 cluster.run_until(lambda: cluster.brokers[int(what)].accepts_clients)
+            case "sleep":
+                cluster.run_for(float(what))
             case "create":
                 cluster.create_topic(what, assignment={0: [1, 2] if what == "move" else [2, 3]})
             case "add":

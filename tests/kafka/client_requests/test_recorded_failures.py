@@ -41,7 +41,12 @@ ISR_UNTOLD = (
 )
 NEW_MEMBER = "0.8.2 had sent one UpdateMetadata less to the broker that came back"
 ALLOWED = (
-    (RELEASES, r"down: (list-offsets|fetch|produce)|elected: produce", "ListOffsets|Fetch|Produce", CHANCE_IN_TIME),
+    (
+        RELEASES,
+        r"down: (list-offsets|fetch|produce)|(elected|stopped): produce",
+        "ListOffsets|Fetch|Produce",
+        CHANCE_IN_TIME,
+    ),
     (
         ("0.10.2.2", "0.11.0.3", "1.1.1", "3.4.1"),
         "topic deleted: asked of all",
