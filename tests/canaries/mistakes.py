@@ -610,6 +610,24 @@ MISTAKES: dict[str, Mistake] = {
         "ordered = self._changed",
         _STORIES + "[first-2.4.1-j-restart-broker2]",
     ),
+    "a leader holds back a throttled follower in sync": Mistake(
+        "kafka/broker/fetching.py",
+        "return not is_in_sync and quota.is_exceeded",
+        "return quota.is_exceeded",
+        "kafka/test_replication_quotas.py::test_replicas_in_sync_go_on",
+    ),
+    "a follower fetches throttled partitions at any rate": Mistake(
+        "kafka/broker/fetching.py",
+        "        if quota.is_exceeded(now_us):\n",
+        "        if not quota.has_topics:\n",
+        "kafka/test_replication_quotas.py::test_a_log_is_copied_at_the_rate[2.4-follower]",
+    ),
+    "a response without records counts nothing": Mistake(
+        "kafka/broker/fetching.py",
+        "        size_bytes = EMPTY_RESPONSE_BYTES\n",
+        "        size_bytes = 0\n",
+        "kafka/test_replication_quotas.py::test_one_byte_a_second_holds_a_reassignment_until_the_throttle_is_removed[3.9]",
+    ),
     "topics that wait for their deletion go on together in every release": Mistake(
         "kafka/controller/topic_deletion.py",
         "together = self._client.version.controller.batches_deletions",
