@@ -10,6 +10,9 @@ Rules of this module:
     its own removal from the ISR;
   - a follower's progress is noted when its request arrives, not when the waiting request is completed;
   - a broken connection, or a restart of the leader, ends the session: the next request names all partitions;
+  - a partition with an error is left out for `replica.fetch.backoff.ms`; the others go on (delayPartitions, since 0.9;
+    before, it is asked for again at once, which is not simulated). The error of a request that names another offset or
+    an earlier state of the partition is ignored;
   - a broker that is shutting down follows no new leader epoch (ReplicaManager.makeFollowers, all releases); it goes on
     to fetch what it followed before.
 
@@ -18,6 +21,7 @@ Truncation (AbstractFetcherThread.maybeTruncate; docs/reference/kafka.md §2.17)
     request. A log without epochs is truncated to its high watermark without a request;
   - a partition with an error, or of which it has to ask again, is left out of fetches; it asks again after
     `replica.fetch.backoff.ms`, or at once;
+  - a fetch, or a question, that the leader fences is not repeated before the next LeaderAndIsr (onPartitionFenced);
   - since 2.8 the fetch names the last epoch, and the response says where the logs differ: the follower truncates and
     fetches again;
   - a response counts only if the log end offset is still that of the request.
@@ -116,8 +120,10 @@ class Fetcher:
         self._lags: dict[TopicPartition, int] = {}
         self._throttled: dict[TopicPartition, None] = {}
         self._requested: dict[TopicPartition, int] = {}
+        self._asked_epochs: dict[TopicPartition, int] = {}
         self._truncating: dict[TopicPartition, None] = {}  # those that may have to be truncated first
-        self._asks_again_us = 0
+        self._delayed: dict[TopicPartition, int] = {}  # until when they are left out because of an error
+        self._fenced: dict[TopicPartition, None] = {}  # those that wait for the next LeaderAndIsr
         self._changed: dict[TopicPartition, None] = {}
         self._forgotten: dict[TopicPartition, None] = {}
         self._full = True
@@ -129,6 +135,9 @@ class Fetcher:
         """Add a partition, or set its leader epoch."""
         assert leader_epoch >= self.following.get(partition, leader_epoch), f"{partition}: an old leader epoch"
         assert self._replicas.replicas[partition].state.leader == self._leader
+        if self.following.get(partition) != leader_epoch:
+            self._delayed.pop(partition, None)
+            self._fenced.pop(partition, None)
         self.following[partition] = leader_epoch
         self._changed[partition] = None
         self._truncating[partition] = None
@@ -140,6 +149,9 @@ class Fetcher:
         if self.following.pop(partition, None) is not None:
             self._requested.pop(partition, None)
             self._changed.pop(partition, None)
+            self._asked_epochs.pop(partition, None)
+            self._delayed.pop(partition, None)
+            self._fenced.pop(partition, None)
             self._lags.pop(partition, None)
             self._throttled.pop(partition, None)
             self._forgotten[partition] = None
@@ -157,12 +169,11 @@ class Fetcher:
                 await self._wake
             try:
                 if self._truncating:
-                    waiting = await self._truncate()
-                    if waiting and len(waiting) == len(self.following):
-                        await self._process.sleep(BACKOFF_US)
-                        continue
-                if (self._quota.limit is not None or self._throttled) and self._throttle():
-                    await self._process.sleep(BACKOFF_US)
+                    await self._truncate()
+                if self._quota.limit is not None or self._throttled:
+                    self._throttle()
+                if not self._is_any_active():
+                    await self._back_off()
                     continue
                 response: FetchResponse = await self._connections.call(
                     self._process, f"broker {self._leader}", self._request()
@@ -179,16 +190,50 @@ class Fetcher:
                 await written
             if response.session_lost:
                 self._begin_session()
-            elif self._apply(response):
-                await self._process.sleep(BACKOFF_US)
+            else:
+                self._apply(response)
 
-    async def _truncate(self) -> list[TopicPartition]:
-        """Truncate the logs that have to be; return the partitions that still wait, because of an error.
+    def _is_any_active(self) -> bool:
+        """Return whether there is something to fetch, or to forget; else the fetcher backs off."""
+        if not (self._delayed or self._fenced or self._truncating or self._throttled) or self._forgotten:
+            return True
+        replicas = self._replicas.replicas
+        return any(
+            partition not in self._throttled and not replicas[partition].truncates and not self._is_held(partition)
+            for partition in self.following
+        )
+
+    async def _back_off(self) -> None:
+        """Wait for `replica.fetch.backoff.ms`, or until a partition is added."""
+        self._wake = Future()
+        timer = self._process.call_later(BACKOFF_US, self._wake_up)
+        await self._wake
+        timer.cancel()
+
+    def _is_held(self, partition: TopicPartition) -> bool:
+        """Return whether a partition is left out of requests after an error."""
+        if partition in self._fenced:
+            return True
+        until_us = self._delayed.get(partition)
+        if until_us is not None and until_us <= self._process.scheduler.now_us:
+            del self._delayed[partition]
+            return False
+        return until_us is not None
+
+    def _on_error(self, partition: TopicPartition, error: Error, asked_epoch: int) -> None:
+        """Leave a partition out of requests: for a while, or until the next LeaderAndIsr if its leader epoch is old."""
+        if error == Error.FENCED_LEADER_EPOCH and asked_epoch == self.following[partition]:
+            self._fenced[partition] = None
+        else:
+            self._delayed[partition] = self._process.scheduler.now_us + BACKOFF_US
+
+    async def _truncate(self) -> None:
+        """Truncate the logs that have to be, but for those that wait because of an error.
 
         Raises:
             Disconnected: the leader did not answer.
         """
-        while waiting := self._waiting():
+        while waiting := [partition for partition in self._waiting() if not self._is_held(partition)]:
             asked: dict[TopicPartition, AskedEpoch] = {}
             for partition in waiting:
                 last_epoch = self._replicas.replicas[partition].log.epochs.latest
@@ -196,12 +241,8 @@ class Fetcher:
                     self._replicas.truncate_to_watermark(partition)
                 else:
                     asked[partition] = AskedEpoch(self.following[partition], last_epoch)
-            if not asked:
-                return []
-            if self._process.scheduler.now_us < self._asks_again_us:
-                return list(asked)
-            await self._ask(asked)
-        return []
+            if asked:
+                await self._ask(asked)
 
     def _waiting(self) -> list[TopicPartition]:
         """Return the followed partitions that have to be truncated."""
@@ -223,19 +264,21 @@ class Fetcher:
         for partition, end in response.ends.items():
             if self.following.get(partition) != asked[partition].leader_epoch:
                 continue
-            if not isinstance(end, Error):
-                self._replicas.truncate_after(partition, end)
+            if isinstance(end, Error):
+                self._on_error(partition, end, asked[partition].leader_epoch)
+                self._forgotten[partition] = None
+                continue
+            self._replicas.truncate_after(partition, end)
             replica = self._replicas.replicas[partition]
             # An answer that has changed nothing is followed by the same question (KAFKA-10706).
-            is_unchanged = replica.truncates and replica.log.epochs.latest == asked[partition].last_epoch
-            if isinstance(end, Error) or is_unchanged:
-                self._asks_again_us = self._process.scheduler.now_us + BACKOFF_US
+            if replica.truncates and replica.log.epochs.latest == asked[partition].last_epoch:
+                self._delayed[partition] = self._process.scheduler.now_us + BACKOFF_US
                 self._forgotten[partition] = None
             else:
                 self._forgotten.pop(partition, None)
 
-    def _throttle(self) -> bool:
-        """Leave throttled logs that lag out of the next fetches while the quota is exceeded; return whether all are."""
+    def _throttle(self) -> None:
+        """Leave throttled logs that lag out of the next fetches while the quota is exceeded."""
         quota, now_us = self._quota, self._process.scheduler.now_us
         throttled: dict[TopicPartition, None] = {}
         if quota.is_exceeded(now_us):
@@ -250,7 +293,6 @@ class Fetcher:
                 self._changed[partition] = None
                 self._forgotten.pop(partition, None)
         self._throttled = throttled
-        return bool(throttled) and len(throttled) == len(self.following)
 
     def _begin_session(self) -> None:
         self._full = True
@@ -264,7 +306,7 @@ class Fetcher:
         changed = []
         ordered = self._changed if len(self._changed) < 2 else order_fetched(list(self.following), self._orders)
         for partition in ordered:
-            if partition not in self._changed:
+            if partition not in self._changed or self._is_held(partition):
                 continue
             replica = self._replicas.replicas[partition]
             if not replica.truncates:
@@ -273,15 +315,17 @@ class Fetcher:
                 last_epoch = log.epochs.latest if self._rules.truncates_on_fetch else NO_EPOCH
                 changed.append(FetchedPartition(partition, epoch, log.end, last_epoch, log.start))
                 self._requested[partition] = log.end
+                self._asked_epochs[partition] = epoch
         fenced = self._rules.fetches_have_leader_epochs
         request = FetchRequest(self._replicas.broker_id, self._full, fenced, tuple(changed), tuple(self._forgotten))
         self._full = False
-        self._changed = dict.fromkeys(self._waiting())
+        held = [partition for partition in self._changed if self._is_held(partition)]
+        self._changed = dict.fromkeys((*self._waiting(), *held))
         self._forgotten = {}
         return request
 
-    def _apply(self, response: FetchResponse) -> bool:
-        """Apply a response; return whether to back off because of errors."""
+    def _apply(self, response: FetchResponse) -> None:
+        """Apply a response."""
         for partition, batches in response.records.items():
             if partition in self.following and partition in self._requested:
                 self._replicas.append_fetched(partition, self._requested[partition], batches)
@@ -296,9 +340,11 @@ class Fetcher:
             if self._is_as_requested(partition):
                 self._replicas.truncate_to_range(partition, leader_log)
                 self._changed[partition] = None
-        for partition in response.errors:
+        for partition, error in response.errors.items():
             if partition in self.following:
                 self._changed[partition] = None
+                if self._is_as_requested(partition):
+                    self._on_error(partition, error, self._asked_epochs[partition])
         for partition, watermark in response.watermarks.items():
             if partition in self.following:
                 self._replicas.set_watermark(partition, watermark)
@@ -306,7 +352,6 @@ class Fetcher:
         for partition, start in response.starts.items():
             if partition in self.following and self._replicas.raise_start(partition, start):
                 self._changed[partition] = None
-        return bool(response.errors)
 
     def _is_as_requested(self, partition: TopicPartition) -> bool:
         """Return whether a followed log still ends where the last request named it, and may be fetched."""

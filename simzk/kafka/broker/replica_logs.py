@@ -711,7 +711,7 @@ class ReplicaLogs:
         if replica is None or replica.state.leader != self.broker_id:
             return Error.NOT_LEADER_OR_FOLLOWER
         if is_fenced and leader_epoch != replica.state.leader_epoch:
-            return Error.FENCED_LEADER_EPOCH
+            return epoch_error(leader_epoch, replica.state.leader_epoch)
         if follower not in replica.followers and not self._accepts_unassigned:
             return Error.NOT_LEADER_OR_FOLLOWER
         if last_epoch != NO_EPOCH:
@@ -752,7 +752,7 @@ class ReplicaLogs:
             if replica is None or replica.state.leader != self.broker_id:
                 ends[partition] = Error.NOT_LEADER_OR_FOLLOWER
             elif request.fenced and asked.leader_epoch != replica.state.leader_epoch:
-                ends[partition] = Error.FENCED_LEADER_EPOCH
+                ends[partition] = epoch_error(asked.leader_epoch, replica.state.leader_epoch)
             else:
                 found = replica.log.end_offset_for(asked.last_epoch)
                 ends[partition] = found if names_epochs else found._replace(epoch=NO_EPOCH)
@@ -1067,6 +1067,12 @@ class ReplicaLogs:
         for replica, follower in zip(self._leaders(rows), followers.tolist(), strict=True):
             if replica.proposed is None:
                 self._ineligible[replica.partition, follower] = None
+
+
+def epoch_error(asked: int, own: int) -> Error:
+    """Return the error of a follower whose leader epoch is not the leader's own (Partition.checkCurrentLeaderEpoch)."""
+    assert asked != own, f"a follower of leader epoch {asked} is not fenced in it"
+    return Error.FENCED_LEADER_EPOCH if asked < own else Error.UNKNOWN_LEADER_EPOCH
 
 
 def order_checked(
