@@ -20,6 +20,7 @@ from simzk.kafka.releases.config_keys import (
     broker_keys,
     default_values,
     in_milliseconds,
+    other_key,
     topic_config_keys,
 )
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 TOPIC, DYNAMIC, DYNAMIC_DEFAULT, STATIC, DEFAULT, LOGGER = 1, 2, 3, 4, 5, 6
 """Sources of values by their number in DescribeConfigs (KIP-226)."""
+LISTS_OTHER_KEYS = (1, 1)
+"""The first release that describes keys which it does not know."""
 Layers: TypeAlias = "tuple[tuple[int, Mapping[str, str]], ...]"
 """Values by key of each source."""
 
@@ -79,11 +82,13 @@ class DescribedConfigs:
             self.own = dict(values)
 
     def broker_entries(self) -> list[ConfigEntry]:
-        """Return all keys of the broker."""
-        layers = self._layers()
+        """Return all keys of the broker: those of the release, from 1.1 on also those of plug-ins and of listeners."""
+        layers, keys = self._layers(), dict(broker_keys(self.release))
+        if self.release >= LISTS_OTHER_KEYS:
+            keys |= {name: other_key(name, keys) for _, values in layers for name in values if name not in keys}
         return [
-            ConfigEntry(key, None if key.is_sensitive else _value(layers, name), self._synonyms(layers, name))
-            for name, key in broker_keys(self.release).items()
+            ConfigEntry(key, None if key.is_sensitive else _value(layers, name), self._synonyms(layers, key))
+            for name, key in keys.items()
         ]
 
     def entries_of_all(self) -> list[ConfigEntry]:
@@ -100,7 +105,7 @@ class DescribedConfigs:
         """Return all keys of a topic with some values of its own."""
         layers, entries = self._layers(), []
         for name, key in topic_config_keys(self.release).items():
-            synonyms = self._synonyms(layers, key.synonym) if key.synonym is not None else ()
+            synonyms = self._synonyms(layers, broker_keys(self.release)[key.synonym]) if key.synonym is not None else ()
             if name in values:
                 entries.append(ConfigEntry(key, values[name], (Synonym(name, values[name], TOPIC), *synonyms)))
             else:
@@ -112,10 +117,9 @@ class DescribedConfigs:
         defaults = default_values(self.release)
         return ((DYNAMIC, self.own), (DYNAMIC_DEFAULT, self.of_all), (STATIC, self.static()), (DEFAULT, defaults))
 
-    def _synonyms(self, layers: Layers, name: str) -> tuple[Synonym, ...]:
+    def _synonyms(self, layers: Layers, key: ConfigKey) -> tuple[Synonym, ...]:
+        name, is_sensitive = key.name, key.is_sensitive
         names = alternatives(name)
-        key = broker_keys(self.release).get(name)
-        is_sensitive = key is not None and key.is_sensitive
         found = [
             Synonym(one, None if is_sensitive else values[one], source)
             for source, values in layers

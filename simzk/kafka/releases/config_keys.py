@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -22,9 +23,12 @@ from urllib.parse import unquote
 from simzk.kafka.releases.config_definitions import DEFINITIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from simzk.kafka.releases.since import Release
 
-TYPES: Final = ("unknown", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
+UNKNOWN: Final = "unknown"
+TYPES: Final = (UNKNOWN, "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
 """Types by their number in DescribeConfigs."""
 PASSWORD: Final = "password"
 _REMOVED: Final = "removed"
@@ -41,6 +45,12 @@ _FACTORS: Final = {"minutes": 60_000, "hours": 3_600_000}
 _PER_BROKER: Final = frozenset(
     {"advertised.listeners", "listener.security.protocol.map", "listeners", "principal.builder.class"}
 )
+_OF_LISTENER: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_OF_MECHANISMS: Final = (
+    *("sasl.jaas.config", "sasl.login.callback.handler.class", "sasl.login.class"),
+    *("sasl.server.callback.handler.class", "connections.max.reauth.ms"),
+)
+"""Keys that are set for a mechanism of a listener (DynamicBrokerConfig.ListenerMechanismConfigs)."""
 _PER_BROKER_PREFIXES: Final = ("listener.name.", "sasl.", "ssl.")
 _AT_LEAST: Final = {
     **dict.fromkeys(("delete.retention.ms", "file.delete.delay.ms", "flush.ms", "index.interval.bytes"), 0),
@@ -62,6 +72,7 @@ class ConfigKey(NamedTuple):
         default: its default; None if it has none.
         is_read_only: whether it cannot change while the broker runs.
         synonym: the broker's key that is the default of a topic's key, None if there is none.
+        may_be_secret: whether the broker does not know what it means.
     """
 
     name: str
@@ -69,11 +80,12 @@ class ConfigKey(NamedTuple):
     default: str | None
     is_read_only: bool
     synonym: str | None = None
+    may_be_secret: bool = False
 
     @property
     def is_sensitive(self) -> bool:
         """Whether its value is never answered."""
-        return self.kind == PASSWORD
+        return self.kind == PASSWORD or self.may_be_secret
 
 
 @cache
@@ -155,8 +167,31 @@ def alternatives(name: str) -> tuple[str, ...]:
 
     >>> alternatives("log.retention.hours"), alternatives("num.partitions")
     (('log.retention.ms', 'log.retention.minutes', 'log.retention.hours'), ('num.partitions',))
+    >>> alternatives("listener.name.outside.ssl.client.auth")
+    ('listener.name.outside.ssl.client.auth', 'ssl.client.auth')
     """
-    return next((names for names in _ALTERNATIVES if name in names), (name,))
+    found = next((names for names in _ALTERNATIVES if name in names), (name,))
+    return found if (base := _base_of_listener(name)) is None else (name, base)
+
+
+def other_key(name: str, keys: Mapping[str, ConfigKey]) -> ConfigKey:
+    """Return a key that is not among those of the release: of a listener, or one that only a plug-in knows.
+
+    >>> keys = broker_keys((3, 9, 1))
+    >>> other_key("listener.name.outside.ssl.client.auth", keys).kind, other_key("super.users", keys).is_sensitive
+    ('string', True)
+    """
+    base = keys.get(_base_of_listener(name) or name)
+    if base is None:
+        return ConfigKey(name, UNKNOWN, None, is_read_only=True, may_be_secret=True)
+    return ConfigKey(name, base.kind, None, is_read_only=True)
+
+
+def _base_of_listener(name: str) -> str | None:
+    """Return the key that a key of a listener, or of a mechanism there, stands for; None of another key."""
+    if (found := _OF_LISTENER.fullmatch(name)) is None:
+        return None
+    return next((base for base in _OF_MECHANISMS if found[1].endswith(base)), found[1])
 
 
 def in_milliseconds(name: str, value: str) -> str:

@@ -90,6 +90,8 @@ class ConfigTexts:
     """AlterConfigs rejects a key that it names twice, too; before, the last one wins (KAFKA-13552)."""
     fails_on_duplicate_resources: bool = since((2, 8))
     """A resource twice in AlterConfigs: no answer ever comes; before, the last one wins."""
+    asks_metadata_cache: bool = since((2, 8))
+    """A topic that the metadata cache lacks is unknown before anything else is checked."""
     appends_to_defaults: bool = since((2, 8))
     """IncrementalAlterConfigs appends to a default, and subtracts from it; before, it fails (an exception's text)."""
     topic_denied: ErrorCode = by_release(

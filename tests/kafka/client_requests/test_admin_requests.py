@@ -11,6 +11,8 @@ import pytest
 import simzk
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
     AlterConfigsRequest,
     AlterConfigsResponse,
     AlterUserScramCredentialsRequest,
@@ -175,6 +177,77 @@ def test_a_key_that_is_altered_twice(release: str, code: int) -> None:
         node = cluster.tree.get("/config/topics/orders")
         assert node is not None
         assert json.loads(node.data or b"")["config"] == ({} if code else {"retention.ms": "2000"})
+
+
+@pytest.mark.parametrize("release", ["1.1", "2.4", "2.8", "3.9"])
+@pytest.mark.parametrize("validate_only", [False, True])
+@pytest.mark.parametrize("key", ["retention.ms", "no.such.key"])
+def test_a_topic_that_does_not_exist_is_not_altered(release: str, key: str, validate_only: bool) -> None:
+    """Recorded of 2.4.1, 2.8.2 and 3.9.1: what is missing is asked first, also if nothing would be written."""
+    resource = AlterConfigsRequest.AlterConfigsResource
+    configs = [AlterConfigsRequest.AlterableConfig(name=key, value="long")]
+    names = ("missing", "not/valid")
+    with simzk.KafkaCluster(release, 1) as cluster:
+        request = AlterConfigsRequest(
+            resources=[resource(resource_type=2, resource_name=name, configs=configs) for name in names],
+            validate_only=validate_only,
+        )
+        results = MemoryClient(cluster, 1).call(request, 0, AlterConfigsResponse).responses
+    found = {one.resource_name: (one.error_code, one.error_message) for one in results}
+    if kafka_version(release).number >= (2, 8):
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert found == {name: (code, f"The topic '{name}' does not exist.") for name in names}
+        return
+    assert found["missing"] == (ErrorCode.UNKNOWN_SERVER_ERROR, 'Topic "missing" does not exist.')
+    assert found["not/valid"][0] == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_keys_that_the_broker_does_not_know_are_described() -> None:
+    """Real brokers of 1.1.1, 2.4.1, 2.8.2 and 3.9.1 describe them without their values, and 1.0.2 does not."""
+    jaas = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+    config = {
+        "super.users": "User:admin",
+        jaas: "org.apache.kafka.common.security.plain.PlainLoginModule required;",
+    }
+    described = {}
+    for release in ("1.0", "1.1", "3.9"):
+        with simzk.KafkaCluster(release, 1, config=config) as cluster:
+            kind = DescribeConfigsRequest.DescribeConfigsResource
+            resource = kind(resource_type=4, resource_name="1", configuration_keys=None)
+            version = 0 if release == "1.0" else 1
+            request = DescribeConfigsRequest(resources=[resource], include_synonyms=version > 0)
+            (result,) = MemoryClient(cluster, 1).call(request, version, DescribeConfigsResponse).results
+        described[release] = {one.name: one for one in result.configs if one.name in config}
+    assert described["1.0"] == {}
+    for found in (described["1.1"], described["3.9"]):
+        assert found.keys() == config.keys()
+        for name, one in found.items():
+            assert (one.value, one.is_sensitive, one.read_only, one.config_source) == (None, True, True, 4)
+            assert [(synonym.name, synonym.value, synonym.source) for synonym in one.synonyms] == [(name, None, 4)]
+
+
+def test_altered_quotas_are_answered_in_the_order_of_their_maps() -> None:
+    """Recorded of 2.8.2 and 3.9.1."""
+    users: list[str | None] = ["one", "two", "three", "four", "five", "six", None]
+    entry, part = AlterClientQuotasRequest.EntryData, AlterClientQuotasRequest.EntityData
+    change = AlterClientQuotasRequest.OpData(key="producer_byte_rate", value=1.0, remove=False)
+    app = part(entity_type="client-id", entity_name="app")
+    entities = [
+        parts
+        for name in users
+        for user in [part(entity_type="user", entity_name=name)]
+        for parts in ([user], [user, app])
+    ]
+    entries = [entry(entity=parts, ops=[change]) for parts in (*entities, entities[0])]
+    with simzk.KafkaCluster("3.9", 1) as cluster:
+        request = AlterClientQuotasRequest(entries=entries, validate_only=True)
+        answered = MemoryClient(cluster, 1).call(request, 1, AlterClientQuotasResponse).entries
+    found = [[(part.entity_type, part.entity_name) for part in one.entity] for one in answered]
+    alone = [[("user", name)] for name in ("six", "two", "four", "three", None, "one", "five")]
+    both = [[("client-id", "app"), ("user", name)] for name in ("one", "three", "six", "four", None, "five", "two")]
+    assert [one for one in found if len(one) == 1] == alone
+    assert [one for one in found if len(one) == 2] == both
+    assert found[:3] == [alone[0], both[0], alone[1]]
 
 
 def test_a_failed_log_directory_is_described() -> None:

@@ -359,21 +359,27 @@ class ConfigsApi(ClientApi):
         """Validate the whole configuration of a resource, and write it."""
         assert kind in (TOPIC_RESOURCE, BROKER_RESOURCE), f"resources of type {kind} are not written"
         is_topic = kind == TOPIC_RESOURCE
+        if is_topic and (missing := await self._missing_topic(name)) is not None:
+            return missing
         problem = self._topic_problem(name, values) if is_topic else self._value_problem(name, values)
         if problem is not None:
             return problem
-        if is_topic and not (validate_only or await self.broker.client.exists(paths.topic(name))):
-            code, text = self.texts.missing_topic
-            return ResourceError(code, text.format(name=name))
         if not validate_only:
             await self.written.replace(f"topics/{name}" if is_topic else _broker_path(name), values)
         return ResourceError(ErrorCode.NONE, None)
 
+    async def _missing_topic(self, name: str) -> ResourceError | None:
+        """Return why a name is not that of a topic; None if it is (AdminZkClient.validateTopicConfig)."""
+        code, text = self.texts.missing_topic
+        missing = ResourceError(code, text.format(name=name))
+        if self.texts.asks_metadata_cache and name not in self.broker.cache.topics:
+            return missing
+        if (illegal := name_problem(name, self.broker.version)) is not None:
+            return ResourceError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
+        return None if await self.broker.client.exists(paths.topic(name)) else missing
+
     def _topic_problem(self, name: str, values: Mapping[str, str]) -> ResourceError | None:
         known = topic_keys(self.broker.version.number)
-        if self.texts.appends_to_defaults and name not in self.broker.cache.topics:  # asked first from 2.8 on
-            code, text = self.texts.missing_topic
-            return ResourceError(code, text.format(name=name))
         if (unknown := next((key for key in values if key not in known), None)) is not None:
             return ResourceError(ErrorCode.INVALID_CONFIG, self.broker.version.texts.unknown_key.format(key=unknown))
         for key, value in values.items():

@@ -4,7 +4,8 @@ Rules of this module (ZkAdminManager; recorded 2.8 to 3.9):
   - quotas are configurations: of a user in `/config/users/U`, of a client id in `/config/clients/C`, of both in
     `/config/users/U/clients/C`, of an address in `/config/ips/A`; `<default>` is any other. They have no effect;
   - any broker describes and alters what is in ZooKeeper;
-  - each entry of a request succeeds or fails by itself;
+  - each entry of a request succeeds or fails by itself. They are answered in the order of Scala's map of them, their
+    components in that of a Java map;
   - a filter without a component for a type of entity matches entities of any name of it, or only those without one if
     it is strict.
 """
@@ -17,6 +18,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from simzk.errors import ZnodeError
+from simzk.jvm.hash_codes import java_map_hash, signed_32, string_hash
+from simzk.jvm.hash_map import hash_map_order
+from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.configs import is_address
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
@@ -53,6 +57,8 @@ _FOLDERS = {USER: "users", CLIENT: "clients", ADDRESS: "ips"}
 
 Entity = dict[str, str | None]
 """Names by type of entity; None is the default."""
+EntityKey = tuple[tuple[str, str | None], ...]
+"""An entity as a key of a map."""
 Found = tuple[Entity, dict[str, float]]
 """An entity and its quotas."""
 Component = DescribeClientQuotasRequest.ComponentData
@@ -170,22 +176,24 @@ class QuotasApi(ClientApi):
     # -- AlterClientQuotas
 
     async def _alter(self, context: Context, request: AlterClientQuotasRequest, answer: Answer) -> None:
-        entries = []
+        if not self.broker.allows_on_cluster("AlterConfigs", context.principal):
+            denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
+            named = [[(one.entity_type, one.entity_name) for one in entry.entity] for entry in request.entries]
+            answer(AlterClientQuotasResponse(entries=[_altered(names, *denied) for names in named]))
+            return
+        results: dict[EntityKey, tuple[ErrorCode, str | None]] = {}
         for entry in request.entries:
-            entity = {one.entity_type: one.entity_name for one in entry.entity}
+            entity = _in_map_order({one.entity_type: one.entity_name for one in entry.entity})
             code, text = ErrorCode.NONE, None
             try:
-                if not self.broker.allows_on_cluster("AlterConfigs", context.principal):
-                    raise QuotaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
                 await self._alter_one(entity, entry.ops, validate_only=request.validate_only)
             except QuotaError as problem:
                 code, text = problem.code, problem.text
             except (SessionExpiredError, ZnodeError, ZooKeeperRefused) as problem:
                 code, text = ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)
-            kind = AlterClientQuotasResponse.EntityData
-            named = [kind(entity_type=one, entity_name=name) for one, name in entity.items()]
-            entries.append(AlterClientQuotasResponse.EntryData(error_code=code, error_message=text, entity=named))
-        answer(AlterClientQuotasResponse(entries=entries))
+            results[tuple(entity.items())] = code, text
+        order = immutable_order(results, self.broker.version.orders.scala, _entity_hash)
+        answer(AlterClientQuotasResponse(entries=[_altered(entity, *results[entity]) for entity in order]))
 
     async def _alter_one(
         self, entity: Entity, changes: Sequence[AlterClientQuotasRequest.OpData], *, validate_only: bool
@@ -230,6 +238,30 @@ class QuotasApi(ClientApi):
             return "Invalid quota entity combination, IP entity should not be used with user/client ID entity."
         address = entity[ADDRESS]
         return None if address is None or is_address(address) else f"{address} is not a valid IP or resolvable host."
+
+
+def _in_map_order(entity: Entity) -> Entity:
+    """Return the components of an entity in the order of the map that AlterClientQuotasRequest puts them into.
+
+    >>> _in_map_order({"user": "alice", "client-id": "app"})
+    {'client-id': 'app', 'user': 'alice'}
+    """
+    capacity = 1 << max(len(entity) - 1, 0).bit_length()
+    return {kind: entity[kind] for kind in hash_map_order(entity, capacity)}
+
+
+def _entity_hash(entity: EntityKey) -> int:
+    """Return the hash code of a ClientQuotaEntity."""
+    names = ((string_hash(kind), 0 if name is None else string_hash(name)) for kind, name in entity)
+    return signed_32(31 + java_map_hash(names))
+
+
+def _altered(
+    entity: Sequence[tuple[str, str | None]], code: ErrorCode, text: str | None
+) -> AlterClientQuotasResponse.EntryData:
+    kind = AlterClientQuotasResponse.EntityData
+    named = [kind(entity_type=one, entity_name=name) for one, name in entity]
+    return AlterClientQuotasResponse.EntryData(error_code=code, error_message=text, entity=named)
 
 
 def _undescribed(code: ErrorCode, text: str | None) -> DescribeClientQuotasResponse:
