@@ -9,7 +9,7 @@ Rules of this module:
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -160,11 +160,11 @@ class WireDriver(Driver):
         lock: AbstractContextManager[object] = threading.RLock()
         if group is not None:
             lock = group.lock
-        elif rules is not None:  # rules that a simulated cluster shares bring the cluster's lock
-            lock = rules.lock
+        elif rules is not None and not isinstance(rules.lock, nullcontext):
+            lock = rules.lock  # rules that a simulated cluster shares bring the cluster's lock, if it has one
         if rules is None:
             rules = FaultRules(VOCABULARY)
-            rules.lock = lock
+        rules.lock = lock
         self.clock = clock
         self._on_wall_time = isinstance(clock, WallClock)
         super().__init__(

@@ -92,7 +92,6 @@ class ClusterDriver(WireDriver):
         self._cluster_clock = clock
         self._on_error = on_error
         self.on_sent: Callable[[], None] = lambda: None
-        cluster.rules.lock = self.lock
 
     def _send(self) -> None:
         self._cluster.pump()

@@ -249,3 +249,14 @@ def operate_by_znodes(operator: Operator, client: KazooClient) -> None:
     names = client.get_children(paths.TOPICS)
     assert gone.topic not in names
     assert made.topic in names
+
+
+def test_one_thread_at_a_time_is_in_a_served_cluster() -> None:
+    """A cluster in virtual time has no lock; served on TCP, it has one."""
+    with KafkaCluster(brokers=1) as cluster:
+        served = ServedCluster(Settings(), LiveCluster(cluster))
+        lock: Any = served.tcp.driver.lock
+        assert cluster.zookeeper_host.rules.lock is lock
+        with lock:
+            assert not in_thread(lambda: lock.acquire(blocking=False)).result(PATIENCE_S)
+        served.stop()
