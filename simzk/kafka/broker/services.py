@@ -72,7 +72,9 @@ if TYPE_CHECKING:
 NOT_CONTROLLER = AdminResponse(Error.NOT_CONTROLLER)
 _STRATEGIES = {"preferred": Strategy.PREFERRED, "unclean": Strategy.UNCLEAN}
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+SETTINGS_OF_INTERNAL = {"__consumer_offsets": "offsets.topic", "__transaction_state": "transaction.state.log"}
+"""First part of the names of a broker's settings for an internal topic."""
+INTERNAL_TOPICS = frozenset(SETTINGS_OF_INTERNAL)
 """Topics that the asked broker creates itself when a client first needs one, even if it is not controller."""
 
 

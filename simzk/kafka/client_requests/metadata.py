@@ -18,7 +18,7 @@ import numpy as np
 
 from simzk.jvm.hash_map import hash_map_order
 from simzk.kafka.broker.admin_handlers import BY_DEFAULT, is_topic_name
-from simzk.kafka.broker.services import INTERNAL_TOPICS
+from simzk.kafka.broker.services import INTERNAL_TOPICS, SETTINGS_OF_INTERNAL
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
 from simzk.kafka.log.batches import NO_EPOCH
@@ -49,8 +49,6 @@ CLUSTER_OPERATIONS = 8096
 """Operations on the cluster without an authorizer: CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS,
 ALTER_CONFIGS, IDEMPOTENT_WRITE."""
 BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
-SETTINGS_OF_INTERNAL = {"__consumer_offsets": "offsets.topic", TRANSACTIONS_TOPIC: "transaction.state.log"}
-"""First part of the names of a broker's settings for an internal topic."""
 _WITH_OPERATIONS = range(8, 11)
 """Versions of Metadata with the authorized operations on the cluster."""
 
