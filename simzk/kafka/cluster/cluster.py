@@ -33,7 +33,6 @@ from simzk.kafka.broker.environment import Environment, IdGeneration, Replicatio
 from simzk.kafka.broker.replica_manager import BrokerEpochs, ReplicaManager
 from simzk.kafka.broker.timing import BrokerTiming
 from simzk.kafka.client_requests.broker_faults import FAULTS, BrokerRequestFaults
-from simzk.kafka.cluster.ensemble_host import EnsembleHost
 from simzk.kafka.cluster.initial_state import InitialState, state_from_layout, state_from_tree
 from simzk.kafka.cluster.producer import Acks, Producer
 from simzk.kafka.cluster.reassignment_command import ReassignmentCommand, Targets
@@ -50,9 +49,6 @@ from simzk.kafka.cluster.zookeeper_access import (
 )
 from simzk.kafka.cluster.zookeeper_host import BrokerFaults, ZooKeeperHost
 from simzk.kafka.columnar import load_layout
-from simzk.kafka.consumer.consumer import Consumer, ConsumerEnvironment, Identity, check_path_part
-from simzk.kafka.consumer.settings import LINES, ConsumerConfig, consumer_version, line_of
-from simzk.kafka.consumer.subscriptions import Subscription, static
 from simzk.kafka.controller.channels import BatchChannelManager, ControllerChannelManager
 from simzk.kafka.observation.beliefs import beliefs_of
 from simzk.kafka.observation.invariants import invariants_of
@@ -86,7 +82,6 @@ from simzk.kafka.tools.acls import kind_of
 from simzk.kafka.tools.operator import Operator
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, contained, pack
-from simzk.partitions.layouts.layout import find_problems
 from simzk.partitions.table import PartitionTable
 from simzk.partitions.transitions import live_members
 from simzk.simulation import Condition, Future, History, Invariant, Network, Process, Scheduler
@@ -103,6 +98,9 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.environment import BrokerMetadata
     from simzk.kafka.cluster.cost_model import CostModel
+    from simzk.kafka.cluster.ensemble_host import EnsembleHost
+    from simzk.kafka.consumer.consumer import Consumer
+    from simzk.kafka.consumer.subscriptions import Subscription
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.protocol.errors import ErrorCode
     from simzk.kafka.releases.profile import KafkaVersion
@@ -206,6 +204,7 @@ class KafkaCluster:
 
     producer: Producer
     traffic: Traffic
+    _ensemble_host: EnsembleHost | None = None
 
     def __init__(
         self,
@@ -352,6 +351,8 @@ class KafkaCluster:
         >>> bool((cluster.table.leader == 5).any()), len(cluster.table.rows_with_replica(5))
         (False, 300)
         """
+        from simzk.partitions.layouts.layout import find_problems
+
         find_problems(layout).refuse("layout")
         ids = layout.brokers.ids.tolist()
         releases = Releases(ids, version, None, config)
@@ -470,8 +471,10 @@ class KafkaCluster:
         """Return ZooKeeper with the initial znodes and sessions; an ensemble begins without any."""
         scheduler, network = self.scheduler, self.network
         if servers != 1:
+            from simzk.kafka.cluster.ensemble_host import EnsembleHost
+
             assert not initial.live, "an ensemble begins without sessions"
-            return EnsembleHost(
+            self._ensemble_host = EnsembleHost(
                 scheduler,
                 network,
                 servers,
@@ -481,6 +484,7 @@ class KafkaCluster:
                 access=access,
                 cost_model=cost_model,
             )
+            return self._ensemble_host
         sessions = [(live.session_id, timeout_ms) for live in initial.live.values()]
         server = Server(settings, now_ms=start_ms, tree=initial.tree, sessions=sessions, zxid=initial.zxid)
         return ZooKeeperHost(scheduler, network, server, start_ms=start_ms, access=access, cost_model=cost_model)
@@ -738,8 +742,8 @@ class KafkaCluster:
         alive = [broker for broker in self.brokers.values() if broker.alive]
         running = {broker.id for broker in alive}
         serving = {broker.id for broker in alive if broker.registered and not broker.stopping}
-        host = self.zookeeper_host
-        if isinstance(host, EnsembleHost) and (host.leader is None or host.ensemble.awaits_servers):
+        ensemble = self._ensemble_host
+        if ensemble is not None and (ensemble.leader is None or ensemble.ensemble.awaits_servers):
             return False
         if any(not broker.paused and broker.has_unannounced_isr_changes for broker in alive):
             return False
@@ -1233,13 +1237,13 @@ class KafkaCluster:
     @synchronized
     def zookeeper_servers(self) -> dict[int, str]:
         """State of each server of the ensemble by number: running, paused or killed; empty without an ensemble."""
-        return self.zookeeper_host.states if isinstance(self.zookeeper_host, EnsembleHost) else {}
+        return {} if self._ensemble_host is None else self._ensemble_host.states
 
     @property
     @synchronized
     def killed_zookeeper_servers(self) -> list[int]:
         """The numbers of the ZooKeeper servers that were killed and not started again, ascending."""
-        return self.zookeeper_host.killed if isinstance(self.zookeeper_host, EnsembleHost) else []
+        return [] if self._ensemble_host is None else self._ensemble_host.killed
 
     @synchronized
     def kill_zookeeper_server(self, server: int) -> None:
@@ -1377,27 +1381,27 @@ class KafkaCluster:
     @synchronized
     def heal_zookeeper_servers(self) -> None:
         """Start all killed servers of the ensemble, resume paused ones and end all cuts; without one, do nothing."""
-        if isinstance(self.zookeeper_host, EnsembleHost):
-            self.zookeeper_host.heal_all()
+        if self._ensemble_host is not None:
+            self._ensemble_host.heal_all()
 
     @property
     @synchronized
     def paused_zookeeper_servers(self) -> list[int]:
         """The numbers of the ZooKeeper servers that are paused one by one, ascending."""
-        return self.zookeeper_host.paused if isinstance(self.zookeeper_host, EnsembleHost) else []
+        return [] if self._ensemble_host is None else self._ensemble_host.paused
 
     @property
     @synchronized
     def cut_zookeeper_servers(self) -> list[int]:
         """The numbers of the ZooKeeper servers that are cut off from the other servers, ascending."""
-        return self.zookeeper_host.cut_off if isinstance(self.zookeeper_host, EnsembleHost) else []
+        return [] if self._ensemble_host is None else self._ensemble_host.cut_off
 
     @property
     def _ensemble(self) -> EnsembleHost:
-        if not isinstance(self.zookeeper_host, EnsembleHost):
+        if self._ensemble_host is None:
             right = "a cluster with zookeeper_servers of 3 or more"
             raise ConfigError("the cluster has one ZooKeeper server", where="zookeeper_servers", right=right)
-        return self.zookeeper_host
+        return self._ensemble_host
 
     def _require_zookeeper_up(self) -> None:
         if not self.is_zookeeper_up:
@@ -1562,6 +1566,10 @@ class KafkaCluster:
         >>> {str(partition): thread for partition, thread in consumer.owned().items()}
         {'orders-0': 'billing_c1-0', 'orders-1': 'billing_c1-1'}
         """
+        from simzk.kafka.consumer.consumer import Consumer, ConsumerEnvironment, Identity, check_path_part
+        from simzk.kafka.consumer.settings import LINES, ConsumerConfig, consumer_version, line_of
+        from simzk.kafka.consumer.subscriptions import Subscription, static
+
         check_path_part("group", group)
         check_path_part("consumer_id", consumer_id)
         number = 1 + sum(isinstance(participant, Consumer) for participant in self.participants)
