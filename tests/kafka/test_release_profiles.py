@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
-from simzk.kafka.releases.since import at_release, before, by_release, since
+from simzk.kafka.releases.since import Profile, at_release, before, by_release, since
 from simzk.kafka.releases.versions import LINES, VERSIONS, kafka_version
 
 # §0.2: line, setting, default from that line on.
@@ -64,14 +62,12 @@ def test_one_release_differs_from_the_last_of_its_line() -> None:
 
 
 def test_a_value_of_a_later_release_leaves_earlier_ones_alone() -> None:
-    @dataclass(frozen=True)
-    class Rules:
+    class Rules(Profile):
         order: str = by_release("isr", ((0, 10, 0), "assigned"))
         fences: bool = since((2, 1))
         waits: bool = before((1, 1))
         hashes: bool = since((2, 1), before=(2, 3))
 
-    @dataclass(frozen=True)
     class WithAnother(Rules):
         order: str = by_release("isr", ((0, 10, 0), "assigned"), ((2, 4), "racks"))
 
