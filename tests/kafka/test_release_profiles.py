@@ -86,3 +86,20 @@ def test_rows_must_be_ascending_from_the_oldest_release() -> None:
         by_release(1, ((0, 7), 2))
     with pytest.raises(AssertionError, match="not ascending"):
         by_release(1, ((2, 4), 2), ((2, 3), 3))
+
+
+def test_a_profile_is_a_value() -> None:
+    class Rules(Profile):
+        order: str = by_release("isr", ((0, 10, 0), "assigned"))
+        fences: bool = since((2, 1))
+
+    old, new = at_release(Rules, (0, 9)), at_release(Rules, (2, 1))
+    changed = old.replace(order="assigned")
+    assert (old.order, changed.order, changed.fences) == ("isr", "assigned", False)
+    assert changed == at_release(Rules, (1, 0)) != new
+    assert len({changed, at_release(Rules, (1, 0)), new}) == 2
+    assert repr(new) == f"{Rules.__qualname__}(order='assigned', fences=True)"
+    with pytest.raises(AttributeError, match=r"Rules\.order cannot be changed"):
+        new.order = "isr"  # type: ignore[misc]  # that is tested
+    with pytest.raises(AssertionError, match=r"has the fields \['order', 'fences'\]"):
+        old.replace(orders="isr")

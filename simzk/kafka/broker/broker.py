@@ -16,7 +16,7 @@ Rules of this module (docs/reference/kafka.md §1.3, §1.4, §2.14, §2.15):
 from __future__ import annotations
 
 import contextlib
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from simzk.errors import ZnodeError
@@ -37,15 +37,10 @@ from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.scram_credentials import ScramCredentials
 from simzk.kafka.broker.services import SETTINGS_OF_INTERNAL, Services
-from simzk.kafka.broker.transaction_markers import TransactionMarkers
-from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY, TransactionVerification
 from simzk.kafka.client_requests import api_keys
 from simzk.kafka.client_requests.handlers import Context, Handler, ServingBroker, on_first_request
 from simzk.kafka.controller.controller import KafkaController
-from simzk.kafka.coordinator.coordinator_log import partition_of
-from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, GroupCoordinator, uuid_text
-from simzk.kafka.coordinator.marker_channels import NO_LEADER, MarkerChannels
-from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC, TransactionCoordinator
+from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.releases.cluster_releases import BrokerRelease, local_registration
 from simzk.kafka.requests import (
@@ -73,8 +68,12 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.environment import Environment
     from simzk.kafka.broker.replica_manager import ReplicaManager
+    from simzk.kafka.broker.transaction_markers import TransactionMarkers
+    from simzk.kafka.broker.transaction_verification import TransactionVerification
     from simzk.kafka.client_requests.broker_api import BrokerApi
     from simzk.kafka.client_requests.coordinators.transactions import TransactionsApi
+    from simzk.kafka.coordinator.group_coordinator import GroupCoordinator
+    from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator
     from simzk.kafka.log.log import Log
     from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest
     from simzk.kafka.requests import AdminResponse
@@ -373,7 +372,7 @@ class Broker:
             metadata=self.metadata,
             fetch_sessions=self.fetch_sessions,
             producing=self.producing,
-            markers=self.markers,
+            markers=lambda: self.markers,
             tokens=self.tokens,
             admin=self._admin,
             controller=self.controller,
@@ -427,39 +426,64 @@ class Broker:
         self.replicas.on_logs_changed = self.fetch_sessions.complete_fetches
 
     def _begin_coordination(self) -> None:
-        """Prepare the process that starts for groups, and for transactions with their markers and verification."""
-        environment, process, version, config = self._environment, self.process, self.version, self.config
-        ids = process.scheduler.stream(f"members/{self._name}")
-        self.groups = GroupCoordinator(
-            process,
-            version.groups,
-            config,
+        """Forget the coordinators of the process before; those of the process that starts are made on first use."""
+        for name in ("groups", "markers", "verification", "transactions"):
+            self.__dict__.pop(name, None)
+        self.producer_ids = ProducerIds(
+            self.process, self._allocate_producer_ids, lambda reason: self._record("no producer ids", "", "", reason)
+        )
+
+    @cached_property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of groups."""
+        from simzk.kafka.coordinator.group_coordinator import GroupCoordinator, uuid_text
+
+        ids = self.process.scheduler.stream(f"members/{self._name}")
+        return GroupCoordinator(
+            self.process,
+            self.version.groups,
+            self.config,
             self._broker_log("offsets.commit.timeout.ms"),
             partitions=lambda: self._partitions_of_internal(OFFSETS_TOPIC),
             topic_exists=lambda topic: topic in self.metadata.topics,
             watch_topics=self.metadata.observers.append,
-            now_ms=environment.now_ms,
+            now_ms=self._environment.now_ms,
             new_id=lambda: uuid_text(ids.bits(128)),
         )
-        self.markers = TransactionMarkers(
-            config, self.replicas, self.producing, environment.now_ms, self._on_transaction_marker
+
+    @cached_property
+    def markers(self) -> TransactionMarkers:
+        """Transaction markers in the logs that the broker leads."""
+        from simzk.kafka.broker.transaction_markers import TransactionMarkers
+
+        return TransactionMarkers(
+            self.config, self.replicas, self.producing, self._environment.now_ms, self._on_transaction_marker
         )
-        transaction_partitions = partial(self._partitions_of_internal, TRANSACTIONS_TOPIC)
-        self.verification = TransactionVerification(
-            process, self.metadata, self.replicas, transaction_partitions, self._call
-        )
-        self.producer_ids = ProducerIds(
-            process, self._allocate_producer_ids, lambda reason: self._record("no producer ids", "", "", reason)
-        )
-        self.transactions = TransactionCoordinator(
-            process,
+
+    @cached_property
+    def verification(self) -> TransactionVerification:
+        """Questions to the coordinators of transactions."""
+        from simzk.kafka.broker.transaction_verification import TransactionVerification
+
+        partitions = partial(self._partitions_of_internal, TRANSACTIONS_TOPIC)
+        return TransactionVerification(self.process, self.metadata, self.replicas, partitions, self._call)
+
+    @cached_property
+    def transactions(self) -> TransactionCoordinator:
+        """The coordinator of transactions."""
+        from simzk.kafka.coordinator.marker_channels import MarkerChannels
+        from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator
+
+        version = self.version
+        return TransactionCoordinator(
+            self.process,
             version.transactions,
-            config,
+            self.config,
             self._broker_log("request.timeout.ms"),
             partial(self.producer_ids.take, waits=version.api.waits_for_producer_ids),
-            markers=MarkerChannels(process, self._leader_of, self._call),
-            partitions=transaction_partitions,
-            now_ms=environment.now_ms,
+            markers=MarkerChannels(self.process, self._leader_of, self._call),
+            partitions=partial(self._partitions_of_internal, TRANSACTIONS_TOPIC),
+            now_ms=self._environment.now_ms,
         )
 
     def _broker_log(self, timeout_key: str) -> BrokerLog:
@@ -473,6 +497,8 @@ class Broker:
 
     def _leader_of(self, partition: TopicPartition) -> int | None:
         """Return the leader of a partition in the metadata cache, `NO_LEADER` without a live one, None if unknown."""
+        from simzk.kafka.coordinator.marker_channels import NO_LEADER
+
         state = self.metadata.partitions.get(partition)
         if state is None:
             return None
@@ -657,12 +683,14 @@ class Broker:
             return GroupsApi(serving, self.groups, metadata.create_on_demand, self._partitions_of_internal).handlers
 
         def offsets() -> dict[int, Handler]:
+            from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY
             from simzk.kafka.client_requests.coordinators.offsets import OffsetsApi
 
             verifies = version.groups.verifies_transactions and self.config.boolean(VERIFICATION_KEY)
             return OffsetsApi(serving, self.groups, self.verification, verifies=verifies).handlers
 
         def produce() -> dict[int, Handler]:
+            from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY
             from simzk.kafka.client_requests.records.produce import ProduceApi
 
             verifies = version.api.verifies_transactions and self.config.boolean(VERIFICATION_KEY)

@@ -28,14 +28,12 @@ from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import is_topic_name
 from simzk.kafka.broker.broker import Broker
-from simzk.kafka.broker.empty_replicas import ADDRESS, EmptyReplicas
 from simzk.kafka.broker.environment import Environment, IdGeneration, ReplicationOfLogs, generation_of
 from simzk.kafka.broker.replica_manager import BrokerEpochs, ReplicaManager
 from simzk.kafka.broker.timing import BrokerTiming
 from simzk.kafka.client_requests.broker_faults import FAULTS, BrokerRequestFaults
 from simzk.kafka.cluster.initial_state import InitialState, state_from_layout, state_from_tree
 from simzk.kafka.cluster.producer import Acks, Producer
-from simzk.kafka.cluster.reassignment_command import ReassignmentCommand, Targets
 from simzk.kafka.cluster.traffic import Traffic
 from simzk.kafka.cluster.zookeeper_access import (
     AT_THE_ROOT,
@@ -50,8 +48,6 @@ from simzk.kafka.cluster.zookeeper_access import (
 from simzk.kafka.cluster.zookeeper_host import BrokerFaults, ZooKeeperHost
 from simzk.kafka.columnar import load_layout
 from simzk.kafka.controller.channels import BatchChannelManager, ControllerChannelManager
-from simzk.kafka.observation.beliefs import beliefs_of
-from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.observation.observer import Observer, Participant, SessionNames
 from simzk.kafka.observation.records import RecordInvariant, RecordLedger, record_invariants
 from simzk.kafka.releases.cluster_releases import Releases, broker_ids, ids_above, local_registration, racks_of
@@ -99,6 +95,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.environment import BrokerMetadata
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.ensemble_host import EnsembleHost
+    from simzk.kafka.cluster.reassignment_command import ReassignmentCommand, Targets
     from simzk.kafka.consumer.consumer import Consumer
     from simzk.kafka.consumer.subscriptions import Subscription
     from simzk.kafka.observation.recording import RecordedZnode
@@ -505,6 +502,8 @@ class KafkaCluster:
 
     def _with_empty_replicas(self, environment: Environment, *, sends_batches: bool) -> Environment:
         """Return the environment of brokers whose replicas have no logs, as those of a layout."""
+        from simzk.kafka.broker.empty_replicas import ADDRESS, EmptyReplicas
+
         replicas = EmptyReplicas(
             Process(self.scheduler, ADDRESS),
             self.network,
@@ -838,6 +837,9 @@ class KafkaCluster:
     def invariants(self) -> tuple[Invariant, ...]:
         """Invariants of znodes and brokers that no failure may break, checked from the first access on."""
         if self._invariants is None:
+            from simzk.kafka.observation.beliefs import beliefs_of
+            from simzk.kafka.observation.invariants import invariants_of
+
             releases = self._releases
             of_znodes = invariants_of(
                 self._observable,
@@ -1726,6 +1728,8 @@ class KafkaCluster:
         return self._releases.oldest.version
 
     def _reassignment_command(self) -> ReassignmentCommand:
+        from simzk.kafka.cluster.reassignment_command import ReassignmentCommand
+
         return ReassignmentCommand(self._operator, self._tool, self.tree, self.live_brokers)
 
     @synchronized
