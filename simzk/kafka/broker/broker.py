@@ -541,7 +541,9 @@ class Broker:
     def client_api(self) -> BrokerApi:
         """The APIs for clients of the present process, or of the last one; made for the first client."""
         if self._client_api is None:
-            self._client_api = self._new_client_api()
+            made = self._new_client_api()
+            # Another thread that looks at the connections may have made it meanwhile: the imports take milliseconds.
+            self._client_api = self._client_api or made
         return self._client_api
 
     def _new_client_api(self) -> BrokerApi:

@@ -355,11 +355,8 @@ class KafkaCluster:
         releases = Releases(ids, version, None, config)
         oldest = releases.oldest
         if oldest.version.number < _FIRST_WITH_LAYOUTS:
-            raise ConfigError(
-                f"leaders of Kafka {version} write ISRs, which is not simulated for layouts",
-                where="version",
-                right="2.7 or later",
-            )
+            what = f"leaders of Kafka {version} write ISRs, which is not simulated for layouts"
+            raise ConfigError(what, where="version", right="2.7 or later")
         racks = zip(ids, layout.brokers.racks, strict=True)
         registrations = {broker: local_registration(base_port + broker, rack) for broker, rack in racks}
         initial = state_from_layout(

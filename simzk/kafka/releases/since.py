@@ -83,7 +83,7 @@ class Profile:
         return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(tuple(self.__dict__.values()))
+        return tuple(self.__dict__.values()).__hash__()  # for keys of caches, whose order nobody sees
 
     def __repr__(self) -> str:
         return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
