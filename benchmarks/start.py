@@ -4,10 +4,10 @@
 
 An import is timed in a new interpreter that has loaded pytest already; a fixture as pytest runs it, warm: a server and
 a started client, then both gone; the first server on TCP in a new interpreter, with all that it must load, and those
-that follow it in the same one; `simzk serve` as a process, from its start to the line that says it is ready;
-`simzk run` as a process, from its start to its end. simzk is byte-compiled first, as an installation has it: a tree of
-sources where no byte code may be written is compiled anew by each process, which takes as long again. After a figure
-stands what is demanded of it, and whether it holds.
+that follow it in the same one; `simzk serve` and `simzk kafka` as processes, from their start to the line that says
+they are ready; `simzk run` as a process, from its start to its end. simzk is byte-compiled first, as an installation
+has it: a tree of sources where no byte code may be written is compiled anew by each process, which takes as long
+again. After a figure stands what is demanded of it, and whether it holds.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 MODULES = ("simzk", "simzk.testing.plugin", "simzk.serve.memory")
 SMALLEST_SCENARIO = Path(__file__).parents[1] / "scenarios" / "broker_failure.toml"
 COLD_RUN = f"cold simzk run {SMALLEST_SCENARIO.name}"
+COLD_SERVERS = {
+    "cold simzk serve, ready": ("serve", "--port", "0"),
+    "cold simzk serve --servers 3, ready": ("serve", "--port", "0", "--servers", "3"),
+    "cold simzk kafka --brokers 3, ready": ("kafka", "--json", "--brokers", "3"),
+}
+"""Commands that serve, by the name of the time until they listen."""
 DEMANDED_MS = {
     "fixture zookeeper, start and stop": 5,
     "fixture kazoo_client, start and stop": 5,
@@ -92,16 +98,16 @@ def next_server_ms(rounds: int) -> tuple[float, float]:
     return statistics.median(starts_ms), statistics.median(stops_ms)
 
 
-def serve_ready_ms(*options: str) -> float:
-    """Measure a cold `simzk serve` until it listens."""
-    command = [sys.executable, "-c", "from simzk.cli import main; main()", "serve", "--port", "0", *options]
+def ready_ms(*words: str) -> float:
+    """Measure a cold command of simzk until its first line, which says that it listens."""
+    command = [sys.executable, "-c", "from simzk.cli import main; main()", *words]
     begun_s = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        ready_ms = (time.perf_counter() - begun_s) * 1000
+        passed_ms = (time.perf_counter() - begun_s) * 1000
         process.terminate()
-    return ready_ms
+    return passed_ms
 
 
 def cold_run() -> None:
@@ -121,10 +127,7 @@ def measure(rounds: int) -> dict[str, float]:
         "first ZooKeeperServer(servers=3)": statistics.median(first_server_ms(3) for _ in range(rounds)),
         "next ZooKeeperServer()": next_start_ms,
         "ZooKeeperServer.close()": next_stop_ms,
-        "cold simzk serve, ready": statistics.median(serve_ready_ms() for _ in range(rounds)),
-        "cold simzk serve --servers 3, ready": statistics.median(
-            serve_ready_ms("--servers", "3") for _ in range(rounds)
-        ),
+        **{name: statistics.median(ready_ms(*words) for _ in range(rounds)) for name, words in COLD_SERVERS.items()},
         COLD_RUN: median_ms(cold_run, min(rounds, 5)),
     }
 

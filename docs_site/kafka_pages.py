@@ -22,13 +22,14 @@ from simzk.kafka.releases.profile import (
     ZnodeRules,
 )
 from simzk.kafka.releases.settings import topic_keys
-from simzk.kafka.releases.since import by_release
 from simzk.kafka.releases.versions import LINES, VERSIONS
 from simzk.kafka.schemas.json_text import Reading
 from simzk.partitions.rules import ElectionRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from simzk.kafka.releases.since import Release
 
 _OLDEST_FIRST = tuple(reversed(LINES))
 _PARTS = (ZnodeRules, Reading, ClientRules, ControllerRules, BrokerRules, EntityConfigRules, ToolRules, OrderRules)
@@ -86,7 +87,7 @@ def releases_page() -> str:
     sections = []
     for part in _PARTS:
         docs = attribute_docs(part)
-        values = {field.name: _declared(field.metadata) for field in fields(part)}
+        values = {name: _declared(rows) for name, rows in part.rows.items()}
         rows = [(code(name), docs.get(name, ""), in_words(by_line)) for name, by_line in values.items()]
         sections += [f"## {part.__name__}", description(part), table(["field", "meaning", "releases"], rows)]
     docs = attribute_docs(ElectionRules)
@@ -113,10 +114,8 @@ def releases_page() -> str:
     )
 
 
-def _declared(metadata: Mapping[str, object]) -> dict[str, object]:
+def _declared(rows: Sequence[tuple[Release, object]]) -> dict[str, object]:
     """Return the values of a field of a profile by the first release of each, oldest first."""
-    (rows,) = metadata.values()
-    assert isinstance(rows, tuple), by_release.__doc__
     return {".".join(map(str, first)): value for first, value in reversed(rows)}
 
 

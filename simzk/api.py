@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from simzk.errors import ConfigError
 from simzk.lifecycle import note_closing, note_made
 
-try:
-    import crc32c  # noqa: F401  # both imported here first, so that the error names the extra to install
+try:  # before the modules that import them, so that the error names the extra to install
+    if find_spec("crc32c") is None:
+        raise ImportError("crc32c is not installed", name="crc32c")
     import numpy  # noqa: F401
 except ImportError as missing:
     raise ConfigError(

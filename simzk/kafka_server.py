@@ -13,7 +13,6 @@ import asyncio
 import threading
 from functools import cached_property, wraps
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
 
 from simzk.api import KafkaCluster
@@ -22,14 +21,12 @@ from simzk.kafka import paths
 from simzk.kafka.client_requests.broker_faults import rule_fields
 from simzk.kafka.client_requests.handlers import ANONYMOUS
 from simzk.kafka.cluster import cluster as kafka
-from simzk.kafka.observation.recording import RecordedZnode
 from simzk.kafka.security.settings import PLAINTEXT, uses_tls
 from simzk.scenarios.broker_control import OPERATOR, BrokerControl
 from simzk.serve.admin_server.control import ControlServer, UnknownBrokerError
 from simzk.serve.clock import WallClock
 from simzk.serve.configuration.settings import Settings
 from simzk.serve.tcp.broker_ports import BrokerPorts, reserve
-from simzk.serve.tcp.self_signed import make_certificate
 from simzk.serve.tcp.simulated_cluster import ClusterDriver, ClusterTcpServer
 from simzk.serve.zookeeper_server import end_connections
 
@@ -38,12 +35,14 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from tempfile import TemporaryDirectory
     from types import TracebackType
 
     from simzk.kafka.broker.broker import Broker
     from simzk.kafka.client_requests.broker_api import ServedConnection
     from simzk.kafka.client_requests.broker_faults import BrokerRequestFaults
     from simzk.kafka.cluster.zookeeper_host import BrokerFaults
+    from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.partitions.layouts import Layout
     from simzk.scenarios.player import LiveScenario
@@ -399,6 +398,8 @@ def _boot(cluster: ServedCluster) -> None:
 
 def _recorded(node: Znode) -> RecordedZnode:
     """Return a znode as recordings have it."""
+    from simzk.kafka.observation.recording import RecordedZnode
+
     data, children = node.data, len(node.children or ())
     text = None if data is None else data.decode()
     is_ephemeral = bool(node.ephemeral_owner)
@@ -548,6 +549,10 @@ class KafkaServer:
             self.certificate: Path | None = None
             return None
         if tls is None:
+            from tempfile import TemporaryDirectory
+
+            from simzk.serve.tcp.self_signed import make_certificate
+
             self._files = TemporaryDirectory(prefix="simzk-")
             tls = make_certificate(Path(self._files.name), listeners.host)
         self.certificate = tls.certificate

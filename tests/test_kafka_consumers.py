@@ -18,8 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka import admin as librdkafka_admin
 
 import simzk
-from simzk.kafka.coordinator.coordinator_log import partition_of
-from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC
+from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, partition_of
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import socket
 import struct
+import subprocess
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -331,3 +333,22 @@ def test_clients_go_on_while_zookeeper_servers_fail() -> None:
             assert client.connected
         client.stop()
         client.close()
+
+
+IMPORTED_ON_USE = (
+    *("crc32c", "msgspec", "simzk.kafka.client_requests.broker_api", "simzk.kafka.client_requests.metadata"),
+    *("simzk.kafka.consumer", "simzk.kafka.coordinator.group", "simzk.kafka.layout_import"),
+    *("simzk.kafka.protocol.schema", "simzk.partitions.layouts", "simzk.scenarios.actions"),
+    *("simzk.zookeeper.ensemble", "simzk.zookeeper.persistence"),
+)
+"""Packages and modules that a cluster without clients does not need: each would delay the start of every process."""
+
+
+def test_a_server_without_clients_imports_only_what_it_needs() -> None:
+    script = f"""
+import sys, simzk
+with simzk.KafkaServer(control_port=0) as server:
+    print(*(name for name in {IMPORTED_ON_USE} if name in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout == "\n"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk
-from simzk.kafka.coordinator.coordinator_log import partition_of
-from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
+from simzk.kafka.coordinator.coordinator_log import TRANSACTIONS_TOPIC, partition_of
 from tests.waiting import PATIENCE_S
 
 with warnings.catch_warnings():

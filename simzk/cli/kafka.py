@@ -57,13 +57,13 @@ def main(arguments: list[str]) -> int:
 
 def _tls(asked: argparse.Namespace) -> Tls | None:
     """Return the TLS configuration of the brokers' ports; None for no TLS, or for a new certificate."""
-    from simzk.serve.tcp.tls import Tls
-
     if asked.tls_cert is None:
         for option, value in (("--tls-key", asked.tls_key), ("--tls-ca", asked.tls_ca)):
             if value is not None:
                 raise ConfigError("it is used with --tls-cert only", where=option, right="--tls-cert FILE beside it")
         return None
+    from simzk.serve.tcp.tls import Tls
+
     auth: Literal["need", "none"] = "none" if asked.tls_ca is None else "need"
     return Tls(asked.tls_cert, asked.tls_key, asked.tls_ca, auth)
 

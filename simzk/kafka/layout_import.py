@@ -223,9 +223,6 @@ def _too_long(where: str, length: int) -> ZnodeError:
     return ZnodeError(f"a list of {length} brokers", where=where, right=f"at most {LONGEST_LIST}")
 
 
-MIN_INSYNC_REPLICAS = "min.insync.replicas"
-
-
 class Znodes(Protocol):
     """Source of znodes for a layout."""
 
@@ -382,11 +379,11 @@ def _min_insync_replicas(znodes: Znodes, names: Sequence[str], errors: list[Znod
 
 
 def _min_insync_replicas_of(path: str, text: bytes | None) -> int:
-    value = config.decode(path, text).get(MIN_INSYNC_REPLICAS, "1")
+    value = config.decode(path, text).get(config.MIN_INSYNC_REPLICAS, "1")
     number = parse_int(value)
     if number is None or number < 1:
         raise ZnodeError(
-            f"{value!r} is not a number of replicas", where=f"{path}: {MIN_INSYNC_REPLICAS}", right="1 or more"
+            f"{value!r} is not a number of replicas", where=f"{path}: {config.MIN_INSYNC_REPLICAS}", right="1 or more"
         )
     return number
 

@@ -59,6 +59,8 @@ def pack(lists: Sequence[Sequence[int]], width: int | None = None) -> IntArray:
     if len(lists) > _FEW:
         lengths = np.fromiter(map(len, lists), dtype=np.intp, count=len(lists))
         values = np.fromiter(chain.from_iterable(lists), dtype=np.int32, count=int(lengths.sum()))
+        if len(values) == packed.size:  # no list is shorter than the longest
+            return values.reshape(packed.shape)
         packed[np.arange(width) < lengths[:, None]] = values
         return packed
     for row, ids in enumerate(lists):

@@ -13,11 +13,12 @@ from simzk.errors import ConfigError
 from simzk.kafka.client_requests.broker_faults import API_VOCABULARY, BROKER_FAULTS, FAULTS, WhichRequests
 from simzk.kafka.schemas.acl import AclEntry
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.scenarios.cluster_model import ZOOKEEPER, Step
+from simzk.scenarios.cluster_model import Step
+from simzk.scenarios.network_links import cut, end_of, heal
 from simzk.scenarios.source import FORM, BrokerId, Count, Index, did_you_mean, parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.scenarios.cluster_model import ClusterModel
@@ -726,30 +727,6 @@ ACTIONS: dict[str, type[Action]] = {
     "wait": WaitStep,
 }
 """All actions by the word that a step gives as `action`."""
-
-
-def cut(cluster: KafkaCluster, broker: int, peer: int | str = "") -> None:
-    """Cut a broker's link to one peer, or its links to ZooKeeper and every other broker."""
-    for end in peer_ends(cluster, broker, peer):
-        cluster.network.cut(end_of(broker), end)
-
-
-def heal(cluster: KafkaCluster, broker: int, peer: int | str = "") -> None:
-    """Heal a broker's link to one peer, or its links to ZooKeeper and every other broker."""
-    for end in peer_ends(cluster, broker, peer):
-        cluster.network.heal(end_of(broker), end)
-
-
-def peer_ends(cluster: KafkaCluster, broker: int, peer: int | str) -> Iterable[str]:
-    """Return the other ends of a broker's links: of one peer, or without a peer ZooKeeper and every other broker."""
-    if peer != "":
-        return [end_of(peer)]
-    return [ZOOKEEPER, *(end_of(other) for other in cluster.brokers if other != broker)]
-
-
-def end_of(peer: int | str) -> str:
-    """Return the name of an end of the network."""
-    return f"broker {peer}" if isinstance(peer, int) else peer
 
 
 def parse_partition(name: str) -> TopicPartition:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.scenarios import view
-from simzk.scenarios.actions import cut, end_of, heal, peer_ends
+from simzk.scenarios.network_links import cut, end_of, heal, peer_ends
 from simzk.simulation.history import format_time
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from msgspec import Meta
 from simzk.errors import ConfigError, ScenarioError, SimzkError
 from simzk.kafka.cluster.zookeeper_access import access_of
 from simzk.kafka.releases.cluster_releases import Releases
+from simzk.scenarios.network_links import ZOOKEEPER
 from simzk.scenarios.source import BrokerId, Count, DependentError, Mistakes, TomlTable, did_you_mean
 from simzk.zookeeper.znode import is_valid_path
 
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
     from simzk.kafka.observation.recording import Recording, RecordingSummary
     from simzk.scenarios.source import KeyPath, Source
-
-ZOOKEEPER = "zookeeper"
-"""Name of ZooKeeper as an end of a network link."""
 
 NO_BROKER = -1
 """Stands for a key that is not a broker id; no cluster has it, so the check of broker ids rejects it."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
-from simzk.kafka.releases.since import at_release, before, by_release, since
+from simzk.kafka.releases.since import Profile, at_release, before, by_release, since
 from simzk.kafka.releases.versions import LINES, VERSIONS, kafka_version
 
 # §0.2: line, setting, default from that line on.
@@ -64,14 +62,12 @@ def test_one_release_differs_from_the_last_of_its_line() -> None:
 
 
 def test_a_value_of_a_later_release_leaves_earlier_ones_alone() -> None:
-    @dataclass(frozen=True)
-    class Rules:
+    class Rules(Profile):
         order: str = by_release("isr", ((0, 10, 0), "assigned"))
         fences: bool = since((2, 1))
         waits: bool = before((1, 1))
         hashes: bool = since((2, 1), before=(2, 3))
 
-    @dataclass(frozen=True)
     class WithAnother(Rules):
         order: str = by_release("isr", ((0, 10, 0), "assigned"), ((2, 4), "racks"))
 
@@ -90,3 +86,20 @@ def test_rows_must_be_ascending_from_the_oldest_release() -> None:
         by_release(1, ((0, 7), 2))
     with pytest.raises(AssertionError, match="not ascending"):
         by_release(1, ((2, 4), 2), ((2, 3), 3))
+
+
+def test_a_profile_is_a_value() -> None:
+    class Rules(Profile):
+        order: str = by_release("isr", ((0, 10, 0), "assigned"))
+        fences: bool = since((2, 1))
+
+    old, new = at_release(Rules, (0, 9)), at_release(Rules, (2, 1))
+    changed = old.replace(order="assigned")
+    assert (old.order, changed.order, changed.fences) == ("isr", "assigned", False)
+    assert changed == at_release(Rules, (1, 0)) != new
+    assert len({changed, at_release(Rules, (1, 0)), new}) == 2
+    assert repr(new) == f"{Rules.__qualname__}(order='assigned', fences=True)"
+    with pytest.raises(AttributeError, match=r"Rules\.order cannot be changed"):
+        new.order = "isr"  # type: ignore[misc]  # that is tested
+    with pytest.raises(AssertionError, match=r"has the fields \['order', 'fences'\]"):
+        old.replace(orders="isr")

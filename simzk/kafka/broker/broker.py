@@ -16,7 +16,7 @@ Rules of this module (docs/reference/kafka.md §1.3, §1.4, §2.14, §2.15):
 from __future__ import annotations
 
 import contextlib
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from simzk.errors import ZnodeError
@@ -37,37 +37,11 @@ from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.replication_quotas import ReplicationQuotas
 from simzk.kafka.broker.scram_credentials import ScramCredentials
-from simzk.kafka.broker.services import Services
-from simzk.kafka.broker.transaction_markers import TransactionMarkers
-from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY, TransactionVerification
-from simzk.kafka.client_requests.admin.acls import AclsApi
-from simzk.kafka.client_requests.admin.configs import ConfigsApi
-from simzk.kafka.client_requests.admin.features import UPDATE_FEATURES, update_features
-from simzk.kafka.client_requests.admin.leadership import LeadershipApi
-from simzk.kafka.client_requests.admin.log_dirs import LogDirsApi
-from simzk.kafka.client_requests.admin.quotas import QuotasApi
-from simzk.kafka.client_requests.admin.scram_users import ScramUsersApi
-from simzk.kafka.client_requests.admin.tokens import TokensApi
-from simzk.kafka.client_requests.admin.topics import TopicsApi
-from simzk.kafka.client_requests.authorization import guarded
-from simzk.kafka.client_requests.broker_api import BrokerApi
-from simzk.kafka.client_requests.coordinators.groups import GroupsApi
-from simzk.kafka.client_requests.coordinators.offsets import OffsetsApi
-from simzk.kafka.client_requests.coordinators.transaction_markers import WRITE_TXN_MARKERS, write_transaction_markers
-from simzk.kafka.client_requests.coordinators.transactions import ADD_PARTITIONS, TransactionsApi
-from simzk.kafka.client_requests.handlers import Context, Handler, ServingBroker
-from simzk.kafka.client_requests.metadata import SETTINGS_OF_INTERNAL, MetadataApi
-from simzk.kafka.client_requests.records.fetch import FetchApi
-from simzk.kafka.client_requests.records.log_offsets import LogOffsetsApi
-from simzk.kafka.client_requests.records.produce import ProduceApi
-from simzk.kafka.client_requests.records.producer_ids import INIT_PRODUCER_ID, init_producer_id
-from simzk.kafka.client_requests.records.producers import DESCRIBE_PRODUCERS, describe_producers
-from simzk.kafka.client_requests.sasl import BY_DEFAULT, refuse_authenticate, refuse_handshake
+from simzk.kafka.broker.services import SETTINGS_OF_INTERNAL, Services
+from simzk.kafka.client_requests import api_keys
+from simzk.kafka.client_requests.handlers import Context, Handler, ServingBroker, on_first_request
 from simzk.kafka.controller.controller import KafkaController
-from simzk.kafka.coordinator.coordinator_log import partition_of
-from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, GroupCoordinator, uuid_text
-from simzk.kafka.coordinator.marker_channels import NO_LEADER, MarkerChannels
-from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC, TransactionCoordinator
+from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.releases.cluster_releases import BrokerRelease, local_registration
 from simzk.kafka.requests import (
@@ -81,8 +55,6 @@ from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
 from simzk.kafka.schemas.config import REPLICAS_KEYS
 from simzk.kafka.schemas.scram import SALT_BITS, salt_of
-from simzk.kafka.security.login import SASL_AUTHENTICATE, SASL_HANDSHAKE, LoginRules
-from simzk.kafka.security.mechanisms import LoginToken
 from simzk.kafka.security.settings import PLAINTEXT, SaslSettings, check_protocol, sasl_settings, uses_sasl
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zookeeper_client.zk_client import (
@@ -98,11 +70,19 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.environment import Environment
     from simzk.kafka.broker.replica_manager import ReplicaManager
+    from simzk.kafka.broker.transaction_markers import TransactionMarkers
+    from simzk.kafka.broker.transaction_verification import TransactionVerification
+    from simzk.kafka.client_requests.broker_api import BrokerApi
+    from simzk.kafka.client_requests.coordinators.transactions import TransactionsApi
+    from simzk.kafka.coordinator.group_coordinator import GroupCoordinator
+    from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator
     from simzk.kafka.log.log import Log
     from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest
     from simzk.kafka.requests import AdminResponse
     from simzk.kafka.rpc import Respond
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
+    from simzk.kafka.security.login import LoginRules
+    from simzk.kafka.security.mechanisms import LoginToken
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Future, Process
 
@@ -394,7 +374,7 @@ class Broker:
             metadata=self.metadata,
             fetch_sessions=self.fetch_sessions,
             producing=self.producing,
-            markers=self.markers,
+            markers=lambda: self.markers,
             tokens=self.tokens,
             admin=self._admin,
             controller=self.controller,
@@ -448,39 +428,64 @@ class Broker:
         self.replicas.on_logs_changed = self.fetch_sessions.complete_fetches
 
     def _begin_coordination(self) -> None:
-        """Prepare the process that starts for groups, and for transactions with their markers and verification."""
-        environment, process, version, config = self._environment, self.process, self.version, self.config
-        ids = process.scheduler.stream(f"members/{self._name}")
-        self.groups = GroupCoordinator(
-            process,
-            version.groups,
-            config,
+        """Forget the coordinators of the process before; those of the process that starts are made on first use."""
+        for name in ("groups", "markers", "verification", "transactions"):
+            self.__dict__.pop(name, None)
+        self.producer_ids = ProducerIds(
+            self.process, self._allocate_producer_ids, lambda reason: self._record("no producer ids", "", "", reason)
+        )
+
+    @cached_property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of groups."""
+        from simzk.kafka.coordinator.group_coordinator import GroupCoordinator, uuid_text
+
+        ids = self.process.scheduler.stream(f"members/{self._name}")
+        return GroupCoordinator(
+            self.process,
+            self.version.groups,
+            self.config,
             self._broker_log("offsets.commit.timeout.ms"),
             partitions=lambda: self._partitions_of_internal(OFFSETS_TOPIC),
             topic_exists=lambda topic: topic in self.metadata.topics,
             watch_topics=self.metadata.observers.append,
-            now_ms=environment.now_ms,
+            now_ms=self._environment.now_ms,
             new_id=lambda: uuid_text(ids.bits(128)),
         )
-        self.markers = TransactionMarkers(
-            config, self.replicas, self.producing, environment.now_ms, self._on_transaction_marker
+
+    @cached_property
+    def markers(self) -> TransactionMarkers:
+        """Transaction markers in the logs that the broker leads."""
+        from simzk.kafka.broker.transaction_markers import TransactionMarkers
+
+        return TransactionMarkers(
+            self.config, self.replicas, self.producing, self._environment.now_ms, self._on_transaction_marker
         )
-        transaction_partitions = partial(self._partitions_of_internal, TRANSACTIONS_TOPIC)
-        self.verification = TransactionVerification(
-            process, self.metadata, self.replicas, transaction_partitions, self._call
-        )
-        self.producer_ids = ProducerIds(
-            process, self._allocate_producer_ids, lambda reason: self._record("no producer ids", "", "", reason)
-        )
-        self.transactions = TransactionCoordinator(
-            process,
+
+    @cached_property
+    def verification(self) -> TransactionVerification:
+        """Questions to the coordinators of transactions."""
+        from simzk.kafka.broker.transaction_verification import TransactionVerification
+
+        partitions = partial(self._partitions_of_internal, TRANSACTIONS_TOPIC)
+        return TransactionVerification(self.process, self.metadata, self.replicas, partitions, self._call)
+
+    @cached_property
+    def transactions(self) -> TransactionCoordinator:
+        """The coordinator of transactions."""
+        from simzk.kafka.coordinator.marker_channels import MarkerChannels
+        from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator
+
+        version = self.version
+        return TransactionCoordinator(
+            self.process,
             version.transactions,
-            config,
+            self.config,
             self._broker_log("request.timeout.ms"),
             partial(self.producer_ids.take, waits=version.api.waits_for_producer_ids),
-            markers=MarkerChannels(process, self._leader_of, self._call),
-            partitions=transaction_partitions,
-            now_ms=environment.now_ms,
+            markers=MarkerChannels(self.process, self._leader_of, self._call),
+            partitions=partial(self._partitions_of_internal, TRANSACTIONS_TOPIC),
+            now_ms=self._environment.now_ms,
         )
 
     def _broker_log(self, timeout_key: str) -> BrokerLog:
@@ -494,6 +499,8 @@ class Broker:
 
     def _leader_of(self, partition: TopicPartition) -> int | None:
         """Return the leader of a partition in the metadata cache, `NO_LEADER` without a live one, None if unknown."""
+        from simzk.kafka.coordinator.marker_channels import NO_LEADER
+
         state = self.metadata.partitions.get(partition)
         if state is None:
             return None
@@ -501,6 +508,8 @@ class Broker:
 
     @property
     def _transactions_api(self) -> TransactionsApi:
+        from simzk.kafka.client_requests.coordinators.transactions import TransactionsApi
+
         return TransactionsApi(
             self._serving,
             self.transactions,
@@ -509,6 +518,8 @@ class Broker:
 
     def _add_partitions_of_brokers(self, request: AddPartitionsToTxnRequest, respond: Respond) -> None:
         """Serve AddPartitionsToTxn of another broker, in the newest version of the release."""
+        from simzk.kafka.client_requests.coordinators.transactions import ADD_PARTITIONS
+
         version = accepted_versions(self.version.number)[ADD_PARTITIONS].high
         self._transactions_api.serve_add_partitions(Context(version, None), request, respond)
 
@@ -532,23 +543,31 @@ class Broker:
     def client_api(self) -> BrokerApi:
         """The APIs for clients of the present process, or of the last one; made for the first client."""
         if self._client_api is None:
-            self._client_api = self._new_client_api()
+            made = self._new_client_api()
+            # Another thread that looks at the connections may have made it meanwhile: the imports take milliseconds.
+            self._client_api = self._client_api or made
         return self._client_api
 
     def _new_client_api(self) -> BrokerApi:
+        from simzk.kafka.client_requests.broker_api import BrokerApi
+
         environment = self._environment
         sasl = self.check_security(BrokerRelease(self.version, self.config))
         handlers = self._admin_api_handlers(sasl) | self._data_handlers()
+        if self.authorizer.is_enabled:
+            from simzk.kafka.client_requests.authorization import guarded
+
+            handlers = guarded(
+                self._serving,
+                handlers,
+                lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer),
+            )
         return BrokerApi(
             self._serving,
             self._name,
             environment.history,
             features_epoch=lambda: self.features_epoch,
-            handlers=guarded(
-                self._serving,
-                handlers,
-                lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer),
-            ),
+            handlers=handlers,
             faults=environment.broker_faults,
             new_login_rules=None if sasl is None else partial(self._login_rules, sasl),
         )
@@ -557,9 +576,13 @@ class Broker:
         token = self.tokens.get(token_id) if self.tokens.enabled else None
         if token is None:
             return None
+        from simzk.kafka.security.mechanisms import LoginToken
+
         return LoginToken(token.owner.partition(":")[2], self.tokens.secret(token_id), token.expires_ms)
 
     def _login_rules(self, settings: SaslSettings, api: BrokerApi) -> LoginRules:
+        from simzk.kafka.security.login import LoginRules
+
         nonces = self.process.scheduler.stream(f"sasl/{self._name}")
         return LoginRules(
             settings,
@@ -572,53 +595,156 @@ class Broker:
             now_ms=self._environment.now_ms,
         )
 
+    # Handlers are imported when a client first needs them: few clients need all, and together they would make up a
+    # fifth of the time that a process needs to start its first cluster.
+
     def _admin_api_handlers(self, sasl: SaslSettings | None) -> dict[int, Handler]:
         """Return the handlers of requests about topics, leaders, settings, users, tokens, features and directories."""
         serving, written = self._serving, EntityConfigs(self.client)
+
+        def topics() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.admin.topics import TopicsApi
+
+            return TopicsApi(serving, self._admin, self.described_configs.topic_entries).handlers
+
+        def leadership() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.admin.leadership import LeadershipApi
+
+            return LeadershipApi(serving, self.controller, self._services.serve).handlers
+
+        def configs() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.admin.configs import ConfigsApi
+
+            return ConfigsApi(serving, self.described_configs, written).handlers
+
+        def acls() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.admin.acls import AclsApi
+
+            return AclsApi(serving).handlers
+
+        def quotas() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.admin.quotas import QuotasApi
+
+            return QuotasApi(serving, written).handlers
+
+        def scram_users() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.admin.scram_users import ScramUsersApi
+
+            return ScramUsersApi(serving, written).handlers
+
+        def tokens() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.admin.tokens import TokensApi
+
+            return TokensApi(serving, self.tokens).handlers
+
+        def log_dirs() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.admin.log_dirs import LogDirsApi
+
+            return LogDirsApi(serving, self.log_dirs).handlers
+
+        def features() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.admin.features import UPDATE_FEATURES, update_features
+
+            return {UPDATE_FEATURES: partial(update_features, serving)}
+
         return {
-            **TopicsApi(serving, self._admin, self.described_configs.topic_entries).handlers,
-            **LeadershipApi(serving, self.controller, self._services.serve).handlers,
-            **ConfigsApi(serving, self.described_configs, written).handlers,
-            **AclsApi(serving).handlers,
-            **QuotasApi(serving, written).handlers,
-            **ScramUsersApi(serving, written).handlers,
-            **TokensApi(serving, self.tokens).handlers,
-            **LogDirsApi(serving, self.log_dirs).handlers,
-            UPDATE_FEATURES: partial(update_features, serving),
-            SASL_HANDSHAKE: partial(refuse_handshake, serving, BY_DEFAULT if sasl is None else sasl.mechanisms),
+            **on_first_request(api_keys.TOPICS, topics),
+            **on_first_request(api_keys.LEADERSHIP, leadership),
+            **on_first_request(api_keys.CONFIGS, configs),
+            **on_first_request(api_keys.ACLS, acls),
+            **on_first_request(api_keys.QUOTAS, quotas),
+            **on_first_request(api_keys.SCRAM_USERS, scram_users),
+            **on_first_request(api_keys.TOKENS, tokens),
+            **on_first_request(api_keys.LOG_DIRS, log_dirs),
+            **on_first_request(api_keys.FEATURES, features),
+            **on_first_request(api_keys.SASL, lambda: self._handlers_without_login(sasl)),
+        }
+
+    def _handlers_without_login(self, sasl: SaslSettings | None) -> dict[int, Handler]:
+        """Return the handlers of requests of a login where none is expected."""
+        from simzk.kafka.client_requests.sasl import BY_DEFAULT, refuse_authenticate, refuse_handshake
+        from simzk.kafka.security.login import SASL_AUTHENTICATE, SASL_HANDSHAKE
+
+        return {
+            SASL_HANDSHAKE: partial(refuse_handshake, self._serving, BY_DEFAULT if sasl is None else sasl.mechanisms),
             SASL_AUTHENTICATE: refuse_authenticate,
         }
 
     def _data_handlers(self) -> dict[int, Handler]:
         """Return the handlers of requests about metadata, groups, records, offsets and transactions."""
+        from simzk.kafka.client_requests.metadata import MetadataApi  # of every client
+
         version, serving = self.version, self._serving
         metadata = MetadataApi(
             serving,
             cluster_id=lambda: self.cluster_id if version.znodes.has_cluster_id else None,
             create_topic=self._admin.create_topic,
         )
-        transactions = self._transactions_api
+
+        def groups() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.coordinators.groups import GroupsApi
+
+            return GroupsApi(serving, self.groups, metadata.create_on_demand, self._partitions_of_internal).handlers
+
+        def offsets() -> dict[int, Handler]:
+            from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY
+            from simzk.kafka.client_requests.coordinators.offsets import OffsetsApi
+
+            verifies = version.groups.verifies_transactions and self.config.boolean(VERIFICATION_KEY)
+            return OffsetsApi(serving, self.groups, self.verification, verifies=verifies).handlers
+
+        def produce() -> dict[int, Handler]:
+            from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY
+            from simzk.kafka.client_requests.records.produce import ProduceApi
+
+            verifies = version.api.verifies_transactions and self.config.boolean(VERIFICATION_KEY)
+            return ProduceApi(serving, self.producing, self.verification, verifies=verifies).handlers
+
+        def fetch() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.records.fetch import FetchApi
+
+            return FetchApi(serving).handlers
+
+        def log_offsets() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.records.log_offsets import LogOffsetsApi
+
+            return LogOffsetsApi(serving).handlers
+
         return {
             **metadata.handlers,
-            **GroupsApi(serving, self.groups, metadata.create_on_demand, self._partitions_of_internal).handlers,
-            **OffsetsApi(
-                serving,
-                self.groups,
-                self.verification,
-                verifies=version.groups.verifies_transactions and self.config.boolean(VERIFICATION_KEY),
-            ).handlers,
-            **ProduceApi(
-                serving,
-                self.producing,
-                self.verification,
-                verifies=version.api.verifies_transactions and self.config.boolean(VERIFICATION_KEY),
-            ).handlers,
-            **FetchApi(serving).handlers,
-            **LogOffsetsApi(serving).handlers,
-            **transactions.handlers,
-            INIT_PRODUCER_ID: partial(init_producer_id, serving, self.producer_ids, transactions.serve_init),
-            DESCRIBE_PRODUCERS: partial(describe_producers, serving),
-            WRITE_TXN_MARKERS: partial(write_transaction_markers, serving, self.markers),
+            **on_first_request(api_keys.GROUPS, groups),
+            **on_first_request(api_keys.OFFSETS, offsets),
+            **on_first_request(api_keys.PRODUCE, produce),
+            **on_first_request(api_keys.FETCH, fetch),
+            **on_first_request(api_keys.LOG_OFFSETS, log_offsets),
+            **self._transaction_handlers(),
+        }
+
+    def _transaction_handlers(self) -> dict[int, Handler]:
+        """Return the handlers of requests about transactions and idempotent producers."""
+        serving = self._serving
+
+        def producer_ids() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.records.producer_ids import INIT_PRODUCER_ID, init_producer_id
+
+            serve_init = self._transactions_api.serve_init
+            return {INIT_PRODUCER_ID: partial(init_producer_id, serving, self.producer_ids, serve_init)}
+
+        def producers() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.records.producers import DESCRIBE_PRODUCERS, describe_producers
+
+            return {DESCRIBE_PRODUCERS: partial(describe_producers, serving)}
+
+        def markers() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.coordinators import transaction_markers as api
+
+            return {api.WRITE_TXN_MARKERS: partial(api.write_transaction_markers, serving, self.markers)}
+
+        return {
+            **on_first_request(api_keys.TRANSACTIONS, lambda: self._transactions_api.handlers),
+            **on_first_request(api_keys.PRODUCER_IDS, producer_ids),
+            **on_first_request(api_keys.PRODUCERS, producers),
+            **on_first_request(api_keys.TRANSACTION_MARKERS, markers),
         }
 
     def _static_config(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ import numpy as np
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.state_machines import Strategy
-from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest, WriteTxnMarkersRequest
+from simzk.kafka.protocol.structs import Message
 from simzk.kafka.requests import (
     AdminResponse,
     AllocateProducerIdsRequest,
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_manager import BrokerEpochs
     from simzk.kafka.broker.transaction_markers import TransactionMarkers
     from simzk.kafka.controller.controller import KafkaController
+    from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest
     from simzk.kafka.rpc import Respond
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.simulation import Future, Process
@@ -72,7 +73,9 @@ if TYPE_CHECKING:
 NOT_CONTROLLER = AdminResponse(Error.NOT_CONTROLLER)
 _STRATEGIES = {"preferred": Strategy.PREFERRED, "unclean": Strategy.UNCLEAN}
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+SETTINGS_OF_INTERNAL = {"__consumer_offsets": "offsets.topic", "__transaction_state": "transaction.state.log"}
+"""First part of the names of a broker's settings for an internal topic."""
+INTERNAL_TOPICS = frozenset(SETTINGS_OF_INTERNAL)
 """Topics that the asked broker creates itself when a client first needs one, even if it is not controller."""
 
 
@@ -98,7 +101,7 @@ class Services:
     metadata: MetadataCache
     fetch_sessions: FetchSessions
     producing: Producing
-    markers: TransactionMarkers
+    markers: Callable[[], TransactionMarkers]
     tokens: DelegationTokens
     admin: AdminHandlers
     controller: KafkaController
@@ -115,8 +118,6 @@ class Services:
                 respond(self.logs.epoch_ends(request))
             case ProduceRequest():
                 self.producing.serve(request, respond)
-            case WriteTxnMarkersRequest():
-                self.markers.serve(request, respond)
             case FindLeaderRequest():
                 state = self.metadata.partitions.get(request.partition)
                 respond(FindLeaderResponse(-1 if state is None else state.leader))
@@ -159,12 +160,22 @@ class Services:
                 self._spawn(respond, lambda: self.tokens.renew(request))
             case ExpireTokenRequest():
                 self._spawn(respond, lambda: self.tokens.expire(request))
-            case AddPartitionsToTxnRequest():
-                self.add_partitions(request, respond)
+            case Message():
+                self._serve_message(request, respond)
             case AlterConfigRequest():
                 self._spawn(respond, lambda: self.admin.alter_config(request))
             case _:
                 raise AssertionError(f"a broker has no handler for {request!r}")
+
+    def _serve_message(self, request: Message, respond: Respond) -> None:
+        """Serve a request of Kafka's protocol: those about transactions have the same form as between brokers."""
+        from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest, WriteTxnMarkersRequest
+
+        if isinstance(request, WriteTxnMarkersRequest):
+            self.markers().serve(request, respond)
+        else:
+            assert isinstance(request, AddPartitionsToTxnRequest), f"a broker has no handler for {request!r}"
+            self.add_partitions(request, respond)
 
     # -- control requests
 

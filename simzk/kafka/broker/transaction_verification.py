@@ -14,8 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.kafka.coordinator.coordinator_log import partition_of
-from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
+from simzk.kafka.coordinator.coordinator_log import TRANSACTIONS_TOPIC, partition_of
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest
 from simzk.kafka.rpc import Disconnected

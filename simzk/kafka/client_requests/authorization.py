@@ -148,14 +148,15 @@ _TEXTS: Final[Mapping[int, str]] = {
 
 
 def guarded(broker: ServingBroker, handlers: Mapping[int, Handler], unknown: Handler) -> dict[int, Handler]:
-    """Return handlers that check each request first; the same handlers without an authorizer.
+    """Return handlers that check each request first; the broker has an authorizer.
 
     Args:
         broker: the broker.
         handlers: by API key.
         unknown: serves requests of all other APIs.
     """
-    checked = {*WHOLE, *PARTS, *_SPECIAL} if broker.authorizer.is_enabled else ()
+    assert broker.authorizer.is_enabled, f"broker {broker.id} has no authorizer"
+    checked = {*WHOLE, *PARTS, *_SPECIAL}
     return {**handlers, **{key: partial(_check, broker, handlers.get(key, unknown)) for key in checked}}
 
 

@@ -18,9 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol, TypeAlias, TypedDict, Unpack
 
 from simzk.errors import ConfigError
-from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.protocol.schema import ZERO_UUID
 from simzk.kafka.releases.api_versions import api_names
 from simzk.simulation.request_faults import (
     Delay,
@@ -110,6 +108,8 @@ def topics_of(struct: Struct) -> Iterator[tuple[str, str]]:
     """
     schema = struct.SCHEMA
     if "Topic" in schema.name and schema is not struct.MESSAGE.root:
+        from simzk.kafka.protocol.schema import ZERO_UUID
+
         attributes = {field.attribute for field in schema.fields}
         name = next((found for one in _TOPIC_NAMES if one in attributes and (found := getattr(struct, one))), "")
         topic_id = getattr(struct, "topic_id", ZERO_UUID)
@@ -217,6 +217,8 @@ class FaultDriver:
         assert code != ErrorCode.NONE, "success is no fault"
         if getattr(message.request, "acks", None) == 0:
             return message._replace(response=None)
+        from simzk.kafka.client_requests.error_responses import error_response
+
         return message._replace(response=error_response(message.request, message.version, ErrorCode(code)))
 
     def after_release(self, link: FaultLink) -> None:

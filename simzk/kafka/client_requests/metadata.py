@@ -11,6 +11,7 @@ Rules of this module (KafkaApis.handleTopicMetadataRequest, MetadataCache.getPar
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,9 @@ import numpy as np
 
 from simzk.jvm.hash_map import hash_map_order
 from simzk.kafka.broker.admin_handlers import BY_DEFAULT, is_topic_name
-from simzk.kafka.broker.services import INTERNAL_TOPICS
+from simzk.kafka.broker.services import INTERNAL_TOPICS, SETTINGS_OF_INTERNAL
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
-from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
+from simzk.kafka.coordinator.coordinator_log import TRANSACTIONS_TOPIC
 from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.protocol.columns import encode_rows
 from simzk.kafka.protocol.errors import ErrorCode
@@ -49,8 +50,6 @@ CLUSTER_OPERATIONS = 8096
 """Operations on the cluster without an authorizer: CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS,
 ALTER_CONFIGS, IDEMPOTENT_WRITE."""
 BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
-SETTINGS_OF_INTERNAL = {"__consumer_offsets": "offsets.topic", TRANSACTIONS_TOPIC: "transaction.state.log"}
-"""First part of the names of a broker's settings for an internal topic."""
 _WITH_OPERATIONS = range(8, 11)
 """Versions of Metadata with the authorized operations on the cluster."""
 
@@ -208,13 +207,14 @@ class MetadataApi(ClientApi):
         """Return the partitions of topics as columns, as a version shows them."""
         cache = self.broker.cache
         partitions = [partition for name in names for partition in cache.topics[name].values()]
-        states = [cache.partitions[partition] for partition in partitions]
-        assigned: Sequence[Sequence[int]] = [cache.assignments[partition] for partition in partitions]
+        states = list(map(cache.partitions.__getitem__, partitions))
+        assigned: Sequence[Sequence[int]] = list(map(cache.assignments.__getitem__, partitions))
         if self.broker.version.api.replicas_in_hash_set:
             assigned = [hash_map_order(list(replicas), hash_of=int) for replicas in assigned]
-        index, leader, epoch = (
-            np.fromiter(map(attrgetter(name), owners), np.int32, len(partitions))
-            for name, owners in (("partition", partitions), ("leader", states), ("leader_epoch", states))
+        count = len(partitions)
+        index = np.fromiter(chain.from_iterable(cache.topics[name] for name in names), np.int32, count)
+        leader, epoch = (
+            np.fromiter(map(attrgetter(name), states), np.int32, count) for name in ("leader", "leader_epoch")
         )
         replicas, isr = pack(assigned), pack([state.isr for state in states])
         live = broker_mask(cache.live_brokers)

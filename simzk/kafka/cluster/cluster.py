@@ -28,15 +28,12 @@ from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import is_topic_name
 from simzk.kafka.broker.broker import Broker
-from simzk.kafka.broker.empty_replicas import ADDRESS, EmptyReplicas
 from simzk.kafka.broker.environment import Environment, IdGeneration, ReplicationOfLogs, generation_of
 from simzk.kafka.broker.replica_manager import BrokerEpochs, ReplicaManager
 from simzk.kafka.broker.timing import BrokerTiming
 from simzk.kafka.client_requests.broker_faults import FAULTS, BrokerRequestFaults
-from simzk.kafka.cluster.ensemble_host import EnsembleHost
 from simzk.kafka.cluster.initial_state import InitialState, state_from_layout, state_from_tree
 from simzk.kafka.cluster.producer import Acks, Producer
-from simzk.kafka.cluster.reassignment_command import ReassignmentCommand, Targets
 from simzk.kafka.cluster.traffic import Traffic
 from simzk.kafka.cluster.zookeeper_access import (
     AT_THE_ROOT,
@@ -50,12 +47,7 @@ from simzk.kafka.cluster.zookeeper_access import (
 )
 from simzk.kafka.cluster.zookeeper_host import BrokerFaults, ZooKeeperHost
 from simzk.kafka.columnar import load_layout
-from simzk.kafka.consumer.consumer import Consumer, ConsumerEnvironment, Identity, check_path_part
-from simzk.kafka.consumer.settings import LINES, ConsumerConfig, consumer_version, line_of
-from simzk.kafka.consumer.subscriptions import Subscription, static
 from simzk.kafka.controller.channels import BatchChannelManager, ControllerChannelManager
-from simzk.kafka.observation.beliefs import beliefs_of
-from simzk.kafka.observation.invariants import invariants_of
 from simzk.kafka.observation.observer import Observer, Participant, SessionNames
 from simzk.kafka.observation.records import RecordInvariant, RecordLedger, record_invariants
 from simzk.kafka.releases.cluster_releases import Releases, broker_ids, ids_above, local_registration, racks_of
@@ -86,7 +78,6 @@ from simzk.kafka.tools.acls import kind_of
 from simzk.kafka.tools.operator import Operator
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from simzk.partitions.arrays import BoolArray, IntArray, broker_mask, contained, pack
-from simzk.partitions.layouts.layout import find_problems
 from simzk.partitions.table import PartitionTable
 from simzk.partitions.transitions import live_members
 from simzk.simulation import Condition, Future, History, Invariant, Network, Process, Scheduler
@@ -103,6 +94,10 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.environment import BrokerMetadata
     from simzk.kafka.cluster.cost_model import CostModel
+    from simzk.kafka.cluster.ensemble_host import EnsembleHost
+    from simzk.kafka.cluster.reassignment_command import ReassignmentCommand, Targets
+    from simzk.kafka.consumer.consumer import Consumer
+    from simzk.kafka.consumer.subscriptions import Subscription
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.protocol.errors import ErrorCode
     from simzk.kafka.releases.profile import KafkaVersion
@@ -206,6 +201,7 @@ class KafkaCluster:
 
     producer: Producer
     traffic: Traffic
+    _ensemble_host: EnsembleHost | None = None
 
     def __init__(
         self,
@@ -352,16 +348,15 @@ class KafkaCluster:
         >>> bool((cluster.table.leader == 5).any()), len(cluster.table.rows_with_replica(5))
         (False, 300)
         """
+        from simzk.partitions.layouts.layout import find_problems
+
         find_problems(layout).refuse("layout")
         ids = layout.brokers.ids.tolist()
         releases = Releases(ids, version, None, config)
         oldest = releases.oldest
         if oldest.version.number < _FIRST_WITH_LAYOUTS:
-            raise ConfigError(
-                f"leaders of Kafka {version} write ISRs, which is not simulated for layouts",
-                where="version",
-                right="2.7 or later",
-            )
+            what = f"leaders of Kafka {version} write ISRs, which is not simulated for layouts"
+            raise ConfigError(what, where="version", right="2.7 or later")
         racks = zip(ids, layout.brokers.racks, strict=True)
         registrations = {broker: local_registration(base_port + broker, rack) for broker, rack in racks}
         initial = state_from_layout(
@@ -470,8 +465,10 @@ class KafkaCluster:
         """Return ZooKeeper with the initial znodes and sessions; an ensemble begins without any."""
         scheduler, network = self.scheduler, self.network
         if servers != 1:
+            from simzk.kafka.cluster.ensemble_host import EnsembleHost
+
             assert not initial.live, "an ensemble begins without sessions"
-            return EnsembleHost(
+            self._ensemble_host = EnsembleHost(
                 scheduler,
                 network,
                 servers,
@@ -481,6 +478,7 @@ class KafkaCluster:
                 access=access,
                 cost_model=cost_model,
             )
+            return self._ensemble_host
         sessions = [(live.session_id, timeout_ms) for live in initial.live.values()]
         server = Server(settings, now_ms=start_ms, tree=initial.tree, sessions=sessions, zxid=initial.zxid)
         return ZooKeeperHost(scheduler, network, server, start_ms=start_ms, access=access, cost_model=cost_model)
@@ -501,6 +499,8 @@ class KafkaCluster:
 
     def _with_empty_replicas(self, environment: Environment, *, sends_batches: bool) -> Environment:
         """Return the environment of brokers whose replicas have no logs, as those of a layout."""
+        from simzk.kafka.broker.empty_replicas import ADDRESS, EmptyReplicas
+
         replicas = EmptyReplicas(
             Process(self.scheduler, ADDRESS),
             self.network,
@@ -738,8 +738,8 @@ class KafkaCluster:
         alive = [broker for broker in self.brokers.values() if broker.alive]
         running = {broker.id for broker in alive}
         serving = {broker.id for broker in alive if broker.registered and not broker.stopping}
-        host = self.zookeeper_host
-        if isinstance(host, EnsembleHost) and (host.leader is None or host.ensemble.awaits_servers):
+        ensemble = self._ensemble_host
+        if ensemble is not None and (ensemble.leader is None or ensemble.ensemble.awaits_servers):
             return False
         if any(not broker.paused and broker.has_unannounced_isr_changes for broker in alive):
             return False
@@ -834,6 +834,9 @@ class KafkaCluster:
     def invariants(self) -> tuple[Invariant, ...]:
         """Invariants of znodes and brokers that no failure may break, checked from the first access on."""
         if self._invariants is None:
+            from simzk.kafka.observation.beliefs import beliefs_of
+            from simzk.kafka.observation.invariants import invariants_of
+
             releases = self._releases
             of_znodes = invariants_of(
                 self._observable,
@@ -1233,13 +1236,13 @@ class KafkaCluster:
     @synchronized
     def zookeeper_servers(self) -> dict[int, str]:
         """State of each server of the ensemble by number: running, paused or killed; empty without an ensemble."""
-        return self.zookeeper_host.states if isinstance(self.zookeeper_host, EnsembleHost) else {}
+        return {} if self._ensemble_host is None else self._ensemble_host.states
 
     @property
     @synchronized
     def killed_zookeeper_servers(self) -> list[int]:
         """The numbers of the ZooKeeper servers that were killed and not started again, ascending."""
-        return self.zookeeper_host.killed if isinstance(self.zookeeper_host, EnsembleHost) else []
+        return [] if self._ensemble_host is None else self._ensemble_host.killed
 
     @synchronized
     def kill_zookeeper_server(self, server: int) -> None:
@@ -1377,27 +1380,27 @@ class KafkaCluster:
     @synchronized
     def heal_zookeeper_servers(self) -> None:
         """Start all killed servers of the ensemble, resume paused ones and end all cuts; without one, do nothing."""
-        if isinstance(self.zookeeper_host, EnsembleHost):
-            self.zookeeper_host.heal_all()
+        if self._ensemble_host is not None:
+            self._ensemble_host.heal_all()
 
     @property
     @synchronized
     def paused_zookeeper_servers(self) -> list[int]:
         """The numbers of the ZooKeeper servers that are paused one by one, ascending."""
-        return self.zookeeper_host.paused if isinstance(self.zookeeper_host, EnsembleHost) else []
+        return [] if self._ensemble_host is None else self._ensemble_host.paused
 
     @property
     @synchronized
     def cut_zookeeper_servers(self) -> list[int]:
         """The numbers of the ZooKeeper servers that are cut off from the other servers, ascending."""
-        return self.zookeeper_host.cut_off if isinstance(self.zookeeper_host, EnsembleHost) else []
+        return [] if self._ensemble_host is None else self._ensemble_host.cut_off
 
     @property
     def _ensemble(self) -> EnsembleHost:
-        if not isinstance(self.zookeeper_host, EnsembleHost):
+        if self._ensemble_host is None:
             right = "a cluster with zookeeper_servers of 3 or more"
             raise ConfigError("the cluster has one ZooKeeper server", where="zookeeper_servers", right=right)
-        return self.zookeeper_host
+        return self._ensemble_host
 
     def _require_zookeeper_up(self) -> None:
         if not self.is_zookeeper_up:
@@ -1562,6 +1565,10 @@ class KafkaCluster:
         >>> {str(partition): thread for partition, thread in consumer.owned().items()}
         {'orders-0': 'billing_c1-0', 'orders-1': 'billing_c1-1'}
         """
+        from simzk.kafka.consumer.consumer import Consumer, ConsumerEnvironment, Identity, check_path_part
+        from simzk.kafka.consumer.settings import LINES, ConsumerConfig, consumer_version, line_of
+        from simzk.kafka.consumer.subscriptions import Subscription, static
+
         check_path_part("group", group)
         check_path_part("consumer_id", consumer_id)
         number = 1 + sum(isinstance(participant, Consumer) for participant in self.participants)
@@ -1718,6 +1725,8 @@ class KafkaCluster:
         return self._releases.oldest.version
 
     def _reassignment_command(self) -> ReassignmentCommand:
+        from simzk.kafka.cluster.reassignment_command import ReassignmentCommand
+
         return ReassignmentCommand(self._operator, self._tool, self.tree, self.live_brokers)
 
     @synchronized

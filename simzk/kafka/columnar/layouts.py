@@ -18,7 +18,6 @@ from simzk.kafka import paths
 from simzk.kafka.columnar.backing import ColumnarTopics
 from simzk.kafka.columnar.partition_columns import STATE_CODECS, PartitionForm, RowForm, StateForm
 from simzk.kafka.columnar.topic_columns import TOPIC_CODECS, BothForm, DirectoryForm, TopicForm
-from simzk.kafka.layout_import import MIN_INSYNC_REPLICAS
 from simzk.kafka.releases.cluster_releases import local_registration
 from simzk.kafka.schemas import config
 from simzk.kafka.schemas.cluster import uuid_text
@@ -107,7 +106,7 @@ def configure_topics(server: Server, layout: Layout, now_ms: int) -> None:
     numbers, firsts = np.unique(layout.topic, return_index=True)
     for number, least in zip(numbers.tolist(), layout.min_insync_replicas[firsts].tolist(), strict=True):
         if least != 1:
-            values = config.encode({MIN_INSYNC_REPLICAS: str(least)})
+            values = config.encode({config.MIN_INSYNC_REPLICAS: str(least)})
             ensure(server, paths.config(f"topics/{layout.topics[number]}"), now_ms, values)
 
 

@@ -7,7 +7,6 @@ Rules of the module (docs/reference/kafka.md §4; ZookeeperConsumerConnector and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +15,7 @@ from simzk.jvm.numbers import is_count
 from simzk.kafka.consumer import subscriptions
 from simzk.kafka.consumer.assignors import assign_range, assign_roundrobin, assign_roundrobin_alike, bracketed
 from simzk.kafka.releases.settings import Settings
-from simzk.kafka.releases.since import at_release, before, by_release, since
+from simzk.kafka.releases.since import Profile, at_release, before, by_release, since
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,8 +82,7 @@ LINES: Final = ("0.8.0", "0.8.1", "0.8.2", "0.9", "0.10.0", "0.10.1", "0.10.2", 
 """Release lines with an old consumer, oldest first; a line stands for its last release."""
 
 
-@dataclass(frozen=True)
-class ConsumerVersion:
+class ConsumerVersion(Profile):
     """One release line of the old consumer."""
 
     encode: Callable[[ConsumerRegistration], bytes] = by_release(

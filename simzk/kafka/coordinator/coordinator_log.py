@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from simzk.kafka.log.batches import ProducerStamp
     from simzk.kafka.topic_partition import TopicPartition
 
+OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 LOAD_US = 20_000
 """How long a broker reads the log of a partition with records (of real brokers 10 to 100 ms)."""
 _INT_MIN = -(1 << 31)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from simzk.kafka.coordinator.coordinator_log import (
     ERRORS_OF_APPEND,
     LOAD_US,
+    OFFSETS_TOPIC,
     CoordinatorBatch,
     CoordinatorLog,
     CoordinatorRecord,
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
     CommitDone = Callable[[dict[TopicPartition, ErrorCode]], None]
     """Called with the result of a commit for each partition."""
 
-OFFSETS_TOPIC = "__consumer_offsets"
 _UNLIMITED = (1 << 31) - 1
 _MS_OF_MINUTE = 60_000
 

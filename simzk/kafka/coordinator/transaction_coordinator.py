@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from simzk.kafka.coordinator.coordinator_log import (
     ERRORS_OF_APPEND,
     LOAD_US,
+    TRANSACTIONS_TOPIC,
     CoordinatorLog,
     CoordinatorRecord,
     partition_of,
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     AnswerProducer = Callable[[ProducerIdentity | ErrorCode], None]
     """Called with id and epoch of a producer, or an error."""
 
-TRANSACTIONS_TOPIC = "__transaction_state"
 AFTER_REQUEST_US = 3_000
 """From a request to the deferred completions: the next request of a fast client still comes before them (recorded)."""
 _ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"

@@ -18,10 +18,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from crc32c import crc32c
-
 from simzk.kafka.log.batches import NO_EPOCH, NewBatch, ProducerStamp
-from simzk.zookeeper.persistence.snappy import BLOCK_BYTES, STREAM_HEAD, pack_frame, unpack_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -192,12 +189,19 @@ def entry_header(entry: bytes | memoryview) -> EntryHeader:
     return EntryHeader(offset, size, NO_EPOCH, magic, attributes, 0, timestamp, timestamp, -1, -1, -1, records)
 
 
+def _crc32c(data: bytes | bytearray | memoryview) -> int:
+    from crc32c import crc32c  # the package reads its own metadata, a twentieth of the start of a cluster
+
+    checksum: int = crc32c(data)
+    return checksum
+
+
 def is_intact(entry: bytes | memoryview) -> bool:
     """Return whether the checksum of an entry is right."""
     magic = entry[_MAGIC_AT]
     checked = memoryview(entry)[_CHECKED_FROM.get(magic, 16) :]
     if magic == NEWEST:
-        return bool(crc32c(checked) == struct.unpack_from(">I", entry, 17)[0])
+        return bool(_crc32c(checked) == struct.unpack_from(">I", entry, 17)[0])
     return bool(zlib.crc32(checked) == struct.unpack_from(">I", entry, 12)[0])
 
 
@@ -266,7 +270,7 @@ def with_append_time(entry: bytes, now_ms: int) -> bytes:
     if magic == NEWEST:
         struct.pack_into(">h", changed, 21, struct.unpack_from(">h", entry, 21)[0] | _LOG_APPEND_TIME)
         struct.pack_into(">q", changed, 35, now_ms)
-        struct.pack_into(">I", changed, 17, crc32c(changed[_CHECKED_FROM[NEWEST] :]))
+        struct.pack_into(">I", changed, 17, _crc32c(changed[_CHECKED_FROM[NEWEST] :]))
     elif magic == 1:
         changed[17] |= _LOG_APPEND_TIME
         struct.pack_into(">q", changed, 18, now_ms)
@@ -315,7 +319,7 @@ def encode_batch(
         *(base_offset, size, leader_epoch, NEWEST, 0, attributes, last, first, latest), *producer, len(records)
     )
     data = bytearray(head + packed)
-    struct.pack_into(">I", data, 17, crc32c(data[_CHECKED_FROM[NEWEST] :]))
+    struct.pack_into(">I", data, 17, _crc32c(data[_CHECKED_FROM[NEWEST] :]))
     return bytes(data)
 
 
@@ -522,8 +526,10 @@ def _pack(codec: int, data: bytes) -> bytes:
         tail = struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)
         return _GZIP_HEAD + packer.compress(data) + packer.flush() + tail
     if codec == SNAPPY:
-        blocks = range(0, len(data), BLOCK_BYTES)
-        return STREAM_HEAD + b"".join(pack_frame(data[at : at + BLOCK_BYTES]) for at in blocks)
+        from simzk.zookeeper.persistence import snappy
+
+        blocks = range(0, len(data), snappy.BLOCK_BYTES)
+        return snappy.STREAM_HEAD + b"".join(snappy.pack_frame(data[at : at + snappy.BLOCK_BYTES]) for at in blocks)
     return _package(codec).compress(data)
 
 
@@ -550,11 +556,13 @@ def _unpack(codec: int, data: bytes, magic: int) -> bytes:
 
 def _snappy_blocks(data: bytes) -> Iterator[bytes]:
     """Yield the blocks of a stream of snappy-java, or of one raw block."""
-    if not data.startswith(STREAM_HEAD[:8]):
-        yield unpack_block(data)
+    from simzk.zookeeper.persistence import snappy
+
+    if not data.startswith(snappy.STREAM_HEAD[:8]):
+        yield snappy.unpack_block(data)
         return
-    at = len(STREAM_HEAD)
+    at = len(snappy.STREAM_HEAD)
     while at < len(data):
         (size,) = struct.unpack_from(">i", data, at)
-        yield unpack_block(data[at + 4 : at + 4 + size])
+        yield snappy.unpack_block(data[at + 4 : at + 4 + size])
         at += 4 + size

@@ -93,28 +93,24 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
         encode_feature = feature.encode_v1_of_3_3
     return replace(
         version,
-        znodes=replace(
-            znodes,
+        znodes=znodes.replace(
             encode_broker=encode_broker,
             encode_feature=encode_feature,
             has_features=has_features,
             has_topic_ids=znodes.has_topic_ids and number >= (2, 8, 0, 0),  # KIP-516
         ),
-        broker=replace(
-            broker,
+        broker=broker.replace(
             uses_alter_isr=broker.uses_alter_isr and number >= (2, 7, 0, 2),  # KIP-497
             fetches_have_leader_epochs=broker.fetches_have_leader_epochs and number >= (2, 1, 0, 2),  # KIP-320
             truncates_to_epoch_end=broker.truncates_to_epoch_end and number >= (0, 11, 0, 2),  # KIP-101
             epoch_ends_name_epochs=broker.epoch_ends_name_epochs and number >= (2, 0, 0, 0),  # KIP-279
             truncates_on_fetch=broker.truncates_on_fetch and number >= (2, 7, 0, 1),  # KIP-595
         ),
-        controller=replace(
-            controller,
+        controller=controller.replace(
             sends_topic_ids=controller.sends_topic_ids and number >= (2, 8, 0, 1),  # KIP-516
             allocates_producer_ids=controller.allocates_producer_ids and number >= (3, 0, 0, 0),  # KIP-730
         ),
-        groups=replace(
-            groups,
+        groups=groups.replace(
             offset_value_version=_value_version(groups.offset_value_version, _OFFSET_VALUES, number),
             group_value_version=_value_version(groups.group_value_version, _GROUP_VALUES, number),
         ),

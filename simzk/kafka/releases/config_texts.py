@@ -7,10 +7,8 @@ Rules of this module:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.releases.since import before, by_release, since
+from simzk.kafka.releases.since import Profile, before, by_release, since
 
 MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
@@ -18,8 +16,7 @@ MALFORMED = (
 )
 
 
-@dataclass(frozen=True)
-class ConfigTexts:
+class ConfigTexts(Profile):
     """Errors about configurations, and rules of the requests."""
 
     has_broker_configs: bool = since((1, 1))

@@ -17,7 +17,7 @@ from simzk.jvm.hash_codes import string_hash
 from simzk.kafka import paths
 from simzk.kafka import requests as protocol
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.releases.since import before, by_release, since
+from simzk.kafka.releases.since import Profile, before, by_release, since
 from simzk.kafka.schemas import (
     admin,
     broker_registration,
@@ -62,8 +62,7 @@ _OF_TOPICS: Final = {protocol.CreateTopicRequest, protocol.CreatePartitionsReque
 _OF_ELECTIONS: Final = {protocol.ElectLeadersRequest}
 
 
-@dataclass(frozen=True)
-class ZnodeRules:
+class ZnodeRules(Profile):
     """Formats, paths and ACLs of the znodes that a release writes."""
 
     encode_broker: Callable[[broker_registration.BrokerRegistration], bytes] = by_release(
@@ -146,8 +145,7 @@ class ZnodeRules:
     """Topics have ids (KIP-516); needs a protocol of 2.8 too."""
 
 
-@dataclass(frozen=True)
-class ClientRules:
+class ClientRules(Profile):
     """A broker's ZooKeeper client: zkclient up to 1.0, KafkaZkClient later (§1.10), and the broker's registration."""
 
     exists_before_create: bool = before((1, 1))
@@ -171,8 +169,7 @@ class ClientRules:
     """Each controller write checks the version of `/controller_epoch`; the election is one multi (KAFKA-6082)."""
 
 
-@dataclass(frozen=True)
-class ControllerRules:
+class ControllerRules(Profile):
     """The controller: failover, state machines, reassignment, preferred elections, deletion (§2)."""
 
     processes_one_by_one: bool = before((1, 1))
@@ -283,8 +280,7 @@ class ControllerRules:
     """
 
 
-@dataclass(frozen=True)
-class BrokerRules:
+class BrokerRules(Profile):
     """A broker: ISR changes, replication, produce requests, metadata cache, notifications (§2.7, §2.8)."""
 
     handles_requests_before_start_ends: bool = before((1, 0))
@@ -424,8 +420,7 @@ class BrokerRules:
         return " or ".join(filter(None, defects))
 
 
-@dataclass(frozen=True)
-class EntityConfigRules:
+class EntityConfigRules(Profile):
     """Configurations of topics, clients, users, brokers and IPs in `/config` (§1.3, §1.8)."""
 
     entity_types: frozenset[str] = by_release(
@@ -446,8 +441,7 @@ class EntityConfigRules:
     """A configuration is written together with a check of `/controller` (KAFKA-16539)."""
 
 
-@dataclass(frozen=True)
-class ToolRules:
+class ToolRules(Profile):
     """Kafka's command line tools."""
 
     accepts_zookeeper: bool = before((3, 0))
@@ -479,8 +473,7 @@ class ToolRules:
     """The preferred election tool never closes its second session (recorded)."""
 
 
-@dataclass(frozen=True)
-class OrderRules:
+class OrderRules(Profile):
     """Scala and Java collections of a release: they fix the order of writes, requests and JSON lists (§1.2, §2.4)."""
 
     scala: Scala = by_release("2.10", ((0, 8, 2), "2.11"), ((0, 10, 2), "2.12"), ((2, 6), "2.13"))
@@ -540,8 +533,7 @@ class OrderRules:
         return self.json_hash(partition)
 
 
-@dataclass(frozen=True)
-class ApiRules:
+class ApiRules(Profile):
     """Answers of a broker to requests of clients (recorded)."""
 
     answers_metadata_of_any_version: bool = before((0, 10, 0))
@@ -637,8 +629,7 @@ class ApiRules:
     """Metadata shows the leader epoch of a partition without an available leader."""
 
 
-@dataclass(frozen=True)
-class GroupRules:
+class GroupRules(Profile):
     """Coordinators of consumer groups (docs/reference/kafka.md §2.18)."""
 
     has_groups: bool = since((0, 9))
@@ -693,8 +684,7 @@ class GroupRules:
     """Offsets expire after a time since their commit, even those that an active group reads (KIP-211)."""
 
 
-@dataclass(frozen=True)
-class TransactionRules:
+class TransactionRules(Profile):
     """Coordinators of transactions (docs/reference/kafka.md §2.20)."""
 
     accepts_later_epochs: bool = before((2, 5))

@@ -7,10 +7,9 @@ Rules of this module:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simzk.kafka.releases.since import by_release, since
+from simzk.kafka.releases.since import Profile, by_release, since
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +20,7 @@ _REJECTED = "One or more records have been rejected"
 _FIRST_ERRORS = " due to {count} record errors in total, and only showing the first three errors at most: [{errors}]"
 
 
-@dataclass(frozen=True)
-class TopicTexts:
+class TopicTexts(Profile):
     """Texts of errors about topics."""
 
     empty_name: str = by_release(

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Value = TypeVar("Value")
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+"""Setting of a topic: how many replicas have a record before its producer gets the answer."""
 
 RATE_KEYS = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 """Replication quotas in a broker's configuration, in bytes per second (KIP-73)."""

@@ -20,13 +20,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeGuard
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, parse_int
 from simzk.jvm.scala_collections import immutable_order
-from simzk.kafka.releases.since import at_release, before, by_release, since
+from simzk.kafka.releases.since import Profile, at_release, before, by_release, since
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -46,8 +45,7 @@ class NoJsonError(ZnodeError):
     """
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Profile):
     """Rules of a release for reading znodes: parser, limits, and the fields that are read."""
 
     parser: Literal["scala", "jackson"] = by_release("scala", ((1, 0), "jackson"))
@@ -76,7 +74,7 @@ class Reading:
     """Registrations have a version and endpoints."""
 
 
-LENIENT: Final = replace(at_release(Reading, (3, 6)), accepts_old_forms=True, empty_is_missing=False)
+LENIENT: Final = at_release(Reading, (3, 6)).replace(accepts_old_forms=True, empty_is_missing=False)
 """Accept everything that any release accepts: used for clusters of an unknown release."""
 
 

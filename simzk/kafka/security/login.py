@@ -33,7 +33,7 @@ from simzk.kafka.protocol.messages import (
     SaslHandshakeResponse,
 )
 from simzk.kafka.protocol.structs import ProtocolError, UnsupportedVersionError
-from simzk.kafka.releases.since import at_release, by_release, since
+from simzk.kafka.releases.since import Profile, at_release, by_release, since
 from simzk.kafka.security.mechanisms import PLAIN, PlainExchange, SaslMechanismError, ScramExchange
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ _IN_REQUESTS: Final = 1
 """First version of SaslHandshake after which tokens are in requests."""
 
 
-@dataclass(frozen=True)
-class LoginTexts:
+class LoginTexts(Profile):
     """Differences between releases in answers to failed logins.
 
     Attributes:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from simzk.kafka import paths
-from simzk.kafka.releases.since import Release, at_release, before, by_release, since
+from simzk.kafka.releases.since import Profile, Release, at_release, before, by_release, since
 from simzk.kafka.requests import AdminResponse, AlterAclsRequest, Error
 from simzk.kafka.schemas import acl as acl_schema
 from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
@@ -37,8 +37,7 @@ MAX_TRIES = 5
 _KINDS = ("Cluster", "Topic", "Group", "TransactionalId", "DelegationToken", "User")
 
 
-@dataclass(frozen=True)
-class AclRules:
+class AclRules(Profile):
     """Differences between releases in how ACLs are stored."""
 
     kinds: tuple[str, ...] = by_release(

@@ -8,9 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from simzk.scenarios.actions import cut, end_of, heal, peer_ends
-from simzk.scenarios.cluster_model import ZOOKEEPER
 from simzk.scenarios.faults.fault import Draw, Fault, FaultCheck, LastingBrokerFault, LastingFault, Target
+from simzk.scenarios.network_links import ZOOKEEPER, cut, end_of, heal, peer_ends
 from simzk.scenarios.source import BrokerId, format_duration, parse_duration
 from simzk.simulation.network import ExponentialLatency, UniformLatency
 

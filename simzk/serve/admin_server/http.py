@@ -13,8 +13,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from email.utils import formatdate
-from html import escape
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
@@ -178,7 +176,15 @@ def no_servlet(request: HttpRequest) -> Response:
     return nothing(HTTPStatus.METHOD_NOT_ALLOWED)
 
 
+def _date() -> str:
+    from email.utils import formatdate
+
+    return formatdate(usegmt=True)
+
+
 def _page(values: Mapping[str, str], title: str, cause: str) -> str:
+    from html import escape
+
     title = escape(title)
     rows = "".join(f"<tr><th>{name}:</th><td>{escape(value)}</td></tr>\n" for name, value in values.items())
     trace = f"<h3>Caused by:</h3><pre>{escape(cause)}\n</pre>\n" if cause else ""
@@ -398,7 +404,7 @@ class _Connection(asyncio.Protocol):
         names_close = head is not None and not head.keeps_alive and head.version != _VERSIONS[1]
         fields = [
             *(closing if names_close else []),
-            *([("Date", formatdate(usegmt=True))] if response.is_dated else []),
+            *([("Date", _date())] if response.is_dated else []),
             *response.headers,
             *([("Content-Type", response.kind)] if response.kind else []),
             ("Content-Length", str(len(body))),

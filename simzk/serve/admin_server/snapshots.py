@@ -19,11 +19,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.zookeeper.acl import ADMIN, CREATE, DELETE, READ, WRITE, digest_id, is_permitted
-from simzk.zookeeper.persistence import Restoration, SnapshotReader, TreeDigest, encode_snapshot
 from simzk.zookeeper.requests import Id
 
 if TYPE_CHECKING:
     from simzk.serve.tcp.server import TcpServer
+    from simzk.zookeeper.persistence import Restoration
 
 _PERMISSIONS = (READ, WRITE, CREATE, DELETE, ADMIN)
 
@@ -123,6 +123,8 @@ class Snapshots:
     def _data(self) -> bytes:
         if self._server.directory is not None:
             return self._server.directory.snapshot().read_bytes()
+        from simzk.zookeeper.persistence import TreeDigest, encode_snapshot
+
         server = self._server.driver.server
         digest = TreeDigest(server.tree).value
         return b"".join(encode_snapshot(server.tree, server.sessions.timeouts_ms(), lambda: (server.zxid, digest)))
@@ -130,6 +132,8 @@ class Snapshots:
 
 def _read(data: bytes) -> tuple[int, Restoration | None]:
     """Parse a snapshot; return its last zxid and its content, None if it is damaged."""
+    from simzk.zookeeper.persistence import Restoration, SnapshotReader
+
     first_look = SnapshotReader(io.BytesIO(data))
     for _ in first_look:
         pass

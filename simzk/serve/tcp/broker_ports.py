@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from simzk.errors import ConfigError
 from simzk.serve.tcp.accepting import Acceptor
-from simzk.serve.tcp.tls import subject_of
 from simzk.wire.frames import BadLengthError, FrameBuffer
 
 if TYPE_CHECKING:
@@ -181,10 +180,13 @@ class BrokerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        certificate = transport.get_extra_info("peercert")
+        subject, certificate = None, transport.get_extra_info("peercert")
+        if certificate:
+            from simzk.serve.tcp.tls import subject_of
+
+            subject = subject_of(certificate)
         if len(self._ports.connections) < CONNECTIONS_MAX:
             with self._ports.driver.lock:
-                subject = subject_of(certificate) if certificate else None
                 self._link = self._ports.brokers.connect(self._broker, self, subject)
         if self._link is None:
             transport.abort()

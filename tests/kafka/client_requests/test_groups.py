@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk
-from simzk.kafka.coordinator.coordinator_log import LOAD_US, partition_of
-from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC
+from simzk.kafka.coordinator.coordinator_log import LOAD_US, OFFSETS_TOPIC, partition_of
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     DescribeGroupsRequest,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from simzk.kafka.coordinator.coordinator_log import (
+    OFFSETS_TOPIC,
     CoordinatorBatch,
 )
 from simzk.kafka.coordinator.group import JoinRequest, JoinResult, SyncRequest, SyncResult
-from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
+from simzk.kafka.coordinator.group_coordinator import GroupCoordinator
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, CommittedOffset
 from simzk.kafka.log.batches import ProducerStamp
 from simzk.kafka.protocol.errors import ErrorCode

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from simzk.kafka.coordinator.coordinator_log import TRANSACTIONS_TOPIC
 from simzk.kafka.coordinator.marker_channels import MarkerChannels
 from simzk.kafka.coordinator.transaction import ProducerIdentity
-from simzk.kafka.coordinator.transaction_coordinator import (
-    TRANSACTIONS_TOPIC,
-    TransactionCoordinator,
-)
+from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import WriteTxnMarkersResponse
 from simzk.kafka.releases.settings import BrokerConfig

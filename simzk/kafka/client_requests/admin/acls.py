@@ -23,7 +23,7 @@ from simzk.kafka.protocol.messages import (
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
-from simzk.kafka.releases.since import at_release, before, by_release, since
+from simzk.kafka.releases.since import Profile, at_release, before, by_release, since
 from simzk.kafka.requests import Error
 from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource, is_principal
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
@@ -50,8 +50,7 @@ _BAD_PRINCIPAL = "expected a string in format principalType:principalName but go
 Acl = tuple[AclResource, AclEntry]
 
 
-@dataclass(frozen=True)
-class AclTexts:
+class AclTexts(Profile):
     """Differences between releases in answers."""
 
     disabled: str = by_release("No Authorizer is configured on the broker.", ((3, 0), "No Authorizer is configured."))

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
-from simzk.kafka.coordinator.coordinator_log import partition_of
+from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from simzk.kafka.coordinator.group import GroupState, JoinRequest, SyncRequest
-from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC
-from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     DeleteGroupsRequest,

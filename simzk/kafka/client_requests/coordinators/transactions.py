@@ -15,9 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
-from simzk.kafka.coordinator.group_coordinator import OFFSETS_TOPIC
+from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from simzk.kafka.coordinator.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity, TransactionState
-from simzk.kafka.coordinator.transaction_coordinator import TRANSACTIONS_TOPIC
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AddOffsetsToTxnRequest,
