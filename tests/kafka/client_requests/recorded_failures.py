@@ -57,7 +57,7 @@ SLEPT_S = {
 """How long the recorded client slept before a step, in seconds."""
 MASKED = (
     *("ClusterId", "Host", "Port", "ThrottleTimeMs", "TopicId", "LogDir", "ClientHost", "LastTimestamp"),
-    *("Size", "PartitionSize", "TotalBytes", "UsableBytes", "OffsetLag"),
+    *("Size", "TotalBytes", "UsableBytes", "OffsetLag"),
 )
 UNORDERED = (
     *("ActiveProducers", "Brokers", "Configs", "Coordinators", "Groups", "IsrNodes", "OfflineReplicas"),
@@ -201,7 +201,11 @@ def masked(value: Any, field: str = "") -> Any:
     if field in MASKED and value not in (None, UNKNOWN_SIZE):
         return "*"
     if isinstance(value, dict):
-        return {name: masked(item, name) for name, item in value.items()}
+        plain = {name: masked(item, name) for name, item in value.items()}
+        if (plain.get("Name"), "PartitionSize" in str(plain)) == (TRANSACTIONAL[0], True):
+            for one in plain["Partitions"]:  # the first half has other records in place of transactions
+                one["PartitionSize"] = "*" if one["PartitionIndex"] == TRANSACTIONAL[1] else one["PartitionSize"]
+        return plain
     if isinstance(value, list):
         items = [masked(item) for item in value if not _is_placed_by_chance(item, field)]
         return sorted(items, key=lambda item: json.dumps(item, sort_keys=True)) if field in UNORDERED else items
