@@ -592,6 +592,8 @@ class ApiRules:
         ErrorCode.UNKNOWN_SERVER_ERROR, ((1, 0), ErrorCode.NONE), ((3, 4), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     )
     """Error of a fetch with the id of a broker that has no replica."""
+    drops_headers: bool = since((1, 0))
+    """Headers are lost where records are converted down; before, the request fails (KAFKA-6739; recorded in 0.11)."""
     closes_at_empty_records: bool = since((2, 4), before=(2, 8))
     """A Produce without records closes the connection, in all versions."""
     closes_at_invalid_records: bool = before((2, 4))
