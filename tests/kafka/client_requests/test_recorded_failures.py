@@ -59,7 +59,7 @@ ALLOWED = (
         ("0.10.2.2",),
         "down: describe",
         "DescribeGroups",
-        "the next coordinator had read the log after the last update that names the topic to be deleted",
+        "the simulated coordinator has read its log after the last update that names the topic to be deleted",
     ),
     (("0.8.2.2",), "watch back", "", NEW_MEMBER),
     (("0.8.2.2",), "elected: .*|watch preferred|controller killed: metadata", ".*", ISR_UNTOLD),
