@@ -126,3 +126,37 @@ def test_a_topic_that_is_created_again_has_no_records_and_another_id() -> None:
         quiet(c)
     assert monitor.violations == monitor.known == []
     c.close()
+
+
+@pytest.mark.parametrize(
+    ("release", "after_creation", "after_failure"),
+    [("1.1", True, True), ("2.0", False, True), ("2.1", False, True), ("2.2", False, False)],
+)
+def test_brokers_hear_again_of_a_topic_that_cannot_be_deleted(
+    release: str, after_creation: bool, after_failure: bool
+) -> None:
+    """ControllerBrokerRequestBatch.addUpdateMetadataRequestForBrokers: recorded groups go that are empty."""
+    with KafkaCluster(release, 3) as cluster:
+        cluster.create_topic("unfinished", assignment={0: [1, 9]})
+        quiet(cluster)
+        cluster.delete_topic("unfinished")
+        cluster.run_for(5)
+        named: set[str] = set()
+        cluster.brokers[1].metadata.observers.append(named.update)
+        cluster.create_topic("other", assignment={0: [1]})
+        quiet(cluster)
+        assert ("unfinished" in named) == after_creation
+        named.clear()
+        cluster.kill(3)
+        cluster.run_for(30)
+        assert ("unfinished" in named) == after_failure
+        assert "unfinished" not in cluster.brokers[1].metadata.topics
+
+
+@pytest.mark.parametrize(("release", "known"), [("0.8.2", []), ("0.9", [1, 2])])
+def test_brokers_of_0_8_know_each_other_once_there_is_a_partition(release: str, known: list[int]) -> None:
+    with KafkaCluster(release, 2) as cluster:
+        assert sorted(cluster.brokers[1].metadata.live_brokers) == known
+        cluster.create_topic("first", assignment={0: [2]})
+        quiet(cluster)
+        assert sorted(cluster.brokers[1].metadata.live_brokers) == [1, 2]

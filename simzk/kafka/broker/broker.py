@@ -982,7 +982,13 @@ class Broker:
         return int(answer.message)
 
     async def _racks(self) -> dict[int, str | None]:
-        """Return live brokers in the order of the cache's map, which decides the placement of new topics."""
+        """Return live brokers in the order of the cache's map, which decides the placement of new topics.
+
+        A broker of 0.8 reads them in ZooKeeper (AdminUtils.createTopic); its cache may have none yet.
+        """
+        if not self.version.controller.names_brokers_alone:
+            registered = await self.client.brokers()
+            return {broker: registered[broker][0].rack for broker in sorted(registered)}
         live = self.metadata.live_brokers
         ids = sorted(live)
         ordered = (

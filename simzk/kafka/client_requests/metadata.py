@@ -144,8 +144,9 @@ class MetadataApi(ClientApi):
             config = {"cleanup.policy": "compact"}
             if name == TRANSACTIONS_TOPIC:
                 config["min.insync.replicas"] = str(self.broker.config.integer(f"{prefix}.min.isr"))
-            if self.broker.version.number < (0, 11, 0):
-                factor = min(factor, len(self.broker.cache.live_brokers))
+            live = len(self.broker.cache.live_brokers)
+            if self.broker.version.number < (0, 11, 0) and live:
+                factor = min(factor, live)
         made = await self.create_topic(CreateTopicRequest(name, partitions, factor, None, config, None))
         is_there = made.error in (Error.NONE, Error.TOPIC_ALREADY_EXISTS)
         return ErrorCode.LEADER_NOT_AVAILABLE if is_there else ErrorCode[made.error.name]

@@ -137,6 +137,9 @@ class ControllerChannelManager:
         process, connections, context: of the controller.
         partition_us: controller time to name one partition in the requests of a batch, in microseconds (cost model).
         sends_topic_ids: whether LeaderAndIsr and UpdateMetadata have the ids of topics.
+        names_deleted: which UpdateMetadata requests name all topics to be deleted, too: `all`, `without partitions`, or
+            `none`.
+        names_brokers_alone: whether UpdateMetadata is sent while no partition has a state.
 
     Attributes:
         batches_requests: whether one message carries a batch to all brokers, so that the order of partitions is
@@ -151,6 +154,8 @@ class ControllerChannelManager:
     _context: ControllerContext
     _partition_us: int
     _sends_topic_ids: bool
+    _names_deleted: str
+    _names_brokers_alone: bool
     batches_requests = False
 
     def __post_init__(self) -> None:
@@ -255,8 +260,19 @@ class ControllerChannelManager:
         self.add_leaders(rows, keep(replicas, (replicas != NONE) & (replicas != broker)))
 
     def add_metadata(self, brokers: Sequence[int], rows: IntArray) -> None:
-        """Add UpdateMetadata for some brokers; without rows it names the registered brokers only."""
+        """Add UpdateMetadata for some brokers; without rows it names the registered brokers only.
+
+        Up to 2.1 a request without rows names all partitions. They are what the brokers have, so they are left out, but
+        for those of topics to be deleted: brokers clean their groups when they hear of one.
+        """
         assert rows.ndim == 1, "rows of the controller's table"
+        if not self._names_brokers_alone and not len(rows) and not len(self._rows_with_state()):
+            return
+        deleted = self._context.to_be_deleted
+        names_deleted = self._names_deleted == "all" or (self._names_deleted == "without partitions" and not len(rows))
+        if deleted and names_deleted:
+            table = self._context.table
+            rows = np.concatenate([rows, *(table.rows_of(topic) for topic in deleted)])
         self._metadata.append((brokers, rows))
 
     def add_stops(self, broker: int, rows: IntArray, *, delete: bool) -> None:
@@ -436,7 +452,7 @@ class BatchChannelManager(ControllerChannelManager):
 
 
 ChannelManagerFactory: TypeAlias = Callable[
-    [int, Process, Connections, "ControllerContext", int, bool], ControllerChannelManager
+    [int, Process, Connections, "ControllerContext", int, bool, str, bool], ControllerChannelManager
 ]
 """Constructor of a `ControllerChannelManager`."""
 

@@ -121,6 +121,8 @@ class KafkaController:
             context,
             0 if cost_model is None else cost_model.order_us,
             client.version.controller.sends_topic_ids,
+            client.version.controller.names_deleted,
+            client.version.controller.names_brokers_alone,
         )
         unclean = config.boolean(UNCLEAN_KEY)
         self.replicas = replicas = ReplicaStateMachine(context, client, channels, unclean)

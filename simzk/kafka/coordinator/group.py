@@ -455,8 +455,11 @@ class Group:
             self.leader = member_id
         self._expect_heartbeat(member)
         self._update(member, request, respond)
-        if self.state == GroupState.COMPLETING_REBALANCE:
+        if self.state == GroupState.COMPLETING_REBALANCE and self.rules.rebalances_for_replaced:
             self._prepare_rebalance()
+        elif self.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE) and not self.rules.stores_replaced:
+            result = self._result_for(member, with_members=False)
+            self._answer_join(member, result._replace(leader=leader_before or NO_MEMBER))
         elif self.state == GroupState.STABLE and self._choose_protocol() != self.protocol_name:
             self._rebalance_if_possible()
         elif self.state == GroupState.STABLE:

@@ -4,7 +4,8 @@ Rules of this module (TransactionCoordinator, TransactionStateManager; recorded 
   - the hash of a transactional id decides its partition, and the leader of that is its coordinator;
   - a broker that becomes leader of a partition reads its log; until then its ids answer COORDINATOR_LOAD_IN_PROGRESS.
     Then it sends the markers of all prepared transactions again. A log without records is loaded at once;
-  - a broker that ceases to lead forgets the ids. A leader with a new leader epoch reads the log again;
+  - a broker that ceases to lead forgets the ids. A leader with a new leader epoch keeps them, and the coordinator epoch
+    with which it began (Partition.makeLeader: it is no new leader);
   - a producer is known by its id and epoch: another id is INVALID_PRODUCER_ID_MAPPING, another epoch is fenced;
   - EndTxn is answered when the decision is in the log. Then the markers are written, and after them the completion.
     Until then other requests get CONCURRENT_TRANSACTIONS;
@@ -138,19 +139,13 @@ class TransactionCoordinator:
     def on_leadership(self, partition: TopicPartition) -> None:
         """Load or unload the ids of a partition that this broker began or ceased to lead."""
         assert partition.topic == TRANSACTIONS_TOPIC
-        epoch = self.log.leader_epoch(partition) if self.log.leads(partition) else None
-        before = self._shards.get(partition.partition)
-        if before is not None and before.epoch == epoch:
-            return
-        if before is not None:
-            del self._shards[partition.partition]
-            if before.loading is not None:
-                before.loading.cancel()
-        if epoch is not None:
-            assert before is None or epoch > before.epoch, f"{partition}: leader epoch {epoch} after {before.epoch}"
-            shard = self._shards[partition.partition] = _Shard(partition, epoch)
-            if not self.log.is_empty(partition):
-                shard.loading = self.process.call_later(LOAD_US, lambda: self._load(shard))
+        if self.log.leads(partition):
+            if partition.partition not in self._shards:
+                loaded = self._shards[partition.partition] = _Shard(partition, self.log.leader_epoch(partition))
+                if not self.log.is_empty(partition):
+                    loaded.loading = self.process.call_later(LOAD_US, lambda: self._load(loaded))
+        elif (shard := self._shards.pop(partition.partition, None)) is not None and shard.loading is not None:
+            shard.loading.cancel()
 
     def _load(self, shard: _Shard) -> None:
         """Load the ids of a partition, and go on with their prepared transactions."""

@@ -9,6 +9,8 @@ Rules of this module (Log and LogSegment, later UnifiedLog and LocalLog; docs/re
   - a consumer of committed transactions gets those aborted ones that could have records in what it read. How far that
     is, the offset index says, which has an entry for every 4096 bytes; without a later entry it is the log end offset;
   - the state of idempotent producers follows from the batches, and is computed again after a truncation;
+  - the log start offset rises without a write: records before it stay on disk until their whole segment is deleted, and
+    the last segment never is;
   - a read returns whole batches: at least one, and more up to the limit (KIP-74);
   - what was appended is in the page cache. It is on disk once it was flushed: by Kafka, or later by the operating
     system. A process that is killed loses nothing of it, a machine without power all that was not flushed;
@@ -78,6 +80,8 @@ class Log:
     topic_id: str | None = None
     lists_empty_transactions: bool = False
     _batches: list[RecordBatch] = field(default_factory=list)
+    # Bytes before the log start offset, in its segment.
+    _deleted_bytes: int = 0
     # Base offsets of the segments after the first one, and the time of the first batch of the last one.
     _segments: list[int] | None = None
     _segment_ms: int = _EMPTY
@@ -88,6 +92,11 @@ class Log:
     def batches(self) -> tuple[RecordBatch, ...]:
         """All batches, ascending."""
         return tuple(self._batches)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of its segments on disk."""
+        return self._deleted_bytes + sum(batch.size_bytes for batch in self._batches)
 
     @property
     def last_stable_offset(self) -> int:
@@ -268,6 +277,7 @@ class Log:
     def restart_at(self, offset: int) -> None:
         """Remove all records and start with another offset (Log.truncateFullyAndStartAt)."""
         self._batches.clear()
+        self._deleted_bytes = 0
         self._unflushed = self._segments = None
         self._segment_ms = _EMPTY
         self.producers = None
@@ -278,8 +288,14 @@ class Log:
     def delete_before(self, offset: int) -> None:
         """Raise the log start offset; batches that end up to it are removed."""
         assert self.start <= offset <= self.high_watermark, f"start {offset} is beyond {self.high_watermark}"
+        removed = bisect_right(self._batches, offset, key=_NEXT_OFFSET)
+        segment = max((base for base in self._segments or () if base <= offset), default=0)
+        if segment > self.start:
+            self._deleted_bytes = 0
+        kept = (batch for batch in self._batches[:removed] if batch.base_offset >= segment)
+        self._deleted_bytes += sum(batch.size_bytes for batch in kept)
         self.start = offset
-        del self._batches[: bisect_right(self._batches, offset, key=_NEXT_OFFSET)]
+        del self._batches[:removed]
         self.epochs.truncate_from_start(offset)
         assert not self._batches or self._batches[0].next_offset > offset
         self.flushed = max(self.flushed, offset)

@@ -172,6 +172,11 @@ class ClientRules(Profile):
 class ControllerRules(Profile):
     """The controller: failover, state machines, reassignment, preferred elections, deletion (§2)."""
 
+    names_deleted: str = by_release("all", ((2, 0), "without partitions"), ((2, 2), "none"))
+    """Which UpdateMetadata requests name all partitions of topics to be deleted (addUpdateMetadataRequestForBrokers):
+    all; those for all partitions, when brokers come and go; or none."""
+    names_brokers_alone: bool = since((0, 9))
+    """UpdateMetadata is sent while no partition has a state; before, brokers know no broker until then (recorded)."""
     processes_one_by_one: bool = before((1, 1))
     """Partitions and replicas change state one after another, not in batches (KAFKA-5642)."""
     waits_for_removed_brokers: bool = since((0, 10, 2), before=(2, 1))
@@ -584,6 +589,8 @@ class ApiRules(Profile):
         ErrorCode.UNKNOWN_SERVER_ERROR, ((1, 0), ErrorCode.NONE), ((3, 4), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     )
     """Error of a fetch with the id of a broker that has no replica."""
+    drops_headers: bool = since((1, 0))
+    """Headers are lost where records are converted down; before, the request fails (KAFKA-6739; recorded in 0.11)."""
     closes_at_empty_records: bool = since((2, 4), before=(2, 8))
     """A Produce without records closes the connection, in all versions."""
     closes_at_invalid_records: bool = before((2, 4))
@@ -658,6 +665,11 @@ class GroupRules(Profile):
     """FindCoordinator for an unknown kind of coordinator closes the connection."""
     unknown_kind: str = by_release("UNKNOWN_SERVER_ERROR", ((2, 8), "INVALID_REQUEST"))
     """Error of FindCoordinator for an unknown kind of coordinator."""
+    rebalances_for_replaced: bool = since((2, 5))
+    """A static member that restarts before the members have their assignments begins a rebalance."""
+    stores_replaced: bool = since((2, 6))
+    """A static member that restarts in a stable group is stored with its new id, and rebalances the group if that
+    changes the protocol (KAFKA-10284; sizes of logs recorded in 2.4 and 2.8)."""
     has_coordinator_texts: bool = since((2, 4))
     """FindCoordinator has a text for each result."""
     failed_generation: int = by_release(0, ((2, 4), -1))

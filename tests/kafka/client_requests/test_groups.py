@@ -86,6 +86,8 @@ def fetch(client: MemoryClient) -> tuple[ErrorCode, list[int]]:
 @pytest.mark.parametrize(("release", "replicas"), [("0.8.2", 2), ("0.10.2", 2), ("0.11", 3), ("2.4", 3), ("3.9", 3)])
 def test_the_first_request_creates_the_topic(release: str, replicas: int) -> None:
     with simzk.KafkaCluster(release, 3, config={"auto.create.topics.enable": False}) as cluster:
+        cluster.create_topic("orders", partitions=1, replication_factor=1)  # before, a broker of 0.8 knows no broker
+        cluster.run_until_quiet()
         if replicas == 2:  # up to 0.10.2 as many as there are live brokers
             cluster.shutdown(3)
             cluster.run_until_quiet()

@@ -17,6 +17,7 @@ from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.client_requests.recorded import RELEASES
 from tests.kafka.client_requests.recorded_admin import LAGS, PROPERTIES
 from tests.kafka.client_requests.recorded_failures import (
+    EARLIER_DELETIONS,
     FIRST_STEP,
     OFFSETS,
     TRANSACTIONAL,
@@ -49,11 +50,18 @@ ALLOWED = (
         "ListOffsets|Fetch|Produce",
         CHANCE_IN_TIME,
     ),
+    (("1.1.1", "2.0.1", "2.4.1", "2.8.2", "3.4.1", "3.9.1"), "elected: describe", "DescribeLogDirs", CHANCE_IN_TIME),
     (
         ("0.10.2.2", "0.11.0.3", "1.1.1", "3.4.1"),
         "topic deleted: asked of all",
         "ListOffsets",
         "the recorded broker had not yet stopped its replica",
+    ),
+    (
+        ("0.10.2.2",),
+        "down: describe",
+        "DescribeGroups",
+        "the simulated coordinator has read its log after the last update that names the topic to be deleted",
     ),
     (("0.8.2.2",), "watch back", "", NEW_MEMBER),
     (("0.8.2.2",), "elected: .*|watch preferred|controller killed: metadata", ".*", ISR_UNTOLD),
@@ -80,9 +88,19 @@ def cluster_of(release: str) -> simzk.KafkaCluster:
         cluster.create_topic(name, assignment=dict(enumerate(assignment)), config=settings)
     if number >= (0, 11):
         cluster.create_topic("cfg", assignment={0: [1]})
+    if release in EARLIER_DELETIONS:
+        _leave_a_deletion(cluster)
     cluster.create_topic(OFFSETS, assignment=_offsets_of(release))
     cluster.run_until_quiet()
     return cluster
+
+
+def _leave_a_deletion(cluster: simzk.KafkaCluster) -> None:
+    """Delete a topic that cannot be deleted, as the first half did."""
+    cluster.create_topic("unfinished", assignment={0: [1, 9]})
+    cluster.run_for(1)
+    cluster.delete_topic("unfinished")
+    cluster.run_for(1)
 
 
 def _offsets_of(release: str) -> dict[int, list[int]]:
@@ -115,6 +133,9 @@ def _play_first_half(release: str, cluster: simzk.KafkaCluster) -> None:
         replay.play(exchange)
         cluster.run_for(0.002)
     recorded_groups.Replay(connect, cluster.scheduler).play(recorded_groups.of_release(release))
+    if release in EARLIER_DELETIONS and kafka_version(release).number >= (0, 11):
+        cluster.create_topic("__transaction_state", assignment={number: [1, 2, 3] for number in range(3)})
+        cluster.run_until_quiet()
     _fill(release, connect(TRANSACTIONAL_LEADER))
 
 

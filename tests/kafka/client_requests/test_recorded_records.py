@@ -12,15 +12,9 @@ from tests.kafka.client_requests.recorded import RELEASES
 from tests.kafka.client_requests.recorded_records import NO_ID, TOPICS, Replay, compared, exchanges, of_release
 
 WITHOUT_RACKS = ("0.8.2.2", "0.9.0.1")
-CONVERSION = (range(4), "0.11.0 answers an unknown error where it converts m0's records down; why is not known")
 NULLS = (range(10), "the broker answers a request with null records twice, at times in versions of other requests")
 ALLOWED = {
     ("0.9.0.1", "fetch: as broker 9"): (range(1, 2), "the recorded answer cannot be decoded"),
-    ("0.11.0.3", "fetch: from the start"): CONVERSION,
-    ("0.11.0.3", "fetch: from offset 3"): CONVERSION,
-    ("0.11.0.3", "fetch: several partitions"): CONVERSION,
-    ("0.11.0.3", "fetch: as -2"): CONVERSION,
-    ("0.11.0.3", "fetch: same partition twice"): CONVERSION,
     ("2.8.2", "produce: records null"): NULLS,
     ("3.4.1", "produce: records null"): NULLS,
     ("3.9.1", "init-producer-id: none"): (range(6), "the first block of ids arrives after 2 ms, not after 30"),

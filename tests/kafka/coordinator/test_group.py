@@ -8,7 +8,7 @@ from simzk.kafka.coordinator.group import JoinRequest, JoinResult, SyncRequest, 
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, CommittedOffset
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import TopicPartition
-from tests.kafka.coordinator.group_clients import GROUP, TOPIC, Brokers
+from tests.kafka.coordinator.group_clients import GROUP, TOPIC, Brokers, Consumer
 
 
 class Member:
@@ -184,3 +184,15 @@ def test_members_without_a_common_protocol() -> None:
     other = Member(brokers)
     other.join(protocols=("sticky",))
     assert other.joined[0].error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.parametrize(("release", "stored"), [("2.4", 1), ("2.5", 1), ("2.6", 2), ("3.9", 2)])
+def test_a_static_member_that_restarts_is_stored_with_its_new_id(release: str, stored: int) -> None:
+    """KAFKA-10284; the sizes of logs that brokers of 2.4 and 2.8 recorded."""
+    brokers = Brokers(release, group_initial_rebalance_delay_ms=0)
+    Consumer(brokers, "a").start()
+    brokers.run_for(0.1)
+    Consumer(brokers, "a").start()
+    brokers.run_for(0.1)
+    assert len(brokers.log.batches) == stored
+    brokers.check()

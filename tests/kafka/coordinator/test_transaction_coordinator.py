@@ -119,7 +119,7 @@ def test_the_next_coordinator_completes_a_decided_transaction(moment_s: float) -
     assert all(set(found) == {True} for found in decisions(brokers))
 
 
-def test_a_leader_with_a_new_epoch_sends_markers_of_that_epoch() -> None:
+def test_a_leader_with_a_new_epoch_goes_on_as_the_same_coordinator() -> None:
     brokers = Brokers()
     producer = Producer(brokers).begin()
     producer.add(ORDERS[0])
@@ -127,9 +127,29 @@ def test_a_leader_with_a_new_epoch_sends_markers_of_that_epoch() -> None:
     producer.end(is_commit=True)
     brokers.run_for(0.01)
     brokers.move(0)
+    assert brokers.coordinator.describe(ID) != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     brokers.is_reachable = True
     brokers.run_for(LONG_S)
-    assert [marker.coordinator_epoch for marker in brokers.markers[ORDERS[0]]] == [2]
+    assert [marker.coordinator_epoch for marker in brokers.markers[ORDERS[0]]] == [1]
+
+
+def test_only_another_coordinator_sends_markers_that_were_never_sent() -> None:
+    """EndTxn with a later epoch, up to 2.4; recorded with 2.4.1, where a follower died meanwhile."""
+    brokers = Brokers("2.4")
+    producer = Producer(brokers).begin()
+    producer.add(ORDERS[0])
+    assert producer.identity is not None
+    answers: list[ErrorCode] = []
+    later = producer.identity._replace(epoch=5)
+    brokers.coordinator.end(ID, later, is_commit=True, respond=answers.append)
+    brokers.run_for(LONG_S)
+    brokers.move(0)
+    brokers.run_for(LONG_S)
+    assert answers == [ErrorCode.PRODUCER_FENCED]
+    assert brokers.markers[ORDERS[0]] == []
+    brokers.move(1)
+    brokers.run_for(LONG_S)
+    assert [marker.is_commit for marker in brokers.markers[ORDERS[0]]] == [True]
 
 
 def test_markers_are_sent_until_the_leader_is_known_and_reachable() -> None:

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from simzk.kafka.log.batches import NO_EPOCH, RecordBatch
 from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd, EpochStart, LeaderEpochCache
 from simzk.kafka.log.log import Log, find_batch, first_difference
+from simzk.kafka.log.record_batches import Record, encode_batch
 from simzk.kafka.log.truncation import Truncation, truncation_after
 
 
@@ -276,6 +277,24 @@ def test_deleted_records_take_their_epochs_with_them() -> None:
     log.restart_at(9)
     log.check()
     assert [log.start, log.end, *log.epochs.entries] == [9, 9]
+
+
+def test_deleted_records_stay_on_disk_with_their_segment() -> None:
+    """A real broker deletes whole segments, and never the last one (recorded 1.1 to 3.9)."""
+    log = Log()
+    for number in range(4):
+        day_ms = 24 * 3_600_000 * (8 if number > 1 else 0)
+        log.append(1, leader_epoch=0, identity=number, payload=encode_batch([Record(b"k", b"v", (), day_ms + number)]))
+    log.set_high_watermark(4)
+    size = log.size_bytes
+    log.delete_before(1)
+    assert log.size_bytes == size
+    log.delete_before(3)
+    assert log.size_bytes == size // 2, "the first segment is over"
+    log.delete_before(4)
+    assert (log.size_bytes, log.is_empty) == (size // 2, True)
+    log.restart_at(9)
+    assert log.size_bytes == 0
 
 
 def test_a_truncation_inside_a_batch_removes_all_of_it() -> None:

@@ -71,7 +71,7 @@ class LogDirsApi(ClientApi):
         for partition, replica in self.broker.replicas.replicas.items():
             if self.log_dirs.directory_of(partition) != number:
                 continue
-            size = sum(batch.size_bytes for batch in replica.log.batches)
+            size = replica.log.size_bytes
             used += size
             is_asked = asked is None or partition in asked
             if is_asked or lists_every_topic:

@@ -9,7 +9,8 @@ Rules of this module (KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages
   - records are cut at the limits. From version 3 on the first batch is sent whole, whatever its size (KIP-74), and a
     batch of which the beginning does not fit is left out;
   - records newer than what the version can carry are converted down: magic 0 up to version 1, magic 1 up to version 3.
-    Their headers, control batches and producer ids are lost;
+    Their headers, control batches and producer ids are lost. In 0.11 a record with headers fails the whole request
+    (KAFKA-6739);
   - records without content, which only the simulation's own producers send, have empty values;
   - what a consumer gets is noted as read: a later leader must have it (observation/records.py). A client with replica
     id -2 knows that it reads what may be lost.
@@ -200,7 +201,10 @@ class FetchApi(ClientApi):
         left, has_records, found = max(client.max_bytes, 0), False, {}
         for partition, asked in client.fetching.partitions.items():
             is_first = client.version >= _WHOLE_BATCH_SINCE and not has_records
-            read = self._read(client, partition, asked, left, is_first=is_first)
+            try:
+                read = self._read(client, partition, asked, left, is_first=is_first)
+            except _HeadersError:
+                return dict.fromkeys(client.fetching.partitions, _Read(ErrorCode.UNKNOWN_SERVER_ERROR))
             has_records = has_records or read.size_bytes > 0
             left = max(0, left - read.size_bytes)
             found[partition] = read
@@ -249,7 +253,7 @@ class FetchApi(ClientApi):
             aborted = tuple((one.producer_id, one.first_offset) for one in known)
         try:
             magic = max(_MAGIC_OF_VERSION.get(client.version, 2), 0 if self.broker.version.api.batch_magic else 2)
-            converted = _converted(data, entries, magic, offset)
+            converted = _converted(data, entries, magic, offset, drops_headers=self.broker.version.api.drops_headers)
         except RecordDataError:
             return _Read(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         # The batches of which the entries are in the first bytes of the record data that was read.
@@ -362,7 +366,11 @@ def leader_epoch_error(named: int, own: int) -> ErrorCode:
     return ErrorCode.FENCED_LEADER_EPOCH if named < own else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def _converted(data: bytes, entries: list[bytes], magic: int, offset: int) -> bytes:
+class _HeadersError(Exception):
+    """A record has headers, which the format that the client knows does not have."""
+
+
+def _converted(data: bytes, entries: list[bytes], magic: int, offset: int, *, drops_headers: bool) -> bytes:
     """Return record data in a format that the client knows (RecordsUtil.downConvert).
 
     Args:
@@ -370,9 +378,11 @@ def _converted(data: bytes, entries: list[bytes], magic: int, offset: int) -> by
         entries: its entries, whole.
         magic: the newest format that the client knows.
         offset: records before it are left out where they are not compressed.
+        drops_headers: whether headers are lost.
 
     Raises:
         RecordDataError: the codec is not installed, or unknown in that format.
+        _HeadersError: a record has headers, which are not dropped.
     """
     if magic == 2 or all(entry_header(entry).magic <= magic for entry in entries):
         return data
@@ -387,5 +397,7 @@ def _converted(data: bytes, entries: list[bytes], magic: int, offset: int) -> by
         if header.codec == ZSTD:
             raise RecordDataError("zstd is unknown in formats before magic 2")
         records = [one for one in decode_entry(entry) if header.codec or one.offset >= offset]
+        if not drops_headers and any(one.headers for one in records):
+            raise _HeadersError
         parts.append(encode_messages(records, magic, header.codec))
     return b"".join(parts)
