@@ -255,8 +255,8 @@ def test_one_thread_at_a_time_is_in_a_served_cluster() -> None:
     """A cluster in virtual time has no lock; served on TCP, it has one."""
     with KafkaCluster(brokers=1) as cluster:
         served = ServedCluster(Settings(), LiveCluster(cluster))
+        assert cluster.zookeeper_host.rules.lock is served.tcp.driver.lock
         lock: Any = served.tcp.driver.lock
-        assert cluster.zookeeper_host.rules.lock is lock
         with lock:
             assert not in_thread(lambda: lock.acquire(blocking=False)).result(PATIENCE_S)
         served.stop()
