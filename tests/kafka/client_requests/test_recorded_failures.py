@@ -50,7 +50,7 @@ ALLOWED = (
         "ListOffsets|Fetch|Produce",
         CHANCE_IN_TIME,
     ),
-    (("1.1.1", "2.0.1", "2.4.1", "2.8.2", "3.4.1", "3.9.1"), "elected: describe", "DescribeLogDirs", CHANCE_IN_TIME),
+    (("2.0.1", "2.8.2", "3.4.1", "3.9.1"), "(elected|stopped): describe", "DescribeLogDirs", CHANCE_IN_TIME),
     (
         ("0.10.2.2", "0.11.0.3", "1.1.1", "3.4.1"),
         "topic deleted: asked of all",
