@@ -62,7 +62,7 @@ LEADER_EPOCH_SINCE = {FETCH: 9, EPOCH_ENDS: 2}
 
 @dataclass
 class Traffic:
-    """What went between brokers as bytes: requests and responses, batches, and bytes."""
+    """Numbers of requests, batches and bytes that brokers have exchanged."""
 
     exchanges: int = 0
     batches: int = 0

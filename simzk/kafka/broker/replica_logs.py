@@ -1070,8 +1070,8 @@ class ReplicaLogs:
 
 
 def epoch_error(asked: int, own: int) -> Error:
-    """Return the error of a follower whose leader epoch is not the leader's own (Partition.checkCurrentLeaderEpoch)."""
-    assert asked != own, f"a follower of leader epoch {asked} is not fenced in it"
+    """Return the error for a leader epoch that is not the leader's own (Partition.checkCurrentLeaderEpoch)."""
+    assert asked != own, f"a request of leader epoch {asked} is not fenced in it"
     return Error.FENCED_LEADER_EPOCH if asked < own else Error.UNKNOWN_LEADER_EPOCH
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, count
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.kafka.broker.replica_logs import epoch_error
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.client_requests.records.current_leader import endpoints, name_leader
 from simzk.kafka.client_requests.records.fetch_sessions import (
@@ -361,9 +362,7 @@ def leader_epoch_error(named: int, own: int) -> ErrorCode:
     >>> [leader_epoch_error(named, 3).name for named in (-1, 2, 3, 4)]
     ['NONE', 'FENCED_LEADER_EPOCH', 'NONE', 'UNKNOWN_LEADER_EPOCH']
     """
-    if named in (-1, own):
-        return ErrorCode.NONE
-    return ErrorCode.FENCED_LEADER_EPOCH if named < own else ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.NONE if named in (-1, own) else ErrorCode[epoch_error(named, own).name]
 
 
 class _HeadersError(Exception):
