@@ -93,6 +93,8 @@ class Error(Enum):
 ERRORS = tuple(Error)
 CODE_OF = {error: code for code, error in enumerate(ERRORS)}
 """Error codes in arrays: the index in `ERRORS`; that of NONE is 0."""
+UNKNOWN_BROKER_EPOCH = -1
+"""The broker epoch in requests of brokers before 2.2 (AbstractControlRequest.UNKNOWN_BROKER_EPOCH)."""
 LEADER_DURING_DELETE = -2
 """The leader, and the leader epoch, of a partition whose topic is being deleted (LeaderAndIsr.LeaderDuringDelete)."""
 
@@ -151,10 +153,14 @@ class StopReplicaRequest(NamedTuple):
 
 
 class ControlResponse(NamedTuple):
-    """Response to a control request: an error for the request, and errors by partition."""
+    """Response to a control request: an error for the request, and errors by partition.
+
+    `refused` has the partitions of a LeaderAndIsr whose leader epoch is not newer, which a controller ignores.
+    """
 
     error: Error
     partition_errors: Mapping[TopicPartition, Error]
+    refused: Sequence[TopicPartition] = ()
 
 
 class IsrProposal(NamedTuple):

@@ -880,4 +880,17 @@ MISTAKES: dict[str, Mistake] = {
         '        return self._topic_ids.setdefault(topic, self._new_uuid("topic ids"))\n',
         _DELETED + "test_a_topic_that_is_created_again_has_no_records_and_another_id",
     ),
+    # Requests between brokers, sent by a client
+    "a client needs no right to act as a broker": Mistake(
+        "kafka/client_requests/broker_requests.py",
+        '        if not self.broker.allows_on_cluster("ClusterAction", context.principal):\n',
+        '        if self.broker.allows_on_cluster("ClusterAction", context.principal) is None:\n',
+        "kafka/client_requests/test_admin_requests.py::test_acls_and_what_they_deny[3.9.1]",
+    ),
+    "a leader epoch that is not newer is no error": Mistake(
+        "kafka/client_requests/broker_requests.py",
+        "            errors |= dict.fromkeys(response.refused, ErrorCode.STALE_CONTROLLER_EPOCH)\n",
+        "            errors |= dict.fromkeys(response.refused, ErrorCode.NONE)\n",
+        "kafka/client_requests/test_broker_requests.py::test_a_client_makes_a_broker_leader[3.9]",
+    ),
 }

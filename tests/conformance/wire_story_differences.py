@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 class Cause(Enum):
     """Why an exchange differs."""
 
-    BROKERS_ONLY = "requests that only brokers send are not served to clients"
     ASKED_OTHERWISE = "the program asked something else when it recorded this release, or what follows from that"
     MARKERS = (
         "the moment at which the markers of a transaction are written: real brokers need longer than the program until "
@@ -65,10 +64,6 @@ class Row(NamedTuple):
     releases: tuple[str, ...] = ()
 
 
-BROKERS_ONLY = frozenset({
-    *("LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"),
-    *("AlterPartition", "AllocateProducerIds", "Envelope"),
-})  # fmt: skip
 LONG_NAME = ("0.10.2.2", "0.11.0.3", "2.4.1", "2.8.2", "3.4.1")
 """Recordings in which a topic with a name of 249 characters was created."""
 NOT_WHOLE = ("2.4.1", "2.8.2")
@@ -152,8 +147,6 @@ WITHOUT_IDENTITY = "request"
 def cause_of(release: str, difference: Difference) -> Cause | None:
     """Return why an exchange differs; None if it is not known."""
     step, _, api, _, _ = difference.key
-    if api in BROKERS_ONLY:
-        return Cause.BROKERS_ONLY
     found = [_cause_of_place(release, step, api, path) for path, _, _ in difference.places]
     if None not in found:
         return found[0]

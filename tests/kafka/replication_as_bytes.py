@@ -115,7 +115,8 @@ def _responded(body: M, version: int, traffic: Traffic) -> M:
     return decode_response(type(body), version, frame)[2]
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[TopicPartition]]]:
+def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[TopicPartition]]]:
+    """Return the partitions in their order; a topic comes again if others stand between its partitions."""
     return [(topic, list(group)) for topic, group in groupby(partitions, key=lambda one: one.topic)]
 
 
@@ -160,7 +161,7 @@ def _asked_to_fetch(request: FetchRequest, version: int, traffic: Traffic) -> Fe
                 for name in names
             ],
         )
-        for topic, names in _by_topic(changed)
+        for topic, names in by_topic(changed)
     ]
     body.forgotten_topics_data = [
         kind.ForgottenTopic(
@@ -168,7 +169,7 @@ def _asked_to_fetch(request: FetchRequest, version: int, traffic: Traffic) -> Fe
             topic_id=_id(topic, version, traffic),
             partitions=[name.partition for name in names],
         )
-        for topic, names in _by_topic(request.forgotten)
+        for topic, names in by_topic(request.forgotten)
     ]
     return _fetch_request(_requested(body, version, traffic), request.fenced, traffic)
 
@@ -209,7 +210,7 @@ def _fetched(response: FetchResponse, version: int, traffic: Traffic) -> FetchRe
                 topic_id=_id(topic, version, traffic),
                 partitions=[_partition_data(response, name, traffic) for name in group],
             )
-            for topic, group in _by_topic(names)
+            for topic, group in by_topic(names)
         ],
     )
     return _fetch_response(_responded(body, version, traffic), traffic)
@@ -313,7 +314,7 @@ def _asked_for_ends(
                         for name in names
                     ],
                 )
-                for topic, names in _by_topic(request.epochs)
+                for topic, names in by_topic(request.epochs)
             ],
         ),
         version,
@@ -342,7 +343,7 @@ def _ends(response: OffsetForLeaderEpochResponse, version: int, traffic: Traffic
                 kind.OffsetForLeaderTopicResult(
                     topic=topic, partitions=[ended(name, response.ends[name]) for name in names]
                 )
-                for topic, names in _by_topic(response.ends)
+                for topic, names in by_topic(response.ends)
             ]
         ),
         version,

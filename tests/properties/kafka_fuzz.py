@@ -4,9 +4,10 @@
 
 A round is a connection to a broker of some release that sends a few frames: requests of every API and version of the
 release, with bits flipped, bytes cut, doubled and inserted, and lengths set to extremes; more often than others those
-about transactions, with small numbers and topics that exist. Every other cluster has ports with SASL: there a round
-begins with a login, of which any frame may be broken, and may log in again. Afterwards another client is answered. All
-is drawn from the seed and the number of the round, so that `--first ROUND --frames 1` does one again.
+about transactions and those that brokers send each other, with small numbers and topics that exist. Every other
+cluster has ports with SASL: there a round begins with a login, of which any frame may be broken, and may log in again.
+Afterwards another client is answered. All is drawn from the seed and the number of the round, so that `--first ROUND
+--frames 1` does one again.
 """
 
 from __future__ import annotations
@@ -52,10 +53,8 @@ RESIDENT_GROWTH_MAX = 128 << 20
 ROUNDS_S_MAX = 120.0
 """The rounds of a cluster take seconds: if they last so long, one hangs, and the process ends with its traceback."""
 WARM_UP_CLUSTERS = 2 * len(RELEASES)
-BETWEEN_BROKERS = frozenset({4, 5, 6, 7, 56, 58, 67})
-"""Requests that a broker sends: a client that forges valid ones may do what the controller does."""
-
-
+BETWEEN_BROKERS = (4, 5, 6, 7, 56, 58, 67)
+"""Requests that brokers and the controller send each other. A client that forges them takes the controller's place."""
 TRANSACTIONS = (0, 22, 24, 25, 26, 28, 65, 66)
 """Produce and requests about transactions."""
 TOPICS = ("orders", "a")
@@ -86,16 +85,16 @@ class Client:
 
 def frame_of(random: Random, accepted: Mapping[int, VersionRange]) -> bytes:
     """Return the frame of a request that the release may accept, most often broken."""
-    keys = [key for key in accepted if key not in BETWEEN_BROKERS]
-    about_transactions = random.random() < 0.3
-    if about_transactions:
-        keys = [key for key in TRANSACTIONS if key in accepted]
-    key = random.choice(keys)
+    drawn = random.random()
+    about_transactions, as_broker = drawn < 0.3, drawn >= 0.9
+    some = TRANSACTIONS if about_transactions else BETWEEN_BROKERS if as_broker else accepted
+    key = random.choice([key for key in some if key in accepted])
     kind = request_class(key)
     assert kind is not None
     version = random.choice([version for version in range(20) if version in accepted[key]])
-    request = random_message(random, kind, version, numbers=range(-1, 4) if about_transactions else None)
-    return broken(random, request, version, whole=0.5 if about_transactions else 0.1)
+    is_sensible = about_transactions or as_broker
+    request = random_message(random, kind, version, numbers=range(-1, 4) if is_sensible else None)
+    return broken(random, request, version, whole=0.5 if is_sensible else 0.1)
 
 
 def broken(random: Random, request: Message, version: int, *, whole: float) -> bytes:

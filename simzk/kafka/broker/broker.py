@@ -612,6 +612,12 @@ class Broker:
 
             return LeadershipApi(serving, self.controller, self._services.serve).handlers
 
+        def broker_requests() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.broker_requests import BrokerRequestsApi
+
+            is_broker = self._environment.manager.epochs.has_place_for
+            return BrokerRequestsApi(serving, self.controller, self._services.serve, is_broker).handlers
+
         def configs() -> dict[int, Handler]:
             from simzk.kafka.client_requests.admin.configs import ConfigsApi
 
@@ -650,6 +656,7 @@ class Broker:
         return {
             **on_first_request(api_keys.TOPICS, topics),
             **on_first_request(api_keys.LEADERSHIP, leadership),
+            **on_first_request(api_keys.BROKERS, broker_requests),
             **on_first_request(api_keys.CONFIGS, configs),
             **on_first_request(api_keys.ACLS, acls),
             **on_first_request(api_keys.QUOTAS, quotas),

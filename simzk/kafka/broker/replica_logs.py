@@ -345,7 +345,11 @@ class ReplicaLogs:
         self.on_logs_changed([update.partition for update in updates])
         for replica in changed:
             self.on_readable(replica.partition)
-        return ControlResponse(Error.NONE, errors)
+        refused = []
+        if len(changed) < len(updates):
+            outcomes = zip(updates, opened.tolist(), accepted, strict=True)
+            refused = [update.partition for update, has_log, is_accepted in outcomes if has_log and not is_accepted]
+        return ControlResponse(Error.NONE, errors, refused)
 
     def _open_logs(self, updates: Sequence[PartitionUpdate]) -> dict[TopicPartition, Error]:
         """Open or create the logs; return an error for each log in a failed log directory.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from simzk.kafka.requests import CODE_OF, ERRORS, Error
+from simzk.kafka.requests import CODE_OF, ERRORS, UNKNOWN_BROKER_EPOCH, Error
 from simzk.partitions.arrays import NONE, any_of, taken, unpack, widen
 from simzk.partitions.table import PartitionTable, columns_at, packed_of
 
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 NO_EPOCH = np.iinfo(np.int64).min
 """The broker epoch of an id that no broker has."""
-UNKNOWN_BROKER_EPOCH = -1
-"""The broker epoch in requests of controllers before 2.2 (AbstractControlRequest.UNKNOWN_BROKER_EPOCH)."""
 _STALE_BROKER, _STALE_CONTROLLER = CODE_OF[Error.STALE_BROKER_EPOCH], CODE_OF[Error.STALE_CONTROLLER_EPOCH]
 _NO_LEADER = NONE, NONE
 
@@ -69,13 +67,17 @@ class BrokerEpochs:
 
     def set(self, broker: int, *, alive: bool, epoch: int) -> None:
         """Set the liveness and epoch of a broker; a dead one forgets the controller epoch."""
-        assert 0 <= broker < len(self.alive) - 1, f"broker {broker} does not exist"
+        assert self.has_place_for(broker), f"broker {broker} does not exist"
         self.alive[broker] = alive
         self._epoch[broker] = epoch
         if not alive:
             self._controller_epoch[broker] = 0
             self.starting.discard(broker)
             self._note_controller_epoch()
+
+    def has_place_for(self, broker: int) -> bool:
+        """Return whether an id is not beyond those of the brokers."""
+        return 0 <= broker < len(self.alive) - 1
 
     def of(self, brokers: IntArray) -> NDArray[np.int64]:
         """Return the broker epochs, int64[k]; `NO_EPOCH` for an id that no broker has."""

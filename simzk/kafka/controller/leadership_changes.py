@@ -34,6 +34,7 @@ from simzk.kafka.controller.state_machines import ControllerPart, Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.requests import (
     CODE_OF,
+    UNKNOWN_BROKER_EPOCH,
     AlteredPartitions,
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -276,7 +277,7 @@ class ControlledShutdowns(ControllerPart):
         live = context.brokers.get(broker)
         if live is None:
             return ControlledShutdownResponse(Error.BROKER_NOT_AVAILABLE, ())
-        if request.broker_epoch < live.epoch:
+        if UNKNOWN_BROKER_EPOCH != request.broker_epoch < live.epoch:
             return ControlledShutdownResponse(Error.STALE_BROKER_EPOCH, ())
         context.shutting_down[broker] = None
         rows, table = context.order.on_broker_in_set(broker), context.table

@@ -33,6 +33,7 @@ APIS = {
     "log dirs": ("DescribeLogDirs", "AlterReplicaLogDirs"),
     "leadership": ("ElectLeaders", "AlterPartitionReassignments", "ListPartitionReassignments"),
     "acls": ("DescribeAcls", "CreateAcls", "DeleteAcls"),
+    "brokers": ("LeaderAndIsr",),
 }
 """APIs of each part of the recordings."""
 STEPS = (
@@ -123,21 +124,6 @@ def without_empty_topics(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {name: without_empty_topics(item) for name, item in value.items()}
-
-
-def sendable(exchange: Exchange) -> Exchange:
-    """Return an exchange whose request has bytes for hexadecimal text."""
-    return exchange | {"request": _with_bytes(exchange["request"])}
-
-
-def _with_bytes(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_with_bytes(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if list(value) == ["hex"]:
-        return bytes.fromhex(value["hex"])
-    return {name: _with_bytes(item) for name, item in value.items()}
 
 
 def select(folder: Path) -> list[Exchange]:

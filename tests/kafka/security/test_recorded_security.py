@@ -13,7 +13,7 @@ from simzk.kafka.releases.config_keys import broker_keys
 from simzk.kafka.releases.versions import kafka_version
 from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.client_requests.recorded import NO_ID, RELEASES, replayed
-from tests.kafka.client_requests.recorded_admin import PROPERTIES, comparable, sendable
+from tests.kafka.client_requests.recorded_admin import PROPERTIES, comparable
 from tests.kafka.security.recorded_security import exchanges, of_release
 
 WITH_AUTHORIZER = [release for release in RELEASES if of_release(release, "second")]
@@ -32,7 +32,7 @@ CREATES_BY_TOPIC = (2, 0)
 def test_sasl_requests_at_a_port_without_sasl(release: str) -> None:
     with simzk.KafkaCluster(release, 1) as cluster:
         for one in of_release(release, "story"):
-            got = comparable(replayed(MemoryClient(cluster, 1), sendable(one), lambda: NO_ID))
+            got = comparable(replayed(MemoryClient(cluster, 1), one, lambda: NO_ID))
             assert got == {"response": comparable(one["response"])}
 
 
@@ -79,7 +79,7 @@ def test_what_an_authorizer_denies(release: str) -> None:
             if one["api"] == "LeaderAndIsr":
                 continue
             client = MemoryClient(cluster, 1)
-            got = with_compared_topics(comparable(replayed(client, sendable(one), secret_id)))
+            got = with_compared_topics(comparable(replayed(client, one, secret_id)))
             client.connection.hang_up()
             if one["step"].startswith((*PREPARE, "make topic")):
                 cluster.run_until_quiet()
