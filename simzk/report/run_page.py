@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from html import escape
-from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.report import page
@@ -30,10 +29,10 @@ from simzk.report.charts import (
 from simzk.report.packed import data_block, differences_of
 from simzk.report.page import PAGE_BYTES, Figures, Section, Table, Text
 from simzk.report.table import length
-from simzk.report.znode_tree import differences
+from simzk.report.znode_tree import differences, milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from simzk.report.page import PagePart
     from simzk.report.table import Columns
@@ -44,6 +43,8 @@ TITLED_SHARE, LANES_SHARE, ZNODES_SHARE, TABLE_SHARE, EVENTS_SHARE = 0.47, 0.25,
 """Maximum shares of a run's parts; the events have what the others leave, and this share at least."""
 MARKS_MAX = 120
 """Maximum number of marks of each row on the time axis; of more, every second, third, ... is shown."""
+MOMENTS_MAX = 5_000
+"""Number of the most important events whose times are moments; of all times, every second, third, ... is one too."""
 LINES_MAX = 60
 """Maximum number of lines through all rows for steps and faults; of more, only failed expectations have lines."""
 SHARE_OF_SEVERAL = 0.4
@@ -358,6 +359,14 @@ def _partitions(run: RunTables, end_s: float, bytes_max: int) -> tuple[list[Time
     return rows, len(order) - len(rows)
 
 
+def _moments_ms(run: RunTables) -> set[int]:
+    """Return the times of events that are moments: those of the table's rows, and as many of the others as fit."""
+    times_ms = list(map(milliseconds, run.events.get(EVENT_COLUMNS[0], ())))
+    spread = sorted(set(times_ms))
+    first = (times_ms[place] for place in _ranking(run.events)[:MOMENTS_MAX])
+    return {*first, *spread[:: -(-len(spread) // MOMENTS_MAX) or 1]}
+
+
 MANY_PARTITIONS = 24
 """Number of partitions above which they are ordered by the time with missing replicas too."""
 BYTES_OF_ROW = 400
@@ -366,10 +375,10 @@ BYTES_OF_ROW = 400
 
 def _znodes(run: RunTables, name: str, bytes_max: int) -> str:
     """Return the slider of the chart, whose moments are the times of events and changes, and the znode tree."""
-    times_s = [float(str(at)) for at in run.events.get("at, s", ())]
+    times_ms = _moments_ms(run)
     size = bytes_max * DEFLATES_MOST
     while True:
-        found = differences(run.znodes_at_start, run.znode_changes, times_s, size)
+        found = differences(run.znodes_at_start, run.znode_changes, times_ms, size)
         block = data_block(found.to_json(), bytes_max)
         if len(block.encode()) <= bytes_max or not found.changes:
             break
@@ -409,21 +418,24 @@ class _Events(NamedTuple):
     bytes_max: int
 
     def to_html(self) -> str:
-        times = [f"{float(str(at)):.3f}" for at in self.run.events.get(EVENT_COLUMNS[0], ())]
-        rows = [_event(*row) for row in zip(times, *self._texts().values(), strict=True)]
-        ranking = self._ranking()
-        kept = _first_within(ranking, rows, self.bytes_max)
+        texts, times, count = self._texts(), self.run.events.get(EVENT_COLUMNS[0], ()), length(self.run.events)
+
+        def row_of(place: int) -> str:
+            return _event(f"{float(str(times[place])):.3f}", *(column[place] for column in texts.values()))
+
+        ranking = _ranking(self.run.events)
+        rows = _first_within(ranking, row_of, self.bytes_max)
         block, packed = "", 0
-        if len(kept) < len(rows):
-            kept = _first_within(ranking, rows, round(ROWS_SHARE * self.bytes_max))
-            block, packed = self._packed(sorted(kept), ranking[len(kept) :])
-        assert len(kept) + packed <= len(rows), "no event is shown twice"
+        if len(rows) < count:
+            rows = _first_within(ranking, row_of, round(ROWS_SHARE * self.bytes_max))
+            block, packed = self._packed(texts, sorted(rows), ranking[len(rows) :])
+        assert len(rows) + packed <= count, "no event is shown twice"
         topics = "\n".join(self.run.topics)
         heads = "".join(f"<th>{name}</th>" for name in ("at, s", "who", "what", "subject", "change"))
         return (
-            f'{self._cut(len(rows), len(kept), packed)}<div class="events" data-topics="{escape(topics)}">'
+            f'{self._cut(count, len(rows), packed)}<div class="events" data-topics="{escape(topics)}">'
             f'<div class="scroll" tabindex="0" role="group" aria-label="Events"><table><thead><tr>{heads}</tr></thead>'
-            f"<tbody>{''.join(rows[place] for place in sorted(kept))}</tbody></table></div>{block}</div>"
+            f"<tbody>{''.join(rows[place] for place in sorted(rows))}</tbody></table></div>{block}</div>"
         )
 
     def _cut(self, count: int, kept: int, packed: int) -> str:
@@ -438,24 +450,24 @@ class _Events(NamedTuple):
             parts.append(f"<noscript>{Text(text, style='cut').to_html()}</noscript>")
         return "".join(parts)
 
-    def _packed(self, kept: Sequence[int], others: Sequence[int]) -> tuple[str, int]:
+    def _packed(self, texts: Mapping[str, list[str]], kept: Sequence[int], others: Sequence[int]) -> tuple[str, int]:
         """Return the first of other events as a data block that fits, and their number."""
         room = round((1 - ROWS_SHARE) * self.bytes_max)
         count = len(others)
         while count:
-            block = data_block(self._columns(sorted(others[:count]), kept), 0)
+            block = data_block(self._columns(texts, sorted(others[:count]), kept), 0)
             if len(block) <= room:
                 return block, count
             count = min(count - 1, count * room * 95 // (len(block) * 100))
         return "", 0
 
-    def _columns(self, places: Sequence[int], kept: Sequence[int]) -> dict[str, object]:
+    def _columns(self, texts: Mapping[str, list[str]], places: Sequence[int], kept: Sequence[int]) -> dict[str, object]:
         """Return events as columns that compress well.
 
         `rows` are the numbers of rows that are in the table before each event, `ms` times, both as differences. A
         `before` is None if it is the `after` of the previous one of these events with the same subject.
         """
-        columns = {name: [column[place] for place in places] for name, column in self._texts().items()}
+        columns = {name: [column[place] for place in places] for name, column in texts.items()}
         times = self.run.events.get("at, s", ())
         before: list[str | None] = []
         latest: dict[str, str] = {}
@@ -475,25 +487,33 @@ class _Events(NamedTuple):
         columns = self.run.events
         return {name: list(map(str, columns.get(name, [""] * length(columns)))) for name in EVENT_COLUMNS[1:]}
 
-    def _ranking(self) -> list[int]:
-        """Return the places of all events, the most important first: the last one is among them."""
-        count = length(self.run.events)
-        kinds = [str(kind) for kind in self.run.events.get("kind", [""] * count)]
-        whats = [str(what) for what in self.run.events.get("what", [""] * count)]
-        ranks = {kind: rank for rank, group in enumerate(FIRST_KINDS) for kind in group}
 
-        def rank(place: int) -> int:
-            if place == count - 1:
-                return -1
-            return 0 if whats[place] == "leader lost" else ranks.get(kinds[place], len(FIRST_KINDS))
+def _ranking(events: Columns) -> list[int]:
+    """Return the places of all events, the most important first: the last one is among them."""
+    count = length(events)
+    kinds = [str(kind) for kind in events.get("kind", [""] * count)]
+    whats = [str(what) for what in events.get("what", [""] * count)]
+    ranks = {kind: rank for rank, group in enumerate(FIRST_KINDS) for kind in group}
 
-        return sorted(range(count), key=lambda place: (rank(place), place))
+    def rank(place: int) -> int:
+        if place == count - 1:
+            return -1
+        return 0 if whats[place] == "leader lost" else ranks.get(kinds[place], len(FIRST_KINDS))
+
+    return sorted(range(count), key=lambda place: (rank(place), place))
 
 
-def _first_within(ranking: Sequence[int], rows: Sequence[str], bytes_max: int) -> list[int]:
-    """Return the first places of a ranking whose rows fit into a number of bytes."""
-    sizes = accumulate(len(rows[place].encode()) for place in ranking)
-    return list(ranking[: sum(size <= bytes_max for size in sizes)])
+def _first_within(ranking: Sequence[int], row_of: Callable[[int], str], bytes_max: int) -> dict[int, str]:
+    """Return the rows of the first places of a ranking that fit into a number of bytes, by place."""
+    found: dict[int, str] = {}
+    size = 0
+    for place in ranking:
+        row = row_of(place)
+        size += len(row.encode())
+        if size > bytes_max:
+            break
+        found[place] = row
+    return found
 
 
 def _kinds(kind: str, what: str) -> str:

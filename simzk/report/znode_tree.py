@@ -15,7 +15,8 @@ from simzk.report.packed import differences_of
 from simzk.report.table import length
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
     from simzk.report.table import Columns
 
@@ -64,14 +65,14 @@ class ZnodeDifferences(NamedTuple):
 
 
 def differences(
-    at_start: Mapping[str, str], changes: Columns, other_times_s: Iterable[float], bytes_max: int
+    at_start: Mapping[str, str], changes: Columns, other_times_ms: AbstractSet[int], bytes_max: int
 ) -> ZnodeDifferences:
     """Return the differences of a tree over time.
 
     Args:
         at_start: the data at the start, by path.
         changes: `at, s`, `path`, `data` (None for a deleted znode), in order.
-        other_times_s: times that are moments too, in seconds.
+        other_times_ms: times that are moments too, in milliseconds.
         bytes_max: maximum size of the changes as JSON; later ones are left out.
     """
     count = length(changes)
@@ -81,17 +82,17 @@ def differences(
     present, size = dict(at_start), sum(len(path) + len(data) for path, data in at_start.items())
     found: list[Change] = []
     for at_s, path, data in rows:
-        change = _change(present, places, _milliseconds(at_s), str(path), None if data is None else str(data))
+        change = _change(present, places, milliseconds(at_s), str(path), None if data is None else str(data))
         size += len(json.dumps(change, separators=(",", ":"), ensure_ascii=False).encode()) + 1
         size += len(str(path)) + 3 if change[1] == len(places) - 1 else 0
         if size > bytes_max:
             break
         found.append(change)
     left = count - len(found)
-    times_ms = sorted({change[0] for change in found} | {_milliseconds(at) for at in other_times_s})
+    times_ms = sorted({change[0] for change in found} | other_times_ms)
     moments = {at_ms: moment for moment, at_ms in enumerate(times_ms)}
     numbered: list[Change] = [(moments[change[0]], *change[1:]) for change in found]
-    until_ms = _milliseconds(rows[len(found)][0]) if left else None
+    until_ms = milliseconds(rows[len(found)][0]) if left else None
     assert all(change[1] < len(places) for change in found), "a change is of a known path"
     return ZnodeDifferences(times_ms, list(places), start, numbered, left, until_ms)
 
@@ -115,5 +116,6 @@ def _equal_beginning(one: str, other: str) -> int:
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _milliseconds(at_s: object) -> int:
+def milliseconds(at_s: object) -> int:
+    """Return a time in seconds in whole milliseconds."""
     return round(float(str(at_s)) * 1000)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from simzk.report import page, table
 from simzk.report.charts import TITLED_BYTES, RowGroup, Strip, Timeline, TimelineRow, spans_by_row
 from simzk.report.page import PAGE_BYTES, Section, Table, Text
-from simzk.report.run_page import RunTables, runs_page
+from simzk.report.run_page import MOMENTS_MAX, RunTables, runs_page
 from simzk.report.znode_tree import differences
 from tests.report.reading import Reader, titles, tree_at
 
@@ -279,6 +279,22 @@ def test_a_page_of_ten_thousand_events_is_small_and_has_them_all() -> None:
     assert any(re.search(r"the first \d+ of 500; all: simzk run", text) for text in read.texts["small"])
 
 
+def test_many_events_leave_room_for_the_changes_of_znodes() -> None:
+    """The times of all events would fill the room of the znode tree."""
+    draw, count = random.Random(1), 60_000
+    times_s = sorted(draw.randrange(100_000_000) / 1000 for _ in range(count))
+    events: Columns = {name: ["x"] * count for name in EVENTS} | {"at, s": times_s, "kind": ["ISR"] * count}
+    html = runs_page([replace(run_tables(), events=events, expectations={}, end_s=100_000.0)])
+    assert len(html.encode()) <= PAGE_BYTES
+    read = Reader(html)
+    assert len(read.data[0]["changes"][0]) == 1
+    moments_ms = set(accumulate(read.data[0]["moments"]))
+    assert len(moments_ms) <= 2 * MOMENTS_MAX + 1
+    cells = [text for text in read.texts["td"] if re.fullmatch(r"\d+\.\d{3}", text)]
+    assert len(cells) > 100
+    assert {round(float(text) * 1000) for text in cells} <= moments_ms, "each row of the table has its moment"
+
+
 def test_a_page_says_what_it_leaves_out() -> None:
     draw = random.Random(1)
     run = long_run(lambda _: f" {draw.getrandbits(400):x}")  # cannot be compressed to less than half
@@ -311,7 +327,7 @@ def test_differences_give_the_tree_at_each_moment(
 ) -> None:
     changes.sort(key=lambda change: change[0])
     columns: Columns = {name: [change[at] for change in changes] for at, name in enumerate(("at, s", "path", "data"))}
-    found = differences(start, columns, [2.5], 100_000)
+    found = differences(start, columns, {2500}, 100_000)
     assert found.left == 0
     for moment, at_ms in enumerate(found.moments_ms):
         tree = dict(start)
@@ -326,7 +342,7 @@ def test_differences_give_the_tree_at_each_moment(
 
 def test_differences_that_are_too_large_end_early() -> None:
     changes: Columns = {"at, s": [1.0, 2.0, 3.0], "path": ["/a"] * 3, "data": ["x" * 50, "y" * 50, "z" * 50]}
-    found = differences({}, changes, [], 150)
+    found = differences({}, changes, set(), 150)
     assert (len(found.changes), found.left) == (2, 1)
     assert tree_at(found, 2) == {"/a": "y" * 50}
 
