@@ -79,6 +79,8 @@ class MetadataCache:
         topic_names: topic by id.
         observers: called after each update with the topics that it named.
         revision: number of updates so far.
+        topic_revisions: by known topic, the last update that named it.
+        live_revision: the last update that changed the live brokers or their racks.
     """
 
     def __init__(self, *, forgets: bool) -> None:
@@ -91,14 +93,20 @@ class MetadataCache:
         self.topic_names: dict[str, str] = {}
         self.observers: list[Callable[[set[str]], None]] = []
         self.revision: int = 0
+        self.topic_revisions: dict[str, int] = {}
+        self.live_revision: int = 0
         self._forgets = forgets
 
     def update(self, request: UpdateMetadataRequest) -> None:
         """Apply an UpdateMetadata request."""
         self.revision += 1
         self.controller_id = request.controller_id
-        self.live_brokers = ({} if self._forgets else self.live_brokers) | dict(request.live_brokers)
+        live = ({} if self._forgets else self.live_brokers) | dict(request.live_brokers)
+        if live != self.live_brokers:
+            self.live_revision = self.revision
+        self.live_brokers = live
         for partition, state, assignment, _ in request.updates:
+            self.topic_revisions[partition.topic] = self.revision
             if state.leader == LEADER_DURING_DELETE:
                 self._remove(partition)
             else:
@@ -122,6 +130,7 @@ class MetadataCache:
         numbers.pop(partition.partition, None)
         if not numbers:
             self.topics.pop(partition.topic, None)
+            self.topic_revisions.pop(partition.topic, None)
             self._forget_topic_id(partition.topic)
 
     def _set_topic_id(self, topic: str, topic_id: str) -> None:

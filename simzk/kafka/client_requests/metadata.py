@@ -4,7 +4,8 @@ Rules of this module (KafkaApis.handleTopicMetadataRequest, MetadataCache.getPar
   - the cache is as stale as the last UpdateMetadata request that arrived; nothing is asked of ZooKeeper;
   - version 0 has no dead brokers: replicas and ISRs are without them, with REPLICA_NOT_AVAILABLE;
   - a partition without a leader that is alive is LEADER_NOT_AVAILABLE, with leader -1 and the cached ISR;
-  - partitions are columns, and encoded once for each state of the cache: clients of large clusters ask again and again;
+  - partitions are columns, and those of a topic are encoded once, until the cache has other ones or other live brokers:
+    clients of large clusters ask again and again;
   - the asked broker creates a missing topic itself, and answers LEADER_NOT_AVAILABLE until its cache has it.
 """
 
@@ -188,10 +189,8 @@ class MetadataApi(ClientApi):
         ]
 
     def _partitions(self, names: Sequence[str], version: int) -> Mapping[str, EncodedRows[Partition]]:
-        """Return the partitions of topics, encoded; they are encoded once for each state of the metadata cache."""
-        if self._encoded_revision != self.broker.cache.revision:
-            self._encoded.clear()
-            self._encoded_revision = self.broker.cache.revision
+        """Return the partitions of topics, encoded."""
+        self._forget_outdated()
         encoded = self._encoded.setdefault(version, {})
         missing = [name for name in names if name not in encoded]
         if missing:
@@ -203,6 +202,18 @@ class MetadataApi(ClientApi):
                 begin = end
             assert begin == len(rows), "each row belongs to a topic"
         return encoded
+
+    def _forget_outdated(self) -> None:
+        """Forget encoded partitions of topics that updates have named; all, if the live brokers are others."""
+        cache, since = self.broker.cache, self._encoded_revision
+        if since == cache.revision:
+            return
+        self._encoded_revision = cache.revision
+        if cache.live_revision > since:
+            self._encoded.clear()
+        for encoded in self._encoded.values():
+            for name in [name for name in encoded if cache.topic_revisions.get(name, cache.revision) > since]:
+                del encoded[name]
 
     def _columns(self, names: Sequence[str], version: int) -> dict[str, Column]:
         """Return the partitions of topics as columns, as a version shows them."""

@@ -20,6 +20,8 @@ from simzk.kafka.requests import LEADER_DURING_DELETE, PartitionUpdate, UpdateMe
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from simzk.kafka.protocol.structs import Message
     from simzk.kafka.releases.profile import KafkaVersion
 
@@ -43,7 +45,7 @@ UPDATES = st.builds(
 REQUESTS = st.builds(
     lambda updates, live: UpdateMetadataRequest(1, 1, 0, updates, dict.fromkeys(live)),
     st.lists(UPDATES, max_size=12),
-    st.lists(BROKERS, max_size=20),
+    st.just([1, 2, 3]) | st.lists(BROKERS, max_size=20),
 )
 ASKED = st.one_of(st.none(), st.lists(st.sampled_from(["a", "b", "c"]), unique=True))
 
@@ -107,7 +109,7 @@ def answered(api: MetadataApi, version: int, names: list[str] | None) -> Metadat
 
 @given(
     st.sampled_from(["0.8.2", "0.10.2", "2.4", "3.9"]),
-    st.lists(st.tuples(REQUESTS, st.integers(0, 12), ASKED), min_size=1, max_size=4),
+    st.lists(st.tuples(REQUESTS, st.integers(0, 12), ASKED), min_size=1, max_size=6),
 )
 def test_partitions_are_shown_as_the_cache_is_now(
     release: str, rounds: list[tuple[UpdateMetadataRequest, int, list[str] | None]]
@@ -135,3 +137,26 @@ def test_partitions_are_shown_as_the_cache_is_now(
             assert encode(answer, version) == encode(expected, version)
             if names is None:
                 assert [topic.name for topic in answer.topics] == list(cache.topics)
+
+
+def test_a_change_of_one_topic_leaves_the_encoded_partitions_of_the_others() -> None:
+    rules = kafka_version("3.9")
+    cache = MetadataCache(forgets=True)
+
+    def update(*topics: str, live: Sequence[int] = (1, 2)) -> None:
+        state, assignment = LeaderAndIsr(1, 0, (1, 2), 1), ReplicaAssignment((1, 2))
+        updates = [PartitionUpdate(TopicPartition(topic, 0), state, assignment) for topic in topics]
+        cache.update(UpdateMetadataRequest(1, 1, 0, updates, dict.fromkeys(live)))
+
+    def partitions() -> dict[str | None, object]:
+        return {topic.name: topic.partitions for topic in answered(api, 12, None).topics}
+
+    api = api_of(cache, rules)
+    update("a", "b")
+    first = partitions()
+    update("b")
+    second = partitions()
+    assert second["a"] is first["a"]
+    assert second["b"] is not first["b"]
+    update(live=(1, 2, 3))
+    assert partitions()["a"] is not first["a"]
