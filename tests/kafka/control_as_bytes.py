@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.kafka.broker.broker import Broker
-    from simzk.kafka.rpc import Respond
+    from simzk.kafka.rpc import Respond, Serve
 
 LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN = 4, 5, 6, 7
 ALTER_PARTITION, PRODUCER_IDS = 56, 67
@@ -56,16 +56,18 @@ class ControlBytes:
 
     Args:
         broker: the broker that serves them.
+        serve_other: serves all other requests.
         counted: counts requests by name.
     """
 
-    def __init__(self, broker: Broker, counted: Counter[str]) -> None:
+    def __init__(self, broker: Broker, serve_other: Serve, counted: Counter[str]) -> None:
         self._broker = broker
+        self._serve_other = serve_other
         self._counted = counted
         self._versions = accepted_versions(broker.version.number)
 
     def serve(self, request: object, respond: Respond) -> None:
-        """Serve a request as bytes, if it is of that kind; else as it is."""
+        """Serve a request, as bytes if it is of that kind."""
         ways: dict[type[object], tuple[int, Callable[[Any, int], Way]]] = {
             LeaderAndIsrRequest: (LEADER_AND_ISR, self._lead),
             UpdateMetadataRequest: (UPDATE_METADATA, self._update),
@@ -76,7 +78,7 @@ class ControlBytes:
         }
         key, convert = ways.get(type(request), (-1, None))
         if convert is None or key not in self._versions:
-            self._broker.serve(request, respond)
+            self._serve_other(request, respond)
             return
         version = self._versions[key].high
         if isinstance(request, AlterPartitionRequest) and not self._has_ids(request):
