@@ -5,6 +5,7 @@ The errors of recorded brokers are compared in test_recorded_answers.py and test
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,9 +32,12 @@ from simzk.kafka.protocol.messages import (
 )
 from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from tests.kafka.client_requests.memory_client import MemoryClient
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simzk.kafka.protocol.structs import Message
 
 ORDERS = TopicPartition("orders", 0)
@@ -285,18 +289,30 @@ def requests(draw: st.DrawFn) -> tuple[int, Message]:
     )
 
 
-@settings(max_examples=60)
-@given(asked=st.lists(st.tuples(st.integers(1, 3), requests()), min_size=1, max_size=12))
-def test_no_request_of_that_kind_breaks_a_broker(asked: list[tuple[int, tuple[int, Message]]]) -> None:
-    with cluster_of("2.8") as cluster:
-        for broker, (version, request) in asked:
+def columnar_cluster() -> simzk.KafkaCluster:
+    """Return three brokers whose partitions are columns, and whose replicas have no logs."""
+    layout = generate_layout(brokers_in_racks(3, 1), topics=2, partitions=6, replication_factor=3, seed=1)
+    cluster = simzk.KafkaCluster.from_layout(layout, version="2.8")
+    cluster.run_until_quiet()
+    return cluster
+
+
+@pytest.mark.parametrize("new_cluster", [partial(cluster_of, "2.8"), columnar_cluster], ids=["logs", "columns"])
+@settings(max_examples=50)
+@given(asked=st.lists(st.tuples(st.integers(0, 2), requests()), min_size=1, max_size=12))
+def test_no_request_of_that_kind_breaks_a_broker(
+    new_cluster: Callable[[], simzk.KafkaCluster], asked: list[tuple[int, tuple[int, Message]]]
+) -> None:
+    with new_cluster() as cluster:
+        brokers = list(cluster.brokers)
+        for place, (version, request) in asked:
             if isinstance(request, AlterPartitionRequest) and request.broker_id in cluster.brokers:
                 request.broker_epoch = cluster.brokers[request.broker_id].epoch
-            client = MemoryClient(cluster, broker)
+            client = MemoryClient(cluster, brokers[place])
             client.send_request(request, version)
             assert client.wait() is not None, request
             cluster.run_for(0.3)
         cluster.run_for(20)
-        for broker in cluster.brokers:
-            client = MemoryClient(cluster, broker)
-            assert client.call(MetadataRequest(topics=None), 5, MetadataResponse).brokers is not None
+        for broker in brokers:
+            answer = MemoryClient(cluster, broker).call(MetadataRequest(topics=[]), 5, MetadataResponse)
+            assert answer.topics == []
