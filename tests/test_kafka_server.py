@@ -17,7 +17,6 @@ from kazoo.client import KazooClient
 
 import simzk
 from simzk.kafka.protocol.codec import decode_response, encode_request
-from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import MetadataRequest, MetadataResponse
 from simzk.testing import wait_until
 from tests.waiting import PATIENCE_S
@@ -227,15 +226,6 @@ def test_a_request_in_pieces_and_requests_in_one_piece(kafka_server: simzk.Kafka
         assert read_metadata(connection)[0] == 1
         connection.sendall(b"".join(metadata_request(number) for number in range(2, 1000)))
         assert [read_metadata(connection)[0] for _ in range(2, 1000)] == list(range(2, 1000))
-
-
-def test_a_request_that_is_not_simulated_is_recorded(kafka_server: simzk.KafkaServer) -> None:
-    with connect(kafka_server.brokers[1]) as connection:
-        connection.sendall(framed(struct.pack(">hhihi", 7, 1, 1, -1, 99)))  # ControlledShutdown
-        assert read(connection, 14) == struct.pack(">iihi", 10, 1, ErrorCode.UNSUPPORTED_VERSION, 0)
-    with kafka_server.cluster.lock:
-        found = [(event.who, event.subject) for event in kafka_server.history if event.what == "cannot answer"]
-    assert found == [("broker 1", "ControlledShutdown")]
 
 
 def test_a_kazoo_client_keeps_its_session_while_time_jumps(kafka_server: simzk.KafkaServer) -> None:

@@ -160,7 +160,7 @@ class ControlResponse(NamedTuple):
 
     error: Error
     partition_errors: Mapping[TopicPartition, Error]
-    refused: Sequence[TopicPartition] = ()
+    refused: tuple[TopicPartition, ...] = ()
 
 
 class IsrProposal(NamedTuple):

@@ -56,7 +56,7 @@ def test_the_tree_at_the_last_moment_is_the_tree_of_the_cluster(simzk: Simzk, tm
     written = json.loads((tmp_path / "run.json").read_text())
     (document,) = written["runs"]
     tables = tables_of(document, written["znodes"])
-    found = differences(tables.znodes_at_start, tables.znode_changes, [], 1_000_000)
+    found = differences(tables.znodes_at_start, tables.znode_changes, set(), 1_000_000)
     tree = tree_at(found, len(found.moments_ms) - 1)
     registered = {int(path.rpartition("/")[2]) for path in tree if path.startswith("/brokers/ids/")}
     assert registered == set(document["brokers"])

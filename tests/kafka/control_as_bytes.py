@@ -296,6 +296,6 @@ class ControlBytes:
 
 def _control_response(code: int, codes: dict[TopicPartition, int]) -> ControlResponse:
     errors = {partition: Error[ErrorCode(one).name] for partition, one in codes.items() if one}
-    refused = [partition for partition, error in errors.items() if error == Error.STALE_CONTROLLER_EPOCH]
+    refused = tuple(partition for partition, error in errors.items() if error == Error.STALE_CONTROLLER_EPOCH)
     kept = {partition: error for partition, error in errors.items() if partition not in refused}
     return ControlResponse(Error[ErrorCode(code).name], kept if code == ErrorCode.NONE else {}, refused)

@@ -557,11 +557,7 @@ class Broker:
         if self.authorizer.is_enabled:
             from simzk.kafka.client_requests.authorization import guarded
 
-            handlers = guarded(
-                self._serving,
-                handlers,
-                lambda context, request, answer: self.client_api.refuse_unknown(context, request, answer),
-            )
+            handlers = guarded(self._serving, handlers)
         return BrokerApi(
             self._serving,
             self._name,

@@ -345,10 +345,10 @@ class ReplicaLogs:
         self.on_logs_changed([update.partition for update in updates])
         for replica in changed:
             self.on_readable(replica.partition)
-        refused = []
+        refused: tuple[TopicPartition, ...] = ()
         if len(changed) < len(updates):
             outcomes = zip(updates, opened.tolist(), accepted, strict=True)
-            refused = [update.partition for update, has_log, is_accepted in outcomes if has_log and not is_accepted]
+            refused = tuple(one.partition for one, has_log, is_accepted in outcomes if has_log and not is_accepted)
         return ControlResponse(Error.NONE, errors, refused)
 
     def _open_logs(self, updates: Sequence[PartitionUpdate]) -> dict[TopicPartition, Error]:

@@ -8,7 +8,7 @@ Rules of this module (KafkaApis, AuthHelper; recorded 0.11 to 3.9 with an author
   - who asks for all topics, groups or offsets gets those that it may describe;
   - authorized operations, if asked for, are those of the client;
   - without an authorizer nothing is checked. Configurations, quotas, users, tokens, log directories, features, ACLs,
-    elections, reassignments and markers of transactions are checked by their handlers.
+    elections, reassignments, markers of transactions and requests of brokers are checked by their handlers.
 """
 
 from __future__ import annotations
@@ -147,17 +147,11 @@ _TEXTS: Final[Mapping[int, str]] = {
 """Messages of refused parts, where the response has a field for them."""
 
 
-def guarded(broker: ServingBroker, handlers: Mapping[int, Handler], unknown: Handler) -> dict[int, Handler]:
-    """Return handlers that check each request first; the broker has an authorizer.
-
-    Args:
-        broker: the broker.
-        handlers: by API key.
-        unknown: serves requests of all other APIs.
-    """
+def guarded(broker: ServingBroker, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+    """Return handlers, by API key, that check each request first; the broker has an authorizer."""
     assert broker.authorizer.is_enabled, f"broker {broker.id} has no authorizer"
     checked = {*WHOLE, *PARTS, *_SPECIAL}
-    return {**handlers, **{key: partial(_check, broker, handlers.get(key, unknown)) for key in checked}}
+    return {**handlers, **{key: partial(_check, broker, handlers[key]) for key in checked}}
 
 
 def _check(broker: ServingBroker, handler: Handler, context: Context, request: Message, answer: Answer) -> None:

@@ -7,8 +7,7 @@ Rules of this module (RequestChannel, KafkaApis; tests/kafka/test_client_request
     keeps it open without an answer;
   - at a port with SASL, frames belong to the login until it is complete (security/login.py);
   - a request passes the fault point before its handler, and its response after it (broker_faults.py);
-  - an API of the release that is not simulated is answered with an error, or closes the connection if its response has
-    no error field. The history says so once.
+  - every API of the release has a handler; KIP-848's are refused, as by brokers with ZooKeeper.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from simzk.kafka.protocol.codec import API_VERSIONS, decode_request, decode_requ
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 from simzk.kafka.protocol.structs import ProtocolError
-from simzk.kafka.releases.api_versions import accepted_versions, api_names
+from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.security.login import SASL_HANDSHAKE, LoginRules, SaslLogin
 
 if TYPE_CHECKING:
@@ -44,8 +43,8 @@ _FLEXIBLE = 3
 """The first version of ApiVersions with tagged fields, also in its header."""
 _SHOWN = 200
 """Longest text of a client in the history."""
-NEED_KRAFT = frozenset({"ConsumerGroupHeartbeat", "ConsumerGroupDescribe"})
-"""APIs that brokers with ZooKeeper refuse themselves, without a message (KIP-848; recorded with 3.9)."""
+NEED_KRAFT = (68, 69)
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe, refused without a message (KIP-848; recorded with 3.9)."""
 
 
 class ClientTransport(Protocol):
@@ -80,7 +79,6 @@ class BrokerApi:
     faults: BrokerFaultPoint
     new_login_rules: Callable[[BrokerApi], LoginRules] | None = None
     connections: dict[ServedConnection, None] = field(default_factory=dict, init=False)
-    _refused: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self.accepted = accepted_versions(self.broker.version.number)
@@ -88,7 +86,9 @@ class BrokerApi:
         self.handlers = {
             **self.handlers,
             API_VERSIONS: lambda context, request, answer: answer(self.api_versions(context.version, request)),
+            **dict.fromkeys(NEED_KRAFT, refuse_unsupported),
         }
+        assert self.accepted.keys() <= self.handlers.keys(), "an API of the release has no handler"
         self._login_rules = None if self.new_login_rules is None else self.new_login_rules(self)
 
     def connect(self, transport: ClientTransport, principal: str = ANONYMOUS) -> ServedConnection:
@@ -149,18 +149,14 @@ class BrokerApi:
         named = [API_VERSIONS] if self.broker.version.api.names_versions_on_refusal else []
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._ranges(named))
 
-    def refuse_unknown(self, context: Context, request: Message, answer: Answer) -> None:
-        """Answer a request of an API that is not simulated with an error, and record it once."""
-        api = api_names()[request.MESSAGE.api_key]
-        text = None if api in NEED_KRAFT else f"simzk does not simulate {api}"
-        if text is not None and api not in self._refused:
-            self._refused.add(api)
-            self.history.record(self.name, "cannot answer", api, "", text)
-        answer(error_response(request, context.version, ErrorCode.UNSUPPORTED_VERSION, text))
-
     def _ranges(self, keys: Any) -> list[ApiVersionsResponse.ApiVersion]:
         one, accepted = ApiVersionsResponse.ApiVersion, self.accepted
         return [one(api_key=key, min_version=accepted[key].low, max_version=accepted[key].high) for key in keys]
+
+
+def refuse_unsupported(context: Context, request: Message, answer: Answer) -> None:
+    """Answer a request with UNSUPPORTED_VERSION."""
+    answer(error_response(request, context.version, ErrorCode.UNSUPPORTED_VERSION))
 
 
 def is_software_text(text: str) -> bool:
@@ -300,7 +296,7 @@ class ServedConnection:
         """Handle a request; its response is sent when the handler has it."""
         assert self._in_progress, "a request is handled once"
         header = exchange.header
-        handler = self._api.handlers.get(header.request_api_key, self._api.refuse_unknown)
+        handler = self._api.handlers[header.request_api_key]
         context = Context(
             exchange.version, header.client_id, self.principal, self._login is not None and self._login.by_token
         )

@@ -1,4 +1,4 @@
-"""Responses with one error, and the answers to requests that are not simulated."""
+"""Responses with one error."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 
-import simzk
 from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.protocol.classes import message_class, request_class
 from simzk.kafka.protocol.codec import decode, encode
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.protocol.messages import ControlledShutdownRequest, ControlledShutdownResponse
 from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.releases.versions import kafka_version
-from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.protocol.plain import from_plain, random_message, to_plain
 
 VERSIONS = [
@@ -70,14 +67,3 @@ def test_an_error_names_what_the_request_names(
     assert response is not None
     made = items(to_plain(response, version))
     assert [{name: one[name] for name in wanted} for one, wanted in zip(made, found, strict=True)] == found
-
-
-def test_a_request_that_is_not_simulated_is_answered_and_recorded_once() -> None:
-    with simzk.KafkaCluster(brokers=1) as cluster:
-        client = MemoryClient(cluster, 1)
-        for _ in range(2):
-            answer = client.call(ControlledShutdownRequest(broker_id=9), 1, ControlledShutdownResponse)
-            assert answer.error_code == CODE
-        found = [(event.subject, event.after) for event in cluster.history if event.what == "cannot answer"]
-        assert found == [("ControlledShutdown", "simzk does not simulate ControlledShutdown")]
-        assert not client.closed
