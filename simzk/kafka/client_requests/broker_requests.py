@@ -5,8 +5,8 @@ effect if their epochs are current.
 
 Rules of this module (KafkaApis, ReplicaManager, KafkaController; epochs and errors recorded 0.8.2 to 3.9):
   - each needs ClusterAction of the cluster;
-  - a response names every partition of the request. Only where the controller epoch of a StopReplica is stale, the
-    broker epoch of one, or before 1.1 the controller epoch of a LeaderAndIsr, it names none;
+  - a response names every partition of the request. It names none of a StopReplica with a stale epoch of controller or
+    broker, nor before 1.1 of a LeaderAndIsr with a stale controller epoch;
   - a partition of a LeaderAndIsr whose leader epoch is not newer has STALE_CONTROLLER_EPOCH, too;
   - up to 0.8.2 the error of a failed UpdateMetadata or ControlledShutdown is UNKNOWN_SERVER_ERROR: Kafka looks up the
     cause of the exception, which has none;
@@ -73,10 +73,6 @@ _TOPIC_IDS: Final = 2
 """First version of AlterPartition with topic ids."""
 _WITH_EPOCHS: Final = 3
 """First version of AlterPartition with the broker epochs of the ISR (KIP-903), which ZooKeeper's controller ignores."""
-_NO_PARTITIONS: Final = (1, 1)
-"""First release that names partitions in the response to a LeaderAndIsr with a stale controller epoch."""
-_NAMES_ERRORS: Final = (0, 9)
-"""First release with an error of its own for a failed UpdateMetadata or ControlledShutdown."""
 
 
 @dataclass(eq=False)
@@ -128,7 +124,7 @@ class BrokerRequestsApi(ClientApi):
 
         def finish(response: ControlResponse) -> None:
             code = ErrorCode[response.error.name]
-            if code == ErrorCode.STALE_CONTROLLER_EPOCH and self.broker.version.number < _NO_PARTITIONS:
+            if code == ErrorCode.STALE_CONTROLLER_EPOCH and not self.broker.version.api.names_stale_partitions:
                 respond(code, {})
                 return
             errors = dict.fromkeys(partitions, code)
@@ -293,8 +289,8 @@ class BrokerRequestsApi(ClientApi):
 
     def _named_error(self, error: Error) -> ErrorCode:
         """Return the code of an error that Kafka's handler throws."""
-        has_names = self.broker.version.number >= _NAMES_ERRORS or error == Error.NONE
-        return ErrorCode[error.name] if has_names else ErrorCode.UNKNOWN_SERVER_ERROR
+        is_hidden = self.broker.version.api.hides_thrown_errors and error != Error.NONE
+        return ErrorCode.UNKNOWN_SERVER_ERROR if is_hidden else ErrorCode[error.name]
 
 
 # -- requests of Kafka's protocol as those between simulated brokers

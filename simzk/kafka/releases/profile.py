@@ -541,6 +541,10 @@ class OrderRules(Profile):
 class ApiRules(Profile):
     """Answers of a broker to requests of clients (recorded)."""
 
+    hides_thrown_errors: bool = before((0, 9))
+    """UpdateMetadata and ControlledShutdown fail with UNKNOWN_SERVER_ERROR, whatever was thrown (recorded 0.8.2)."""
+    names_stale_partitions: bool = since((1, 1))
+    """A LeaderAndIsr with a stale controller epoch is answered with the error of each of its partitions."""
     answers_metadata_of_any_version: bool = before((0, 10, 0))
     """Metadata of an unknown version is answered as version 0; later the connection is closed."""
     ignores_malformed_requests: bool = since((0, 9), before=(0, 10, 0))
