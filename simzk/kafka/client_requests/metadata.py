@@ -204,7 +204,7 @@ class MetadataApi(ClientApi):
         return encoded
 
     def _forget_outdated(self) -> None:
-        """Forget encoded partitions of topics that updates have named; all, if the live brokers are others."""
+        """Forget the encoded partitions of updated topics; forget all after a change of the live brokers."""
         cache, since = self.broker.cache, self._encoded_revision
         if since == cache.revision:
             return
