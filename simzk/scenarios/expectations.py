@@ -268,7 +268,7 @@ class ExpectWhole(Expectation, kw_only=True):
 class ExpectRecovered(ExpectWhole, kw_only=True):
     """Every partition is whole after faults, except those that a known bug of Kafka left without leader or follower.
 
-    Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-14190, KAFKA-7235,
+    Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-14190, KAFKA-9038, KAFKA-7235,
     KAFKA-9212, KAFKA-12686, the lost reply to an ISR write, the leader of a former assignment). An ISR that a
     controller up to 1.0 has emptied, because unclean elections were allowed, has no leader once an upgrade has
     disallowed them.

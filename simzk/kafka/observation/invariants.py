@@ -657,13 +657,21 @@ class _TransactionReader:
 def leaderless_by_known_bug(invariants: Iterable[object]) -> frozenset[TopicPartition]:
     """Return the partitions without a leader because a reassignment removed it, or every replica in the ISR.
 
-    See `ReassignmentKeepsLeader` and `LeaderKnowsReplicas`.
+    See `ReassignmentKeepsLeader`, `LeaderKnowsReplicas` and `AdditionsKeepAssignments`: a broker that joined the ISR
+    in a reassignment that was undone is elected no more.
     """
     found: set[TopicPartition] = set()
     for znodes in [one.znodes for one in invariants if isinstance(one, LeaderKnowsReplicas)]:
         states = znodes.states
         found.update(znodes.leaderless)
         found.update(p for p, added in znodes.outdated.items() if p in states and added.issuperset(states[p].isr))
+        found.update(
+            partition
+            for partition, before in znodes.undone.items()
+            if partition in states
+            and states[partition].isr
+            and set(states[partition].isr) <= before - set(znodes.replicas(partition))
+        )
     return frozenset(found)
 
 
