@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -135,6 +136,21 @@ class RunTables:
     lanes: tuple[str, str] = LANES
     znodes_at_start: Mapping[str, str] = field(default_factory=dict)
     znode_changes: Columns = field(default_factory=dict)
+
+    @cached_property
+    def ranking(self) -> list[int]:
+        """The places of all events, the most important first: the last one is among them."""
+        count = length(self.events)
+        kinds = [str(kind) for kind in self.events.get("kind", [""] * count)]
+        whats = [str(what) for what in self.events.get("what", [""] * count)]
+        ranks = {kind: rank for rank, group in enumerate(FIRST_KINDS) for kind in group}
+
+        def rank(place: int) -> int:
+            if place == count - 1:
+                return -1
+            return 0 if whats[place] == "leader lost" else ranks.get(kinds[place], len(FIRST_KINDS))
+
+        return sorted(range(count), key=lambda place: (rank(place), place))
 
 
 @dataclass(frozen=True)
@@ -363,7 +379,7 @@ def _moments_ms(run: RunTables) -> set[int]:
     """Return the times of events that are moments: those of the table's rows, and as many of the others as fit."""
     times_ms = list(map(milliseconds, run.events.get(EVENT_COLUMNS[0], ())))
     spread = sorted(set(times_ms))
-    first = (times_ms[place] for place in _ranking(run.events)[:MOMENTS_MAX])
+    first = (times_ms[place] for place in run.ranking[:MOMENTS_MAX])
     return {*first, *spread[:: -(-len(spread) // MOMENTS_MAX) or 1]}
 
 
@@ -423,7 +439,7 @@ class _Events(NamedTuple):
         def row_of(place: int) -> str:
             return _event(f"{float(str(times[place])):.3f}", *(column[place] for column in texts.values()))
 
-        ranking = _ranking(self.run.events)
+        ranking = self.run.ranking
         rows = _first_within(ranking, row_of, self.bytes_max)
         block, packed = "", 0
         if len(rows) < count:
@@ -486,21 +502,6 @@ class _Events(NamedTuple):
         """The columns of the events, apart from their times."""
         columns = self.run.events
         return {name: list(map(str, columns.get(name, [""] * length(columns)))) for name in EVENT_COLUMNS[1:]}
-
-
-def _ranking(events: Columns) -> list[int]:
-    """Return the places of all events, the most important first: the last one is among them."""
-    count = length(events)
-    kinds = [str(kind) for kind in events.get("kind", [""] * count)]
-    whats = [str(what) for what in events.get("what", [""] * count)]
-    ranks = {kind: rank for rank, group in enumerate(FIRST_KINDS) for kind in group}
-
-    def rank(place: int) -> int:
-        if place == count - 1:
-            return -1
-        return 0 if whats[place] == "leader lost" else ranks.get(kinds[place], len(FIRST_KINDS))
-
-    return sorted(range(count), key=lambda place: (rank(place), place))
 
 
 def _first_within(ranking: Sequence[int], row_of: Callable[[int], str], bytes_max: int) -> dict[int, str]:
