@@ -20,6 +20,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import simzk
+from simzk.kafka.client_requests import api_keys
 from simzk.kafka.protocol.classes import request_class
 from simzk.kafka.protocol.codec import decode_response, encode_request
 from simzk.kafka.protocol.messages import (
@@ -53,8 +54,6 @@ RESIDENT_GROWTH_MAX = 128 << 20
 ROUNDS_S_MAX = 120.0
 """The rounds of a cluster take seconds: if they last so long, one hangs, and the process ends with its traceback."""
 WARM_UP_CLUSTERS = 2 * len(RELEASES)
-BETWEEN_BROKERS = (4, 5, 6, 7, 56, 58, 67)
-"""Requests that brokers and the controller send each other. A client that forges them takes the controller's place."""
 TRANSACTIONS = (0, 22, 24, 25, 26, 28, 65, 66)
 """Produce and requests about transactions."""
 TOPICS = ("orders", "a")
@@ -87,7 +86,7 @@ def frame_of(random: Random, accepted: Mapping[int, VersionRange]) -> bytes:
     """Return the frame of a request that the release may accept, most often broken."""
     drawn = random.random()
     about_transactions, as_broker = drawn < 0.3, drawn >= 0.9
-    some = TRANSACTIONS if about_transactions else BETWEEN_BROKERS if as_broker else accepted
+    some = TRANSACTIONS if about_transactions else api_keys.BROKERS if as_broker else accepted
     key = random.choice([key for key in some if key in accepted])
     kind = request_class(key)
     assert kind is not None

@@ -553,7 +553,7 @@ class Broker:
 
         environment = self._environment
         sasl = self.check_security(BrokerRelease(self.version, self.config))
-        handlers = self._admin_api_handlers(sasl) | self._data_handlers()
+        handlers = self._admin_api_handlers(sasl) | self._data_handlers() | self._handlers_of_broker_requests()
         if self.authorizer.is_enabled:
             from simzk.kafka.client_requests.authorization import guarded
 
@@ -608,12 +608,6 @@ class Broker:
 
             return LeadershipApi(serving, self.controller, self._services.serve).handlers
 
-        def broker_requests() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.broker_requests import BrokerRequestsApi
-
-            is_broker = self._environment.manager.epochs.has_place_for
-            return BrokerRequestsApi(serving, self.controller, self._services.serve, is_broker).handlers
-
         def configs() -> dict[int, Handler]:
             from simzk.kafka.client_requests.admin.configs import ConfigsApi
 
@@ -652,7 +646,6 @@ class Broker:
         return {
             **on_first_request(api_keys.TOPICS, topics),
             **on_first_request(api_keys.LEADERSHIP, leadership),
-            **on_first_request(api_keys.BROKERS, broker_requests),
             **on_first_request(api_keys.CONFIGS, configs),
             **on_first_request(api_keys.ACLS, acls),
             **on_first_request(api_keys.QUOTAS, quotas),
@@ -672,6 +665,17 @@ class Broker:
             SASL_HANDSHAKE: partial(refuse_handshake, self._serving, BY_DEFAULT if sasl is None else sasl.mechanisms),
             SASL_AUTHENTICATE: refuse_authenticate,
         }
+
+    def _handlers_of_broker_requests(self) -> dict[int, Handler]:
+        """Return the handlers of requests that brokers and the controller send each other."""
+
+        def broker_requests() -> dict[int, Handler]:
+            from simzk.kafka.client_requests.broker_requests import BrokerRequestsApi
+
+            is_broker = self._environment.manager.epochs.has_place_for
+            return BrokerRequestsApi(self._serving, self.controller, self._services.serve, is_broker).handlers
+
+        return on_first_request(api_keys.BROKERS, broker_requests)
 
     def _data_handlers(self) -> dict[int, Handler]:
         """Return the handlers of requests about metadata, groups, records, offsets and transactions."""

@@ -172,16 +172,16 @@ class BrokerRequestsApi(ClientApi):
 
         self.serve(found, finish)
 
+    def _are_brokers(self, ids: Sequence[int]) -> bool:
+        """Return whether ids are distinct ids of brokers."""
+        return all(map(self.is_broker, ids)) and len(set(ids)) == len(ids)
+
     def _are_possible(self, updates: Sequence[PartitionUpdate]) -> bool:
         """Return whether a controller may send these states of partitions."""
-
-        def are_brokers(ids: Sequence[int]) -> bool:
-            return all(map(self.is_broker, ids)) and len(set(ids)) == len(ids)
-
         return are_names([update.partition for update in updates], self.broker.version) and all(
             len(assignment.replicas) > 0
-            and are_brokers(assignment.replicas)
-            and are_brokers(state.isr)
+            and self._are_brokers(assignment.replicas)
+            and self._are_brokers(state.isr)
             and {*assignment.adding, *assignment.removing} <= {*assignment.replicas}
             and (state.leader in (NONE, LEADER_DURING_DELETE) or self.is_broker(state.leader))
             for _, state, assignment, _ in updates
@@ -214,10 +214,10 @@ class BrokerRequestsApi(ClientApi):
     def serve_alter_partition(self, context: Context, request: protocol.AlterPartitionRequest, answer: Answer) -> None:
         """Change the ISRs of partitions that a broker leads (KIP-497)."""
         has_ids = context.version >= _TOPIC_IDS
-        names = {topic_id: topic for topic, topic_id in self.controller.context.topic_ids.items() if topic_id}
+        ids = {topic: topic_id for topic, topic_id in self.controller.context.topic_ids.items() if topic_id}
+        names = {topic_id: topic for topic, topic_id in ids.items()}
         found = alter_partition(request, context.version, names)
-        isrs = [proposal.isr for proposal in found.proposals]
-        is_possible = all(isr and all(map(self.is_broker, isr)) and len(set(isr)) == len(isr) for isr in isrs)
+        is_possible = all(one.isr and self._are_brokers(one.isr) for one in found.proposals)
         refusal = self._refusal(context, is_possible=is_possible or not self.controller.is_active)
         if refusal is not None:
             answer(protocol.AlterPartitionResponse(error_code=refusal))
@@ -240,7 +240,6 @@ class BrokerRequestsApi(ClientApi):
             )
 
         def finish(response: AlterPartitionResponse) -> None:
-            ids = {topic: topic_id for topic_id, topic in names.items()}
             topics = [
                 kind.TopicData(
                     topic_name="" if has_ids else topic,
