@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -27,6 +27,8 @@ settings.register_profile("ci", max_examples=100, deadline=None, derandomize=Tru
 settings.register_profile(
     "thorough", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
+# A planted mistake is to be caught, not to be explained: its examples are not shrunk.
+settings.register_profile("canaries", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 IN_CI = os.environ.get("CI", "").lower() == "true"
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "dev"))
 

@@ -43,6 +43,8 @@ def copy_package(home: Path) -> Path:
             shutil.copy2(ROOT / name, home / name)
     for name in READ_ONLY:
         (home / name).symlink_to(ROOT / name)
+    # Each planted mistake is tested in a process of its own, which then compiles the changed file alone.
+    subprocess.run([sys.executable, "-m", "compileall", "-q", home / "simzk"], check=True)
     return home
 
 
@@ -61,13 +63,23 @@ def planted(home: Path, mistake: Planted) -> Iterator[None]:
         os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def run_module(home: Path, *arguments: str, limit_s: float | None = None) -> subprocess.CompletedProcess[str]:
+def run_module(
+    home: Path, *arguments: str, limit_s: float | None = None, keeps_bytecode: bool = False
+) -> subprocess.CompletedProcess[str]:
     """Run `python -m ARGUMENTS` in a process that knows of nothing but the copy.
+
+    Args:
+        home: the copy.
+        arguments: module and arguments.
+        limit_s: seconds that it may take; None for any number.
+        keeps_bytecode: whether Python stores what it compiles; never with a planted mistake, which later ones of
+            the same size and second would be taken for.
 
     Raises:
         subprocess.TimeoutExpired: it did not end in time.
     """
-    environment = {**os.environ, "PYTHONPATH": str(home), "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_PROFILE": "ci"}
+    environment = {**os.environ, "PYTHONPATH": str(home), "HYPOTHESIS_PROFILE": "canaries"}
+    environment["PYTHONDONTWRITEBYTECODE"] = "" if keeps_bytecode else "1"
     return subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=home,

@@ -20,15 +20,20 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package and its tests, elsewhere."""
-    return copy_package(tmp_path_factory.mktemp("canaries"))
+    """The package and its tests, elsewhere, compiled."""
+    home = copy_package(tmp_path_factory.mktemp("canaries"))
+    files = (mistake.caught_by.split("::")[0] for mistake in MISTAKES.values())
+    done = run_tests(home, *files, collects_only=True)
+    assert done.returncode == pytest.ExitCode.OK, done.stdout + done.stderr
+    return home
 
 
-def run_tests(home: Path, *caught_by: str) -> subprocess.CompletedProcess[str]:
-    """Run some tests of the copy."""
-    tests = [f"tests/{test}" for test in dict.fromkeys(caught_by)]
-    plugins_off = ["-p", "no:xdist", "-p", "no:cacheprovider"]
-    return run_module(home, "pytest", "-x", "-q", "--no-header", *plugins_off, *tests)
+def run_tests(home: Path, *tests: str, collects_only: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run, or only collect and compile, some tests of the copy, named below its folder of tests."""
+    options = ["-x", "-q", "--no-header", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    options += ["--collect-only"] * collects_only
+    paths = [f"tests/{test}" for test in dict.fromkeys(tests)]
+    return run_module(home, "pytest", *options, *paths, keeps_bytecode=collects_only)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
