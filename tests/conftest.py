@@ -167,6 +167,7 @@ SLOW = (
     "tests/kafka/test_wrong_znodes",
     "tests/kafka/test_znodes_by_hand",
     "tests/load/",
+    "tests/models/test_published_modules",
     "tests/models/test_replication.py::test_kip_101",
     "tests/models/test_replication.py::test_kip_320_keeps_strong",
     "tests/models/test_histories.py::test_0_10_2",

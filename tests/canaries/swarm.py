@@ -38,16 +38,17 @@ class Producers:
     Args:
         cluster: the cluster.
         partitions: number of partitions by topic.
+        mean_gap_us: virtual time from one batch to the next, on average.
     """
 
-    def __init__(self, cluster: KafkaCluster, partitions: dict[str, int]) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: KafkaCluster, partitions: dict[str, int], mean_gap_us: int = MEAN_GAP_US) -> None:
+        self._cluster, self._mean_gap_us = cluster, mean_gap_us
         self._partitions = [(topic, number) for topic, count in partitions.items() for number in range(count)]
         self._stream = cluster.scheduler.stream("producers")
         self._wait()
 
     def _wait(self) -> None:
-        self._cluster.scheduler.call_later(self._stream.between(1_000, 2 * MEAN_GAP_US), "producers", self._send)
+        self._cluster.scheduler.call_later(self._stream.between(1_000, 2 * self._mean_gap_us), "producers", self._send)
 
     def _send(self) -> None:
         cluster, stream = self._cluster, self._stream

@@ -57,13 +57,13 @@ class Refinement:
     Attributes:
         steps: number of steps of the model so far.
         unexplained: the first step of the run that the model does not allow; empty for none. Nothing is compared after.
-        state: the present state of the model.
+        states: all states that it has been in, in order.
     """
 
     def __init__(self, cluster: KafkaCluster, partition: TopicPartition, make: Callable[[int], Model]) -> None:
         self.steps = 0
         self.unexplained = ""
-        self.state: State
+        self.states: list[State] = []
         self._cluster = cluster
         self._partition = partition
         self._make = make
@@ -78,6 +78,11 @@ class Refinement:
         cluster.server.on_transaction.append(self._on_transaction)
         manager = next(iter(cluster.brokers.values())).replica_manager
         manager.on_accepted.append(self._on_accepted)
+
+    @property
+    def state(self) -> State:
+        """The present state of the model."""
+        return self.states[-1]
 
     # -- steps of the model
 
@@ -98,7 +103,7 @@ class Refinement:
         assert len(found) <= 1, f"{event} leads to {len(found)} states"
         if not found:
             return False
-        (self.state,) = found
+        self.states.extend(found)
         self.steps += 1
         return True
 
@@ -134,7 +139,7 @@ class Refinement:
             replicas = self._cluster.assignment(self._partition.topic)[self._partition.partition].replicas
             self._number = {broker: number for number, broker in enumerate(sorted(replicas))}
             self._model = self._make(len(replicas))
-            self.state = self._model.start()
+            self.states.append(self._model.start())
             self._by_controller([one for one in replicas if one not in after.isr], NOBODY, after)
         elif before.leader_epoch == after.leader_epoch:
             for member in before.isr:
