@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.persistence import Restoration, SnapshotReader, TransactionLogReader
 from simzk.zookeeper.persistence.records import CODECS
-from tests.conformance.real_zookeeper import jars
+from tests.conformance.real_zookeeper import class_path, java
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,7 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 
 def _java(main: str, *arguments: str, properties: Mapping[str, str] | None = None) -> str:
     settings = [f"-D{name}={value}" for name, value in (properties or {}).items()]
-    command = ["java", *_SETTINGS, *settings, "-cp", f"{jars()}/*", main, *arguments]
+    command = [*java(), *_SETTINGS, *settings, "-cp", class_path(), main, *arguments]
     environment = {**os.environ, "LC_ALL": "C.UTF-8"}
     done = subprocess.run(command, capture_output=True, check=True, env=environment, timeout=120)
     return done.stdout.decode("utf-8")

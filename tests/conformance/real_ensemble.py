@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tests.conformance.real_zookeeper import SUPER_DIGEST, four_letter_word, free_ports, jars
+from tests.conformance.real_zookeeper import SUPER_DIGEST, class_path, four_letter_word, free_ports, java
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,11 +115,11 @@ class RealEnsemble:
             "-Dzookeeper.forceSync=no",
             "-Dfile.encoding=UTF-8",
         )
-        path = f"{jars()}/*" if self._jetty is None else f"{jars()}/*:{self._jetty}/*"
+        path = class_path() if self._jetty is None else f"{class_path()}:{self._jetty}/*"
         main = ("-cp", path, "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config))
         with (self._directory / f"log.{server}").open("ab") as output:
             self._processes[server] = subprocess.Popen(
-                ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", *settings, *main],
+                [*java(), "-Xmx256m", *settings, *main],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

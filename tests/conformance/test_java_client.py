@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import simzk
-from tests.conformance.real_zookeeper import jars
+from tests.conformance.real_zookeeper import class_path, java
 
 CLIENT_S = 120
 SCRIPT = """\
@@ -39,7 +39,7 @@ quit
 @pytest.mark.timeout(CLIENT_S + 30)
 def test_zkcli_connects_reads_writes_and_watches() -> None:
     with simzk.ZooKeeperServer(clock="wall") as server:
-        main = ["java", "-Xmx256m", "-cp", f"{jars()}/*", "org.apache.zookeeper.ZooKeeperMain", "-server", server.hosts]
+        main = [*java(), "-Xmx256m", "-cp", class_path(), "org.apache.zookeeper.ZooKeeperMain", "-server", server.hosts]
         done = subprocess.run(main, input=SCRIPT, capture_output=True, text=True, timeout=CLIENT_S, check=False)
         with server.lock:
             assert list(server.server.tree.walk())[-1][0].startswith("/zookeeper")

@@ -15,7 +15,7 @@ from simzk.serve.configuration.zoo_cfg import read_zoo_cfg
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.replies import Reply
 from tests.conformance.java_tools import told_by_java
-from tests.conformance.real_zookeeper import four_letter_word, free_ports, jars
+from tests.conformance.real_zookeeper import class_path, four_letter_word, free_ports, java
 from tests.serve.served import running_ensemble, served
 from tests.serve.tcp_client import TcpClient
 
@@ -118,8 +118,10 @@ def is_serving(port: int) -> bool:
 
 def start_real(path: Path, port: int) -> Iterator[None]:
     """Run a real server on a zoo.cfg, as zkServer.sh does."""
-    main = ["-cp", f"{jars()}/*", "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(path)]
-    with subprocess.Popen(["java", "-Xmx256m", *main], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    main = ["-cp", class_path(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(path)]
+    with subprocess.Popen(
+        [*java(), "-Xmx256m", *main], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
         try:
             deadline_s = time.monotonic() + 60
             while not is_serving(port):
