@@ -26,7 +26,12 @@ from simzk.kafka.observation.beliefs import (
     restarted_unnoticed,
     unannounced_deletions,
 )
-from simzk.kafka.observation.invariants import IsrKept, leaderless_by_known_bug, renamed_by_known_bug
+from simzk.kafka.observation.invariants import (
+    IsrKept,
+    halted_by_known_bug,
+    leaderless_by_known_bug,
+    renamed_by_known_bug,
+)
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
 from simzk.kafka.zookeeper_client.zk_client import UNCLEAN_KEY
@@ -269,7 +274,8 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
     """Every partition is whole after faults, except those that a known bug of Kafka left without leader or follower.
 
     Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-14190, KAFKA-9038, KAFKA-7235,
-    KAFKA-9212, KAFKA-12686, the lost reply to an ISR write, the leader of a former assignment). An ISR that a
+    KAFKA-9212, KAFKA-12686, the lost reply to an ISR write, the leader of a former assignment, a deletion that a
+    reassignment halts). An ISR that a
     controller up to 1.0 has emptied, because unclean elections were allowed, has no leader once an upgrade has
     disallowed them.
     """
@@ -280,7 +286,7 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
         invariants = observed.cluster.invariants
         if seen.partition in leaderless_by_known_bug(invariants):
             return True
-        if seen.partition.topic in renamed_by_known_bug(invariants):
+        if seen.partition.topic in renamed_by_known_bug(invariants) | halted_by_known_bug(invariants):
             return True
         if seen.state is None:
             return False

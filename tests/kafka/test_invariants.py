@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.observation.invariants import invariants_of, leaderless_by_known_bug, renamed_by_known_bug
+from simzk.kafka.observation.invariants import (
+    halted_by_known_bug,
+    invariants_of,
+    leaderless_by_known_bug,
+    renamed_by_known_bug,
+)
 from simzk.kafka.paths import CONTROLLER, CONTROLLER_EPOCH
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.simulation import History, Monitor, Scheduler
@@ -293,6 +298,40 @@ def test_a_tools_write_without_the_topics_id_is_a_known_bug(rig: Rig) -> None:
     assert rig.broken == []
 
 
+def elect_second_controller(rig: Rig) -> None:
+    rig.do(req.Delete(CONTROLLER, -1))
+    elected = req.Create(CONTROLLER, b'{"version":2,"brokerid":2,"timestamp":"0"}', req.OPEN_ACL, 0)
+    rig.do(req.Multi((elected, req.SetData(CONTROLLER_EPOCH, b"2", -1))))
+
+
+def test_a_deletion_that_a_reassignment_halts_is_a_known_bug_until_a_broker_starts(rig: Rig) -> None:
+    rig.create("/admin/delete_topics/t", "")
+    rig.set(TOPIC, MOVING)
+    rig.set(STATE, state(-1, [1], epoch=1))
+    assert rig.monitor.known == []
+    assert halted_by_known_bug(rig.monitor.invariants) == frozenset()
+    elect_second_controller(rig)
+    (known,) = rig.monitor.known
+    assert known.issue == "deletion halted by a reassignment"
+    assert known.detail == "the deletion of t waits for the reassignment of t-0, which has no leader"
+    assert halted_by_known_bug(rig.monitor.invariants) == {"t"}
+    rig.create("/brokers/ids/9", "{}")
+    assert halted_by_known_bug(rig.monitor.invariants) == {"t"}, "broker 9 has no replica of it"
+    rig.create("/brokers/ids/1", "{}")
+    assert halted_by_known_bug(rig.monitor.invariants) == frozenset()
+    assert rig.broken == []
+
+
+@pytest.mark.parametrize("leader", [1, -1])
+def test_a_deletion_is_halted_only_by_a_reassignment_without_a_leader(rig: Rig, leader: int) -> None:
+    rig.create("/admin/delete_topics/t", "")
+    if leader != -1:
+        rig.set(TOPIC, MOVING)
+    rig.set(STATE, state(leader, [1], epoch=1))
+    elect_second_controller(rig)
+    assert rig.monitor.known == []
+
+
 @pytest.mark.parametrize("issue", ["", "KAFKA-12835"])
 def test_a_controllers_write_without_the_topics_id_is_known_only_in_some_releases(rig: Rig, issue: str) -> None:
     rig.topic_id_issue = issue
@@ -305,7 +344,7 @@ def test_a_controllers_write_without_the_topics_id_is_known_only_in_some_release
 
 def test_before_2_4_no_reassignment_is_superseded() -> None:
     names = {invariant.name for invariant in of_one_partition(supersedes_reassignments=False).monitor.invariants}
-    assert not any(name.endswith("keeps the leader") for name in names)
+    assert not any(name.endswith(("keeps the leader", "goes on with the deletion of a topic")) for name in names)
 
 
 def test_a_reassignment_that_keeps_the_leader_is_right(rig: Rig) -> None:
@@ -395,9 +434,7 @@ def test_before_2_1_a_broker_may_leave_controller_before_it_raises_the_epoch_and
 
 
 def test_a_proper_election_breaks_nothing(rig: Rig) -> None:
-    rig.do(req.Delete(CONTROLLER, -1))
-    elected = req.Create(CONTROLLER, b'{"version":2,"brokerid":2,"timestamp":"0"}', req.OPEN_ACL, 1)
-    rig.do(req.Multi((elected, req.SetData(CONTROLLER_EPOCH, b"2", -1))))
+    elect_second_controller(rig)
     rig.set(STATE, state(2, [2], epoch=1, controller_epoch=2))
     assert rig.broken == []
 

@@ -28,7 +28,11 @@ MISTAKES = {
 }
 LOG_DIRS = {"deleted_during_restart": 2}
 """Log directories of each broker when the plan was found, if not one."""
-KNOWN_BUGS = {"reassignment_undone": "KAFKA-9038", "stranded_by_undone_reassignment": "KAFKA-9038"}
+KNOWN_BUGS = {
+    "reassignment_undone": "KAFKA-9038",
+    "stranded_by_undone_reassignment": "KAFKA-9038",
+    "deletion_halted": "deletion halted by a reassignment",
+}
 """Bugs of Kafka that the invariants reported as violations at first."""
 
 

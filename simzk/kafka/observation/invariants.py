@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Assignments = Mapping[int, ReplicaAssignment]
 
 _CONFIGS, _BROKER_CONFIGS = paths.config(""), paths.config("brokers/")
-_TOPICS = f"{paths.TOPICS}/"
+_TOPICS, _BROKERS = f"{paths.TOPICS}/", f"{paths.BROKER_IDS}/"
 _UNCLEAN = re.compile(rb'"unclean\.leader\.election\.enable"\s*:\s*"?true')
 
 
@@ -56,6 +56,7 @@ class ObservedZnodes:
         outdated: former replicas that their leader took into the ISR (a known bug of Kafka).
         leaderless: partitions that have had no leader since a reassignment removed the leader (a known bug of Kafka).
         renamed: topics whose id was lost or replaced by a write (a known bug of Kafka).
+        halted: topics whose deletion a new controller has halted because of a reassignment (a known bug of Kafka).
     """
 
     server: ObservableTree
@@ -73,6 +74,7 @@ class ObservedZnodes:
     outdated: dict[TopicPartition, frozenset[int]] = field(default_factory=dict)
     leaderless: dict[TopicPartition, None] = field(default_factory=dict)
     renamed: dict[str, None] = field(default_factory=dict)
+    halted: dict[str, None] = field(default_factory=dict)
     _decoded: dict[str, tuple[bytes | None, TopicZnode | None]] = field(default_factory=dict)
 
     def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
@@ -103,6 +105,20 @@ class ObservedZnodes:
             self._decoded[path] = data, content
         return self._decoded[path][1]
 
+    def moving_without_leader(self, name: str) -> list[TopicPartition]:
+        """Return the partitions of a topic that are being reassigned and have no leader."""
+        path = f"{_TOPICS}{name}"
+        content = self.topic(path, self.topics[path]) if path in self.topics else None
+        assignments = {} if content is None else content.partitions
+        moving = (TopicPartition(name, number) for number, one in assignments.items() if one.being_reassigned)
+        return [one for one in moving if one in self.states and self.states[one].leader == NO_LEADER]
+
+    def resume_deletions(self, broker: int) -> None:
+        """Forget halted deletions of topics with a replica on a broker that registers: the controller resumes them."""
+        for name in list(self.halted):
+            if any(broker in self.replicas(one) for one in self.states if one.topic == name):
+                del self.halted[name]
+
     def excuse_only_stranded(self) -> None:
         """Forget leaderless partitions with a replica in the ISR: a new controller elects it when it is alive."""
         for partition in list(self.leaderless):
@@ -115,6 +131,7 @@ class ObservedZnodes:
             name = path[len(_TOPICS) :]
             self._decoded.pop(path, None)
             self.renamed.pop(name, None)
+            self.halted.pop(name, None)
             for marked in (self.undone, self.former, self.outdated, self.leaderless):
                 for partition in [one for one in marked if one.topic == name]:
                     del marked[partition]
@@ -423,6 +440,26 @@ class ControllerKeepsTopicId(TopicKeepsId):
         super().on_topic_id(name, before, after)
 
 
+class DeletionGoesOn(ZnodeInvariant):
+    """A new controller goes on with the deletion of a topic.
+
+    Every release halts it while a partition of the topic is being reassigned (fetchTopicDeletionsInProgress), and
+    elects no leader for a topic that is to be deleted (triggerOnlineStateChangeForPartitions). A deletion that has
+    begun has taken the leaders, so that the reassignment never ends. The start of a broker with a replica resumes it.
+    """
+
+    name = "a new controller goes on with the deletion of a topic"
+    issue = "deletion halted by a reassignment"
+
+    def on_controller(self, broker: int) -> None:
+        requests = self.znodes.server.tree.get(paths.DELETE_TOPICS)
+        for name in () if requests is None else sorted(requests.child_names()):
+            moving = self.znodes.moving_without_leader(name)
+            if moving:
+                self.znodes.halted[name] = None
+                self.violate(f"the deletion of {name} waits for the reassignment of {moving[0]}, which has no leader")
+
+
 class EpochsRise(ZnodeInvariant):
     """Leader epochs never fall, and rise with every change of the leader."""
 
@@ -488,6 +525,7 @@ INVARIANTS: tuple[type[ZnodeInvariant], ...] = (
     CancellationKeepsLeader,
     TopicKeepsId,
     ControllerKeepsTopicId,
+    DeletionGoesOn,
     EpochsRise,
     DeletedStaysDeleted,
     VersionsRise,
@@ -566,6 +604,8 @@ class _TransactionReader:
                     if path == paths.CONTROLLER:
                         controllers.append(_controller_id(data))
                         self._znodes.controller_session = transaction.session_id
+                    elif path.startswith(_BROKERS) and (name := path[len(_BROKERS) :]).isdecimal():
+                        self._znodes.resume_deletions(int(name))
                 case txns.SetDataTxn(path=path, data=data, version=version):
                     for invariant in self._invariants:
                         invariant.on_version(path, version)
@@ -675,6 +715,12 @@ def leaderless_by_known_bug(invariants: Iterable[object]) -> frozenset[TopicPart
     return frozenset(found)
 
 
+def halted_by_known_bug(invariants: Iterable[object]) -> frozenset[str]:
+    """Return the topics whose deletion waits for a reassignment that cannot end; see `DeletionGoesOn`."""
+    found = [one.znodes for one in invariants if isinstance(one, DeletionGoesOn)]
+    return frozenset(name for znodes in found for name in znodes.halted if znodes.moving_without_leader(name))
+
+
 def renamed_by_known_bug(invariants: Iterable[object]) -> frozenset[str]:
     """Return the topics whose id was lost or replaced; see `TopicKeepsId`."""
     return frozenset(name for one in invariants if isinstance(one, TopicKeepsId) for name in one.znodes.renamed)
@@ -707,7 +753,7 @@ def invariants_of(
     kinds[ElectedFromIsr] = partial(ElectedFromIsr, unclean_allowed=unclean_allowed)
     kinds[ControllerKeepsTopicId] = partial(ControllerKeepsTopicId, issue_of=topic_id_issue)
     if not supersedes_reassignments:
-        del kinds[ReassignmentKeepsLeader], kinds[CancellationKeepsLeader]
+        del kinds[ReassignmentKeepsLeader], kinds[CancellationKeepsLeader], kinds[DeletionGoesOn]
     if empties_isr:
         kinds[IsrKept] = OnlyReplicasJoin
     if elects_in_steps:
