@@ -265,9 +265,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("java") is not None and item.nodeid.startswith(REAL_SERVERS):
             item.add_marker(pytest.mark.real_servers)
-        by_hand = item.get_closest_marker("by_hand")
-        if by_hand is not None and by_hand.args[0] not in os.environ:
-            item.add_marker(pytest.mark.skip(reason=f"by hand, where {by_hand.args[0]} is set: tests/README.md"))
+        unset = [mark.args[0] for mark in item.iter_markers("by_hand") if mark.args[0] not in os.environ]
+        if unset:
+            item.add_marker(pytest.mark.skip(reason=f"by hand, where {unset[0]} is set: tests/README.md"))
         elif item.get_closest_marker("java") is not None:
             item.user_properties.append((NEEDS_JAVA, True))
             if reason is not None:

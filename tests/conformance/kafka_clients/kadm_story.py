@@ -215,13 +215,6 @@ class Difference(NamedTuple):
         return step.name == self.step and self.since <= number < self.before
 
 
-def without_sizes(answer: Any) -> Any:
-    """Return log directories without the sizes of the logs."""
-    if not isinstance(answer, dict):
-        return answer
-    return {key: without_sizes(inner) for key, inner in answer.items() if key != "Size"}
-
-
 def without_hidden_keys(answer: Any) -> Any:
     """Return configurations without the keys that 2.8 has for clusters without ZooKeeper."""
     return [
@@ -238,13 +231,6 @@ HIDDEN_KEYS = {
     *("initial.broker.registration.timeout.ms", "sasl.mechanism.controller.protocol"),
 }
 DIFFERENCES = (
-    Difference(
-        "DescribeAllLogDirs",
-        (1, 0),
-        (99,),
-        without_sizes,
-        "a simulated log is a list of batches: deleted records free their bytes at once, and not with their segment",
-    ),
     Difference(
         "DescribeBrokerConfigs after AlterBrokerConfigs",
         (2, 8),
