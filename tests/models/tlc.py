@@ -307,6 +307,7 @@ def _write_steps(home: Path, module: str, states: Sequence[State]) -> None:
     records = {record.id: record for state in states for log in state.logs for record in log}
     requests = {request.leader_epoch: request for state in states for request in state.requests}
     assert list(requests) == sorted(requests)
+    assert sorted(records) == list(range(len(records))), "each record that was appended is in a log of a state"
     names = range(len(states[0].logs))
     texts = []
     for state in states:
