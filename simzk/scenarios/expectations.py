@@ -275,9 +275,8 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
 
     Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-14190, KAFKA-9038, KAFKA-7235,
     KAFKA-9212, KAFKA-12686, the lost reply to an ISR write, the leader of a former assignment, a deletion that a
-    reassignment halts). An ISR that a
-    controller up to 1.0 has emptied, because unclean elections were allowed, has no leader once an upgrade has
-    disallowed them.
+    reassignment halts). An ISR that a controller up to 1.0 has emptied, because unclean elections were allowed, has no
+    leader once an upgrade has disallowed them.
     """
 
     def _is_excused(self, observed: Observed, seen: PartitionView) -> bool:

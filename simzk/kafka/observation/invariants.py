@@ -105,18 +105,22 @@ class ObservedZnodes:
             self._decoded[path] = data, content
         return self._decoded[path][1]
 
-    def moving_without_leader(self, name: str) -> list[TopicPartition]:
-        """Return the partitions of a topic that are being reassigned and have no leader."""
+    def assignments(self, name: str) -> Assignments:
+        """Return the last valid assignments of a topic; none if it does not exist."""
         path = f"{_TOPICS}{name}"
         content = self.topic(path, self.topics[path]) if path in self.topics else None
-        assignments = {} if content is None else content.partitions
-        moving = (TopicPartition(name, number) for number, one in assignments.items() if one.being_reassigned)
+        return {} if content is None else content.partitions
+
+    def moving_without_leader(self, name: str) -> list[TopicPartition]:
+        """Return the partitions of a topic that are being reassigned and have no leader."""
+        assigned = self.assignments(name).items()
+        moving = (TopicPartition(name, number) for number, one in assigned if one.being_reassigned)
         return [one for one in moving if one in self.states and self.states[one].leader == NO_LEADER]
 
     def resume_deletions(self, broker: int) -> None:
         """Forget halted deletions of topics with a replica on a broker that registers: the controller resumes them."""
         for name in list(self.halted):
-            if any(broker in self.replicas(one) for one in self.states if one.topic == name):
+            if any(broker in one.replicas for one in self.assignments(name).values()):
                 del self.halted[name]
 
     def excuse_only_stranded(self) -> None:
