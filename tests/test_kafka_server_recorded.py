@@ -36,6 +36,7 @@ from tests.kafka.client_requests.recorded_records import NO_ID, TOPICS, Replay, 
 from tests.kafka.client_requests.recorded_transactions import APIS, DATA_APIS, TRANSACTION_RELEASES
 from tests.kafka.client_requests.test_recorded_answers import OF_LOGS, differing
 from tests.kafka.client_requests.test_recorded_records import ALLOWED, WITHOUT_RACKS
+from tests.kafka.clusters import FOR_EVER
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ def server_of(release: str, config: Mapping[str, int] | None = None) -> simzk.Ka
     """Return three brokers as the recorded ones were configured."""
     racks = None if release in WITHOUT_RACKS else {number: f"rack{number}" for number in (1, 2, 3)}
     given = {"auto.create.topics.enable": False, "default.replication.factor": 2, "delete.topic.enable": True}
+    given |= {} if release.startswith("0.8") else FOR_EVER  # 0.8 does not know -1
     return simzk.KafkaServer(release, 3, racks, config=given | dict(config or {}))
 
 

@@ -508,7 +508,9 @@ class ExpectLog(Expectation, kw_only=True):
         ours, theirs = (cluster.brokers[one].log_of(partition) for one in (broker, other))
         if ours is None or theirs is None:
             return [f"{partition} has no log on broker {broker if ours is None else other}"]
-        offset = first_difference(ours, theirs, min(ours.end, theirs.end))
+        offset = first_difference(
+            ours, theirs, min(ours.end, theirs.end), since=cluster.record_ledger.compacted_to(partition)
+        )
         if is_equal and offset is not None:
             return [f"{partition} differs on brokers {broker} and {other} from offset {offset} on"]
         if not is_equal and offset is None:

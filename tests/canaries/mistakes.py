@@ -36,6 +36,7 @@ _COLUMNS = "kafka/columnar/"
 _DELETED = "kafka/test_deleted_topics.py::"
 _GROUPS = "kafka/client_requests/"
 _SECURITY = "kafka/security/"
+_LOGS = _GROUPS + "test_recorded_logs.py::test_logs_are_those_of_real_brokers"
 _LOGINS = _SECURITY + "test_recorded_logins.py::test_logins_and_permissions_are_those_of_real_brokers"
 _STREAM = "pipeline/test_log_follower.py::"
 _SWEEP = "pipeline/test_sweep_tables.py::"
@@ -120,6 +121,48 @@ MISTAKES: dict[str, Mistake] = {
         "stamp.coordinator_epoch < entry.coordinator_epoch",
         "stamp.coordinator_epoch < 0",
         "kafka/log/test_producer_state.py::test_a_marker_is_fenced_by_the_epochs_of_producer_and_coordinator",
+    ),
+    "compaction keeps the first record of a key": Mistake(
+        "kafka/log/compaction.py",
+        "                newest[record.key] = record.offset\n",
+        "                newest.setdefault(record.key, record.offset)\n",
+        _LOGS,
+    ),
+    "compaction deletes tombstones at once": Mistake(
+        "kafka/log/compaction.py",
+        "            keeps_deletes = horizon_ms is None or self.now_ms < horizon_ms\n",
+        "            keeps_deletes = horizon_ms is not None and self.now_ms < horizon_ms\n",
+        _LOGS,
+    ),
+    "an aborted record counts as the last of its key": Mistake(
+        "kafka/log/compaction.py",
+        "        if transactions.discards(batch) or (batch.producer",
+        "        if (batch.producer",
+        "kafka/log/test_compaction.py::test_compaction_keeps_the_last_value_of_each_key",
+    ),
+    "compaction does not stop at an open transaction": Mistake(
+        "kafka/log/compaction.py",
+        "        limits.append(log.last_stable_offset)\n",
+        "        limits.append(log.high_watermark)\n",
+        "kafka/log/test_compaction.py::test_compaction_keeps_the_last_value_of_each_key",
+    ),
+    "the last batch of a producer is compacted away": Mistake(
+        "kafka/log/compaction.py",
+        "            return entry.batches[-1].last_offset == batch.next_offset - 1\n",
+        "            return False\n",
+        "kafka/log/test_compaction.py::test_producers_go_on_after_a_compaction",
+    ),
+    "records that are not committed are too old": Mistake(
+        "kafka/log/segments.py",
+        "(rules.keeps_uncommitted_segments and high_watermark < upper)",
+        "(rules.keeps_uncommitted_segments and high_watermark < segment.base_offset)",
+        "kafka/log/test_compaction.py::test_retention_deletes_the_first_segments",
+    ),
+    "a segment is full when it is too large": Mistake(
+        "kafka/log/segments.py",
+        "        if self.size_bytes > config.segment_bytes - added.size_bytes:\n",
+        "        if self.size_bytes > config.segment_bytes:\n",
+        "kafka/log/test_compaction.py::test_a_segment_is_not_larger_than_its_limit",
     ),
     "an aborted transaction is unknown beyond its records": Mistake(
         "kafka/log/log.py",

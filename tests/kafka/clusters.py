@@ -11,6 +11,8 @@ from simzk.simulation import Monitor
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+FOR_EVER = {"log.retention.ms": -1}
+"""Records are kept for ever; those of tests have times of long ago, as those of recordings have."""
 QUICK = {"zookeeper.session.timeout.ms": 6000, "auto.leader.rebalance.enable": False}
 
 

@@ -10,7 +10,7 @@ from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.log.record_batches import Record, decode_records, encode_records
 from simzk.kafka.requests import Error, ProduceResponse
 from simzk.kafka.topic_partition import TopicPartition
-from tests.kafka.clusters import topic
+from tests.kafka.clusters import FOR_EVER, topic
 
 if TYPE_CHECKING:
     from simzk.kafka.broker.broker import Broker
@@ -27,7 +27,7 @@ def stored_records(broker: Broker) -> list[Record]:
 
 @pytest.mark.parametrize(("line", "magic"), [("3.9", 2), ("0.11", 2), ("0.10.2", 1), ("0.9", 0)])
 def test_the_next_leader_reads_what_was_acknowledged(line: str, magic: int) -> None:
-    with KafkaCluster(line, 3) as cluster:
+    with KafkaCluster(line, 3, config=FOR_EVER) as cluster:
         topic(cluster, OFFSETS.topic, {0: [1, 2, 3]})
         leader, answers = cluster.brokers[1], list[ProduceResponse]()
         for key in (b"a", b"b"):

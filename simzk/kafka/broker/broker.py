@@ -32,6 +32,7 @@ from simzk.kafka.broker.described_configs import DescribedConfigs
 from simzk.kafka.broker.disk import Disk
 from simzk.kafka.broker.fetching import STARTS_US, Fetchers, FetchSessions
 from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
+from simzk.kafka.broker.log_cleaner import LogCleaner
 from simzk.kafka.broker.producer_ids import NoProducerIdsError, ProducerIds
 from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
@@ -66,7 +67,7 @@ from simzk.kafka.zookeeper_client.zk_client import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from simzk.kafka.broker.environment import Environment
     from simzk.kafka.broker.replica_manager import ReplicaManager
@@ -405,10 +406,14 @@ class Broker:
     def _begin_replication(self) -> None:
         """Prepare the logs of the process that starts, its fetches and those of its followers, and its ISR changes."""
         environment, process, version, config = self._environment, self.process, self.version, self.config
-        self.topic_configs = TopicConfigs(process, self.client, config, self._on_topic_config)
+        defaults = self.described_configs.topic_default
+        self.topic_configs = TopicConfigs(process, self.client, defaults, self._on_topic_config)
         self.quotas = ReplicationQuotas(self.id, version, config)
         self.replicas = self._replica_logs()
         self.replica_requests = environment.replication.requests_of(self.id, self.replicas)
+        self.log_cleaner = LogCleaner(
+            process, self.replicas, self.topic_configs, config, version.log, environment.now_ms
+        )
         self.fetchers = Fetchers(
             process,
             environment.connections,
@@ -812,6 +817,7 @@ class Broker:
             withdraw_isr=lambda partition: self.proposals.withdraw(partition),
             follow=lambda changed: self.fetchers.update(changed),
             is_alive=lambda broker: not validates or broker in self.metadata.live_brokers,
+            now_ms=environment.now_ms,
         )
 
     def _isr_proposals(self) -> IsrProposals | IsrWrites:
@@ -891,7 +897,7 @@ class Broker:
                 self.cluster_id = decode_cluster_id(paths.CLUSTER_ID, found[0], self.version.reading)
         await self._environment.ids.draw(self.id, self.process, self.session)
         for name in (paths.DEFAULT_ENTITY, str(self.id)):
-            self.described_configs.update(name, await self.client.entity_config(f"brokers/{name}"))
+            self._set_broker_config(name, await self.client.entity_config(f"brokers/{name}"))
         await self.client.children(paths.TOPICS)
         await self._watch_features()
         await self.client.brokers()
@@ -926,6 +932,7 @@ class Broker:
         self.serving = True
         self.config_changes.start()
         self.replica_requests.start_timers()
+        self.log_cleaner.start()
         self._start_handling_requests()
 
     def _start_handling_requests(self) -> None:
@@ -1089,7 +1096,7 @@ class Broker:
         """Apply a topic's configuration; elect uncleanly at once if that was enabled, in releases that do so."""
         kind, _, name = entity_path.partition("/")
         if kind == "brokers":
-            self.described_configs.update(name, values)
+            self._set_broker_config(name, values)
         if kind == "brokers" and name == str(self.id):
             self.quotas.set_rates(values)
         if kind == "users" and uses_sasl(self.security):
@@ -1100,10 +1107,15 @@ class Broker:
                 partitions = self.controller.partitions
                 self.controller.put_event(f"unclean election for {name}", lambda: partitions.trigger_online(name))
 
+    def _set_broker_config(self, name: str, values: Mapping[str, str]) -> None:
+        """Set the dynamic configuration of this broker or of all, which topics without their own values have too."""
+        self.described_configs.update(name, values)
+        self.topic_configs.on_broker_config()
+
     def _on_topic_config(self, topic: str) -> None:
         """Apply the configuration of a topic that was read: its throttled replicas, and `min.insync.replicas`."""
         try:
-            self.quotas.set_topic(topic, {key: self.topic_configs.text(topic, key) for key in REPLICAS_KEYS})
+            self.quotas.set_topic(topic, {key: self.topic_configs.own_text(topic, key) for key in REPLICAS_KEYS})
         except ZnodeError as problem:
             self.client.unusable(problem)
         if self.quotas.needs_rates:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
-from simzk.jvm.numbers import parse_int
 from simzk.kafka import paths
 from simzk.kafka.broker.notifications import Notifications
+from simzk.kafka.log.segments import LogConfig, log_config
 from simzk.kafka.releases.settings import topic_keys, value_problem
 from simzk.kafka.requests import AdminResponse, AlterConfigRequest, Error
 from simzk.kafka.schemas import config
@@ -30,12 +30,7 @@ from simzk.zookeeper.requests import Check, Delete, GetData, Multi, SetData
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simzk.kafka.releases.settings import BrokerConfig
     from simzk.simulation import Process
-
-MIN_ISR_KEY = "min.insync.replicas"
-_TOPIC_DEFAULTS = {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}
-"""Defaults of the topic keys that have no simulated setting of the broker."""
 
 
 @dataclass(eq=False)
@@ -43,15 +38,17 @@ class TopicConfigs:
     """Configuration of topics, cached by one broker.
 
     Args:
-        config: the broker's configuration, the default of all topics.
+        default_of: returns the broker's value for a key that a topic does not set.
         on_change: called with each topic whose configuration was read.
     """
 
     _process: Process
     _client: KafkaZooKeeperClient
-    _config: BrokerConfig
+    _default_of: Callable[[str], str]
     _on_change: Callable[[str], None]
     _values: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
+    _of_logs: dict[str, LogConfig] = field(default_factory=dict, init=False)
+    _default: LogConfig | None = field(default=None, init=False)
 
     def open(self, topic: str) -> None:
         """Read the configuration of a topic if this is its first open log."""
@@ -62,24 +59,34 @@ class TopicConfigs:
     def update(self, topic: str, values: dict[str, str]) -> None:
         """Set the configuration of a topic."""
         self._values[topic] = dict(values)
+        self._of_logs.pop(topic, None)
         self._on_change(topic)
+
+    def on_broker_config(self) -> None:
+        """Read the defaults again: the broker's own configuration has changed."""
+        self._of_logs.clear()
+        self._default = None
+
+    def of_log(self, topic: str) -> LogConfig:
+        """Return the configuration of a topic's logs."""
+        found = self._of_logs.get(topic)
+        if found is None:
+            values = self._values.get(topic, {})
+            if values or self._default is None:
+                found = log_config(lambda key: values.get(key) or self._default_of(key), self._default_of)
+            if not values:
+                found = self._default = self._default or found
+            assert found is not None
+            self._of_logs[topic] = found
+        return found
 
     def min_isr(self, topic: str) -> int:
         """Return `min.insync.replicas` of a topic; 1 in releases without it."""
-        if not self._client.version.broker.has_min_insync_replicas:
-            return 1
-        text = self._values.get(topic, {}).get(MIN_ISR_KEY)
-        own = None if text is None else parse_int(text)
-        return self._config.integer(MIN_ISR_KEY) if own is None else own
+        return self.of_log(topic).min_isr if self._client.version.broker.has_min_insync_replicas else 1
 
-    def text(self, topic: str, key: str) -> str:
-        """Return the value of a topic's key; if the topic does not set it, Kafka's default, empty if there is none."""
-        return self._values.get(topic, {}).get(key, _TOPIC_DEFAULTS.get(key, ""))
-
-    def integer(self, topic: str, key: str, broker_key: str) -> int:
-        """Return the value of a topic's numeric key; if the topic does not set it, that of the broker's key."""
-        own = parse_int(self._values.get(topic, {}).get(key, ""))
-        return self._config.integer(broker_key) if own is None else own
+    def own_text(self, topic: str, key: str) -> str:
+        """Return the value that a topic sets for a key; empty if it does not."""
+        return self._values.get(topic, {}).get(key, "")
 
     async def _read(self, topic: str) -> None:
         try:

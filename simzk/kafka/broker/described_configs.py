@@ -23,6 +23,7 @@ from simzk.kafka.releases.config_keys import (
     other_key,
     topic_config_keys,
 )
+from simzk.kafka.releases.settings import broker_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,6 +34,10 @@ TOPIC, DYNAMIC, DYNAMIC_DEFAULT, STATIC, DEFAULT, LOGGER = 1, 2, 3, 4, 5, 6
 """Sources of values by their number in DescribeConfigs (KIP-226)."""
 LISTS_OTHER_KEYS = (1, 1)
 """The first release that describes keys which it does not know."""
+FIRST_DESCRIBED = (0, 11)
+"""The first release with DescribeConfigs."""
+_NEWEST = (3, 9)
+"""This release has every key of a log that any release has."""
 Layers: TypeAlias = "tuple[tuple[int, Mapping[str, str]], ...]"
 """Values by key of each source."""
 
@@ -111,6 +116,19 @@ class DescribedConfigs:
             else:
                 entries.append(ConfigEntry(key, _topic_default(layers, key), synonyms))
         return entries
+
+    def topic_default(self, name: str) -> str:
+        """Return the value of a topic's key that the topic does not set; empty if there is none.
+
+        Before 0.11, of which no broker described its keys, it is that of 0.11, except for the simulated settings.
+        """
+        release = max(self.release, FIRST_DESCRIBED)
+        key = topic_config_keys(_NEWEST if name not in topic_config_keys(release) else release)[name]
+        layers = self._layers()
+        if self.release < FIRST_DESCRIBED or name not in topic_config_keys(release):
+            defaults = default_values(_NEWEST) | default_values(release) | broker_defaults(self.release)
+            layers = (*layers[:-1], (DEFAULT, defaults))
+        return _topic_default(layers, key) or ""
 
     def _layers(self) -> Layers:
         """Return the values of each source, the strongest first."""

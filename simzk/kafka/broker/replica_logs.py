@@ -36,10 +36,12 @@ from simzk.jvm.hash_map import concurrent_order
 from simzk.jvm.scala_collections import mutable_order, mutable_set_order
 from simzk.kafka.broker.isr_changes import LeaderIsrs
 from simzk.kafka.log.batches import NO_EPOCH, NewBatch
+from simzk.kafka.log.compaction import compact
 from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd
 from simzk.kafka.log.log import Log, find_batch
 from simzk.kafka.log.producer_state import SequenceRules, check_coordinator_batch, check_sequence
 from simzk.kafka.log.record_batches import stamped
+from simzk.kafka.log.segments import count_expired
 from simzk.kafka.log.truncation import truncation_after
 from simzk.kafka.requests import (
     CODE_OF,
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_manager import ReplicaManager
     from simzk.kafka.broker.timing import BrokerTiming
     from simzk.kafka.log.batches import RecordBatch
+    from simzk.kafka.log.compaction import DirtyPart
     from simzk.kafka.log.producer_state import KeptBatch, ProducerEntry
     from simzk.kafka.observation.records import RecordLedger
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
@@ -248,6 +251,7 @@ class ReplicaLogs:
         withdraw_isr: forgets the proposed ISR of a partition.
         follow: called with replicas that changed their leader or leader epoch.
         is_alive: whether the broker takes another for alive; up to 3.2 always true.
+        now_ms: returns the present time, in ms since 1970.
 
     Attributes:
         on_watermark: called with each partition whose high watermark rose.
@@ -274,12 +278,14 @@ class ReplicaLogs:
     withdraw_isr: Callable[[TopicPartition], None]
     follow: Callable[[Iterable[Replica]], None]
     is_alive: Callable[[int], bool]
+    now_ms: Callable[[], int]
 
     def __post_init__(self) -> None:
         version, config = self.version, self.config
         self.replicas: dict[TopicPartition, Replica] = {}
         self._of_topic: dict[str, dict[TopicPartition, Replica]] = {}
         self._most_replicas = 0
+        self._with_segments: dict[TopicPartition, None] = {}
         self.on_watermark: Callable[[TopicPartition], None] = lambda _: None
         self.on_leadership: Callable[[TopicPartition], None] = lambda _: None
         self.on_logs_changed: Callable[[Sequence[TopicPartition]], None] = lambda _: None
@@ -402,6 +408,8 @@ class ReplicaLogs:
                 replica.log.set_high_watermark(found.high_watermark)
             if replica.log.start:
                 self.raised_starts[partition] = None
+            if replica.log.segments:
+                self._with_segments[partition] = None
             replica.log.epochs.resolves_conflicts = self.version.broker.epochs_begin_with_leadership
             replica.log.epochs.drops_empty = self.version.broker.truncation_drops_empty_epochs
             replica.log.lists_empty_transactions = self.version.broker.lists_empty_transactions
@@ -498,6 +506,7 @@ class ReplicaLogs:
         del of_topic[partition]
         if not of_topic:
             del self._of_topic[partition.topic]
+        self._with_segments.pop(partition, None)
         return self.replicas.pop(partition)
 
     def _close(self, stopped: Sequence[Replica]) -> None:
@@ -554,6 +563,7 @@ class ReplicaLogs:
         """Append batches with their offsets, the leader epoch and, with content, a new identity."""
         epoch = replica.state.leader_epoch if self.version.broker.truncates_to_epoch_end else NO_EPOCH
         now_us = self._scheduler.now_us
+        self._make_room(replica, batches)
         for records, data, producer in batches:
             payload = None if data is None else stamped(data, replica.log.end, records, epoch)
             known = identity if payload is None else self.ledger.new_identity()
@@ -561,6 +571,14 @@ class ReplicaLogs:
                 records, leader_epoch=epoch, identity=known, payload=payload, producer=producer, at_us=now_us
             )
             self.ledger.on_append(replica.partition, batch, replica.log)
+
+    def _make_room(self, replica: Replica, batches: Sequence[NewBatch | RecordBatch]) -> None:
+        """Prepare a log for batches with content: they may begin a new segment."""
+        if batches[0].payload is None:
+            return
+        config, by_timestamps = self.configs.of_log(replica.partition.topic), self.version.log.dates_segments_by_records
+        replica.log.make_room(batches, config, self.now_ms(), by_timestamps=by_timestamps)
+        self._with_segments[replica.partition] = None
 
     def _check_producers(
         self, replica: Replica, batches: Sequence[NewBatch], *, is_of_coordinator: bool
@@ -603,6 +621,33 @@ class ReplicaLogs:
         self.history.record(self._name, "records deleted", str(partition), f"start {start}", f"start {offset}")
         self.on_readable(partition)
         return True
+
+    def with_segments(self) -> list[Replica]:
+        """Return the replicas whose logs have records with content."""
+        return [self.replicas[partition] for partition in self._with_segments]
+
+    def delete_old_segments(self, replica: Replica) -> None:
+        """Delete the segments of a log that its configuration does not keep; its log start offset rises."""
+        log, now_ms = replica.log, self.now_ms()
+        config = self.configs.of_log(replica.partition.topic)
+        count = count_expired(log.segments, log.end, log.high_watermark, config, self.version.log, now_ms)
+        if count == len(log.segments):
+            log.roll(now_ms)
+        if count:
+            # Up to 0.10.2 even records that are not committed are deleted; then the high watermark follows.
+            start = log.segments[count].base_offset
+            self._set_watermark(replica, max(start, replica.high_watermark))
+            self._delete_before(replica, start)
+
+    def compact(self, replica: Replica, dirty: DirtyPart) -> None:
+        """Compact the dirty part of a log."""
+        log, partition = replica.log, replica.partition
+        compacted = compact(log, dirty, self.configs.of_log(partition.topic), self.version.log, self.now_ms())
+        before_bytes = log.size_bytes
+        log.replace_compacted(compacted)
+        self.ledger.on_compacted(partition, dirty.end)
+        sizes = f"{before_bytes} bytes", f"{log.size_bytes} bytes, clean to {dirty.end}"
+        self.history.record(self._name, "log compacted", str(partition), *sizes)
 
     def note_start(self, partition: TopicPartition, follower: int, start: int) -> None:
         """Note the log start offset of a follower that fetches."""
@@ -776,6 +821,7 @@ class ReplicaLogs:
             return
         assert batches, "a response names partitions with records"
         replica.log.truncate(batches[0].base_offset)  # the batch begins before the log end offset, which cut it
+        self._make_room(replica, batches)
         replica.log.append_fetched(batches, at_us=self._scheduler.now_us)
         self._flush_if_due(replica)
         assert replica.log.end > log_end

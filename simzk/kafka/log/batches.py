@@ -50,13 +50,18 @@ class NewBatch(NamedTuple):
     payload: bytes | None = None
     producer: ProducerStamp | None = None
 
+    @property
+    def max_timestamp_ms(self) -> int:
+        """Largest timestamp of its records; -1 if they have none."""
+        return _max_timestamp_ms(self.payload)
+
 
 class RecordBatch(NamedTuple):
     """Records that were appended together.
 
     Args:
         base_offset: offset of the first record.
-        records: number of records, or of offsets that they had before compaction.
+        records: number of offsets: of its records, some of which compaction may have removed.
         leader_epoch: leader epoch in which a leader appended it; `NO_EPOCH` up to 0.10.2.
         identity: number that tells this batch from every other one of the cluster, so that logs can be compared.
         payload: the batch as bytes with its offset, one entry of `record_batches`; all replicas share the object. None
@@ -88,5 +93,9 @@ class RecordBatch(NamedTuple):
     @property
     def max_timestamp_ms(self) -> int:
         """Largest timestamp of its records; -1 if they have none."""
-        at = -1 if self.payload is None else _MAX_TIMESTAMP_AT.get(self.payload[_MAGIC_AT], -1)
-        return -1 if self.payload is None or at < 0 else int(_MAX_TIMESTAMP.unpack_from(self.payload, at)[0])
+        return _max_timestamp_ms(self.payload)
+
+
+def _max_timestamp_ms(payload: bytes | None) -> int:
+    at = -1 if payload is None else _MAX_TIMESTAMP_AT.get(payload[_MAGIC_AT], -1)
+    return -1 if payload is None or at < 0 else int(_MAX_TIMESTAMP.unpack_from(payload, at)[0])

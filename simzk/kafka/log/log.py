@@ -9,41 +9,42 @@ Rules of this module (Log and LogSegment, later UnifiedLog and LocalLog; docs/re
   - a consumer of committed transactions gets those aborted ones that could have records in what it read. How far that
     is, the offset index says, which has an entry for every 4096 bytes; without a later entry it is the log end offset;
   - the state of idempotent producers follows from the batches, and is computed again after a truncation;
-  - the log start offset rises without a write: records before it stay on disk until their whole segment is deleted, and
-    the last segment never is;
+  - records with content are in segments (`segments`); those of simulated producers without it need none. The log start
+    offset rises without a write: records before it stay on disk until their whole segment is deleted;
   - a read returns whole batches: at least one, and more up to the limit (KIP-74);
-  - what was appended is in the page cache. It is on disk once it was flushed: by Kafka, or later by the operating
-    system. A process that is killed loses nothing of it, a machine without power all that was not flushed;
+  - compaction removes records from segments before the active one (`compaction`);
+  - what was appended is in the page cache. It is on disk once it was flushed: by Kafka, for instance when a segment is
+    full, or later by the operating system. A process that is killed loses nothing of it, a machine without power all
+    that was not flushed;
   - an empty log allocates nothing but itself.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from simzk.kafka.log.batches import NO_EPOCH, RecordBatch
+from simzk.kafka.log.batches import NO_EPOCH, NewBatch, RecordBatch
 from simzk.kafka.log.leader_epochs import EpochEnd, LeaderEpochCache
 from simzk.kafka.log.producer_state import ProducerStates
+from simzk.kafka.log.segments import NO_TIMESTAMP, AppendedSet, LogConfig, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from simzk.kafka.log.batches import ProducerStamp
     from simzk.kafka.log.producer_state import EndedTransaction
+    from simzk.kafka.log.segments import Compacted
 
 _NEXT_OFFSET = attrgetter("next_offset")
 _TAIL = 4
 """Number of batches at the end of a log that are searched one by one."""
 _INDEX_INTERVAL_BYTES = 4096
 """`index.interval.bytes`: about so many bytes of a log have one entry in its offset index."""
-_SEGMENT_MS = 7 * 24 * 3_600_000
-"""`log.roll.hours`: seven days."""
-_EMPTY = -2
-"""Time of the first batch of a segment without batches."""
+_BASE_OFFSET = attrgetter("base_offset")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -57,6 +58,8 @@ class Log:
         flushed: offset up to which records are on disk.
         epochs: the leader epoch cache.
         producers: state of the idempotent producers; None before the first one.
+        segments: its segments, ascending; empty while it has no records with content.
+        compacted_to: offset up to which it was compacted (`cleaner-offset-checkpoint`); None before the first time.
         topic_id: the id of its topic in `partition.metadata` (2.8 and later); None if it is not known.
         lists_empty_transactions: whether a marker without records is listed among aborted transactions (up to 2.7).
 
@@ -79,12 +82,11 @@ class Log:
     producers: ProducerStates | None = None
     topic_id: str | None = None
     lists_empty_transactions: bool = False
+    segments: Sequence[Segment] = ()
+    compacted_to: int | None = None
     _batches: list[RecordBatch] = field(default_factory=list)
     # Bytes before the log start offset, in its segment.
     _deleted_bytes: int = 0
-    # Base offsets of the segments after the first one, and the time of the first batch of the last one.
-    _segments: list[int] | None = None
-    _segment_ms: int = _EMPTY
     # Log end offsets after appends that are not flushed, each with the time of the append.
     _unflushed: deque[tuple[int, int]] | None = None
 
@@ -141,8 +143,6 @@ class Log:
                 if self.producers is None:
                     self.producers = ProducerStates(lists_empty=self.lists_empty_transactions)
                 self.producers.append(batch)
-            if batch.payload is not None:
-                self._roll_if_due(batch)
             self._batches.append(batch)
             self.end = batch.next_offset
         if self.end > end_before:
@@ -188,7 +188,8 @@ class Log:
 
     def _upper_bound(self, offset: int, end: int) -> int:
         """Return the first entry of the offset index from `end` on, or the end of the segment (LogSegment.append)."""
-        bytes_since_entry, begins, until = 0, self._segments or (), self.segment_end(offset)
+        bytes_since_entry, until = 0, self.segment_end(offset)
+        begins = {segment.base_offset for segment in self.segments}
         for batch in self._batches:
             if batch.base_offset >= until:
                 break
@@ -203,29 +204,87 @@ class Log:
 
     # -- segments
 
-    def _roll_if_due(self, batch: RecordBatch) -> None:
-        """Begin a new segment with a batch if the present one is too old for it (LogSegment.shouldRoll)."""
-        newest_ms = batch.max_timestamp_ms
-        if self._segment_ms >= 0 and newest_ms - self._segment_ms > _SEGMENT_MS:
-            self._segments = [*(self._segments or ()), batch.base_offset]
-            self._segment_ms = _EMPTY
-        if self._segment_ms == _EMPTY:
-            self._segment_ms = newest_ms
+    def make_room(
+        self, batches: Sequence[NewBatch | RecordBatch], config: LogConfig, now_ms: int, *, by_timestamps: bool = True
+    ) -> None:
+        """Note batches that are to be appended together; begin a new segment if the active one is full (Log.maybeRoll).
+
+        Args:
+            batches: batches with content; those of a leader follow the log end offset.
+            config: when a segment is full.
+            now_ms: the present time.
+            by_timestamps: whether the age of a segment follows from the timestamps of its records.
+        """
+        last, first, last_offset = batches[-1], batches[0], self.end - 1
+        if isinstance(last, RecordBatch):
+            last_offset = last.next_offset - 1
+        else:
+            last_offset += sum(batch.records for batch in batches)
+        size_bytes = sum(len(batch.payload) for batch in batches if batch.payload is not None)
+        added = AppendedSet(size_bytes, max(batch.max_timestamp_ms for batch in batches), last_offset)
+        begins = max(self.end, first.base_offset) if isinstance(first, RecordBatch) else self.end
+        if not self.segments:
+            self.segments = [Segment(self.start, now_ms, now_ms)]
+        if self.segments[-1].is_full(added, config, now_ms, by_timestamps=by_timestamps):
+            self.roll(now_ms, begins)
+        self.segments[-1].add(added, config, now_ms)
+
+    def roll(self, now_ms: int, base_offset: int | None = None) -> None:
+        """Begin a segment at the log end offset or later, and write those before it to disk."""
+        base = self.end if base_offset is None else base_offset
+        assert self.segments, "there is a segment before a new one"
+        if base > self.segments[-1].base_offset:  # else the active one is empty, and stays
+            self.segments = [*self.segments, Segment(base, now_ms, now_ms)]
+            self._flush_to(self.end)
 
     def segment_end(self, offset: int) -> int:
         """Return where the segment ends from which a client reads an offset; at the end of one it is the next."""
-        for base in self._segments or ():
-            place = _first_beyond(self._batches, offset)
-            if base > offset and place < len(self._batches) and self._batches[place].base_offset < base:
-                return base
-        return self.end
+        if len(self.segments) < 2:
+            return self.end
+        place = _first_beyond(self._batches, offset)
+        if place == len(self._batches):
+            return self.end
+        after = bisect_right(self.segments, self._batches[place].base_offset, key=_BASE_OFFSET)
+        return self.segments[after].base_offset if after < len(self.segments) else self.end
+
+    def batches_of(self, segment: Segment, end: int) -> list[RecordBatch]:
+        """Return the batches of a segment that ends, or the next of which begins, at an offset."""
+        first = bisect_left(self._batches, segment.base_offset, key=_BASE_OFFSET)
+        return self._batches[first : bisect_left(self._batches, end, key=_BASE_OFFSET)]
+
+    def replace_compacted(self, compacted: Compacted) -> None:
+        """Replace segments by compacted ones (Log.replaceSegments)."""
+        end = compacted.end
+        assert self.segments[-1].base_offset >= end, "the active segment is not compacted"
+        later = [segment for segment in self.segments if segment.base_offset >= end]
+        self.segments = [*compacted.segments, *later]
+        self._batches = [*compacted.batches, *self._batches[bisect_left(self._batches, end, key=_BASE_OFFSET) :]]
+        self._deleted_bytes = 0
+        self.compacted_to = end
+        if self.producers is not None:
+            self.producers.forget_ended(compacted.forgotten)
+        self._flush_to(end)
 
     def _restore_segments(self) -> None:
-        """Forget the segments that were truncated, and read the first batch of the last one again."""
-        if self._segments is not None:
-            self._segments = [base for base in self._segments if self.start < base < self.end] or None
-        first = _first_beyond(self._batches, self._segments[-1] if self._segments else self.start)
-        self._segment_ms = self._batches[first].max_timestamp_ms if first < len(self._batches) else _EMPTY
+        """Forget the segments that were truncated, and read the batches of the last one again."""
+        if not self.segments:
+            return
+        left = [segment for segment in self.segments if segment.base_offset <= self.end]
+        last = left[-1]
+        batches = self.batches_of(last, self.end)
+        times = [batch.max_timestamp_ms for batch in batches]
+        before = self._deleted_bytes if len(left) == 1 else 0
+        restored = Segment(
+            last.base_offset,
+            last.created_ms,
+            last.modified_ms,
+            before + sum(batch.size_bytes for batch in batches),
+            times[0] if times else NO_TIMESTAMP,
+            max(times, default=NO_TIMESTAMP),
+        )
+        self.segments = [*left[:-1], restored]
+        if self.compacted_to is not None:
+            self.compacted_to = min(self.compacted_to, self.end)
 
     def is_readable(self, offset: int) -> bool:
         """Return whether an offset is in the log, or is its end."""
@@ -278,8 +337,8 @@ class Log:
         """Remove all records and start with another offset (Log.truncateFullyAndStartAt)."""
         self._batches.clear()
         self._deleted_bytes = 0
-        self._unflushed = self._segments = None
-        self._segment_ms = _EMPTY
+        self._unflushed = self.compacted_to = None
+        self.segments = ()
         self.producers = None
         self.epochs.clear()
         self.start = self.end = self.high_watermark = self.flushed = offset
@@ -289,18 +348,18 @@ class Log:
         """Raise the log start offset; batches that end up to it are removed."""
         assert self.start <= offset <= self.high_watermark, f"start {offset} is beyond {self.high_watermark}"
         removed = bisect_right(self._batches, offset, key=_NEXT_OFFSET)
-        segment = max((base for base in self._segments or () if base <= offset), default=0)
-        if segment > self.start:
+        over = max(0, bisect_right(self.segments, offset, key=_BASE_OFFSET) - 1)
+        if over:
             self._deleted_bytes = 0
-        kept = (batch for batch in self._batches[:removed] if batch.base_offset >= segment)
+            self.segments = self.segments[over:]
+        first = self.segments[0].base_offset if self.segments else 0
+        kept = (batch for batch in self._batches[:removed] if batch.base_offset >= first)
         self._deleted_bytes += sum(batch.size_bytes for batch in kept)
         self.start = offset
         del self._batches[:removed]
         self.epochs.truncate_from_start(offset)
         assert not self._batches or self._batches[0].next_offset > offset
-        self.flushed = max(self.flushed, offset)
-        while self._unflushed and self._unflushed[0][0] <= offset:
-            self._unflushed.popleft()
+        self._flush_to(offset)
 
     # -- the disk
 
@@ -308,6 +367,12 @@ class Log:
         """Write all records to disk."""
         self.flushed = self.end
         self._unflushed = None
+
+    def _flush_to(self, offset: int) -> None:
+        """Note that the records up to an offset are on disk, or deleted."""
+        self.flushed = max(self.flushed, offset)
+        while self._unflushed and self._unflushed[0][0] <= offset:
+            self._unflushed.popleft()
 
     def flush_older(self, than_us: int) -> None:
         """Write records to disk that were appended at a time or earlier."""
@@ -338,7 +403,10 @@ class Log:
         assert offset <= self.end
         self.epochs.check()
         assert all(entry.start_offset <= self.end for entry in self.epochs.entries)
-        assert self._segments is None or self._segments == sorted(set(self._segments)), f"segments {self._segments}"
+        bases = [segment.base_offset for segment in self.segments]
+        assert bases == sorted(set(bases)), f"segments from {bases}"
+        assert not bases or bases[0] <= self.start <= self.end >= bases[-1], f"segments from {bases}"
+        assert self.compacted_to is None or not bases or self.compacted_to <= bases[-1]
         if self.producers is not None:
             self.producers.check()
         marks = [mark for mark, _ in self._unflushed or ()]

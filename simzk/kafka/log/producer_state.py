@@ -242,6 +242,10 @@ class ProducerStates:
         since = bisect_left(self.ended, start, key=attrgetter("last_offset"))
         return [one for one in self.ended[since:] if one.is_aborted and one.first_offset < end]
 
+    def forget_ended(self, transactions: frozenset[EndedTransaction]) -> None:
+        """Forget aborted transactions of which compaction has removed all records."""
+        self.ended = [one for one in self.ended if one not in transactions]
+
     def check(self) -> None:
         """Assert every invariant."""
         opened = {producer: entry.transaction_from for producer, entry in self.entries.items()}

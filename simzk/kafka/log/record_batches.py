@@ -30,7 +30,7 @@ CODECS = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 """Compression codecs by the names of `compression.type`."""
 ENTRY_HEAD_BYTES = 12
 """Offset and length, before the rest of an entry."""
-_CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
 _HEAD = struct.Struct(">qiibIhiqqqhii")
 _OFFSET_TO_EPOCH = struct.Struct(">qii")
 _ENTRY = struct.Struct(">qi")
@@ -278,6 +278,62 @@ def with_append_time(entry: bytes, now_ms: int) -> bytes:
     return bytes(changed)
 
 
+# -- entries after a compaction
+
+
+def delete_horizon_ms(entry: bytes) -> int | None:
+    """Return when the tombstones or the marker of a batch are deleted; None if it does not say (KIP-534)."""
+    header = entry_header(entry)
+    return header.base_timestamp if header.magic == NEWEST and header.attributes & _DELETE_HORIZON else None
+
+
+def with_records(entry: bytes, records: Sequence[Record], horizon_ms: int | None = None) -> bytes:
+    """Return an entry with some of its records only (MemoryRecords.buildRetainedRecordsInto).
+
+    A batch keeps its first and last offset, and what else its header says.
+
+    Args:
+        entry: a batch or a message.
+        records: those that are left, at least one, as `decode_entry` returned them.
+        horizon_ms: when tombstones and markers of the batch are deleted; None if it does not say.
+
+    >>> entry = encode_batch([Record(b"a", b"1"), Record(b"b", b"2"), Record(b"a", None)], base_offset=7)
+    >>> left = with_records(entry, decode_entry(entry)[1:2])
+    >>> entry_header(left).last_offset_delta, [record.offset for record in decode_entry(left)]
+    (2, [8])
+    """
+    header = entry_header(entry)
+    assert records, "a batch without records is `emptied`"
+    if header.magic != NEWEST:
+        assert header.codec, "a message that is left is not changed"
+        changed = encode_messages(records, header.magic, header.codec)
+        return with_append_time(changed, header.max_timestamp) if header.has_append_time else changed
+    first = records[0].timestamp_ms if horizon_ms is None else horizon_ms
+    newest = max(record.timestamp_ms for record in records)
+    body = b"".join(_encode_record(one, one.offset - header.base_offset, first) for one in records)
+    attributes = header.attributes & ~_DELETE_HORIZON | (0 if horizon_ms is None else _DELETE_HORIZON)
+    return _encode_head(
+        header._replace(attributes=attributes, base_timestamp=first, max_timestamp=newest, records=len(records)),
+        _pack(header.codec, body),
+    )
+
+
+def emptied(entry: bytes) -> bytes:
+    """Return a batch without its records: the last one of its producer (DefaultRecordBatch.writeEmptyHeader)."""
+    header = entry_header(entry)
+    assert header.magic == NEWEST, "a message without records does not exist"
+    attributes = header.attributes & (_LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
+    return _encode_head(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, records=0), b"")
+
+
+def _encode_head(header: EntryHeader, packed: bytes) -> bytes:
+    """Return a batch of magic 2 with its checksum."""
+    offset, _, epoch, magic, *others = header
+    data = bytearray(_HEAD.pack(offset, _HEAD.size + len(packed) - ENTRY_HEAD_BYTES, epoch, magic, 0, *others) + packed)
+    struct.pack_into(">I", data, 17, _crc32c(data[_CHECKED_FROM[NEWEST] :]))
+    return bytes(data)
+
+
 # -- records to bytes
 
 
@@ -313,14 +369,11 @@ def encode_batch(
     body = b"".join(_encode_record(record, number, first) for number, record in enumerate(records))
     packed = _pack(codec, body)
     attributes = codec | _TRANSACTIONAL * is_transactional | _CONTROL * is_control
-    size = _HEAD.size + len(packed) - ENTRY_HEAD_BYTES
     last = len(records) - 1
-    head = _HEAD.pack(
-        *(base_offset, size, leader_epoch, NEWEST, 0, attributes, last, first, latest), *producer, len(records)
+    head = EntryHeader(
+        *(base_offset, 0, leader_epoch, NEWEST, attributes, last, first, latest), *producer, records=len(records)
     )
-    data = bytearray(head + packed)
-    struct.pack_into(">I", data, 17, _crc32c(data[_CHECKED_FROM[NEWEST] :]))
-    return bytes(data)
+    return _encode_head(head, packed)
 
 
 def _encode_record(record: Record, number: int, first_timestamp: int) -> bytes:

@@ -22,6 +22,8 @@ Rules of this module (docs/reference/kafka.md §2.17; StrongIsr of Kafka's TLA+ 
     (KAFKA-7128), up to 2.0 by followers that nobody fences (KIP-320), and 2.8.0 by fetches from records that diverge
     (KAFKA-13141);
   - such a loss is counted with its cause and no violation; every other one is a violation;
+  - when a replica has been compacted, the batches before that offset tell nothing any more, in any replica: each broker
+    compacts its logs by itself, and a new replica fetches what another one has left;
   - a log has no batch of a topic that was deleted, after another topic of that name was created. Before topic ids (2.8,
     KIP-516) a broker that was dead when it lost its replica takes the old log for that of the new topic;
   - a batch that a leader appends although its log has it already, because the producer sent it again, is a duplicate;
@@ -182,6 +184,7 @@ class RecordLedger:
         self._crashed: dict[TopicPartition, dict[int, _Crash]] = {}
         self._led_again: dict[TopicPartition, int] = {}  # the epoch that a leader went on with after a crash
         self._isr: dict[TopicPartition, tuple[int, ...]] = {}
+        self._compacted: dict[TopicPartition, int] = {}
 
     @property
     def acknowledged(self) -> int:
@@ -260,7 +263,7 @@ class RecordLedger:
             return
         crashed = self._crashed.get(partition, {})
         logs = [(replica in crashed, self._log_of(replica, partition)) for replica in replicas]
-        copies = sum(is_crashed or (log is not None and _contains(log, batch)) for is_crashed, log in logs)
+        copies = sum(is_crashed or (log is not None and self._has(partition, log, batch)) for is_crashed, log in logs)
         if copies < required:
             self.enough_copies.violate(
                 f"{batch.records} records of {partition} from {batch.base_offset} on are acknowledged,"
@@ -295,7 +298,7 @@ class RecordLedger:
         """Check that a leader of a later epoch than the one that relies on a batch has it."""
         epoch, leader = self._newest.get(partition, (leader_epoch, broker))
         log = self._log_of(leader, partition)
-        if epoch > leader_epoch and log is not None and not _contains(log, noted.batch):
+        if epoch > leader_epoch and log is not None and not self._has(partition, log, noted.batch):
             self._lose(partition, [noted], leader, epoch)
 
     def on_leader(self, broker: int, partition: TopicPartition, leader_epoch: int, log: Log) -> None:
@@ -314,7 +317,7 @@ class RecordLedger:
             for batch, one in noted.items()
             if present.get(batch.base_offset) is not batch
             and one.must_be_known(leader_epoch)
-            and not _contains(log, batch)
+            and not self._has(partition, log, batch)
         ]
         if lost:
             self._lose(partition, lost, broker, leader_epoch)
@@ -365,6 +368,7 @@ class RecordLedger:
             other = self._log_of(member, partition)
             if member == broker or other is None or member in crashed or broker in crashed:
                 continue
+            since = max(since, self.compacted_to(partition))
             offset = first_difference(log, other, log.high_watermark, since=since)
             if offset is None and other.end < log.high_watermark:
                 offset = other.end
@@ -382,6 +386,17 @@ class RecordLedger:
             self._crashed.setdefault(partition, {})[broker] = crash
             for one in self._noted.get(partition, {}).values():
                 one.crashed[broker] = crash
+
+    def on_compacted(self, partition: TopicPartition, offset: int) -> None:
+        """Note that a replica was compacted up to an offset: from then on its batches before it tell nothing."""
+        self._compacted[partition] = max(self._compacted.get(partition, 0), offset)
+        for noted in (self._noted.get(partition, {}), self._gone.get(partition, {})):
+            for batch in [one for one in noted if one.next_offset <= offset]:
+                del noted[batch]
+
+    def compacted_to(self, partition: TopicPartition) -> int:
+        """Return the offset before which the records of a partition tell nothing; 0 if no replica was compacted."""
+        return self._compacted.get(partition, 0)
 
     def on_controller_elected(self) -> None:
         """Note that another controller was elected, which does not know which brokers have restarted."""
@@ -408,9 +423,15 @@ class RecordLedger:
             if partition.topic == topic:
                 self._deleted.setdefault(partition, {}).update(dict.fromkeys(appended))
         of_batches = (self._noted, self._gone, self._appended)
-        for noted in (*of_batches, self._newest, self._unclean, self._crashed, self._led_again, self._isr):
+        others = self._newest, self._unclean, self._crashed, self._led_again, self._isr, self._compacted
+        for noted in (*of_batches, *others):
             for partition in [one for one in noted if one.topic == topic]:
                 del noted[partition]
+
+    def _has(self, partition: TopicPartition, log: Log, batch: RecordBatch) -> bool:
+        """Return whether a log has a batch, or may have had it before records were deleted or compacted."""
+        since = max(log.start, self.compacted_to(partition))
+        return batch.next_offset <= since or find_batch(log, batch.base_offset) == batch
 
     # -- losses
 
@@ -448,11 +469,6 @@ class RecordLedger:
         if (own is not None and own.is_missed) or self._led_again.get(partition) == lost.leader_epoch:
             return "crash without a controller"
         return self._defects() or UNEXPLAINED
-
-
-def _contains(log: Log, batch: RecordBatch) -> bool:
-    """Return whether a log has a batch, or had it before its records were deleted."""
-    return batch.next_offset <= log.start or find_batch(log, batch.base_offset) == batch
 
 
 class RecordInvariant:

@@ -425,6 +425,34 @@ class BrokerRules(Profile):
         return " or ".join(filter(None, defects))
 
 
+class LogRules(Profile):
+    """Segments of logs, their deletion and their compaction (docs/reference/kafka.md §2.21)."""
+
+    dates_segments_by_records: bool = since((0, 10, 1))
+    """The age of a segment follows from the timestamps of its records (KIP-33); before, from the clock."""
+    keeps_uncommitted_segments: bool = since((0, 11))
+    """Segments beyond the high watermark are not deleted, however old they are (Log.deletableSegments)."""
+    compaction_stops_at: Literal["end", "open transaction", "last stable offset"] = by_release(
+        "end", ((0, 11), "open transaction"), ((3, 1), "last stable offset")
+    )
+    """Where compaction ends: before 3.1 beyond the high watermark, too (LogCleanerManager.cleanableOffsets)."""
+    has_max_compaction_lag: bool = since((2, 3))
+    """Records are compacted after `max.compaction.lag.ms`, also in a log that is not dirty enough (KIP-354)."""
+    keeps_last_batch_by: Literal["sequence", "offset"] = by_release("sequence", ((2, 2, 1), "offset"))
+    """How the last batch of a producer is found, which compaction keeps, if need be without records.
+
+    By its sequence number even the marker of an aborted transaction may be kept (KAFKA-8335).
+    """
+    follows_transactions_across_segments: bool = since((2, 3))
+    """A marker is kept while batches of its transaction are in an earlier segment, too (KAFKA-8335)."""
+    batches_have_delete_horizons: bool = since((3, 1))
+    """Tombstones and markers are deleted at a time that is in their batch since the first compaction (KIP-534).
+
+    Before, and in formats without such a time: when they are older than the last segment that is compacted already by
+    `delete.retention.ms`.
+    """
+
+
 class EntityConfigRules(Profile):
     """Configurations of topics, clients, users, brokers and IPs in `/config` (§1.3, §1.8)."""
 
@@ -725,6 +753,7 @@ class KafkaVersion:
         client: the broker's ZooKeeper client and registration.
         controller: the controller.
         broker: the broker.
+        log: segments of logs and their compaction.
         api: answers to clients.
         groups: coordinators of consumer groups.
         transactions: coordinators of transactions.
@@ -743,6 +772,7 @@ class KafkaVersion:
     client: ClientRules
     controller: ControllerRules
     broker: BrokerRules
+    log: LogRules
     api: ApiRules
     groups: GroupRules
     transactions: TransactionRules

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ConfigError
 from simzk.jvm.numbers import is_count
-from simzk.kafka.releases.config_keys import broker_keys, range_problem, topic_config_keys, type_problem
+from simzk.kafka.releases.config_keys import (
+    alternatives,
+    broker_keys,
+    range_problem,
+    topic_config_keys,
+    type_problem,
+)
 from simzk.kafka.security.settings import base_key, check_login_module, is_security_key
 
 if TYPE_CHECKING:
@@ -23,6 +30,14 @@ _OF_AUTHORIZER = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 """Settings that AclAuthorizer reads; DescribeConfigs does not answer them."""
 _NEWEST: Final = (3, 9)
 """This release has every key of a topic that any release has."""
+_FIRST_DESCRIBED: Final = (0, 11)
+"""The first release with DescribeConfigs, which tells the keys of a broker."""
+_OF_LOGS: Final = (
+    *("cleanup.policy", "delete.retention.ms", "index.interval.bytes", "max.compaction.lag.ms"),
+    *("message.timestamp.type", "min.cleanable.dirty.ratio", "min.compaction.lag.ms", "retention.bytes"),
+    *("retention.ms", "segment.bytes", "segment.index.bytes", "segment.ms"),
+)
+"""Simulated keys of a topic whose defaults are settings of the broker (`simzk.kafka.log.segments`)."""
 
 _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "zookeeper.session.timeout.ms": {(0, 8, 0): "6000", (2, 5): "18000"},  # KIP-537
@@ -69,6 +84,9 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "delegation.token.expiry.time.ms": {(0, 8, 0): "86400000"},
     "delegation.token.expiry.check.interval.ms": {(0, 8, 0): "3600000"},
     "message.max.bytes": {(0, 8, 0): "1000000", (0, 8, 1): "1000012", (2, 5): "1048588"},
+    "log.cleaner.enable": {(0, 8, 0): None, (0, 8, 1): "false", (0, 9): "true"},  # KAFKA-2988 (0.9.0.1)
+    "log.cleaner.backoff.ms": {(0, 8, 0): None, (0, 8, 1): "15000"},
+    "log.retention.check.interval.ms": {(0, 8, 0): None, (0, 8, 1): "300000"},
     "replica.selector.class": {(0, 8, 0): None, (2, 4): ""},  # KIP-392
     "replica.lag.max.messages": {(0, 8, 0): "4000", (0, 9): None},  # KIP-16
     "replication.quota.window.num": {(0, 8, 0): None, (0, 10, 1): "11"},  # KIP-73
@@ -131,6 +149,14 @@ def topic_keys(release: Release) -> frozenset[str]:
     return frozenset(key for since, keys in _TOPIC_KEYS_SINCE.items() if since <= release for key in keys)
 
 
+@cache
+def _defaults_of_logs(release: Release) -> frozenset[str]:
+    """Return the settings of a broker that are defaults of the simulated keys of topics."""
+    known, keys = topic_keys(release), topic_config_keys(_NEWEST)
+    synonyms = [keys[name].synonym for name in _OF_LOGS if name in known]
+    return frozenset(name for synonym in synonyms if synonym is not None for name in alternatives(synonym))
+
+
 def is_setting(key: str, version: KafkaVersion) -> bool:
     """Return whether a release has a setting, simulated or not; before 0.11 only the simulated ones are known.
 
@@ -141,6 +167,8 @@ def is_setting(key: str, version: KafkaVersion) -> bool:
     keys = broker_keys(version.number)
     if key in version.defaults or key in keys or (key in _OF_AUTHORIZER and CLASS_OF_AUTHORIZER in keys):
         return True
+    if key in _defaults_of_logs(version.number):
+        return True
     return is_security_key(key, version.number) or base_key(key) in keys
 
 
@@ -148,11 +176,13 @@ def has_effect(key: str, version: KafkaVersion) -> bool:
     """Return whether a setting changes what the simulated brokers do; all others are only shown to clients.
 
     >>> from simzk.kafka.releases.versions import kafka_version
-    >>> [has_effect(key, kafka_version("3.9")) for key in ("num.partitions", "num.io.threads")]
-    [True, False]
+    >>> [has_effect(key, kafka_version("3.9")) for key in ("num.partitions", "log.retention.hours", "num.io.threads")]
+    [True, True, False]
     """
     others = (*_OF_AUTHORIZER, CLASS_OF_AUTHORIZER, LOG_DIRS)
-    return key in version.defaults or key in others or is_security_key(key, version.number)
+    if key in version.defaults or key in others or key in _defaults_of_logs(version.number):
+        return True
+    return is_security_key(key, version.number)
 
 
 def _check_unsimulated(key: str, text: str, version: KafkaVersion) -> None:
@@ -161,7 +191,7 @@ def _check_unsimulated(key: str, text: str, version: KafkaVersion) -> None:
         right = f"one of {', '.join(version.defaults)}"
         raise ConfigError(f"{key} is not simulated", where=f"config.{key}", right=right)
     check_login_module(key, text)
-    known = broker_keys(version.number).get(base_key(key) or key)
+    known = broker_keys(max(version.number, _FIRST_DESCRIBED)).get(base_key(key) or key)
     if known is not None and type_problem(known.kind, text) is not None:
         raise ConfigError(f"{key} is {text!r}", where=f"config.{key}", right=f"a value of type {known.kind}")
 

@@ -57,6 +57,7 @@ def kafka_version(name: str) -> KafkaVersion:
         client=at_release(profile.ClientRules, release),
         controller=at_release(profile.ControllerRules, release),
         broker=at_release(profile.BrokerRules, release),
+        log=at_release(profile.LogRules, release),
         api=at_release(profile.ApiRules, release),
         groups=at_release(profile.GroupRules, release),
         transactions=at_release(profile.TransactionRules, release),

@@ -12,6 +12,7 @@ from simzk.kafka.releases.config_keys import broker_keys
 from simzk.kafka.releases.versions import kafka_version
 from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.client_requests.recorded import NO_ID, RELEASES, TOPICS, exchanges, masked, of_release, replayed
+from tests.kafka.clusters import FOR_EVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ ALLOWED = {
     ("0.8.2", "auto-create: asked"): "the first UpdateMetadata of 0.8.2 is sent with the first topic",
 }
 """Steps of which the brokers are not compared: the simulation sends an UpdateMetadata before there is a topic."""
-OF_LOGS = {"log.retention.ms": -1, "log.flush.scheduler.interval.ms": 3000000}
+OF_LOGS = FOR_EVER | {"log.flush.scheduler.interval.ms": 3000000}
 """Settings of the recorded brokers that the configurations of new topics show."""
 WITHOUT_RACKS = ("0.8.2.2", "0.9.0.1")
 

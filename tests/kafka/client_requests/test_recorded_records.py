@@ -10,6 +10,7 @@ import simzk
 from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.client_requests.recorded import RELEASES
 from tests.kafka.client_requests.recorded_records import NO_ID, TOPICS, Replay, compared, exchanges, of_release
+from tests.kafka.clusters import FOR_EVER
 
 WITHOUT_RACKS = ("0.8.2.2", "0.9.0.1")
 NULLS = (range(10), "the broker answers a request with null records twice, at times in versions of other requests")
@@ -26,6 +27,7 @@ def cluster_of(release: str) -> simzk.KafkaCluster:
     """Return three brokers with the topics of the recorded cluster."""
     racks = None if release in WITHOUT_RACKS else {number: f"rack{number}" for number in (1, 2, 3)}
     config = {"auto.create.topics.enable": False, "default.replication.factor": 2, "delete.topic.enable": True}
+    config |= {} if release.startswith("0.8") else FOR_EVER  # 0.8 does not know -1
     cluster = simzk.KafkaCluster(release, 3, racks, config=config, boot=False)
     for broker in cluster.brokers:  # broker 1 is the controller
         cluster.restart(broker)

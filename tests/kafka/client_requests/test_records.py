@@ -40,6 +40,7 @@ from simzk.kafka.protocol.messages import (
 )
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.client_requests.memory_client import MemoryClient
+from tests.kafka.clusters import FOR_EVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -327,7 +328,7 @@ STEPS = st.lists(
 def test_what_consumers_read_is_what_was_acknowledged(steps: list[tuple[str, int]], version: str) -> None:
     """Under failures of processes, which lose no page cache, no acknowledged record is lost, changed or doubled."""
     acknowledged: dict[int, bytes] = {}
-    with simzk.KafkaCluster(version, 3, config={"min.insync.replicas": 2}) as cluster:
+    with simzk.KafkaCluster(version, 3, config=FOR_EVER | {"min.insync.replicas": 2}) as cluster:
         cluster.create_topic("orders", assignment={0: [1, 2, 3]})
         cluster.run_until_quiet()
         for number, (what, broker) in enumerate(steps):

@@ -28,6 +28,7 @@ from simzk.kafka.protocol.messages import (
 from simzk.kafka.schemas.acl import AclEntry
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.client_requests.memory_client import MemoryClient
+from tests.kafka.clusters import FOR_EVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 ORDERS = TopicPartition("orders", 0)
 PRODUCER = 7
 READ_COMMITTED = 1
-CONFIG = {"transaction.partition.verification.enable": False, "offsets.topic.num.partitions": 1}
+CONFIG = FOR_EVER | {"transaction.partition.verification.enable": False, "offsets.topic.num.partitions": 1}
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from simzk.kafka.protocol.messages import (
 )
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.client_requests.memory_client import MemoryClient
+from tests.kafka.clusters import FOR_EVER
 
 ORDERS = TopicPartition("orders", 0)
 HEALS_S = 60.0
@@ -141,7 +142,7 @@ STEPS = st.lists(
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS, st.sampled_from((80, 160, 4000)))
 def test_a_consumer_reads_exactly_what_was_committed(steps: list[tuple[str, int | None]], max_bytes: int) -> None:
-    config = {"transaction.partition.verification.enable": False}
+    config = FOR_EVER | {"transaction.partition.verification.enable": False}
     with simzk.KafkaCluster("3.9", 3, config=config) as cluster:
         cluster.create_topic("orders", assignment={0: list(BROKERS)})
         cluster.run_until_quiet()

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from simzk.kafka.log.batches import NO_EPOCH, RecordBatch
+from simzk.kafka.log.batches import NO_EPOCH, NewBatch, RecordBatch
 from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd, EpochStart, LeaderEpochCache
 from simzk.kafka.log.log import Log, find_batch, first_difference
 from simzk.kafka.log.record_batches import Record, encode_batch
+from simzk.kafka.log.segments import LogConfig
 from simzk.kafka.log.truncation import Truncation, truncation_after
 
 
@@ -284,7 +285,9 @@ def test_deleted_records_stay_on_disk_with_their_segment() -> None:
     log = Log()
     for number in range(4):
         day_ms = 24 * 3_600_000 * (8 if number > 1 else 0)
-        log.append(1, leader_epoch=0, identity=number, payload=encode_batch([Record(b"k", b"v", (), day_ms + number)]))
+        payload = encode_batch([Record(b"k", b"v", (), day_ms + number)])
+        log.make_room([NewBatch(1, payload)], LogConfig(), now_ms=0)
+        log.append(1, leader_epoch=0, identity=number, payload=payload)
     log.set_high_watermark(4)
     size = log.size_bytes
     log.delete_before(1)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.kafka.log.batches import BATCH_BYTES, RECORD_BYTES, ProducerStamp, RecordBatch
+from simzk.kafka.log.batches import BATCH_BYTES, RECORD_BYTES, NewBatch, ProducerStamp, RecordBatch
 from simzk.kafka.log.log import Log
 from simzk.kafka.log.record_batches import Record, encode_batch
+from simzk.kafka.log.segments import LogConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 INDEX_BYTES = 4096
 """`index.interval.bytes`."""
@@ -155,15 +159,22 @@ DAY_MS = 24 * 3_600_000
 DATED = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 3)), min_size=1, max_size=12)
 
 
-def segment_starts(batches: list[tuple[RecordBatch, int]]) -> list[int]:
-    """Return the base offsets of the segments of dated batches; one begins with a batch seven days younger."""
-    starts: list[int] = []
-    first_day = 0
+def segment_starts(batches: list[tuple[RecordBatch, int]], before: Container[int] = ()) -> list[int]:
+    """Return the base offsets of the segments of dated batches; one begins with a batch seven days younger.
+
+    A segment that begins where the log was cut off stays, and is empty.
+    """
+    starts = [0]
+    first_day: int | None = None
     for batch, day in batches:
-        if not starts or day - first_day > 7:
+        if batch.base_offset in before:
+            first_day = None
             starts.append(batch.base_offset)
-            first_day = day
-    return starts
+        elif first_day is not None and day - first_day > 7:
+            starts.append(batch.base_offset)
+            first_day = None
+        first_day = day if first_day is None else first_day
+    return sorted(set(starts))
 
 
 @given(DATED, st.data())
@@ -174,15 +185,19 @@ def test_a_client_reads_one_segment(dated: list[tuple[int, int]], data: st.DataO
     def fill(batches: list[tuple[int, int]]) -> None:
         for day, records in batches:
             payload = encode_batch([Record(None, b"", timestamp_ms=day * DAY_MS)] * records, base_offset=log.end)
+            log.make_room([NewBatch(records, payload)], LogConfig(), now_ms=0)
             log.append(records, leader_epoch=0, identity=log.end, payload=payload)
             appended.append((log.batches[-1], day))
 
     fill(dated)
+    empty = []
     if data.draw(st.booleans()):
-        log.truncate(data.draw(st.sampled_from([batch.base_offset for batch, _ in appended])))
+        cut = data.draw(st.sampled_from([batch.base_offset for batch, _ in appended]))
+        empty = [one for one in segment_starts(appended) if one == cut]
+        log.truncate(cut)
         del appended[len(log.batches) :]
         fill(data.draw(DATED))
     log.check()
-    starts = segment_starts(appended)
+    starts = segment_starts(appended, empty)
     for offset in range(log.end):
         assert log.segment_end(offset) == min((one for one in starts if one > offset), default=log.end)

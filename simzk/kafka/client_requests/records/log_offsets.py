@@ -3,8 +3,8 @@
 Rules of this module (Partition.fetchOffsetForTimestamp, KafkaApis; recorded 0.8 to 3.9):
   - the latest offset is the high watermark, with isolation "read committed" the last stable offset, for replica id -2
     the log end offset. Only replica id -2 may ask followers;
-  - a time is answered by the first record that is not older; version 0 knows segments only, and names offsets of
-    segments that are not younger: each log has one segment, last changed now;
+  - a time is answered by the first record that is not older; version 0 knows segments only, and names the offsets of
+    those that were not appended to later, and the end of the log (Log.legacyFetchOffsetsBefore);
   - the largest timestamp (-3) is known since 3.0, the local start (-4) since 3.4, the last tiered offset (-5) since
     3.9; releases before these read such a number as a time;
   - until the first record of its epoch is committed, a leader may not know the latest offset (KIP-207);
@@ -21,6 +21,7 @@ from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Han
 from simzk.kafka.client_requests.records.fetch import CONSUMER, DEBUGGER, READ_COMMITTED, leader_epoch_error
 from simzk.kafka.log.leader_epochs import UNDEFINED
 from simzk.kafka.log.record_batches import NO_TIMESTAMP, RecordDataError, decode_entry
+from simzk.kafka.log.segments import Segment
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import DeleteRecordsResponse, ListOffsetsResponse, OffsetForLeaderEpochResponse
 from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
@@ -132,7 +133,9 @@ class LogOffsetsApi(ClientApi):
             is_committed = request.isolation_level == READ_COMMITTED
             last = replica.log.last_stable_offset if is_committed else replica.log.high_watermark
         if version == 0:
-            result.old_style_offsets = self._segments(replica.log, timestamp, last)[: one.max_num_offsets]
+            offsets = segment_offsets(replica.log, timestamp, self.broker.now_ms())[: one.max_num_offsets]
+            above = [offset for offset in offsets if offset > last]
+            result.old_style_offsets = [last, *offsets[len(above) :]] if above else offsets
             return result
         found = self._found(replica, timestamp, last)
         is_unsure = request.replica_id == CONSUMER and rules.knows_unavailable_offsets and last < replica.epoch_start
@@ -161,14 +164,6 @@ class LogOffsetsApi(ClientApi):
         if timestamp == MAX_TIMESTAMP and rules.knows_max_timestamp:
             return newest_record(log)
         return first_since(log, timestamp)
-
-    def _segments(self, log: Log, timestamp: int, last: int) -> list[int]:
-        """Return the offsets of version 0: the end, and the start of the only segment."""
-        if timestamp == EARLIEST:
-            return [log.start]
-        if timestamp != LATEST and timestamp < self.broker.now_ms():
-            return []
-        return [last, log.start] if last > log.start else [last]
 
     # -- OffsetForLeaderEpoch
 
@@ -255,7 +250,7 @@ class LogOffsetsApi(ClientApi):
         code = self._error(partition)
         if code != ErrorCode.NONE:
             return code
-        if "delete" not in self.broker.topic_configs.text(partition.topic, "cleanup.policy"):
+        if not self.broker.topic_configs.of_log(partition.topic).deletes:
             return ErrorCode.POLICY_VIOLATION
         log = self.broker.replicas.replicas[partition].log
         wanted = log.high_watermark if offset == LATEST else offset
@@ -264,6 +259,19 @@ class LogOffsetsApi(ClientApi):
         self.broker.replicas.delete_records(partition, wanted)
         assert wanted <= log.start <= log.high_watermark, f"{partition} begins at {log.start}"
         return wanted
+
+
+def segment_offsets(log: Log, timestamp: int, now_ms: int) -> list[int]:
+    """Return the offsets of segments that were not appended to after a time, and of the end of the log; descending."""
+    segments = log.segments or (Segment(log.start, now_ms, now_ms, size_bytes=log.end - log.start),)
+    dated = [(max(one.base_offset, log.start), one.modified_ms) for one in segments]
+    if segments[-1].size_bytes:
+        dated.append((log.end, now_ms))
+    if timestamp == EARLIEST:
+        dated = dated[:1]
+    while dated and timestamp not in (EARLIEST, LATEST) and dated[-1][1] > timestamp:
+        dated.pop()
+    return sorted((offset for offset, _ in dated), reverse=True)
 
 
 def first_since(log: Log, timestamp_ms: int) -> FoundOffset | None:

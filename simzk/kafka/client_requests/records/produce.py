@@ -321,21 +321,19 @@ class ProduceApi(ClientApi):
 
     def _validated(self, partition: TopicPartition, entries: Sequence[memoryview]) -> Sequence[NewBatch]:
         """Check contents, and convert them to the broker's format (LogValidator)."""
-        topic, rules, configs = partition.topic, self.broker.version.api, self.broker.topic_configs
+        rules, config = self.broker.version.api, self.broker.topic_configs.of_log(partition.topic)
         invalid = ErrorCode.INVALID_RECORD if rules.has_invalid_record_error else ErrorCode.CORRUPT_MESSAGE
-        largest = configs.integer(topic, "max.message.bytes", "message.max.bytes")
         headers = [entry_header(entry) for entry in entries]
         for entry, header in zip(entries, headers, strict=True):
-            if header.size_bytes > largest:
+            if header.size_bytes > config.max_message_bytes:
                 raise _rejection(ErrorCode.MESSAGE_TOO_LARGE)
             if not is_intact(entry):
                 raise _rejection(ErrorCode.CORRUPT_MESSAGE)
             counts = header.records > 0 and header.last_offset_delta == header.records - 1
             if header.magic == 2 and (header.base_offset or not counts):
                 raise _rejection(invalid)
-        is_compacted = rules.rejects_keyless_records and "compact" in configs.text(topic, "cleanup.policy")
         try:
-            if is_compacted:
+            if config.compacts and rules.rejects_keyless_records:
                 self._check_keys(partition, entries, invalid)
             converted = b"".join(entries)
             if any(header.magic < rules.batch_magic for header in headers):
@@ -345,7 +343,10 @@ class ProduceApi(ClientApi):
             raise _rejection(invalid) from None
         except RecordDataError:
             raise _rejection(ErrorCode.CORRUPT_MESSAGE) from None
-        if configs.text(topic, "message.timestamp.type") != "LogAppendTime":
+        size_bytes = sum(len(batch.payload) for batch in batches if batch.payload is not None)
+        if size_bytes > config.segment_bytes:
+            raise _rejection(ErrorCode.RECORD_LIST_TOO_LARGE)
+        if not config.has_append_time:
             return batches
         now_ms = self.broker.now_ms()
         return [

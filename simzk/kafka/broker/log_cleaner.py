@@ -1,0 +1,90 @@
+"""Periodic work on the logs of one broker: old segments are deleted, dirty logs compacted.
+
+Rules of this module (LogManager.cleanupLogs, LogCleaner.CleanerThread; docs/reference/kafka.md §2.21):
+  - old segments of logs that are not compacted are deleted every `log.retention.check.interval.ms`, for the first time
+    30 s after the broker has started. Leaders and followers each do so by themselves;
+  - the cleaner looks for dirty logs at the start and every `log.cleaner.backoff.ms`, and compacts them, the dirtiest
+    one first. Then it deletes old segments of compacted logs whose `cleanup.policy` contains `delete` too;
+  - without `log.cleaner.enable`, the default up to 0.9.0.0, compacted logs stay as they are;
+  - logs of 0.8.0, which has no such settings, are kept for ever;
+  - a compaction takes no time: no request sees one half done in a real broker either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simzk.kafka.log.compaction import dirty_part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from simzk.kafka.broker.configs import TopicConfigs
+    from simzk.kafka.broker.replica_logs import Replica, ReplicaLogs
+    from simzk.kafka.log.compaction import DirtyPart
+    from simzk.kafka.releases.profile import LogRules
+    from simzk.kafka.releases.settings import BrokerConfig
+    from simzk.simulation import Process
+
+RETENTION_STARTS_US = 30_000_000
+"""LogManager.InitialTaskDelayMs."""
+_CHECK_INTERVAL = "log.retention.check.interval.ms"
+
+
+@dataclass(eq=False)
+class LogCleaner:
+    """Retention and compaction of one broker's logs, from the start of its process to the end.
+
+    Args:
+        process: the broker's process.
+        replicas: its logs.
+        configs: the configuration of topics.
+        config: how often the logs are looked at, and whether they are compacted.
+        rules: rules of the release.
+        now_ms: returns the present time, in ms since 1970.
+    """
+
+    process: Process
+    replicas: ReplicaLogs
+    configs: TopicConfigs
+    config: BrokerConfig
+    rules: LogRules
+    now_ms: Callable[[], int]
+
+    def start(self) -> None:
+        """Begin to look at the logs."""
+        if _CHECK_INTERVAL not in self.config.keys:
+            return
+        self.process.call_later(RETENTION_STARTS_US, self._delete_periodically)
+        if self.config.boolean("log.cleaner.enable"):
+            self._compact_periodically()
+
+    def _delete_periodically(self) -> None:
+        self._delete_old(compacted=False)
+        self.process.call_later(self.config.integer(_CHECK_INTERVAL) * 1000, self._delete_periodically)
+
+    def _compact_periodically(self) -> None:
+        while (dirtiest := self._dirtiest()) is not None:
+            self.replicas.compact(*dirtiest)
+        self._delete_old(compacted=True)
+        self.process.call_later(self.config.integer("log.cleaner.backoff.ms") * 1000, self._compact_periodically)
+
+    def _delete_old(self, *, compacted: bool) -> None:
+        """Delete the old segments of logs that are, or are not, compacted."""
+        for replica in self._replicas(compacted=compacted):
+            self.replicas.delete_old_segments(replica)
+
+    def _dirtiest(self) -> tuple[Replica, DirtyPart] | None:
+        """Return the log that is to be compacted next, with its dirty part; None if no log is."""
+        found: tuple[Replica, DirtyPart] | None = None
+        for replica in self._replicas(compacted=True):
+            config = self.configs.of_log(replica.partition.topic)
+            dirty = dirty_part(replica.log, config, self.rules, self.now_ms())
+            if dirty.is_due(config) and (found is None or dirty.ratio > found[1].ratio):
+                found = replica, dirty
+        return found
+
+    def _replicas(self, *, compacted: bool) -> list[Replica]:
+        of_log = self.configs.of_log
+        return [one for one in self.replicas.with_segments() if of_log(one.partition.topic).compacts == compacted]

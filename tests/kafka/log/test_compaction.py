@@ -1,0 +1,221 @@
+"""Segments, retention and compaction of logs: properties that hold for any records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simzk.kafka.log.batches import NewBatch
+from simzk.kafka.log.compaction import compact, dirty_part
+from simzk.kafka.log.log import Log
+from simzk.kafka.log.record_batches import (
+    GZIP,
+    BatchProducer,
+    Record,
+    decode_entry,
+    encode_batch,
+    encode_marker,
+    encode_messages,
+    new_batches,
+    stamped,
+)
+from simzk.kafka.log.segments import LogConfig, Segment, count_expired
+from simzk.kafka.releases.versions import kafka_version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simzk.kafka.log.batches import RecordBatch
+
+LINES = ("0.10.2", "0.11", "2.2.0", "2.4", "3.9")
+CONFIG = LogConfig(segment_bytes=400, compacts=True, min_cleanable_ratio=0.01, delete_retention_ms=100)
+OPEN, COMMIT, ABORT = "open", "commit", "abort"
+
+
+class Step(NamedTuple):
+    """A batch of a producer, or the end of its transaction."""
+
+    records: tuple[tuple[int, int | None], ...]
+    producer: int | None
+    end: str
+
+
+RECORDS = st.lists(st.tuples(st.integers(0, 3), st.none() | st.integers(0, 9)), min_size=1, max_size=3).map(tuple)
+STEPS = st.lists(
+    st.builds(Step, RECORDS, st.none() | st.integers(1, 3), st.sampled_from((OPEN, OPEN, COMMIT, ABORT))),
+    min_size=1,
+    max_size=20,
+)
+
+
+class Filled:
+    """A log that steps fill, with the records that a consumer of committed ones would get."""
+
+    def __init__(self, line: str) -> None:
+        self.log = Log()
+        self.rules = kafka_version(line).log
+        self.magic = kafka_version(line).api.batch_magic
+        self._sequences: dict[int, int] = {}
+
+    def fill(self, steps: Sequence[Step], now_ms: int) -> None:
+        """Append batches and markers."""
+        for records, producer, end in steps:
+            found = [
+                Record(b"%d" % key, None if value is None else b"%d" % value * 9, (), now_ms, number)
+                for number, (key, value) in enumerate(records)
+            ]
+            if self.magic < 2:
+                self._append(encode_messages(found, self.magic, GZIP if end == ABORT else 0), now_ms)
+                continue
+            if producer is None:
+                self._append(encode_batch(found, codec=GZIP if end == ABORT else 0), now_ms)
+                continue
+            sequence = self._sequences.get(producer, 0)
+            self._sequences[producer] = sequence + len(found)
+            stamp = BatchProducer(producer, 0, sequence)
+            self._append(encode_batch(found, producer=stamp, is_transactional=True), now_ms)
+            if end != OPEN:
+                self.end(producer, now_ms, is_commit=end == COMMIT)
+
+    def end(self, producer: int, now_ms: int, *, is_commit: bool) -> None:
+        """Write a marker."""
+        stamp = BatchProducer(producer, 0)
+        self._append(encode_marker(stamp, is_commit=is_commit, coordinator_epoch=0, timestamp_ms=now_ms), now_ms)
+
+    def _append(self, data: bytes, now_ms: int) -> None:
+        batches = new_batches(data)
+        self.log.make_room(batches, CONFIG, now_ms)
+        for records, payload, producer in batches:
+            assert payload is not None
+            placed = stamped(payload, self.log.end, records, 0)
+            self.log.append(records, leader_epoch=0, identity=self.log.end, payload=placed, producer=producer)
+        self.log.set_high_watermark(self.log.end)
+        self.log.check()
+
+    def compact(self, now_ms: int) -> bool:
+        """Compact the log; return whether there was anything to do."""
+        dirty = dirty_part(self.log, CONFIG, self.rules, now_ms)
+        if not dirty.is_due(CONFIG):
+            return False
+        self.log.replace_compacted(compact(self.log, dirty, CONFIG, self.rules, now_ms))
+        assert self.log.compacted_to == dirty.end
+        self.log.check()
+        return True
+
+    def committed(self) -> list[Record]:
+        """Return what a consumer of committed records gets, who reads one batch after the other."""
+        limit, found = self.log.last_stable_offset, list[Record]()
+        for batch in self.log.batches:
+            stamp = batch.producer
+            if batch.next_offset > limit or (stamp is not None and stamp.marker is not None):
+                continue
+            aborted = self.log.aborted_transactions(batch.base_offset, batch.next_offset)
+            if stamp is None or not any(
+                one.producer_id == stamp.producer_id and one.first_offset <= batch.base_offset < one.last_offset
+                for one in aborted
+            ):
+                found += records_of(batch)
+        return found
+
+
+def records_of(batch: RecordBatch) -> list[Record]:
+    """Return the records of a batch."""
+    assert batch.payload is not None
+    return decode_entry(batch.payload)
+
+
+def table(records: Sequence[Record]) -> dict[bytes, bytes]:
+    """Return what a reader makes of records: the last value of each key, none after a tombstone."""
+    found: dict[bytes, bytes] = {}
+    for record in records:
+        assert record.key is not None
+        found.pop(record.key, None)
+        if record.value is not None:
+            found[record.key] = record.value
+    return found
+
+
+@pytest.mark.parametrize("line", LINES)
+@given(rounds=st.lists(STEPS, min_size=1, max_size=3), pause_ms=st.sampled_from((1, 1000)))
+def test_compaction_keeps_the_last_value_of_each_key(line: str, rounds: list[list[Step]], pause_ms: int) -> None:
+    """What a reader makes of the log stays, every record that stays has its offset, and nothing comes back."""
+    filled, now_ms = Filled(line), 1_000
+    for steps in rounds:
+        filled.fill(steps, now_ms)
+        now_ms += pause_ms
+        before, end, ends = filled.committed(), filled.log.end, filled.log.last_stable_offset
+        while filled.compact(now_ms):
+            after = filled.committed()
+            assert table(after) == table(before)
+            assert set(after) <= set(before)
+            assert [record.offset for record in after] == sorted({record.offset for record in after})
+            assert (filled.log.end, filled.log.last_stable_offset) == (end, ends)
+            before = after
+
+
+@pytest.mark.parametrize("line", LINES)
+@given(steps=STEPS, later=STEPS)
+def test_producers_go_on_after_a_compaction(line: str, steps: list[Step], later: list[Step]) -> None:
+    """The state of producers that follows from what is left equals the one in memory, as far as sequences go."""
+    filled = Filled(line)
+    filled.fill(steps, 1_000)
+    while filled.compact(5_000):
+        pass
+    if filled.log.producers is not None:
+        known = {producer: entry.last_sequence for producer, entry in filled.log.producers.entries.items()}
+        again = type(filled.log.producers)(filled.log.batches)
+        assert {producer: entry.last_sequence for producer, entry in again.entries.items()} == known
+    filled.fill(later, 6_000)
+    filled.log.check()
+
+
+@given(st.lists(st.integers(1, 700), min_size=1, max_size=30), st.integers(200, 600))
+def test_a_segment_is_not_larger_than_its_limit(sizes: list[int], limit: int) -> None:
+    log, config = Log(), LogConfig(segment_bytes=limit)
+    for number, size in enumerate(sizes):
+        payload = encode_batch([Record(b"k", bytes(size))], base_offset=log.end)
+        log.make_room([NewBatch(1, payload)], config, now_ms=number)
+        log.append(1, leader_epoch=0, identity=number, payload=payload)
+        log.check()
+    for segment, begins in zip(log.segments, [*(one.base_offset for one in log.segments[1:]), log.end], strict=True):
+        batches = log.batches_of(segment, begins)
+        assert segment.size_bytes == sum(batch.size_bytes for batch in batches)
+        assert len(batches) == 1 or segment.size_bytes <= limit
+
+
+SEGMENTS = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 20)), min_size=1, max_size=8)
+
+
+@given(SEGMENTS, st.integers(-1, 25), st.integers(-1, 200), st.integers(0, 8))
+def test_retention_deletes_the_first_segments(
+    made: list[tuple[int, int]], retention_ms: int, retention_bytes: int, committed: int
+) -> None:
+    """Each deleted segment is too old, or the rest is still large enough; the next one is neither, or not committed."""
+    segments = [Segment(at, 0, ms, size, ms, ms) for at, (size, ms) in enumerate(made)]
+    config = LogConfig(retention_ms=retention_ms, retention_bytes=retention_bytes)
+    watermark, now_ms = min(committed, len(segments)), 20
+
+    def may_go(place: int) -> bool:
+        rest = sum(segment.size_bytes for segment in segments[place + 1 :])
+        is_old = retention_ms >= 0 and now_ms - segments[place].largest_ms > retention_ms
+        return watermark > place and (is_old or 0 <= retention_bytes <= rest)
+
+    count = count_expired(segments, len(segments), watermark, config, kafka_version("3.9").log, now_ms)
+    assert all(may_go(place) for place in range(count))
+    assert count == len(segments) or not may_go(count)
+    kept = config._replace(deletes=False)
+    assert count_expired(segments, len(segments), watermark, kept, kafka_version("3.9").log, now_ms) == 0
+
+
+def test_power_loss_keeps_full_segments() -> None:
+    log = Log()
+    for number in range(3):
+        payload = encode_batch([Record(b"k", bytes(200))], base_offset=log.end)
+        log.make_room([NewBatch(1, payload)], LogConfig(segment_bytes=300), now_ms=number)
+        log.append(1, leader_epoch=0, identity=number, payload=payload)
+    assert log.flushed == 2
+    assert log.lose_unflushed() == 1
+    log.check()
