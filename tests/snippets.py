@@ -4,7 +4,7 @@ Rules of this module:
   - a block with `title="NAME"` is a file, written to the page's folder;
   - `python` is a doctest (`>>>`), a test module (with tests), or a script; doctests and scripts of a page share their
     names; test modules without a title run at the end of the page, in one pytest;
-  - `sh` must succeed; `simzk serve` and `simzk kafka` in it go on in the background until the page ends or serves
+  - `sh` must succeed; `simzk serve`, `simzk kafka` and `simzk clusters` in it go on until the page ends or serves
     again;
   - `console` shows commands (`$ `) and their output, where `...` stands for anything;
   - ports are replaced by free ones, the same on the whole page;
@@ -37,7 +37,7 @@ DOCS = ROOT / "docs"
 _FENCE = re.compile(r"^(?:<!-- not run: ([^\n]+) -->\n)?```(\w*)([^\n]*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 _PORTS = re.compile(r"\b(218\d|808\d)\b")
 _TESTS = re.compile(r"^ *(?:async )?def test_", flags=re.MULTILINE)
-_SERVERS = ("simzk serve", "simzk kafka")
+_SERVERS = ("simzk serve", "simzk kafka", "simzk clusters")
 _FIRST_PORT, _FIRST_GIVEN_PORT = 15_000, 32_768
 """From the second on, Linux gives ports to connections, which could take one between the choice and its use."""
 _READY_TIMEOUT_S = 60

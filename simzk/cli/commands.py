@@ -119,6 +119,14 @@ COMMANDS = {
         _CLUSTER,
         parses_arguments=True,
     ),
+    "clusters": Command(
+        "simzk.cli.clusters",
+        "main",
+        "Start and stop simulated Kafka clusters on request, over HTTP.",
+        "simzk clusters --port 9090",
+        _CLUSTER,
+        parses_arguments=True,
+    ),
 }
 """Commands by name, in the order of `simzk --help`."""
 

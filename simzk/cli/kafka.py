@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from simzk.kafka_server import KafkaServer, Listeners
+    from simzk.serve.simulated_brokers import Json
     from simzk.serve.tcp.tls import Tls
 
 DEFAULT_VERSION, DEFAULT_BROKERS = "3.9", 3
@@ -78,7 +79,7 @@ def _server(asked: argparse.Namespace, listeners: Listeners) -> KafkaServer:
     return KafkaServer(
         asked.version or DEFAULT_VERSION,
         asked.broker_ids or (DEFAULT_BROKERS if asked.brokers is None else asked.brokers),
-        asked.racks or _racks(own),
+        asked.racks or racks_of(own),
         asked.seed,
         config=common,
         broker_config=own,
@@ -127,18 +128,23 @@ def _port_of(given: int | None, by_default: int | None, well_known: int) -> int:
     return well_known if by_default is None else by_default
 
 
+def announcement(server: KafkaServer) -> Json:
+    """Return where a cluster listens, for clients in any language."""
+    fields: Json = {
+        "bootstrap_servers": server.bootstrap_servers,
+        "brokers": {str(broker): address for broker, address in server.brokers.items()},
+        "zookeeper": server.zookeeper_hosts,
+        "control": server.control_url,
+        "cluster_id": server.cluster_id,
+    }
+    if server.certificate is not None:
+        fields["certificate"] = str(server.certificate)
+    return fields
+
+
 def _announce(server: KafkaServer, *, as_json: bool) -> None:
     if as_json:
-        fields = {
-            "bootstrap_servers": server.bootstrap_servers,
-            "brokers": {str(broker): address for broker, address in server.brokers.items()},
-            "zookeeper": server.zookeeper_hosts,
-            "control": server.control_url,
-            "cluster_id": server.cluster_id,
-        }
-        if server.certificate is not None:
-            fields["certificate"] = str(server.certificate)
-        line = json.dumps(fields)
+        line = json.dumps(announcement(server))
     else:
         line = f"listening on {server.bootstrap_servers}"
         sys.stderr.write(f"simzk: ZooKeeper on {server.zookeeper_hosts}\nsimzk: control on {server.control_url}\n")
@@ -161,27 +167,44 @@ def _settings(asked: argparse.Namespace) -> tuple[dict[str, str], dict[int, dict
     """Return the settings of all brokers and those of single brokers; name those that are not simulated on stderr."""
     if asked.config is None:
         return {}, {}
+    try:
+        text = asked.config.read_text(encoding="latin-1")
+    except OSError as error:
+        raise ConfigError(f"cannot read: {error.strerror}", where=str(asked.config)) from error
+    common, own, ignored = settings_of(text, str(asked.config), asked.version or DEFAULT_VERSION)
+    if ignored:
+        sys.stderr.write(f"simzk: not simulated, and ignored: {', '.join(ignored)}\n")
+    return common, own
+
+
+def settings_of(
+    properties: str, where: str, version_name: str
+) -> tuple[dict[str, str], dict[int, dict[str, str]], list[str]]:
+    """Return the settings of all brokers, those of single brokers, and the names of those that are not simulated.
+
+    Args:
+        properties: Java properties; `broker.N.KEY` is for broker N.
+        where: where they were found, for errors.
+        version_name: the Kafka release.
+
+    Raises:
+        ConfigError: the properties or the release are invalid.
+    """
     from simzk.kafka.releases.settings import has_effect, is_setting
     from simzk.kafka.releases.versions import kafka_version
 
-    version = kafka_version(asked.version or DEFAULT_VERSION)
-    try:
-        entries = read_properties(asked.config.read_text(encoding="latin-1"), str(asked.config))
-    except OSError as error:
-        raise ConfigError(f"cannot read: {error.strerror}", where=str(asked.config)) from error
+    version = kafka_version(version_name)
     common: dict[str, str] = {}
     own: dict[int, dict[str, str]] = {}
     ignored = []
-    for name, entry in entries.items():
+    for name, entry in read_properties(properties, where).items():
         broker, key = _split(name)
         if is_setting(key, version) or key == _RACK:
             (common if broker is None else own.setdefault(broker, {}))[key] = entry.value
         if not has_effect(key, version) and key != _RACK:
             ignored.append(name)
-    if ignored:
-        sys.stderr.write(f"simzk: not simulated, and ignored: {', '.join(ignored)}\n")
     common.pop(_RACK, None)
-    return common, own
+    return common, own, ignored
 
 
 _RACK = "broker.rack"
@@ -198,15 +221,27 @@ def _split(name: str) -> tuple[int | None, str]:
     return (int(number), key) if first == "broker" and number.isascii() and number.isdecimal() else (None, name)
 
 
-def _racks(own: dict[int, dict[str, str]]) -> Mapping[int, str] | None:
+def racks_of(own: dict[int, dict[str, str]]) -> Mapping[int, str] | None:
     """Return the racks among the settings of single brokers, and remove them there."""
     racks = {broker: values.pop(_RACK) for broker, values in own.items() if _RACK in values}
     return racks or None
 
 
+def ids_of(text: str) -> list[int]:
+    """Return ids that are separated by commas.
+
+    Raises:
+        ValueError: one of them is no number.
+
+    >>> ids_of("0,1,2")
+    [0, 1, 2]
+    """
+    return [int(part) for part in text.split(",")]
+
+
 def _ids(text: str) -> list[int]:
     try:
-        return [int(part) for part in text.split(",")]
+        return ids_of(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no list of ids such as 0,1,2") from None
 

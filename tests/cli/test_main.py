@@ -73,7 +73,9 @@ def test_a_bare_install_shows_version_and_help() -> None:
             assert command.summary in done.stdout
         assert done.stdout.count("needs: pip install 'simzk[cli,kafka]'") == 2, "run and replay"
         assert f"{COMMANDS['serve'].summary}\n  kafka " in done.stdout, "serve needs nothing"
-        assert done.stdout.endswith(f"{COMMANDS['kafka'].summary}\n               needs: pip install 'simzk[kafka]'\n")
+        assert done.stdout.endswith(
+            f"{COMMANDS['clusters'].summary}\n               needs: pip install 'simzk[kafka]'\n"
+        )
     wrong = simzk("--versoin", without=OPTIONAL)
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr == "simzk: error: there is no option '--versoin'; expected --help or --version\n"

@@ -1,4 +1,4 @@
-"""Kafka's own tests of its tools, unmodified, on simulated clusters: the brokers of a test are those of `simzk kafka`.
+"""Kafka's own tests of its tools, unmodified, on simulated clusters: those of `simzk kafka`, and of `simzk clusters`.
 
     SIMZK_JAVA_SUITES=~/.cache/simzk-java-suites pytest tests/conformance/test_kafka_suite.py
 
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.test_clusters import running
 from tests.conformance.java_suites.jars import CACHE
-from tests.conformance.java_suites.kafka import play
+from tests.conformance.java_suites.kafka import HELD_CLUSTER, play
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,4 +34,14 @@ CLASSES = {
 def test_kafkas_own_tests_of_its_tools_pass(name: str, tmp_path: Path) -> None:
     number, without = CLASSES[name]
     outcomes = play(f"org.apache.kafka.tools.{name}", tmp_path, without)
+    assert (outcomes.failed, outcomes.skipped, outcomes.passed) == ([], [], number)
+
+
+@pytest.mark.by_hand(CACHE)
+@pytest.mark.timeout(SUITE_S)
+@pytest.mark.parametrize("name", CLASSES)
+def test_they_pass_on_clusters_on_request(name: str, tmp_path: Path) -> None:
+    number, without = CLASSES[name]
+    with running() as (url, _):
+        outcomes = play(f"org.apache.kafka.tools.{name}", tmp_path, without, HELD_CLUSTER.format(url=url))
     assert (outcomes.failed, outcomes.skipped, outcomes.passed) == ([], [], number)

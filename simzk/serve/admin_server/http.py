@@ -77,7 +77,11 @@ class HttpRequest(NamedTuple):
 
 
 class Response(NamedTuple):
-    """HTTP response; Jetty's own error pages have no date, and the worst of them close the connection."""
+    """HTTP response; Jetty's own error pages have no date, and the worst of them close the connection.
+
+    One with `on_close` has no end: the connection stays open until the client closes it, or the server stops. Then
+    `on_close` is called.
+    """
 
     status: HTTPStatus
     kind: str
@@ -85,6 +89,7 @@ class Response(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     is_dated: bool = True
     closes: bool = False
+    on_close: Callable[[], None] | None = None
 
 
 class BadRequestError(Exception):
@@ -276,6 +281,7 @@ class _Connection(asyncio.Protocol):
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._idle_timer: asyncio.TimerHandle | None = None
+        self._on_close: Callable[[], None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -288,6 +294,8 @@ class _Connection(asyncio.Protocol):
         del self._server.connections[self]
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+        if self._on_close is not None:
+            self._on_close()
 
     def _restart_idle_timer(self) -> None:
         if self._idle_timer is not None:
@@ -300,6 +308,8 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     def data_received(self, data: bytes) -> None:
+        if self._on_close is not None:
+            return  # the last response has no end
         self._restart_idle_timer()
         self._buffer += data
         try:
@@ -399,7 +409,12 @@ class _Connection(asyncio.Protocol):
     def _send(self, response: Response, head: _Head | None, reason: str = "") -> None:
         assert self._transport is not None
         body = response.body if isinstance(response.body, bytes) else response.body.encode()
-        ends = response.closes or (head is not None and not head.keeps_alive)
+        is_held = response.on_close is not None
+        if is_held:
+            assert self._idle_timer is not None
+            self._on_close = response.on_close
+            self._idle_timer.cancel()
+        ends = not is_held and (response.closes or (head is not None and not head.keeps_alive))
         closing = [("Connection", "close")]
         names_close = head is not None and not head.keeps_alive and head.version != _VERSIONS[1]
         fields = [
@@ -407,8 +422,8 @@ class _Connection(asyncio.Protocol):
             *([("Date", _date())] if response.is_dated else []),
             *response.headers,
             *([("Content-Type", response.kind)] if response.kind else []),
-            ("Content-Length", str(len(body))),
-            *(closing if response.closes and not names_close else []),
+            *([] if is_held else [("Content-Length", str(len(body)))]),
+            *(closing if (response.closes or is_held) and not names_close else []),
             ("Server", _SERVER),
         ]
         status = response.status

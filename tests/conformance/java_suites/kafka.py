@@ -22,26 +22,30 @@ if TYPE_CHECKING:
 
 CLUSTER = f"{sys.executable} -m simzk kafka --broker-ids {{ids}} --version {{version}} --config {{config}} --json"
 """The command that runs one cluster, with placeholders that `ExternalCluster.java` fills."""
+HELD_CLUSTER = "curl -sN --data-binary @{{config}} '{url}/clusters?hold=true&broker_ids={{ids}}&version={{version}}'"
+"""The same on a `simzk clusters` that runs; curl ends with the cluster, and the cluster with curl."""
 CLASS_S = 1200
 TEST_S = 180
 _OPENED = ("lang", "util", "util.concurrent", "net", "util.stream", "util.regex")
 
 
 class Outcomes(NamedTuple):
-    """Results of a class: the number of tests that passed, the failures, and reasons of skipped tests."""
+    """Results of a class: the number of tests that passed, the failures, reasons of skipped tests, and JUnit's time."""
 
     passed: int
     failed: list[str]
     skipped: list[str]
+    taken_s: float = 0.0
 
 
-def play(name: str, folder: Path, without: str = "") -> Outcomes:
+def play(name: str, folder: Path, without: str = "", cluster: str = CLUSTER) -> Outcomes:
     """Run the tests of a class.
 
     Args:
         name: the class.
         folder: an empty folder for reports, and for settings and output of the clusters.
         without: a pattern of methods that are left out.
+        cluster: the command that runs one cluster.
     """
     java = ["java", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dhttp.keepAlive=false"]
     opened = [f"--add-opens=java.base/java.{part}=ALL-UNNAMED" for part in _OPENED]
@@ -56,7 +60,7 @@ def play(name: str, folder: Path, without: str = "") -> Outcomes:
     command = [*java, *opened, *limits, *options, "-cp", class_path(KAFKA, ours=True)]
     command += ["org.junit.platform.console.ConsoleLauncher", *asked]
     command += ["--exclude-methodname", without] if without else []
-    environment = {**os.environ, "KAFKA_CMD": CLUSTER, "KAFKA_LOG": str(folder), "PYTHONPYCACHEPREFIX": str(folder)}
+    environment = {**os.environ, "KAFKA_CMD": cluster, "KAFKA_LOG": str(folder), "PYTHONPYCACHEPREFIX": str(folder)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed simzk is compiled once, not for each cluster
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=folder, timeout=CLASS_S, check=False, env=environment
@@ -67,8 +71,9 @@ def play(name: str, folder: Path, without: str = "") -> Outcomes:
 
 
 def _read(report: Path) -> Outcomes:
-    outcomes = Outcomes(0, [], [])
-    for case in ElementTree.parse(report).getroot().iter("testcase"):
+    suite = ElementTree.parse(report).getroot()
+    outcomes = Outcomes(0, [], [], float(suite.get("time", "0").replace(",", "")))
+    for case in suite.iter("testcase"):
         failure = next((found for kind in ("failure", "error") if (found := case.find(kind)) is not None), None)
         skipped = case.find("skipped")
         if failure is not None:
