@@ -154,7 +154,8 @@ def compact(log: Log, dirty: DirtyPart, config: LogConfig, rules: LogRules, now_
     newest = _newest_offsets(contents[first_dirty:], dirty.start, later)
     clean = [one for one in old if one.base_offset < dirty.start]
     horizon_ms = clean[-1].modified_ms - config.delete_retention_ms if clean else 0
-    compactor = _Compactor(newest, rules, config.delete_retention_ms, now_ms, entries, _Transactions(aborted))
+    compactor = _Compactor(newest, rules, config.delete_retention_ms, now_ms, entries)
+    compactor.transactions.restart(aborted)
     segments: list[Segment] = []
     batches: list[RecordBatch] = []
     group_bytes = index_bytes = 0
@@ -179,7 +180,8 @@ def _newest_offsets(
     contents: Iterable[Iterable[RecordBatch]], start: int, aborted: Sequence[EndedTransaction]
 ) -> dict[bytes, int]:
     """Return the offset of the last record of each key from an offset on (Cleaner.buildOffsetMap)."""
-    transactions, newest = _Transactions(aborted), {}
+    transactions, newest = _Transactions(), dict[bytes, int]()
+    transactions.restart(aborted)
     for batch in chain.from_iterable(contents):
         if transactions.discards(batch) or (batch.producer is not None and batch.producer.marker is not None):
             continue
@@ -201,24 +203,21 @@ def _records_of(batch: RecordBatch) -> list[Record] | None:
 class _Transactions:
     """Transactions of a log that is read from its start: whose records and markers are left out.
 
-    Args:
-        aborted: aborted transactions, by their first offsets.
-
     Attributes:
         kept: aborted transactions of which there still are batches.
     """
 
-    aborted: Iterable[EndedTransaction]
     kept: set[EndedTransaction] = field(default_factory=set, init=False)
-
-    def __post_init__(self) -> None:
-        self.restart(self.aborted)
+    _waiting: deque[EndedTransaction] = field(default_factory=deque, init=False)
+    # By producer id, with whether a batch of the transaction was read.
+    _aborting: dict[int, tuple[EndedTransaction, bool]] = field(default_factory=dict, init=False)
+    _committing: set[int] = field(default_factory=set, init=False)
 
     def restart(self, aborted: Iterable[EndedTransaction]) -> None:
-        """Forget what was read."""
+        """Read from another place on, with the aborted transactions from there on."""
         self._waiting = deque(sorted(aborted, key=attrgetter("first_offset")))
-        self._aborting: dict[int, tuple[EndedTransaction, bool]] = {}  # by producer id; whether a batch was read
-        self._committing: set[int] = set()
+        self._aborting.clear()
+        self._committing.clear()
 
     def discards(self, batch: RecordBatch) -> bool:
         """Return whether the records of a batch go, or those of a marker may (CleanedTransactionMetadata)."""
@@ -257,6 +256,8 @@ class _Compactor:
         delete_retention_ms: how long a tombstone stays after the first compaction.
         now_ms: the present time.
         entries: the producers of the log.
+
+    Attributes:
         transactions: the transactions up to the batch that is next.
     """
 
@@ -265,7 +266,7 @@ class _Compactor:
     delete_retention_ms: int
     now_ms: int
     entries: Mapping[int, ProducerEntry]
-    transactions: _Transactions
+    transactions: _Transactions = field(default_factory=_Transactions, init=False)
 
     def kept(self, batches: Iterable[RecordBatch], *, keeps_deletes: bool) -> Iterator[RecordBatch]:
         """Yield what is left of the batches of a segment (Cleaner.cleanInto).
@@ -290,18 +291,14 @@ class _Compactor:
         horizon_ms = delete_horizon_ms(batch.payload) if dated else None
         if dated:
             keeps_deletes = horizon_ms is None or self.now_ms < horizon_ms
-            ends_now = horizon_ms is not None and horizon_ms <= self.now_ms
-        else:
-            ends_now = not keeps_deletes
-        is_discarded = is_discardable and (not header.is_control or ends_now)
-        if is_discarded:
+        if is_discardable and not (header.is_control and keeps_deletes):
             left = []
         elif header.is_control:
             left = records
         else:
             left = [record for record in records if self._is_left(record, keeps_deletes=keeps_deletes)]
         if not left:
-            return self._emptied(batch, batch.payload) if self._is_last_of_producer(batch) else None
+            return batch._replace(payload=emptied(batch.payload)) if self._is_last_of_producer(batch) else None
         has_deletes = any(record.value is None for record in left) or (is_discardable and header.is_control)
         if dated and has_deletes and horizon_ms is None:
             horizon_ms = self.now_ms + self.delete_retention_ms
@@ -332,7 +329,3 @@ class _Compactor:
         if entry.batches:
             return entry.batches[-1].last_offset == batch.next_offset - 1
         return stamp.marker is not None and stamp.epoch == entry.epoch
-
-    @staticmethod
-    def _emptied(batch: RecordBatch, payload: bytes) -> RecordBatch:
-        return batch._replace(payload=emptied(payload))
