@@ -16,7 +16,8 @@ import importlib
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from simzk.kafka.log.batches import NO_EPOCH, NewBatch, ProducerStamp
 
@@ -46,6 +47,8 @@ _GZIP_HEAD = bytes((0x1F, 0x8B, 8)) + bytes(7)
 """Header of GZIPOutputStream: no time, no operating system."""
 UNPACKED_MAX = 1 << 28
 """Most bytes of one compressed entry that are unpacked."""
+_PART_BYTES = 1 << 16
+_TOO_LARGE = "compressed records of more than {} bytes"
 
 
 class RecordDataError(ValueError):
@@ -550,25 +553,51 @@ def _sized(data: bytes | None) -> bytes:
 # -- compression
 
 
-class _Codec(Protocol):
-    """The functions of a compression package."""
+class _Stream(Protocol):
+    """Unpacked data that is read bit by bit."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _Lz4(Protocol):
+    """What is used of lz4.frame."""
 
     def compress(self, data: bytes, /) -> bytes: ...
-    def decompress(self, data: bytes, /) -> bytes: ...
+    def open(self, file: BytesIO, mode: str, /) -> _Stream: ...
+
+
+class _ZstdDecompressor(Protocol):
+    def stream_reader(self, file: BytesIO, /) -> _Stream: ...
+
+
+class _Zstd(Protocol):
+    """What is used of zstandard."""
+
+    def compress(self, data: bytes, /) -> bytes: ...
+    def ZstdDecompressor(self) -> _ZstdDecompressor: ...  # noqa: N802 - a class of the package
 
 
 _MODULES = {LZ4: ("lz4", "lz4.frame"), ZSTD: ("zstd", "zstandard")}
 """Names of the codecs that need a package, and of its module."""
 
 
-def _package(codec: int) -> _Codec:
+def _package(codec: int) -> Any:
     name, module = _MODULES[codec]
     try:
-        found: _Codec = importlib.import_module(module)
+        return importlib.import_module(module)
     except ImportError:
         package = module.partition(".")[0]
-        raise RecordDataError(f"records compressed with {name} can be opened with the package {package}") from None
-    return found
+        message = f"records compressed with {name} can be opened with the package {package}"
+        raise RecordDataError(f"{message}: pip install 'simzk[codecs]'") from None
+
+
+def _opened(codec: int, data: bytes) -> _Stream:
+    """Return the unpacked data of a frame, which need not say how large it is: clients compress bit by bit."""
+    if codec == LZ4:
+        lz4: _Lz4 = _package(codec)
+        return lz4.open(BytesIO(data), "rb")
+    zstd: _Zstd = _package(codec)
+    return zstd.ZstdDecompressor().stream_reader(BytesIO(data))
 
 
 def _pack(codec: int, data: bytes) -> bytes:
@@ -583,7 +612,8 @@ def _pack(codec: int, data: bytes) -> bytes:
 
         blocks = range(0, len(data), snappy.BLOCK_BYTES)
         return snappy.STREAM_HEAD + b"".join(snappy.pack_frame(data[at : at + snappy.BLOCK_BYTES]) for at in blocks)
-    return _package(codec).compress(data)
+    package: _Lz4 | _Zstd = _package(codec)
+    return package.compress(data)
 
 
 def _unpack(codec: int, data: bytes, magic: int) -> bytes:
@@ -594,12 +624,18 @@ def _unpack(codec: int, data: bytes, magic: int) -> bytes:
             unpacker = zlib.decompressobj(wbits=31)
             unpacked = unpacker.decompress(data, UNPACKED_MAX)
             if unpacker.unconsumed_tail:
-                raise RecordDataError(f"compressed records of more than {UNPACKED_MAX} bytes")
+                raise RecordDataError(_TOO_LARGE.format(UNPACKED_MAX))
             return unpacked
         if codec == SNAPPY:
             return b"".join(_snappy_blocks(data))
         if codec in _MODULES:
-            return _package(codec).decompress(data)
+            stream, parts, left = _opened(codec, data), list[bytes](), UNPACKED_MAX
+            while part := stream.read(_PART_BYTES):
+                parts.append(part)
+                left -= len(part)
+                if left < 0:
+                    raise RecordDataError(_TOO_LARGE.format(UNPACKED_MAX))
+            return b"".join(parts)
     except RecordDataError:
         raise
     except Exception as error:

@@ -7,7 +7,9 @@ import importlib
 import warnings
 from contextlib import suppress
 
+import lz4.frame
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +20,7 @@ from simzk.kafka.log.record_batches import (
     BatchProducer,
     Record,
     RecordDataError,
+    decode_entry,
     decode_records,
     encode_batch,
     encode_messages,
@@ -38,7 +41,7 @@ TIMESTAMPS = st.integers(0, 2**41)
 DATA = st.none() | st.binary(max_size=40)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), DATA), max_size=2).map(tuple)
 RECORDS = st.lists(st.builds(Record, DATA, DATA, HEADERS, TIMESTAMPS), min_size=1, max_size=6)
-CODECS = st.sampled_from([0, GZIP, SNAPPY])
+CODECS = st.sampled_from([0, GZIP, SNAPPY, record_batches.LZ4, record_batches.ZSTD])
 
 
 def numbered(records: list[Record], base: int, *, headers: bool = True) -> list[Record]:
@@ -128,6 +131,25 @@ def test_garbage_is_an_error_and_nothing_else(data: bytes, at: int, byte: int) -
 
 
 @pytest.mark.parametrize("codec", [record_batches.LZ4, record_batches.ZSTD])
+def test_frames_of_other_packages_are_opened(codec: int) -> None:
+    """Clients compress bit by bit: their frames do not say how large the data is."""
+    records = [Record(b"k", b"value" * 100)] * 2
+    assert [record.value for record in decode_records(encode_batch(records, codec=codec))] == [b"value" * 100] * 2
+    packed = encode_batch(records)
+    body = packed[61:]
+    if codec == record_batches.ZSTD:
+        compressor = zstandard.ZstdCompressor().compressobj()
+        frame = compressor.compress(body) + compressor.flush()
+    else:
+        lz4_compressor = lz4.frame.LZ4FrameCompressor()
+        frame = lz4_compressor.begin() + lz4_compressor.compress(body) + lz4_compressor.flush()
+    sent = bytearray(packed[:61] + frame)
+    sent[8:12] = (len(sent) - 12).to_bytes(4, "big")
+    sent[22] |= codec
+    assert decode_entry(bytes(sent)) == decode_entry(packed)
+
+
+@pytest.mark.parametrize("codec", [record_batches.LZ4, record_batches.ZSTD])
 def test_a_codec_that_is_not_installed_is_named(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)
@@ -147,7 +169,8 @@ def test_a_compressed_message_without_messages_is_an_error(magic: int) -> None:
         decode_records(bytes(data))
 
 
-def test_a_gzip_bomb_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("codec", [GZIP, record_batches.LZ4, record_batches.ZSTD])
+def test_a_bomb_is_rejected(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_batches, "UNPACKED_MAX", 1000)
     with pytest.raises(RecordDataError, match="more than 1000 bytes"):
-        decode_records(encode_batch([Record(None, b"0" * 5000)], codec=GZIP))
+        decode_records(encode_batch([Record(None, b"0" * 5000)], codec=codec))
