@@ -5,6 +5,8 @@ Rules of this module (LogManager.cleanupLogs, LogCleaner.CleanerThread; docs/ref
     30 s after the broker has started. Leaders and followers each do so by themselves;
   - the cleaner looks for dirty logs at the start and every `log.cleaner.backoff.ms`, and compacts them, the dirtiest
     one first. Then it deletes old segments of compacted logs whose `cleanup.policy` contains `delete` too;
+  - a broker without records of clients has nothing to look at, and no such timers. They begin with the first segment,
+    at the times at which they would have been due;
   - without `log.cleaner.enable`, the default up to 0.9.0.0, compacted logs stay as they are;
   - logs of 0.8.0, which has no such settings, are kept for ever;
   - a compaction takes no time: no request sees one half done in a real broker either.
@@ -12,7 +14,7 @@ Rules of this module (LogManager.cleanupLogs, LogCleaner.CleanerThread; docs/ref
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simzk.kafka.log.compaction import dirty_part
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 RETENTION_STARTS_US = 30_000_000
 """LogManager.InitialTaskDelayMs."""
-_CHECK_INTERVAL = "log.retention.check.interval.ms"
+_CHECK_INTERVAL, _CLEANER_INTERVAL = "log.retention.check.interval.ms", "log.cleaner.backoff.ms"
 
 
 @dataclass(eq=False)
@@ -51,14 +53,30 @@ class LogCleaner:
     config: BrokerConfig
     rules: LogRules
     now_ms: Callable[[], int]
+    _started_us: int = field(default=0, init=False)
+    _has_begun: bool = field(default=False, init=False)
 
     def start(self) -> None:
-        """Begin to look at the logs."""
-        if _CHECK_INTERVAL not in self.config.keys:
+        """Begin to look at the logs: the broker has started."""
+        self._started_us = self.process.scheduler.now_us
+        self.replicas.on_first_segment = self._begin
+        if self.replicas.with_segments():
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._has_begun or _CHECK_INTERVAL not in self.config.keys:
             return
-        self.process.call_later(RETENTION_STARTS_US, self._delete_periodically)
+        self._has_begun = True
+        self._call_when_due(self._delete_periodically, RETENTION_STARTS_US, _CHECK_INTERVAL)
         if self.config.boolean("log.cleaner.enable"):
-            self._compact_periodically()
+            self._call_when_due(self._compact_periodically, 0, _CLEANER_INTERVAL)
+
+    def _call_when_due(self, work: Callable[[], None], first_us: int, interval: str) -> None:
+        """Call a function at the next time after the start of the broker at which it is due."""
+        interval_us = self.config.integer(interval) * 1000
+        passed_us = self.process.scheduler.now_us - self._started_us
+        due_us = first_us if passed_us <= first_us else passed_us + (first_us - passed_us) % max(interval_us, 1)
+        self.process.call_later(due_us - passed_us, work)
 
     def _delete_periodically(self) -> None:
         self._delete_old(compacted=False)
@@ -68,7 +86,7 @@ class LogCleaner:
         while (dirtiest := self._dirtiest()) is not None:
             self.replicas.compact(*dirtiest)
         self._delete_old(compacted=True)
-        self.process.call_later(self.config.integer("log.cleaner.backoff.ms") * 1000, self._compact_periodically)
+        self.process.call_later(self.config.integer(_CLEANER_INTERVAL) * 1000, self._compact_periodically)
 
     def _delete_old(self, *, compacted: bool) -> None:
         """Delete the old segments of logs that are, or are not, compacted."""

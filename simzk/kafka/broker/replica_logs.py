@@ -259,6 +259,7 @@ class ReplicaLogs:
         on_logs_changed: called with partitions whose fetch requests must be answered.
         on_readable: called with each partition of which clients may read more or less: its high watermark, its log
             start offset, its leader or its replica changed.
+        on_first_segment: called when a log has records with content, and no other one has.
         on_start: called with each partition of which a follower has a new log start offset.
         raised_starts: partitions with a log start offset above 0.
     """
@@ -290,6 +291,7 @@ class ReplicaLogs:
         self.on_leadership: Callable[[TopicPartition], None] = lambda _: None
         self.on_logs_changed: Callable[[Sequence[TopicPartition]], None] = lambda _: None
         self.on_readable: Callable[[TopicPartition], None] = lambda _: None
+        self.on_first_segment: Callable[[], None] = lambda: None
         self.on_start: Callable[[TopicPartition], None] = lambda _: None
         self.raised_starts: dict[TopicPartition, None] = {}
         self._scheduler = self.process.scheduler
@@ -409,7 +411,7 @@ class ReplicaLogs:
             if replica.log.start:
                 self.raised_starts[partition] = None
             if replica.log.segments:
-                self._with_segments[partition] = None
+                self._note_segments(replica)
             replica.log.epochs.resolves_conflicts = self.version.broker.epochs_begin_with_leadership
             replica.log.epochs.drops_empty = self.version.broker.truncation_drops_empty_epochs
             replica.log.lists_empty_transactions = self.version.broker.lists_empty_transactions
@@ -578,7 +580,7 @@ class ReplicaLogs:
             return
         config, by_timestamps = self.configs.of_log(replica.partition.topic), self.version.log.dates_segments_by_records
         replica.log.make_room(batches, config, self.now_ms(), by_timestamps=by_timestamps)
-        self._with_segments[replica.partition] = None
+        self._note_segments(replica)
 
     def _check_producers(
         self, replica: Replica, batches: Sequence[NewBatch], *, is_of_coordinator: bool
@@ -621,6 +623,11 @@ class ReplicaLogs:
         self.history.record(self._name, "records deleted", str(partition), f"start {start}", f"start {offset}")
         self.on_readable(partition)
         return True
+
+    def _note_segments(self, replica: Replica) -> None:
+        if not self._with_segments:
+            self.on_first_segment()
+        self._with_segments[replica.partition] = None
 
     def with_segments(self) -> list[Replica]:
         """Return the replicas whose logs have records with content."""

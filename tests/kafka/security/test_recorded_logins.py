@@ -24,11 +24,12 @@ class SimulatedWire:
 
     Args:
         cluster: its cluster.
+        broker: its id.
     """
 
-    def __init__(self, cluster: simzk.KafkaCluster) -> None:
+    def __init__(self, cluster: simzk.KafkaCluster, broker: int = 1) -> None:
         self._cluster = cluster
-        self._client = MemoryClient(cluster, 1)
+        self._client = MemoryClient(cluster, broker)
 
     def send(self, frame: bytes) -> None:
         """Send a frame."""

@@ -1,0 +1,111 @@
+"""When brokers delete old segments and compact logs, after which changes, and what other replicas and readers see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import simzk
+from simzk.kafka.log.record_batches import Record
+from tests.kafka.client_requests.log_stories import MS, Stage
+from tests.kafka.security.test_recorded_logins import SimulatedWire
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "200", "min.cleanable.dirty.ratio": "0.01"}
+
+
+def client(cluster: simzk.KafkaCluster, leader: int = 1) -> Stage:
+    """Return a client of a broker."""
+
+    def configure(topic: str, config: Mapping[str, str]) -> None:
+        cluster.alter_config(f"topics/{topic}", dict(config))
+
+    return Stage((3, 9), SimulatedWire(cluster, leader), configure)
+
+
+def fill(stage: Stage, topic: str, values: int) -> None:
+    """Append values of one key, each in a segment of its own, and one of another key."""
+    for number in range(values):
+        stage.produce(topic, stage.entries([Record(b"k", b"%d" % number * 90, timestamp_ms=MS)]))
+    stage.produce(topic, stage.entries([Record(b"last", b"v" * 90, timestamp_ms=MS)]))
+
+
+def times_s(cluster: simzk.KafkaCluster, what: str) -> list[float]:
+    """Return when something happened to logs."""
+    return [event.at_us / 1_000_000 for event in cluster.history if event.what == what]
+
+
+@pytest.mark.parametrize(("pause_s", "checked_s"), [(6, 30), (29, 30), (31, 330), (400, 630)])
+def test_old_records_are_deleted_at_the_next_check(pause_s: float, checked_s: float) -> None:
+    """The checks are 30 s after the start of the broker and every 5 minutes later, whenever the records come."""
+    with simzk.KafkaCluster("3.9", 1) as cluster:
+        (started_s,) = times_s(cluster, "registered")
+        cluster.create_topic("orders")
+        cluster.run_for(max(0.0, started_s + pause_s - cluster.scheduler.now_us / 1_000_000))
+        fill(client(cluster), "orders", 1)
+        cluster.run_for(checked_s + 10)
+        (deleted_s,) = times_s(cluster, "records deleted")
+    assert deleted_s == pytest.approx(started_s + checked_s, abs=0.1)
+
+
+def test_a_broker_setting_that_changes_holds_for_topics_without_their_own() -> None:
+    with simzk.KafkaCluster("3.9", 1, config={"log.retention.ms": -1}) as cluster:
+        cluster.create_topic("orders")
+        cluster.create_topic("kept", config={"retention.ms": "-1"})
+        cluster.run_until_quiet()
+        stage = client(cluster)
+        fill(stage, "orders", 1)
+        fill(stage, "kept", 1)
+        cluster.run_for(400)
+        assert times_s(cluster, "records deleted") == []
+        cluster.alter_config("brokers/<default>", {"log.retention.ms": "1000"})
+        cluster.run_for(400)
+        deleted = [event.subject for event in cluster.history if event.what == "records deleted"]
+    assert deleted == ["orders-0"]
+
+
+def test_a_compacted_log_survives_its_broker_and_a_new_replica() -> None:
+    """A follower that fetches a compacted log has the same records; no invariant takes the others for lost."""
+    with simzk.KafkaCluster("3.9", 3) as cluster:
+        cluster.create_topic("prices", assignment={0: [1, 2]}, config=COMPACTED)
+        cluster.run_until_quiet()
+        stage = client(cluster)
+        fill(stage, "prices", 3)
+        cluster.run_for(20)
+        assert len(times_s(cluster, "log compacted")) == 2, "each replica is compacted by its broker"
+        left = stage.look("prices")["reads"]
+        assert sum(map(len, left)) == 2
+        cluster.reassign({("prices", 0): [1, 3]})
+        cluster.run_until_quiet()
+        cluster.kill(1)
+        cluster.run_until(lambda: cluster.state("prices", 0).leader == 3)
+        cluster.run_until_quiet()
+        assert client(cluster, 3).look("prices")["reads"] == [[entry for read in left for entry in read]]
+        cluster.restart(1)
+        cluster.run_until_quiet()
+        assert cluster.state("prices", 0).isr == (3, 1)
+        cluster.check()
+        ledger = cluster.record_ledger
+        assert ledger.losses == []
+        assert [one.name for one in (ledger.logs_match, ledger.acknowledged_kept, ledger.read_kept) if one.first] == []
+
+
+def test_without_the_cleaner_nothing_is_compacted() -> None:
+    with simzk.KafkaCluster("3.9", 1, config={"log.cleaner.enable": False}) as cluster:
+        cluster.create_topic("prices", config=COMPACTED)
+        cluster.run_until_quiet()
+        stage = client(cluster)
+        fill(stage, "prices", 3)
+        cluster.run_for(400)
+        assert sum(map(len, stage.look("prices")["reads"])) == 4
+
+
+def test_a_set_of_records_larger_than_a_segment_is_refused() -> None:
+    with simzk.KafkaCluster("3.9", 1) as cluster:
+        cluster.create_topic("orders", config={"segment.bytes": "200"})
+        cluster.run_until_quiet()
+        stage = client(cluster)
+        assert stage.refused("orders", stage.entries([Record(b"k", bytes(200))])) == 18
