@@ -71,14 +71,18 @@ class TopicConfigs:
         """Return the configuration of a topic's logs."""
         found = self._of_logs.get(topic)
         if found is None:
-            values = self._values.get(topic, {})
-            if values or self._default is None:
-                found = log_config(lambda key: values.get(key) or self._default_of(key), self._default_of)
-            if not values:
-                found = self._default = self._default or found
-            assert found is not None
-            self._of_logs[topic] = found
+            values = self._values.get(topic)
+            found = self._of_logs[topic] = self._with(values) if values else self._without_values()
         return found
+
+    def _with(self, values: Mapping[str, str]) -> LogConfig:
+        return log_config(lambda key: values.get(key) or self._default_of(key), self._default_of)
+
+    def _without_values(self) -> LogConfig:
+        """Return the configuration that most topics have."""
+        if self._default is None:
+            self._default = self._with({})
+        return self._default
 
     def min_isr(self, topic: str) -> int:
         """Return `min.insync.replicas` of a topic; 1 in releases without it."""

@@ -120,15 +120,13 @@ class DescribedConfigs:
     def topic_default(self, name: str) -> str:
         """Return the value of a topic's key that the topic does not set; empty if there is none.
 
-        Before 0.11, of which no broker described its keys, it is that of 0.11, except for the simulated settings.
+        Before 0.11, of which no broker described its keys, it is that of 0.11, except for the simulated settings. A key
+        that the release does not have is as by default in the newest one.
         """
         release = max(self.release, FIRST_DESCRIBED)
-        key = topic_config_keys(_NEWEST if name not in topic_config_keys(release) else release)[name]
-        layers = self._layers()
-        if self.release < FIRST_DESCRIBED or name not in topic_config_keys(release):
-            defaults = default_values(_NEWEST) | default_values(release) | broker_defaults(self.release)
-            layers = (*layers[:-1], (DEFAULT, defaults))
-        return _topic_default(layers, key) or ""
+        keys = topic_config_keys(_NEWEST) | topic_config_keys(release)
+        defaults = default_values(_NEWEST) | default_values(release) | broker_defaults(self.release)
+        return _topic_default((*self._layers()[:-1], (DEFAULT, defaults)), keys[name]) or ""
 
     def _layers(self) -> Layers:
         """Return the values of each source, the strongest first."""
