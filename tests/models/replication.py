@@ -689,6 +689,13 @@ def is_leader_in_isr(state: State) -> bool:
     return state.written.leader == NOBODY or state.written.leader in state.written.isr
 
 
+PROPERTIES: dict[str, Callable[[State], bool]] = {
+    "WeakIsr": is_weak_isr,
+    "StrongIsr": is_strong_isr,
+    "LeaderInIsr": is_leader_in_isr,
+}
+"""Properties of the modules, by their names."""
+
 # -- symmetry
 
 

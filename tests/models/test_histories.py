@@ -23,10 +23,8 @@ from tests.models.histories import Refinement, abstract, observed_fetches
 from tests.models.replication import (
     KIP_320,
     KIP_320_SEEN,
+    PROPERTIES,
     canonical,
-    is_leader_in_isr,
-    is_strong_isr,
-    is_weak_isr,
 )
 
 if TYPE_CHECKING:
@@ -35,14 +33,9 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_logs import Replica
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.simulation import Event
-    from tests.models.replication import Model, State
+    from tests.models.replication import Model
 
 SCENARIO = Path(__file__).with_name("swarm.toml")
-PROPERTIES: dict[str, Callable[[State], bool]] = {
-    "WeakIsr": is_weak_isr,
-    "StrongIsr": is_strong_isr,
-    "LeaderInIsr": is_leader_in_isr,
-}
 CHECKED = (
     "high watermark raised",
     "records fetched",

@@ -23,10 +23,11 @@ from simzk.scenarios.reader import read_scenario
 from tests.canaries.swarm import Producers
 from tests.models.exploration import explore
 from tests.models.histories import Refinement, observed_fetches
-from tests.models.replication import KIP_320, KIP_320_SEEN, State, is_strong_isr, is_weak_isr
+from tests.models.replication import KIP_320, KIP_320_SEEN, PROPERTIES, State
 from tests.models.tlc import (
     ASYNC_BOUNDS,
     BOUNDS,
+    INVARIANTS,
     MODULES,
     RECORDED,
     SPECIFICATION_VARIABLE,
@@ -38,7 +39,6 @@ from tests.models.tlc import (
 
 ROWS: list[dict[str, Any]] = json.loads(RECORDED.read_text())
 MEAN_GAP_US = 2_000_000  # TLC looks through all offsets, so the logs are short
-HOLDS = {"WeakIsr": is_weak_isr, "StrongIsr": is_strong_isr}
 
 
 def named(row: dict[str, Any]) -> str:
@@ -58,10 +58,10 @@ def test_a_model_takes_the_steps_of_its_module(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row["module"] in MODULES], ids=named)
-@pytest.mark.parametrize("name", HOLDS)
+@pytest.mark.parametrize("name", INVARIANTS)
 def test_a_model_breaks_a_property_as_soon_as_its_module(row: dict[str, Any], name: str) -> None:
     model = MODULES[row["module"]](*row["bounds"])
-    found = explore(model.start(), model.steps, {name: HOLDS[name]})
+    found = explore(model.start(), model.steps, {name: PROPERTIES[name]})
     assert len(found.steps) == row["shortest_violations"][name]
     assert bool(found.violated) == bool(found.steps)
 

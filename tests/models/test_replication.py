@@ -16,9 +16,9 @@ from tests.models.replication import (
     KIP_279,
     KIP_320,
     KIP_320_FIRST_TRY,
+    PROPERTIES,
     Event,
     canonical,
-    is_leader_in_isr,
     is_strong_isr,
     is_weak_isr,
 )
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from tests.models.replication import Action, Model, State, Step
 
-ALL = {"WeakIsr": is_weak_isr, "StrongIsr": is_strong_isr, "LeaderInIsr": is_leader_in_isr}
 
 LOSS_OF_0_10 = (
     Event("elect", 0),
@@ -45,14 +44,14 @@ LOSS_OF_0_10 = (
 
 
 def found(model: Model, *properties: str) -> replication.Event | str:
-    chosen = {name: ALL[name] for name in properties or ALL}
+    chosen = {name: PROPERTIES[name] for name in properties or PROPERTIES}
     return explore(model.start(), model.steps, chosen, canonical=canonical).violated
 
 
 @pytest.mark.parametrize("name", ["WeakIsr", "StrongIsr"])
 def test_truncation_to_the_high_watermark_breaks_both_properties(name: str) -> None:
     model = KAFKA_0_10(replicas=2, records=1, epochs=3)
-    result = explore(model.start(), model.steps, {name: ALL[name]}, canonical=canonical)
+    result = explore(model.start(), model.steps, {name: PROPERTIES[name]}, canonical=canonical)
     assert result.violated == name
     assert len(result.steps) <= 9
     assert found(model, "LeaderInIsr") == ""
@@ -66,7 +65,7 @@ def test_kip_101_still_loses_records_at_fast_elections() -> None:
 @pytest.mark.parametrize(("replicas", "records", "epochs"), [(2, 2, 3), (3, 1, 2)])
 def test_kip_320_keeps_all_properties(replicas: int, records: int, epochs: int) -> None:
     model = KIP_320(replicas, records, epochs)
-    result = explore(model.start(), model.steps, ALL, canonical=canonical)
+    result = explore(model.start(), model.steps, PROPERTIES, canonical=canonical)
     assert result.complete
     assert result.violated == ""
 

@@ -69,7 +69,7 @@ KINDS = (  # by a part of the action's name
     ("FollowerTruncate", "truncate"),
     ("Follower", "fetch"),
 )
-PROPERTIES = ("WeakIsr", "StrongIsr")
+INVARIANTS = ("WeakIsr", "StrongIsr")
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -410,7 +410,7 @@ def main() -> int:
     for module in (*MODULES, "AsyncIsr"):
         for bounds in ASYNC_BOUNDS if module == "AsyncIsr" else BOUNDS:
             print(f"{module} {bounds}", file=sys.stderr, flush=True)
-            names = ("ValidHighWatermark",) if module == "AsyncIsr" else PROPERTIES
+            names = ("ValidHighWatermark",) if module == "AsyncIsr" else INVARIANTS
             broken = {name: tlc.shortest_violation(module, bounds, name) for name in names}
             row = {"module": module, "bounds": bounds, **explored_by_tlc(tlc, module, bounds)._asdict()}
             rows.append({**row, "shortest_violations": broken})
