@@ -77,7 +77,7 @@ _FAILURES = (
     "(before|just killed|down|back|elected|reassigning|reassigned|partitions added|stopped|back from stop"
     "|controller killed|controller back)"
 )
-_M0 = r".*\[m0\]\.Partitions\[0\]\."
+_M0 = r".*\[m0\]\.Partitions\[[0-2]\]\."
 ROWS = (
     Row(Cause.FIRST_IDS, "init-producer-id: none|denied: idempotent: init-producer-id", "InitProducerId"),
     Row(Cause.MARKERS, "transaction, version .*", "InitProducerId|EndTxn|ListTransactions"),
