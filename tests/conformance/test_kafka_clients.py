@@ -151,7 +151,8 @@ def _pytest(folder: Path, tests: str, *options: str, **environment: str) -> str:
 
 def _passed(said: str) -> int:
     """Return how many tests passed; fail if one did not."""
-    last = said.rstrip().splitlines()[-1]
+    # A thread of a test may print after pytest's last line.
+    last = next((line for line in reversed(said.splitlines()) if re.search(r" in \d+\.\d+s", line)), "")
     assert "failed" not in last, said[-5000:]
     assert "error" not in last, said[-5000:]
     found = re.search(r"(\d+) passed", last)
