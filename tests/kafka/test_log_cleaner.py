@@ -8,6 +8,7 @@ import pytest
 
 import simzk
 from simzk.kafka.log.record_batches import Record
+from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.client_requests.log_stories import MS, Stage
 from tests.kafka.security.test_recorded_logins import SimulatedWire
 
@@ -109,3 +110,32 @@ def test_a_set_of_records_larger_than_a_segment_is_refused() -> None:
         cluster.run_until_quiet()
         stage = client(cluster)
         assert stage.refused("orders", stage.entries([Record(b"k", bytes(200))])) == 18
+
+
+def test_a_follower_that_begins_anew_behind_deleted_records_has_no_segment() -> None:
+    with simzk.KafkaCluster("3.9", 2) as cluster:
+        cluster.create_topic("orders", assignment={0: [1, 2]}, config={"segment.bytes": "200"})
+        cluster.run_until_quiet()
+        stage = client(cluster)
+        fill(stage, "orders", 1)
+        cluster.kill(2)
+        cluster.run_until(lambda: cluster.state("orders", 0).isr == (1,))
+        fill(stage, "orders", 3)
+        cluster.run_for(400)  # all records are too old
+        cluster.restart(2)
+        cluster.run_for(400)
+        log = cluster.brokers[2].log_of(TopicPartition("orders", 0))
+        assert log is not None
+        assert (log.start, log.end, log.segments) == (6, 6, ())
+        cluster.check()
+
+
+def test_time_goes_on_with_a_cleaner_that_never_waits() -> None:
+    with simzk.KafkaCluster("3.9", 1, config={"log.cleaner.backoff.ms": 0}) as cluster:
+        cluster.create_topic("prices", config=COMPACTED)
+        cluster.run_until_quiet()
+        fill(client(cluster), "prices", 3)
+        before_ms = cluster.now_ms
+        cluster.run_for(0.1)
+        assert cluster.now_ms == before_ms + 100
+        assert len(times_s(cluster, "log compacted")) == 1

@@ -73,20 +73,23 @@ class LogCleaner:
 
     def _call_when_due(self, work: Callable[[], None], first_us: int, interval: str) -> None:
         """Call a function at the next time after the start of the broker at which it is due."""
-        interval_us = self.config.integer(interval) * 1000
         passed_us = self.process.scheduler.now_us - self._started_us
-        due_us = first_us if passed_us <= first_us else passed_us + (first_us - passed_us) % max(interval_us, 1)
-        self.process.call_later(due_us - passed_us, work)
+        left_us = first_us - passed_us
+        self.process.call_later(left_us if left_us >= 0 else left_us % self._interval_us(interval), work)
+
+    def _interval_us(self, key: str) -> int:
+        """Return an interval; without one a real cleaner takes all the time that there is, here it takes some."""
+        return max(1, self.config.integer(key)) * 1000
 
     def _delete_periodically(self) -> None:
         self._delete_old(compacted=False)
-        self.process.call_later(self.config.integer(_CHECK_INTERVAL) * 1000, self._delete_periodically)
+        self.process.call_later(self._interval_us(_CHECK_INTERVAL), self._delete_periodically)
 
     def _compact_periodically(self) -> None:
         while (dirtiest := self._dirtiest()) is not None:
             self.replicas.compact(*dirtiest)
         self._delete_old(compacted=True)
-        self.process.call_later(self.config.integer(_CLEANER_INTERVAL) * 1000, self._compact_periodically)
+        self.process.call_later(self._interval_us(_CLEANER_INTERVAL), self._compact_periodically)
 
     def _delete_old(self, *, compacted: bool) -> None:
         """Delete the old segments of logs that are, or are not, compacted."""

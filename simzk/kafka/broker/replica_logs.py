@@ -259,7 +259,7 @@ class ReplicaLogs:
         on_logs_changed: called with partitions whose fetch requests must be answered.
         on_readable: called with each partition of which clients may read more or less: its high watermark, its log
             start offset, its leader or its replica changed.
-        on_first_segment: called when a log has records with content, and no other one has.
+        on_first_segment: called when a log without segments gets records with content, or one with segments is opened.
         on_start: called with each partition of which a follower has a new log start offset.
         raised_starts: partitions with a log start offset above 0.
     """
@@ -286,7 +286,6 @@ class ReplicaLogs:
         self.replicas: dict[TopicPartition, Replica] = {}
         self._of_topic: dict[str, dict[TopicPartition, Replica]] = {}
         self._most_replicas = 0
-        self._with_segments: dict[TopicPartition, None] = {}
         self.on_watermark: Callable[[TopicPartition], None] = lambda _: None
         self.on_leadership: Callable[[TopicPartition], None] = lambda _: None
         self.on_logs_changed: Callable[[Sequence[TopicPartition]], None] = lambda _: None
@@ -411,7 +410,7 @@ class ReplicaLogs:
             if replica.log.start:
                 self.raised_starts[partition] = None
             if replica.log.segments:
-                self._note_segments(replica)
+                self.on_first_segment()
             replica.log.epochs.resolves_conflicts = self.version.broker.epochs_begin_with_leadership
             replica.log.epochs.drops_empty = self.version.broker.truncation_drops_empty_epochs
             replica.log.lists_empty_transactions = self.version.broker.lists_empty_transactions
@@ -508,7 +507,6 @@ class ReplicaLogs:
         del of_topic[partition]
         if not of_topic:
             del self._of_topic[partition.topic]
-        self._with_segments.pop(partition, None)
         return self.replicas.pop(partition)
 
     def _close(self, stopped: Sequence[Replica]) -> None:
@@ -579,8 +577,9 @@ class ReplicaLogs:
         if batches[0].payload is None:
             return
         config, by_timestamps = self.configs.of_log(replica.partition.topic), self.version.log.dates_segments_by_records
+        if not replica.log.segments:
+            self.on_first_segment()
         replica.log.make_room(batches, config, self.now_ms(), by_timestamps=by_timestamps)
-        self._note_segments(replica)
 
     def _check_producers(
         self, replica: Replica, batches: Sequence[NewBatch], *, is_of_coordinator: bool
@@ -624,14 +623,9 @@ class ReplicaLogs:
         self.on_readable(partition)
         return True
 
-    def _note_segments(self, replica: Replica) -> None:
-        if not self._with_segments:
-            self.on_first_segment()
-        self._with_segments[replica.partition] = None
-
     def with_segments(self) -> list[Replica]:
         """Return the replicas whose logs have records with content."""
-        return [self.replicas[partition] for partition in self._with_segments]
+        return [replica for replica in self.replicas.values() if replica.log.segments]
 
     def delete_old_segments(self, replica: Replica) -> None:
         """Delete the segments of a log that its configuration does not keep; its log start offset rises."""
