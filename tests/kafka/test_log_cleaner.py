@@ -109,7 +109,7 @@ def test_a_set_of_records_larger_than_a_segment_is_refused() -> None:
         cluster.create_topic("orders", config={"segment.bytes": "200"})
         cluster.run_until_quiet()
         stage = client(cluster)
-        assert stage.refused("orders", stage.entries([Record(b"k", bytes(200))])) == 18
+        assert stage.append("orders", stage.entries([Record(b"k", bytes(200))])) == 18
 
 
 def test_a_follower_that_begins_anew_behind_deleted_records_has_no_segment() -> None:

@@ -23,7 +23,7 @@ from simzk.kafka.releases.config_keys import (
     other_key,
     topic_config_keys,
 )
-from simzk.kafka.releases.settings import broker_defaults
+from simzk.kafka.releases.settings import FIRST_DESCRIBED, NEWEST, broker_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,10 +34,6 @@ TOPIC, DYNAMIC, DYNAMIC_DEFAULT, STATIC, DEFAULT, LOGGER = 1, 2, 3, 4, 5, 6
 """Sources of values by their number in DescribeConfigs (KIP-226)."""
 LISTS_OTHER_KEYS = (1, 1)
 """The first release that describes keys which it does not know."""
-FIRST_DESCRIBED = (0, 11)
-"""The first release with DescribeConfigs."""
-_NEWEST = (3, 9)
-"""This release has every key of a log that any release has."""
 Layers: TypeAlias = "tuple[tuple[int, Mapping[str, str]], ...]"
 """Values by key of each source."""
 
@@ -124,8 +120,8 @@ class DescribedConfigs:
         that the release does not have is as by default in the newest one.
         """
         release = max(self.release, FIRST_DESCRIBED)
-        keys = topic_config_keys(_NEWEST) | topic_config_keys(release)
-        defaults = default_values(_NEWEST) | default_values(release) | broker_defaults(self.release)
+        keys = topic_config_keys(NEWEST) | topic_config_keys(release)
+        defaults = default_values(NEWEST) | default_values(release) | broker_defaults(self.release)
         return _topic_default((*self._layers()[:-1], (DEFAULT, defaults)), keys[name]) or ""
 
     def _layers(self) -> Layers:

@@ -20,7 +20,6 @@ Compressed batches whose codec is not installed stay as they are; a real broker 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import chain
@@ -38,7 +37,7 @@ from simzk.kafka.log.record_batches import (
     entry_header,
     with_records,
 )
-from simzk.kafka.log.segments import AppendedSet, Compacted, LogConfig, Segment
+from simzk.kafka.log.segments import AppendedSet, Compacted, LogConfig, Segment, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -102,7 +101,7 @@ def dirty_part(log: Log, config: LogConfig, rules: LogRules, now_ms: int) -> Dir
     """
     segments, active = log.segments, log.segments[-1]
     start = log.start if log.compacted_to is None else max(log.start, log.compacted_to)
-    inactive = segments[_floor(segments, start) : -1]
+    inactive = segments[place_of(segments, start) : -1]
     limits = [active.base_offset]
     if rules.compaction_stops_at == "last stable offset":
         limits.append(log.last_stable_offset)
@@ -112,7 +111,7 @@ def dirty_part(log: Log, config: LogConfig, rules: LogRules, now_ms: int) -> Dir
     if config.min_compaction_lag_ms > 0:
         oldest_kept_ms = now_ms - config.min_compaction_lag_ms
         limits += [one.base_offset for one in inactive if one.dated_ms(by_timestamps=True) > oldest_kept_ms]
-    end = segments[_floor(segments, max(start, min(limits)))].base_offset
+    end = segments[place_of(segments, max(start, min(limits)))].base_offset
     dirty = [one for one in inactive if one.base_offset < end]
     oldest_ms = min((one.first_ms for one in inactive if one.first_ms > 0), default=now_ms)
     return DirtyPart(
@@ -122,11 +121,6 @@ def dirty_part(log: Log, config: LogConfig, rules: LogRules, now_ms: int) -> Dir
         sum(one.size_bytes for one in dirty),
         rules.has_max_compaction_lag and oldest_ms < now_ms - config.max_compaction_lag_ms,
     )
-
-
-def _floor(segments: Sequence[Segment], offset: int) -> int:
-    """Return the place of the segment that an offset is in, or of the first one."""
-    return max(0, bisect_right(segments, offset, key=attrgetter("base_offset")) - 1)
 
 
 # -- what is left
@@ -149,7 +143,7 @@ def compact(log: Log, dirty: DirtyPart, config: LogConfig, rules: LogRules, now_
     ended = () if log.producers is None else log.producers.ended
     aborted = [one for one in ended if one.is_aborted and one.first_offset < dirty.end]
     entries = {} if log.producers is None else log.producers.entries
-    first_dirty = _floor(old, dirty.start)
+    first_dirty = place_of(old, dirty.start)
     later = [one for one in aborted if one.last_offset >= dirty.start]
     newest = _newest_offsets(contents[first_dirty:], dirty.start, later)
     clean = [one for one in old if one.base_offset < dirty.start]

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from simzk.kafka.log.batches import NO_EPOCH, NewBatch, RecordBatch
 from simzk.kafka.log.leader_epochs import EpochEnd, LeaderEpochCache
 from simzk.kafka.log.producer_state import ProducerStates
-from simzk.kafka.log.segments import NO_TIMESTAMP, AppendedSet, LogConfig, Segment
+from simzk.kafka.log.segments import NO_TIMESTAMP, AppendedSet, LogConfig, Segment, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -244,7 +244,7 @@ class Log:
         place = _first_beyond(self._batches, offset)
         if place == len(self._batches):
             return self.end
-        after = bisect_right(self.segments, self._batches[place].base_offset, key=_BASE_OFFSET)
+        after = place_of(self.segments, self._batches[place].base_offset) + 1
         return self.segments[after].base_offset if after < len(self.segments) else self.end
 
     def batches_of(self, segment: Segment, end: int) -> list[RecordBatch]:
@@ -348,7 +348,7 @@ class Log:
         """Raise the log start offset; batches that end up to it are removed."""
         assert self.start <= offset <= self.high_watermark, f"start {offset} is beyond {self.high_watermark}"
         removed = bisect_right(self._batches, offset, key=_NEXT_OFFSET)
-        over = max(0, bisect_right(self.segments, offset, key=_BASE_OFFSET) - 1)
+        over = place_of(self.segments, offset)
         if over:
             self._deleted_bytes = 0
             self.segments = self.segments[over:]

@@ -560,7 +560,7 @@ class _Stream(Protocol):
 
 
 class _Lz4(Protocol):
-    """What is used of lz4.frame."""
+    """The module lz4.frame, as far as it is used."""
 
     def compress(self, data: bytes, /) -> bytes: ...
     def open(self, file: BytesIO, mode: str, /) -> _Stream: ...
@@ -571,7 +571,7 @@ class _ZstdDecompressor(Protocol):
 
 
 class _Zstd(Protocol):
-    """What is used of zstandard."""
+    """The module zstandard, as far as it is used."""
 
     def compress(self, data: bytes, /) -> bytes: ...
     def ZstdDecompressor(self) -> _ZstdDecompressor: ...  # noqa: N802 - a class of the package

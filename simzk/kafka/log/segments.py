@@ -18,7 +18,9 @@ Rules of this module (Log, LogSegment, LogConfig, LogManager.cleanupLogs; docs/r
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.numbers import parse_int
@@ -208,8 +210,13 @@ class Segment:
         return self.largest_ms if by_timestamps and self.largest_ms >= 0 else self.modified_ms
 
 
+def place_of(segments: Sequence[Segment], offset: int) -> int:
+    """Return the place of the segment that an offset is in; 0 for one before all segments, and without any."""
+    return max(0, bisect_right(segments, offset, key=attrgetter("base_offset")) - 1)
+
+
 class Compacted(NamedTuple):
-    """What a compaction has left of the segments before an offset.
+    """Segments and batches that a compaction has left before an offset.
 
     Args:
         end: the offset.

@@ -28,9 +28,9 @@ _BOOLEANS = {"true": True, "false": False}
 CLASS_OF_AUTHORIZER, LOG_DIRS = "authorizer.class.name", "log.dirs"
 _OF_AUTHORIZER = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 """Settings that AclAuthorizer reads; DescribeConfigs does not answer them."""
-_NEWEST: Final = (3, 9)
+NEWEST: Final = (3, 9)
 """This release has every key of a topic that any release has."""
-_FIRST_DESCRIBED: Final = (0, 11)
+FIRST_DESCRIBED: Final = (0, 11)
 """The first release with DescribeConfigs, which tells the keys of a broker."""
 _OF_LOGS: Final = (
     *("cleanup.policy", "delete.retention.ms", "index.interval.bytes", "max.compaction.lag.ms"),
@@ -123,7 +123,7 @@ def value_problem(key: str, value: str) -> str | None:
     >>> value_problem("retention.ms", "x"), value_problem("retention.ms", "-1"), value_problem("preallocate", "1")
     ('Not a number of type LONG', None, 'Expected value to be either true or false')
     """
-    kind = topic_config_keys(_NEWEST)[key].kind
+    kind = topic_config_keys(NEWEST)[key].kind
     return type_problem(kind, value) or range_problem(key, value)
 
 
@@ -152,7 +152,7 @@ def topic_keys(release: Release) -> frozenset[str]:
 @cache
 def _defaults_of_logs(release: Release) -> frozenset[str]:
     """Return the settings of a broker that are defaults of the simulated keys of topics."""
-    known, keys = topic_keys(release), topic_config_keys(_NEWEST)
+    known, keys = topic_keys(release), topic_config_keys(NEWEST)
     synonyms = [keys[name].synonym for name in _OF_LOGS if name in known]
     return frozenset(name for synonym in synonyms if synonym is not None for name in alternatives(synonym))
 
@@ -191,7 +191,7 @@ def _check_unsimulated(key: str, text: str, version: KafkaVersion) -> None:
         right = f"one of {', '.join(version.defaults)}"
         raise ConfigError(f"{key} is not simulated", where=f"config.{key}", right=right)
     check_login_module(key, text)
-    known = broker_keys(max(version.number, _FIRST_DESCRIBED)).get(base_key(key) or key)
+    known = broker_keys(max(version.number, FIRST_DESCRIBED)).get(base_key(key) or key)
     if known is not None and type_problem(known.kind, text) is not None:
         raise ConfigError(f"{key} is {text!r}", where=f"config.{key}", right=f"a value of type {known.kind}")
 

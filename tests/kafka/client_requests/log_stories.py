@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from simzk.kafka.log.record_batches import (
     GZIP,
+    NO_PRODUCER,
     BatchProducer,
     Record,
     encode_batch,
@@ -100,7 +101,7 @@ class Stage:
         records: Iterable[Record],
         *,
         codec: int = 0,
-        producer: BatchProducer | None = None,
+        producer: BatchProducer = NO_PRODUCER,
         transaction: bool = False,
     ) -> bytes:
         """Return records as one batch, or in old releases as messages."""
@@ -108,12 +109,10 @@ class Stage:
         if self.magic < 2:
             numbered = [one._replace(offset=number) for number, one in enumerate(found)]
             return encode_messages(numbered, self.magic, codec)
-        if producer is None:
-            return encode_batch(found, codec=codec)
         return encode_batch(found, codec=codec, producer=producer, is_transactional=transaction)
 
-    def produce(self, topic: str, data: bytes, *, transaction: str | None = None) -> None:
-        """Append record data; it must be accepted."""
+    def append(self, topic: str, data: bytes, *, transaction: str | None = None) -> int:
+        """Append record data; return the error code."""
         version = {0: 1, 1: 2, 2: 3}[self.magic]
         partition = m.ProduceRequest.PartitionProduceData(index=0, records=data)
         request = m.ProduceRequest(
@@ -122,17 +121,12 @@ class Stage:
             timeout_ms=10_000,
             topic_data=[m.ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])],
         )
-        response = self.ask(request, version, m.ProduceResponse)
-        code = response.responses[0].partition_responses[0].error_code
-        assert code == ErrorCode.NONE, f"{topic} is not appended to: {ErrorCode(code).name}"
-
-    def refused(self, topic: str, data: bytes) -> int:
-        """Append record data that is too large; return the error."""
-        version = {0: 1, 1: 2, 2: 3}[self.magic]
-        partition = m.ProduceRequest.PartitionProduceData(index=0, records=data)
-        topics = [m.ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])]
-        request = m.ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=topics)
         return self.ask(request, version, m.ProduceResponse).responses[0].partition_responses[0].error_code
+
+    def produce(self, topic: str, data: bytes, *, transaction: str | None = None) -> None:
+        """Append record data; it must be accepted."""
+        code = self.append(topic, data, transaction=transaction)
+        assert code == ErrorCode.NONE, f"{topic} is not appended to: {ErrorCode(code).name}"
 
     def end_transaction(self, topic: str, producer: BatchProducer, *, is_commit: bool) -> None:
         """Write a marker."""
@@ -227,7 +221,7 @@ def segments_by_size(stage: Stage, topic: str) -> Looks:
     for number, length in enumerate((100, 300, 500, 800, 10, 10, 700, 200, 200, 200)):
         stage.produce(topic, stage.entries([_record("key", "v" * length, MS + number)]))
     stage.produce(topic, stage.entries(_record("key", f"{number}") for number in range(8)))
-    too_large = stage.refused(topic, stage.entries([_record("key", "v" * 1200)]))
+    too_large = stage.append(topic, stage.entries([_record("key", "v" * 1200)]))
     yield "filled", stage.look(topic) | {"too large": too_large}
 
 
