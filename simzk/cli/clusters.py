@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import signal
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
 from simzk.cli.kafka import DEFAULT_BROKERS, DEFAULT_VERSION, announcement, ids_of, racks_of, settings_of
 from simzk.cli.serve import TOKEN_VARIABLE, port
+from simzk.cli.signals import ended_by_signals
 from simzk.errors import ConfigError
 from simzk.kafka.security.settings import PROTOCOLS
 
@@ -52,17 +52,11 @@ def _prepare() -> None:
 
 
 async def _serve(server: ClustersServer) -> int:
-    loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    await server.start()
-    sys.stdout.write(f"listening on http://{server.name}\n")
-    sys.stdout.flush()
-    await stopped.wait()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.remove_signal_handler(number)
-        signal.signal(number, signal.SIG_IGN)  # a second signal does not interrupt the stop
+    with ended_by_signals() as ended:
+        await server.start()
+        sys.stdout.write(f"listening on http://{server.name}\n")
+        sys.stdout.flush()
+        await ended.wait()
     server.stop()
     return 0
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from simzk.cli.serve import LAYOUTS, TOKEN_VARIABLE, port, show_events, show_skipped
+from simzk.cli.signals import ENDING
 from simzk.errors import ConfigError
 from simzk.kafka.security.settings import PLAINTEXT, PROTOCOLS
 from simzk.serve.configuration.file_formats import read_properties
@@ -156,10 +157,10 @@ def _announce(server: KafkaServer, *, as_json: bool) -> None:
 
 def _wait_for_signal() -> None:
     stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ENDING:
         signal.signal(number, lambda *_: stopped.set())
     stopped.wait()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ENDING:
         signal.signal(number, signal.SIG_IGN)  # a second signal does not interrupt the stop
 
 

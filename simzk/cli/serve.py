@@ -7,12 +7,12 @@ import asyncio
 import gc
 import os
 import resource
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simzk.cli.commands import COMMANDS
+from simzk.cli.signals import ended_by_signals
 from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
 from simzk.serve.configuration.settings import Settings
@@ -310,25 +310,19 @@ def _allow_open_files() -> None:
 
 
 async def _serve(server: TcpServer | TcpEnsemble, admins: list[AdminServer], metrics: list[MetricsServer]) -> int:
-    loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    server.on_failure = stopped.set
-    await server.start()
-    for admin in admins:
-        await admin.start()
-        path = server.settings.admin_path
-        sys.stderr.write(f"simzk: AdminServer on http://{admin.name}{path}, live page on http://{admin.name}/\n")
-    for endpoint in metrics:
-        await endpoint.start()
-        sys.stderr.write(f"simzk: metrics on http://{endpoint.name}/metrics\n")
-    sys.stdout.write(f"listening on {server.name}\n")
-    sys.stdout.flush()
-    await stopped.wait()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.remove_signal_handler(number)
-        signal.signal(number, signal.SIG_IGN)  # a second signal does not interrupt the stop
+    with ended_by_signals() as ended:
+        server.on_failure = ended.set
+        await server.start()
+        for admin in admins:
+            await admin.start()
+            path = server.settings.admin_path
+            sys.stderr.write(f"simzk: AdminServer on http://{admin.name}{path}, live page on http://{admin.name}/\n")
+        for endpoint in metrics:
+            await endpoint.start()
+            sys.stderr.write(f"simzk: metrics on http://{endpoint.name}/metrics\n")
+        sys.stdout.write(f"listening on {server.name}\n")
+        sys.stdout.flush()
+        await ended.wait()
     server.stop()
     for listener in (*admins, *metrics):
         listener.stop()
