@@ -13,61 +13,43 @@ Rules of this module:
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import socket
 import struct
-import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from kazoo.client import KazooClient
 
 from simzk.kafka import paths
 from simzk.kafka.schemas import acl, scram
 from simzk.kafka.schemas.acl import AclResource
 from simzk.kafka.schemas.config import sanitize
-from tests.conformance.real_kafka.cluster import RealBrokers, until
-from tests.conformance.real_kafka.releases import RELEASES, Release, jars
-from tests.conformance.real_zookeeper import RealZooKeeper, free_port
-from tests.kafka.recorded_lines import read_lines, write_lines
+from tests.conformance.real_kafka import recorder
+from tests.conformance.real_kafka.cluster import until
+from tests.conformance.real_kafka.recorder import BROKER, RecordedBroker, started
+from tests.conformance.real_kafka.releases import RELEASES, Release
 from tests.kafka.security import login_stories
 from tests.kafka.security.recorded_logins import FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-BROKER = 1
 FIRST = (0, 10)
 """The first release with SaslHandshake."""
 CONNECT_S = 10.0
 
 
-class SecuredBroker(RealBrokers):
-    """A broker with a listener SASL_PLAINTEXT.
-
-    Args:
-        release: which Kafka.
-        folder: an empty folder for logs and data.
-        zookeeper: the address of its ZooKeeper.
-    """
+class SecuredBroker(RecordedBroker):
+    """A broker with a listener SASL_PLAINTEXT."""
 
     def __init__(self, release: Release, folder: Path, zookeeper: str) -> None:
-        super().__init__(release, jars(release), folder, {BROKER: free_port()}, {BROKER: "rack1"})
-        self._zookeeper = zookeeper
+        super().__init__(release, folder, zookeeper)
         (folder / "jaas.conf").write_text(self._jaas())
 
     def _jaas(self) -> str:
         scram_module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
         modules = [login_stories.JAAS, scram_module] if self.release.number >= (0, 10, 2) else [login_stories.JAAS]
         return "KafkaServer {\n" + "\n".join(modules) + "\n};\n"
-
-    def zookeeper_of(self, broker: int) -> str:
-        """Return the address of ZooKeeper."""
-        return self._zookeeper
 
     def properties(self, broker: int) -> dict[str, object]:
         """Return the settings of the broker."""
@@ -90,15 +72,11 @@ class SecuredBroker(RealBrokers):
                 mechanism: scram.encode(scram.credential(mechanism, password, login_stories.SALT))
                 for mechanism, password in passwords.items()
             }
-            self._write(f"/config/users/{sanitize(name)}", {"version": 1, "config": config})
+            self.write(f"/config/users/{sanitize(name)}", {"version": 1, "config": config})
         for (kind, name), entries in login_stories.acls(self.release.number).items():
             self.client.create(paths.acl(AclResource(kind, name)), acl.encode(entries), makepath=True)
         for topic in login_stories.TOPICS:
-            self._write(f"/config/topics/{topic}", {"version": 1, "config": {}})
-            self._write(f"/brokers/topics/{topic}", {"version": 1, "partitions": {"0": [BROKER]}})
-
-    def _write(self, path: str, value: object) -> None:
-        self.client.create(path, json.dumps(value).encode(), makepath=True)
+            self.write_topic(topic, {})
 
 
 class SocketWire:
@@ -170,17 +148,7 @@ def record(release: Release, report: Callable[[str], object], chosen: str | None
         chosen: the only story; all if None.
     """
     found = []
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="real-kafka-")))
-        zookeeper = stack.enter_context(RealZooKeeper())
-        broker = SecuredBroker(release, folder, zookeeper.hosts)
-        broker.client = KazooClient(zookeeper.hosts)
-        stack.callback(broker.client.close)
-        broker.client.start()
-        stack.callback(broker.client.stop)
-        stack.callback(broker.kill_all)
-        broker.prepare()
-        broker.start(BROKER)
+    with started(release, SecuredBroker) as broker:
 
         def connect() -> SocketWire:
             return SocketWire(broker.ports[BROKER])
@@ -201,29 +169,8 @@ def record(release: Release, report: Callable[[str], object], chosen: str | None
 
 def main() -> None:
     """Record releases."""
-    parser = argparse.ArgumentParser(description="Record logins and permissions at real brokers.")
     known = [release for release in RELEASES if release.number >= FIRST]
-    versions = [release.version for release in known]
-    parser.add_argument("releases", nargs="*", default=versions, help=f"of {', '.join(versions)} [default: all]")
-    parser.add_argument("--story", choices=list(login_stories.STORIES), help="the only story [default: all]")
-    parser.add_argument("--out", type=Path, default=FILE, help="file of the recordings [default: that of the tests]")
-    arguments = parser.parse_args()
-    begins_s = time.monotonic()
-
-    def report(step: str) -> None:
-        if sys.stderr.isatty():
-            print(f"{time.monotonic() - begins_s:7.1f} s  {step}", file=sys.stderr)
-
-    kept = list(read_lines(arguments.out)) if arguments.out.exists() else []
-    for release in known:
-        if release.version not in arguments.releases:
-            continue
-        found = record(release, report, arguments.story)
-        stories = {line["story"] for line in found}
-        kept = [line for line in kept if line["release"] != release.version or line["story"] not in stories] + found
-        names = list(login_stories.STORIES)
-        kept.sort(key=lambda line: (versions.index(line["release"]), names.index(line["story"])))
-        write_lines(arguments.out, kept)
+    recorder.main("Record logins and permissions at real brokers.", known, login_stories.STORIES, FILE, record)
 
 
 if __name__ == "__main__":
