@@ -490,7 +490,9 @@ class Broker:
             partial(self.producer_ids.take, waits=version.api.waits_for_producer_ids),
             markers=MarkerChannels(self.process, self._leader_of, self._call),
             partitions=partial(self._partitions_of_internal, TRANSACTIONS_TOPIC),
+            read_count=partial(self.client.exists, paths.topic(TRANSACTIONS_TOPIC)),
             now_ms=self._environment.now_ms,
+            record=lambda what, partition, after: self._record(what, str(partition), "", after),
         )
 
     def _broker_log(self, timeout_key: str) -> BrokerLog:

@@ -6,6 +6,10 @@ Rules of this module (TransactionCoordinator, TransactionStateManager; recorded 
     Then it sends the markers of all prepared transactions again. A log without records is loaded at once;
   - a broker that ceases to lead forgets the ids. A leader with a new leader epoch keeps them, and the coordinator epoch
     with which it began (Partition.makeLeader: it is no new leader);
+  - from 1.1 to 2.4.0 a broker that ceases to lead first reads in ZooKeeper how many partitions there are
+    (validateTransactionTopicPartitionCountIsStable). If its session expires meanwhile, it keeps the ids, and when it
+    leads again, it answers COORDINATOR_LOAD_IN_PROGRESS until it restarts (KAFKA-9307). Here only the ids wait for that
+    read; real brokers handle no other request of the controller meanwhile;
   - a producer is known by its id and epoch: another id is INVALID_PRODUCER_ID_MAPPING, another epoch is fenced;
   - EndTxn is answered when the decision is in the log. Then the markers are written, and after them the completion.
     Until then other requests get CONCURRENT_TRANSACTIONS;
@@ -17,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.kafka.coordinator.coordinator_log import (
     ERRORS_OF_APPEND,
@@ -47,13 +51,14 @@ from simzk.kafka.coordinator.transaction_records import (
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_client.session import SessionExpiredError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 
     from simzk.kafka.releases.profile import TransactionRules
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.simulation import Process, Timer
+    from simzk.simulation import Future, Process, Timer
 
     Done = Callable[[ErrorCode], None]
     """Called with the result of a request or transition."""
@@ -119,7 +124,9 @@ class TransactionCoordinator:
         take_id: calls back, now or later, with a new producer id; None if there is none now.
         markers: sends markers.
         partitions: returns how many partitions `__transaction_state` has, or will have.
+        read_count: reads the same in ZooKeeper; raises SessionExpiredError if the session expires first.
         now_ms: returns the present time, in ms since 1970.
+        record: records what happened to a partition in the history.
     """
 
     process: Process
@@ -129,8 +136,12 @@ class TransactionCoordinator:
     take_id: Callable[[Callable[[int | None], None]], None]
     markers: MarkerChannels
     partitions: Callable[[], int]
+    read_count: Callable[[], Coroutine[Future[Any], None, object]]
     now_ms: Callable[[], int]
+    record: Callable[[str, TopicPartition, str], None]
     _shards: dict[int, _Shard] = field(default_factory=dict, init=False)
+    _kept: dict[int, int] = field(default_factory=dict, init=False)  # leader epochs of what could not be unloaded
+    _loading_for_ever: set[int] = field(default_factory=set, init=False)
     _has_timers: bool = field(default=False, init=False)
     _deferred: list[Callable[[], None]] = field(default_factory=list, init=False)
 
@@ -139,13 +150,33 @@ class TransactionCoordinator:
     def on_leadership(self, partition: TopicPartition) -> None:
         """Load or unload the ids of a partition that this broker began or ceased to lead."""
         assert partition.topic == TRANSACTIONS_TOPIC
-        if self.log.leads(partition):
-            if partition.partition not in self._shards:
-                loaded = self._shards[partition.partition] = _Shard(partition, self.log.leader_epoch(partition))
-                if not self.log.is_empty(partition):
-                    loaded.loading = self.process.call_later(LOAD_US, lambda: self._load(loaded))
-        elif (shard := self._shards.pop(partition.partition, None)) is not None and shard.loading is not None:
+        number = partition.partition
+        if not self.log.leads(partition):
+            if (shard := self._shards.pop(number, None)) is not None:
+                self._unload(shard)
+        elif number in self._kept:
+            self._loading_for_ever.add(number)
+            epoch = self._kept[number]
+            self.record("cannot load transactions", partition, f"those of leader epoch {epoch} are still there")
+        elif number not in self._shards:
+            loaded = self._shards[number] = _Shard(partition, self.log.leader_epoch(partition))
+            if not self.log.is_empty(partition):
+                loaded.loading = self.process.call_later(LOAD_US, lambda: self._load(loaded))
+
+    def _unload(self, shard: _Shard) -> None:
+        if shard.loading is not None:
             shard.loading.cancel()
+        if self.rules.reads_count_to_unload:
+            self.process.spawn(self._read_to_unload(shard), "unload transactions")
+
+    async def _read_to_unload(self, shard: _Shard) -> None:
+        """Read the number of partitions; keep a partition whose read fails, unless this broker leads it again."""
+        number = shard.partition.partition
+        try:
+            await self.read_count()
+        except SessionExpiredError:
+            if number not in self._shards:
+                self._kept.setdefault(number, shard.epoch)
 
     def _load(self, shard: _Shard) -> None:
         """Load the ids of a partition, and go on with their prepared transactions."""
@@ -175,7 +206,10 @@ class TransactionCoordinator:
             return ErrorCode.INVALID_REQUEST
         if not fits(transactional_id):
             return ErrorCode.UNKNOWN_SERVER_ERROR
-        shard = self._shards.get(partition_of(transactional_id, self.partitions()))
+        number = partition_of(transactional_id, self.partitions())
+        if number in self._loading_for_ever:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        shard = self._shards.get(number)
         if shard is None:
             return ErrorCode.NOT_COORDINATOR
         return shard if shard.loading is None else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -734,6 +734,10 @@ class TransactionRules(Profile):
     accepts_later_epochs: bool = before((2, 5))
     """EndTxn with a later epoch than the producer's is appended before it is rejected, and the markers are never sent
     (recorded up to 2.4; KIP-360)."""
+    reads_count_to_unload: bool = since((1, 1), before=(2, 4, 1))
+    """A coordinator reads in ZooKeeper how many partitions there are before it unloads one. If the session expires, it
+    keeps the transactions, and when it leads again, it loads for ever (KAFKA-9307). Up to 1.0 the read is repeated in
+    the next session; from 2.4.1 on a load replaces what is there."""
     defers_completion: bool = since((2, 7))
     """Followers learn of the completion of a transaction when its broker handles the next request, or when their long
     poll ends: appends outside of a request thread wake nobody (KAFKA-8334; recorded 2.8 to 3.9)."""

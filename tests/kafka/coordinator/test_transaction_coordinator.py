@@ -133,6 +133,35 @@ def test_a_leader_with_a_new_epoch_goes_on_as_the_same_coordinator() -> None:
     assert [marker.coordinator_epoch for marker in brokers.markers[ORDERS[0]]] == [1]
 
 
+@pytest.mark.parametrize(
+    ("version", "session_expires", "answer"),
+    [
+        ("1.0", True, NONE),
+        ("2.3", False, NONE),
+        ("2.3", True, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        ("2.4.0", True, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        ("2.4.1", True, NONE),
+    ],
+)
+def test_who_cannot_read_the_number_of_partitions_loads_for_ever_when_it_leads_again(
+    version: str, session_expires: bool, answer: ErrorCode
+) -> None:
+    """KAFKA-9307."""
+    brokers = Brokers(version)
+    producer = Producer(brokers).begin()
+    brokers.session_expires = session_expires
+    brokers.move(1)
+    brokers.run_for(LONG_S)
+    assert producer.add(ORDERS[0]) == NONE, "the other coordinator has loaded the id"
+    brokers.session_expires = False
+    for leader in (0, 1, 0):
+        brokers.move(leader)
+        brokers.run_for(LONG_S)
+    assert producer.add(ORDERS[1]) == answer
+    stuck = answer != NONE
+    assert brokers.recorded == 2 * stuck * ["cannot load transactions: those of leader epoch 1 are still there"]
+
+
 def test_only_another_coordinator_sends_markers_that_were_never_sent() -> None:
     """EndTxn with a later epoch, up to 2.4; recorded with 2.4.1, where a follower died meanwhile."""
     brokers = Brokers("2.4")

@@ -15,6 +15,7 @@ from simzk.kafka.releases.settings import BrokerConfig
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.rpc import Disconnected
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.simulation import Future, Process, Scheduler
 from tests.kafka.coordinator.replicated_log import LogOfBroker, ReplicatedLog
 
@@ -53,6 +54,8 @@ class Brokers:
         markers: by data partition.
         leaders: leaders of the data partitions, as far as the brokers know.
         is_reachable: whether requests to the leader of the data partitions arrive.
+        session_expires: whether the sessions of the brokers expire while they read in ZooKeeper.
+        recorded: what the coordinators recorded.
     """
 
     def __init__(self, version: str = "3.9", count: int = 2, **config: int) -> None:
@@ -62,6 +65,8 @@ class Brokers:
         self.log = ReplicatedLog(self.process)
         self.markers: dict[TopicPartition, list[Marker]] = {partition: [] for partition in ORDERS}
         self.is_reachable = True
+        self.session_expires = False
+        self.recorded: list[str] = []
         self.next_id = 100
         self.leaders: dict[TopicPartition, int] = dict.fromkeys(ORDERS, LEADER)
         settings = {key.replace("_", "."): value for key, value in config.items()}
@@ -74,7 +79,9 @@ class Brokers:
                 self._take_id,
                 markers=MarkerChannels(self.process, self.leaders.get, self._send),
                 partitions=lambda: 1,
+                read_count=self._read_count,
                 now_ms=lambda: self.scheduler.now_us // 1000,
+                record=lambda what, _partition, after: self.recorded.append(f"{what}: {after}"),
             )
             for broker in range(count)
         ]
@@ -84,6 +91,12 @@ class Brokers:
     def coordinator(self) -> TransactionCoordinator:
         """The coordinator of the id."""
         return self.coordinators[self.log.leader]
+
+    async def _read_count(self) -> object:
+        """Return the number of partitions, unless the session expires."""
+        if self.session_expires:
+            raise SessionExpiredError
+        return 1
 
     def _take_id(self, answer: Callable[[int | None], None]) -> None:
         """Call back with the next producer id, later."""
