@@ -18,7 +18,8 @@ Rules of this module (Partition, Replica, ReplicaManager, LogManager; docs/refer
     `min.insync.replicas` (KAFKA-15583);
   - `isr_changes` decides which ISRs a leader proposes;
   - the check for lagging followers iterates a set of the led partitions (up to 0.8.1), later a ConcurrentHashMap of all
-    partitions of the broker (ReplicaManager.maybeShrinkIsr);
+    partitions of the broker (ReplicaManager.maybeShrinkIsr). A member of the ISR outside the assignment lags; from 2.4
+    to 2.8 the check throws there, and comes to no other partition (KAFKA-9672);
   - a new log is created in the directory with the fewest logs, the first of several;
   - logs in a failed directory are offline until the broker restarts; then the directory is empty;
   - after a failure a log that is missing, and is not new, may be in the failed directory: it is offline, too, and is
@@ -28,6 +29,7 @@ Rules of this module (Partition, Replica, ReplicaManager, LogManager; docs/refer
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -965,6 +967,8 @@ class ReplicaLogs:
             ordered = order_checked(self.replicas, self.leads, self.version.orders, self._most_replicas)
         ordered = [partition for partition in ordered if partition in lagging]
         assert len(ordered) == len(lagging), "a leader checks all partitions that it leads"
+        if self.version.broker.check_ends_at_strangers:
+            ordered = list(takewhile(lambda partition: not self._has_strangers(self.replicas[partition]), ordered))
         if ordered:
             self._isrs.shrink(self._rows(ordered), pack([lagging[partition] for partition in ordered]))
 
@@ -972,8 +976,14 @@ class ReplicaLogs:
         """Return the ISR members that a leader which waits for no result proposes to remove."""
         if replica.state.leader != self.broker_id or replica.proposed is not None:
             return []
-        found = [(member, replica.followers.get(member)) for member in replica.state.isr]
-        return [m for m, progress in found if progress is not None and self._is_lagging(m, progress, replica, early_us)]
+        found = [(one, replica.followers.get(one)) for one in replica.state.isr if one != self.broker_id]
+        return [
+            one for one, progress in found if progress is None or self._is_lagging(one, progress, replica, early_us)
+        ]
+
+    def _has_strangers(self, replica: Replica) -> bool:
+        """Return whether the ISR has members that the leader knows no replica of: they are not in the assignment."""
+        return any(member != self.broker_id and member not in replica.followers for member in replica.state.isr)
 
     def _is_lagging(self, member: int, progress: FollowerProgress, replica: Replica, early_us: int) -> bool:
         """Return whether a follower has not had the whole log for too long; before 2.1 an idle one must still fetch.

@@ -314,6 +314,11 @@ class BrokerRules(Profile):
     """Checks for late followers within `replica.lag.time.max.ms` (§2.8)."""
     keeps_idle_followers_in_sync: bool = by_release(True, ((0, 8, 1), False), ((2, 1), True))
     """A follower at the log end offset stays in sync, dead or alive (§2.8; from 2.1 on KAFKA-7152)."""
+    check_ends_at_strangers: bool = since((2, 4), before=(3, 0))
+    """The check for lagging followers ends at an ISR member outside the assignment, with an exception (KAFKA-9672).
+
+    Other releases remove it.
+    """
     has_min_insync_replicas: bool = since((0, 8, 2))
     """`min.insync.replicas` limits produce requests with acks -1 (§2.8)."""
     accepts_any_acks: bool = before((0, 9))
