@@ -29,6 +29,7 @@ from simzk.kafka.observation.beliefs import (
 from simzk.kafka.observation.invariants import (
     IsrKept,
     halted_by_known_bug,
+    is_written_by_former_controller,
     leaderless_by_known_bug,
     renamed_by_known_bug,
 )
@@ -274,9 +275,9 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
     """Every partition is whole after faults, except those that a known bug of Kafka left without leader or follower.
 
     Invariants count the write or the event that did it (KAFKA-14808, KAFKA-14424, KAFKA-14190, KAFKA-9038, KAFKA-7235,
-    KAFKA-9212, KAFKA-12686, the lost reply to an ISR write, the leader of a former assignment, a deletion that a
-    reassignment halts). An ISR that a controller up to 1.0 has emptied, because unclean elections were allowed, has no
-    leader once an upgrade has disallowed them.
+    KAFKA-9212, KAFKA-12686, KAFKA-3083, the lost reply to an ISR write, the leader of a former assignment, a deletion
+    that a reassignment halts). An ISR that a controller up to 1.0 has emptied, because unclean elections were allowed,
+    has no leader once an upgrade has disallowed them.
     """
 
     def _is_excused(self, observed: Observed, seen: PartitionView) -> bool:
@@ -290,6 +291,8 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
         if seen.state is None:
             return False
         if awaits_in_vain(invariants, seen.partition, seen.state.leader_epoch):
+            return True
+        if is_written_by_former_controller(invariants, seen.partition, seen.state.leader_epoch):
             return True
         if not seen.state.isr:  # written by an old controller; a new one after an upgrade elects nobody from it
             allows_unclean = any(broker.config.boolean(UNCLEAN_KEY) for broker in observed.cluster.brokers.values())
@@ -307,11 +310,11 @@ class ExpectAgreed(Expectation, kw_only=True):
 
     Topics that have lost their id do not count (KAFKA-14190, KAFKA-12835), nor partitions whose leader waits in vain
     for the result of a proposed ISR (KAFKA-12686, a lost reply), or whose leader epoch the controller did not cache
-    (KAFKA-9212, up to 2.3). A broker that was not registered when a topic was deleted, or that the controller had not
-    told when it changed, keeps it in its cache until it restarts. A broker whose restart the controller did not notice
-    (KAFKA-7235, up to 2.1) may lack states. With leaders of 0.8 metadata caches are not compared for ISRs, which these
-    do not announce. Caches of 0.8.0 and 0.8.1 may have dead brokers too (KAFKA-1549), and followers of 0.8.0 an older
-    epoch of the same leader.
+    (KAFKA-9212, up to 2.3), or that a former controller has written (KAFKA-3083, up to 1.0). A broker that was not
+    registered when a topic was deleted, or that the controller had not told when it changed, keeps it in its cache
+    until it restarts. A broker whose restart the controller did not notice (KAFKA-7235, up to 2.1) may lack states.
+    With leaders of 0.8 metadata caches are not compared for ISRs, which these do not announce. Caches of 0.8.0 and
+    0.8.1 may have dead brokers too (KAFKA-1549), and followers of 0.8.0 an older epoch of the same leader.
     """
 
     reads_brokers: ClassVar[bool] = True
@@ -338,6 +341,7 @@ class ExpectAgreed(Expectation, kw_only=True):
             for partition, (_, state) in written.partitions.items()
             if awaits_in_vain(cluster.invariants, partition, state.leader_epoch)
             or is_outdated_by_known_bug(cluster.invariants, partition, state.leader_epoch)
+            or is_written_by_former_controller(cluster.invariants, partition, state.leader_epoch)
         )
         return disagreements(serving, written.without(renamed_by_known_bug(cluster.invariants), excused))
 

@@ -12,6 +12,7 @@ from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation.invariants import (
     halted_by_known_bug,
     invariants_of,
+    is_written_by_former_controller,
     leaderless_by_known_bug,
     renamed_by_known_bug,
 )
@@ -33,7 +34,12 @@ class Rig:
     """A server, a session that writes to it, a history with an event for each transaction, and the monitor."""
 
     def __init__(
-        self, *, empties_isr: bool = False, elects_in_steps: bool = False, supersedes_reassignments: bool = True
+        self,
+        *,
+        empties_isr: bool = False,
+        elects_in_steps: bool = False,
+        supersedes_reassignments: bool = True,
+        former_controllers_issue: str = "",
     ) -> None:
         self.server = Server()
         self.unclean_allowed = empties_isr
@@ -45,25 +51,26 @@ class Rig:
             empties_isr=empties_isr,
             elects_in_steps=elects_in_steps,
             supersedes_reassignments=supersedes_reassignments,
+            former_controllers_issue=former_controllers_issue,
             unclean_allowed=lambda: self.unclean_allowed,
             topic_id_issue=lambda: self.topic_id_issue,
         )
         self.monitor = Monitor(self.history, invariants, seed=1)
-        self._connection = self.new_session()
+        self.connection = self.new_session()
 
     def new_session(self) -> Connection:
         return self.server.connect(req.ConnectRequest(0, 0, 10_000, 0, None, False), now_ms=0)
 
     def act_as(self, connection: Connection) -> None:
         """Send the next requests in another session."""
-        self._connection = connection
+        self.connection = connection
 
     def _tell(self, transaction: txns.Transaction) -> None:
         self.history.record("somebody", "writes", str(transaction.zxid))
 
     def do(self, *requests: req.Request) -> None:
         for request in requests:
-            self.server.handle(self._connection, 1, request, now_ms=0)
+            self.server.handle(self.connection, 1, request, now_ms=0)
 
     def create(self, path: str, data: str) -> None:
         parts = path.split("/")[1:-1]
@@ -91,12 +98,17 @@ def rig() -> Rig:
 
 
 def of_one_partition(
-    *, empties_isr: bool = False, elects_in_steps: bool = False, supersedes_reassignments: bool = True
+    *,
+    empties_isr: bool = False,
+    elects_in_steps: bool = False,
+    supersedes_reassignments: bool = True,
+    former_controllers_issue: str = "",
 ) -> Rig:
     rig = Rig(
         empties_isr=empties_isr,
         elects_in_steps=elects_in_steps,
         supersedes_reassignments=supersedes_reassignments,
+        former_controllers_issue=former_controllers_issue,
     )
     rig.create(CONTROLLER_EPOCH, "1")
     rig.create(CONTROLLER, '{"version":2,"brokerid":1,"timestamp":"0","kraftControllerEpoch":-1}')
@@ -227,6 +239,40 @@ def test_a_reassignment_that_removes_the_leader_is_a_known_bug(
     assert bool(leaderless_by_known_bug(rig.monitor.invariants)) == is_stranded, "the new controller elects broker 1"
     rig.set(STATE, state(1, [1], epoch=5, controller_epoch=2))
     assert not leaderless_by_known_bug(rig.monitor.invariants)
+
+
+def test_a_former_controller_that_goes_on_writing_is_a_known_bug() -> None:
+    """KAFKA-3083: its states stay unknown to the leaders until the next election."""
+    rig = of_one_partition(former_controllers_issue="KAFKA-3083", supersedes_reassignments=False)
+    partition = TopicPartition("t", 0)
+    former = rig.new_session()
+    rig.act_as(former)
+    rig.set(STATE, state(1, [1, 2]))
+    assert not rig.monitor.known, "a leader writes its ISR without a new leader epoch"
+    rig.set(STATE, state(1, [1], epoch=1))
+    rig.set(TOPIC, '{"partitions":{"1":[1,2,3]},"version":1}')
+    assert rig.broken == []
+    assert [known.issue for known in rig.monitor.known] == ["KAFKA-3083"] * 2
+    assert rig.monitor.known[0].detail == "a former controller wrote leader epoch 1 of t-0"
+    assert rig.monitor.known[1].detail == "a former controller took t-0 out of the topic's znode"
+    assert is_written_by_former_controller(rig.monitor.invariants, partition, 1)
+    rig.set(STATE, state(1, [1, 4], epoch=1))
+    assert rig.broken == [], "its leader still adds replicas"
+    rig.do(req.Delete(CONTROLLER, -1))
+    rig.set(STATE, state(4, [4, 1], epoch=2))
+    assert len(rig.monitor.known) == 2, "nobody else is controller"
+
+
+def test_the_next_election_ends_what_a_former_controller_wrote() -> None:
+    rig = of_one_partition(former_controllers_issue="KAFKA-3083")
+    partition, present = TopicPartition("t", 0), rig.connection
+    rig.act_as(rig.new_session())
+    rig.set(STATE, state(1, [1], epoch=1))
+    assert is_written_by_former_controller(rig.monitor.invariants, partition, 1)
+    rig.act_as(present)
+    rig.set(STATE, state(1, [1], epoch=2))
+    assert not is_written_by_former_controller(rig.monitor.invariants, partition, 2)
+    assert len(rig.monitor.known) == 1
 
 
 MOVING = '{"partitions":{"0":[4,1,2,3]},"adding_replicas":{"0":[4]},"removing_replicas":{"0":[3]},"version":3}'

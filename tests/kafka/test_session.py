@@ -31,13 +31,15 @@ def _note(reported: list[tuple[str, EventType]], path: str, kind: EventType) -> 
 class World:
     """Server with one client."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, retries_across_sessions: bool = False) -> None:
         self.scheduler = Scheduler(seed=5)
         self.network = Network(self.scheduler, latency_us=(100, 400))
         self.server = Server(ServerConfig(tick_time_ms=500))
         self.host = ZooKeeperHost(self.scheduler, self.network, self.server, start_ms=0)
         self.process = Process(self.scheduler, "client")
-        self.session = ZooKeeperSession(self.process, self.host, timeout_ms=TIMEOUT_MS)
+        self.session = ZooKeeperSession(
+            self.process, self.host, timeout_ms=TIMEOUT_MS, retries_across_sessions=retries_across_sessions
+        )
         self.run(self.session.start())
 
     def run(self, coroutine: Coroutine[Any, None, Any], seconds: float = 5) -> Any:
@@ -215,6 +217,36 @@ def test_an_expired_session_fails_pending_requests_and_is_replaced(world: World)
     assert order == ["before", "after"]
     assert world.session.session_id not in (0, old)
     assert world.session.last_session_id == old
+
+
+def test_zkclient_sends_what_waited_in_the_next_session() -> None:
+    """ZkClient.retryUntilConnected, which Kafka up to 1.0 uses."""
+    world = World(retries_across_sessions=True)
+    session, order = world.session, list[str]()
+    session.after_new_session = lambda: order.append("after")
+    world.run(session.call(create_request("/counted", b"0", 0)))
+    old = session.session_id
+    world.network.cut("client", ADDRESS)
+
+    async def write(version: int) -> Code:
+        return Code((await session.call(SetData("/counted", b"late", version))).error)
+
+    async def read() -> list[bytes | None]:
+        found = [data_of(reply) for reply in await session.call_all([GetData("/counted", False)] * 2)]
+        order.append("read")
+        return found
+
+    written, refused, both = (world.process.spawn(work) for work in (write(0), write(7), read()))
+    world.sleep(15)
+    assert old not in world.server.sessions
+    assert not written.done
+    world.network.heal("client", ADDRESS)
+    world.sleep(15)
+    assert session.session_id not in (0, old)
+    assert written.result() == Code.OK
+    assert refused.result() == Code.BAD_VERSION
+    assert both.result() == [b"late"] * 2
+    assert order == ["after", "read"], "a call that waited goes on beside what the new session begins"
 
 
 def test_the_death_of_the_process_leaves_the_session_until_its_timeout(world: World) -> None:

@@ -344,6 +344,7 @@ class Broker:
             reconnect_pause_us=lambda: self._chosen_us(environment.timing.reconnect_pause_us, None),
             max_in_flight=config.integer("zookeeper.max.in.flight.requests"),
             sends_batches=environment.sends_batches,
+            retries_across_sessions=version.client.retries_across_sessions,
         )
         self.session.before_new_session = self._before_new_session
         self.session.after_new_session = self._after_new_session
@@ -1039,10 +1040,13 @@ class Broker:
         self._record("learned that its session has expired")
         self.registered = False
         self._session_before = self.session.last_session_id
-        await self.controller.expire()
+        if not self.version.client.retries_across_sessions:
+            await self.controller.expire()
 
     def _after_new_session(self) -> None:
         assert self.session.session_id != self._session_before
+        if self.version.client.retries_across_sessions:
+            self.controller.resign_in_turn()
         self.controller.register_and_reelect()
         self.config_changes.handle_new()
         self.tokens.handle_new()

@@ -347,9 +347,7 @@ class IsrWrites:
     async def _write(self, partition: TopicPartition, changed: LeaderAndIsr) -> LeaderAndIsr | Error:
         """Write a state, conditional on its version; return it with its new version."""
         path, data = paths.state(partition), self.client.version.znodes.encode_state(changed)
-        session, rules = self.client.session, self.client.version.client
-        call = session.call_across_sessions if rules.retries_across_sessions else session.call
-        reply = await call(SetData(path, data, changed.version))
+        reply = await self.client.session.call(SetData(path, data, changed.version))
         if reply.error == Code.OK:
             return changed._replace(version=changed.version + 1)
         rereads = reply.error == Code.BAD_VERSION and self.client.version.broker.accepts_own_isr_after_conflict

@@ -843,6 +843,7 @@ class KafkaCluster:
                 leaders_write=releases.leaders_write,
                 empties_isr=releases.empties_isr,
                 elects_in_steps=releases.elects_in_steps,
+                former_controllers_issue=releases.former_controllers_issue,
                 supersedes_reassignments=releases.supersedes_reassignments,
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
                 topic_id_issue=releases.topic_id_issue,

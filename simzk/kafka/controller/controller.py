@@ -3,7 +3,8 @@
 Rules of the module (KafkaController; docs/reference/kafka.md §2.1 to §2.3, §2.15):
   - every broker has one; it is active while `/controller` names its broker, otherwise it skips most events;
   - watchers and requests only add events to the queue; `ControllerEventManager` processes them one by one;
-  - when the session expires, the queue is cleared and the controller resigns before a new session begins;
+  - when the session expires, the queue is cleared and the controller resigns before a new session begins. Up to 1.0 it
+    first processes what waits, in the new session, and then resigns (KAFKA-3083);
   - a former controller of 0.8.0 still acts on requests by znode (`FormerController`);
   - when a failover fails, the broker stays or resigns, as its release does (`failed_failover` of its profile);
   - a `ControllerPart` processes each kind of event, with the context (state), the ZooKeeper client, the channels to the
@@ -29,6 +30,7 @@ from simzk.kafka.controller.leadership_changes import ControlledShutdowns, IsrCh
 from simzk.kafka.controller.reassignment import LegacyReassignments, Reassignments
 from simzk.kafka.controller.state_machines import PartitionStateMachine, ReplicaStateMachine
 from simzk.kafka.controller.topic_deletion import TopicDeletion
+from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import feature
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zookeeper_client.zk_client import (
@@ -107,7 +109,7 @@ class KafkaController:
         self._election_delay_us = election_delay_us
         self._rebalance: Timer | None = None
         self._token_check: Timer | None = None
-        self._acts_in_failed_term = False
+        self._acts_in_former_term = False
         self.is_failing_over = False
         self._former: FormerController | None = None
         events = self._events = ControllerEventManager(process, self._process_event)
@@ -162,15 +164,28 @@ class KafkaController:
         done: Future[None] = Future()
 
         async def resign() -> None:
-            self.active_id = None
-            if self.client.version.controller.keeps_request_watchers and self.context.has_term:
-                self._former = FormerController(copy(self.context), *self._services)
-            self._resign()
+            self._leave()
             done.set_result(None)
 
         self._events.cancel_all()
         self.put_event("expire", resign, always=True)
         await done
+
+    def resign_in_turn(self) -> None:
+        """Resign once all waiting events are processed, in a session that followed an expired one (up to 1.0)."""
+        assert self._session.session_id, "zkclient opens the new session before it tells of it"
+
+        async def resign() -> None:
+            self._leave()
+
+        self.put_event("expire", resign, always=True)
+
+    def _leave(self) -> None:
+        """Resign, as the session has expired."""
+        self.active_id = None
+        if self.client.version.controller.keeps_request_watchers and self.context.has_term:
+            self._former = FormerController(copy(self.context), *self._services)
+        self._resign()
 
     def register_and_reelect(self) -> None:
         """Register the broker again in a new session, then take part in the election (RegisterBrokerAndReelect)."""
@@ -178,6 +193,8 @@ class KafkaController:
         async def work() -> None:
             assert self.on_registered is not None
             await self.on_registered()
+            if self.client.version.controller.adopts_epochs:
+                await self._watch_epoch()
             await self._reelect()
             if self._former is not None:
                 await self._former.start()
@@ -196,7 +213,7 @@ class KafkaController:
     # -- events
 
     async def _process_event(self, event: ControllerEvent) -> None:
-        if not event.always and not self.is_active and not self._acts_in_failed_term:
+        if not event.always and not self.is_active and not self._acts_in_former_term:
             event.cancel()
             return
         try:
@@ -228,6 +245,10 @@ class KafkaController:
     async def _start_up(self, *, adopt: bool) -> None:
         self._session.data_handlers[paths.CONTROLLER] = self._on_controller_change
         await self.client.exists(paths.CONTROLLER)
+        if self.client.version.controller.adopts_epochs:
+            put = partial(self.put_event, "controller epoch", self._watch_epoch, always=True)
+            self._session.data_handlers[paths.CONTROLLER_EPOCH] = lambda _kind: put()
+            await self._watch_epoch()
         if adopt:
             self.active_id = await self.client.controller_id()
         if not adopt or self.active_id is None:
@@ -253,11 +274,27 @@ class KafkaController:
         await self._read_controller()
 
     async def _read_controller(self) -> None:
-        """Read `/controller`, and resign if it named this broker before and does not now."""
-        was_active = self.is_active
+        """Read `/controller`, and resign if it named this broker before and does not now.
+
+        Up to 0.8.2 a controller that finds another one there does not resign, and one of 0.8.0 never does: it processes
+        events as before, until its session expires.
+        """
+        was_active, rules = self.is_active, self.client.version.controller
         self.active_id = await self.client.controller_id()
         if was_active and not self.is_active:
-            self._resign()
+            if rules.resigns_at_deletion if self.active_id is None else rules.resigns_at_change:
+                self._resign()
+            else:
+                self._acts_in_former_term = True
+
+    async def _watch_epoch(self) -> None:
+        """Take over a new controller epoch, also that of another controller (ControllerEpochListener, KAFKA-1096)."""
+        found = await self.client.read(paths.CONTROLLER_EPOCH)
+        if found is None:
+            await self.client.exists(paths.CONTROLLER_EPOCH)
+        elif self.context.has_term:
+            epoch = controller_schema.decode_epoch(paths.CONTROLLER_EPOCH, found[0])
+            self.context.epoch, self.context.epoch_version = epoch, found[1].version
 
     async def _elect(self) -> None:
         assert not self.is_failing_over, "an election waits for the end of a failover"
@@ -283,9 +320,9 @@ class KafkaController:
         Raises:
             _ChannelsOpenError: a failed failover has left its channels open (0.9 to 0.10).
         """
-        channels_open = self._acts_in_failed_term and self._channels.is_open
+        channels_open = self._acts_in_former_term and self._channels.is_open
         fails = channels_open and self.client.version.controller.fails_with_open_channels
-        if self._acts_in_failed_term and not fails:
+        if self._acts_in_former_term and not fails:
             self._end_term()
         if self._former is not None:
             self._former.end()
@@ -308,7 +345,7 @@ class KafkaController:
         if rule == "stays":
             return
         if rule == "moves":
-            self.active_id, self._acts_in_failed_term = None, True
+            self.active_id, self._acts_in_former_term = None, True
             await self.client.fenced([Delete(paths.CONTROLLER, ANY_VERSION)], self.context.epoch_version)
             return
         was_active, version = self.is_active, self.context.epoch_version
@@ -442,7 +479,7 @@ class KafkaController:
         was_controller = self.context.has_term
         self.context.reset(keeps_requests=self.client.version.controller.keeps_requests)
         assert not self.context.has_term
-        self._acts_in_failed_term = False
+        self._acts_in_former_term = False
         return was_controller
 
     async def _watch(self, path: str, name: str, work: Work) -> None:

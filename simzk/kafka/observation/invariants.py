@@ -57,6 +57,8 @@ class ObservedZnodes:
         leaderless: partitions that have had no leader since a reassignment removed the leader (a known bug of Kafka).
         renamed: topics whose id was lost or replaced by a write (a known bug of Kafka).
         halted: topics whose deletion a new controller has halted because of a reassignment (a known bug of Kafka).
+        written_by_former: the leader epoch that a former controller has written to a partition (a known bug of Kafka).
+        taken_away: partitions that a former controller has taken out of a topic's znode (a known bug of Kafka).
     """
 
     server: ObservableTree
@@ -75,6 +77,8 @@ class ObservedZnodes:
     leaderless: dict[TopicPartition, None] = field(default_factory=dict)
     renamed: dict[str, None] = field(default_factory=dict)
     halted: dict[str, None] = field(default_factory=dict)
+    written_by_former: dict[TopicPartition, int] = field(default_factory=dict)
+    taken_away: dict[TopicPartition, None] = field(default_factory=dict)
     _decoded: dict[str, tuple[bytes | None, TopicZnode | None]] = field(default_factory=dict)
 
     def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
@@ -136,7 +140,8 @@ class ObservedZnodes:
             self._decoded.pop(path, None)
             self.renamed.pop(name, None)
             self.halted.pop(name, None)
-            for marked in (self.undone, self.former, self.outdated, self.leaderless):
+            marks = self.undone, self.former, self.outdated, self.leaderless, self.written_by_former, self.taken_away
+            for marked in marks:
                 for partition in [one for one in marked if one.topic == name]:
                     del marked[partition]
 
@@ -275,6 +280,37 @@ class Fenced(ZnodeInvariant):
             self.violate(f"{partition} bears epoch {state.controller_epoch}, the present one is {epoch}")
 
 
+class WrittenByController(ZnodeInvariant):
+    """Only the broker in `/controller` writes new leader epochs, and takes partitions out of a topic's znode.
+
+    Up to 2.0 nothing stops the writes of a controller that another has followed: it ends what it has begun, up to 1.0
+    also in its next session (KAFKA-3083). It writes a topic's znode with the partitions that it knows. Brokers do not
+    obey it: a leader knows nothing of the state that it wrote, and fails to write the ISR until the next election
+    (KAFKA-2729).
+    """
+
+    name = "only the broker in /controller writes leader epochs and takes partitions away"
+
+    @property
+    def _is_by_another(self) -> bool:
+        return self.znodes.controller_session not in (0, self.znodes.session)
+
+    def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        before = self.znodes.states.get(partition)
+        if before is None or state.leader_epoch == before.leader_epoch:
+            return
+        self.znodes.written_by_former.pop(partition, None)
+        if self._is_by_another:
+            self.znodes.written_by_former[partition] = state.leader_epoch
+            self.violate(f"a former controller wrote leader epoch {state.leader_epoch} of {partition}")
+
+    def on_assignments(self, name: str, before: Assignments, after: Assignments) -> None:
+        gone = [TopicPartition(name, number) for number in before if number not in after]
+        if gone and self._is_by_another:
+            self.znodes.taken_away.update(dict.fromkeys(gone))
+            self.violate(f"a former controller took {', '.join(map(str, gone))} out of the topic's znode")
+
+
 class LeaderInIsr(ZnodeInvariant):
     """A leader is in the ISR of its partition."""
 
@@ -318,6 +354,8 @@ class OnlyReplicasJoin(ZnodeInvariant):
     name = "only replicas join an ISR"
 
     def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
+        if partition in self.znodes.taken_away:
+            return
         strangers = self.znodes.strangers(partition, state) - self.znodes.undone.get(partition, frozenset())
         strangers -= self.znodes.former.get(partition, frozenset())
         if strangers:
@@ -520,6 +558,7 @@ INVARIANTS: tuple[type[ZnodeInvariant], ...] = (
     OneController,
     RaisedByController,
     Fenced,
+    WrittenByController,
     LeaderInIsr,
     ElectedFromIsr,
     IsrKept,
@@ -730,12 +769,19 @@ def renamed_by_known_bug(invariants: Iterable[object]) -> frozenset[str]:
     return frozenset(name for one in invariants if isinstance(one, TopicKeepsId) for name in one.znodes.renamed)
 
 
+def is_written_by_former_controller(invariants: Iterable[object], partition: TopicPartition, leader_epoch: int) -> bool:
+    """Return whether a former controller wrote a leader epoch, or took the partition away (`WrittenByController`)."""
+    found = [one.znodes for one in invariants if isinstance(one, WrittenByController)]
+    return any(one.written_by_former.get(partition) == leader_epoch or partition in one.taken_away for one in found)
+
+
 def invariants_of(
     server: ObservableTree,
     *,
     leaders_write: bool = False,
     empties_isr: bool = False,
     elects_in_steps: bool = False,
+    former_controllers_issue: str = "",
     supersedes_reassignments: bool = False,
     unclean_allowed: Callable[[], bool] = lambda: False,
     topic_id_issue: Callable[[], str] = lambda: "",
@@ -748,6 +794,7 @@ def invariants_of(
             which another may have followed (§2.8); invariants that do not hold then are left out.
         empties_isr: whether a controller removes the last member of an ISR and writes `[]` (1.0 and older, §2.6).
         elects_in_steps: whether a controller creates `/controller` before it raises the epoch (2.0 and older, §2.2).
+        former_controllers_issue: the bug by which a former controller goes on writing; empty for none.
         supersedes_reassignments: whether a request can replace or cancel a reassignment (2.4 and newer, KIP-455).
         unclean_allowed: whether something other than a znode has allowed unclean elections.
         topic_id_issue: returns the bug by which controllers drop the ids of topics; empty for none.
@@ -758,6 +805,8 @@ def invariants_of(
     kinds[ControllerKeepsTopicId] = partial(ControllerKeepsTopicId, issue_of=topic_id_issue)
     if not supersedes_reassignments:
         del kinds[ReassignmentKeepsLeader], kinds[CancellationKeepsLeader], kinds[DeletionGoesOn]
+    if not former_controllers_issue:
+        del kinds[WrittenByController]
     if empties_isr:
         kinds[IsrKept] = OnlyReplicasJoin
     if elects_in_steps:
@@ -768,6 +817,8 @@ def invariants_of(
     for invariant in invariants:
         if elects_in_steps and isinstance(invariant, RaisedByController):
             invariant.issue = "KAFKA-6082"
+        if isinstance(invariant, WrittenByController):
+            invariant.issue = former_controllers_issue
     assert len({one.name for one in invariants}) == len(invariants), "violations are counted by name"
     _TransactionReader(znodes, invariants)
     return invariants

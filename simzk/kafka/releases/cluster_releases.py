@@ -230,6 +230,13 @@ class Releases:
         return any(not release.version.client.fences_writes for release in self._releases.values())
 
     @property
+    def former_controllers_issue(self) -> str:
+        """The bug of Kafka by which a former controller on any broker goes on writing; empty for none."""
+        if any(release.version.client.retries_across_sessions for release in self._releases.values()):
+            return "KAFKA-3083"
+        return "KAFKA-6082" if self.elects_in_steps else ""
+
+    @property
     def supersedes_reassignments(self) -> bool:
         """Whether a controller on any broker lets a request replace or cancel a reassignment (KIP-455)."""
         return any(release.version.controller.reassigns_in_topic_znode for release in self._releases.values())

@@ -229,6 +229,15 @@ class ControllerRules(Profile):
 
     Elected again it has watchers of each term. 0.8.1 keeps them too, by its source; that is not simulated.
     """
+    resigns_at_deletion: bool = since((0, 8, 1))
+    """A controller resigns when `/controller` is deleted, other than by the end of its session.
+
+    One of 0.8.0 goes on beside the next one (ZookeeperLeaderElector; by reading).
+    """
+    resigns_at_change: bool = since((0, 9))
+    """A controller resigns when it finds another broker in `/controller`; before, it goes on (by reading)."""
+    adopts_epochs: bool = before((0, 8, 2))
+    """A controller takes over the epoch that another one has written (ControllerEpochListener, KAFKA-1096)."""
     fails_with_open_channels: bool = since((0, 9), before=(0, 11))
     """Each failover after a failed one of the same session fails too, as it opens channels (recorded).
 

@@ -10,7 +10,9 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.15; the ZooKeeper clien
     one after a pause of up to one second, and gives an attempt up after its share of the session timeout;
   - a batch is one message; if it cannot be sent as one (`ZooKeeperHost.takes_batches`) its requests are pipelined;
   - an expired session is replaced at once: `before_new_session` runs, the new session is opened, `after_new_session`
-    runs.
+    runs;
+  - up to Kafka 1.0 the client is zkclient: a call that waits while the session expires is sent again in the next one
+    (`ZkClient.retryUntilConnected`), whoever made it. What such a process does next it does with the new session.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ CONNECT_RETRY_MS = 1000
 """Interval between attempts to connect without an answer, as TCP retransmits its SYN."""
 PING_INTERVAL_MAX_MS = 10_000
 _PASSWORD_LENGTH = 16
+_UNANSWERED = (Code.CONNECTION_LOSS, Code.SESSION_EXPIRED)
 
 
 class SessionExpiredError(Exception):
@@ -75,6 +78,7 @@ class ZooKeeperSession:
         max_in_flight: limit on requests without a reply.
         access: chroot of all paths, and login [default: that of the host].
         sends_batches: whether many requests may be sent as one, for clusters of millions of partitions.
+        retries_across_sessions: whether every call goes on in the next session, as of zkclient.
         reconnect_pause_us: returns the pause before the next reconnection; None for a random one.
     """
 
@@ -87,9 +91,11 @@ class ZooKeeperSession:
         max_in_flight: int = 10,
         access: ZooKeeperAccess | None = None,
         sends_batches: bool = False,
+        retries_across_sessions: bool = False,
         reconnect_pause_us: Callable[[], int | None] = lambda: None,
     ) -> None:
         self.sends_batches = sends_batches
+        self._retries_across_sessions = retries_across_sessions
         self._reconnect_pause_us = reconnect_pause_us
         self.process = process
         self.host = host
@@ -159,9 +165,19 @@ class ZooKeeperSession:
         while True:
             reply = await self.submit(request)
             if reply.error == Code.SESSION_EXPIRED:
-                raise SessionExpiredError
-            if reply.error != Code.CONNECTION_LOSS:
+                await self._go_on()
+            elif reply.error != Code.CONNECTION_LOSS:
                 return reply
+
+    async def _go_on(self) -> None:
+        """Wait for the next session, if a call whose session has expired is repeated there.
+
+        Raises:
+            SessionExpiredError: it is not.
+        """
+        if not self._retries_across_sessions:
+            raise SessionExpiredError
+        await self._next_session
 
     async def call_across_sessions(self, request: Request) -> Reply:
         """Send a request until it is answered, in a new session if the present one expires."""
@@ -195,10 +211,8 @@ class ZooKeeperSession:
             for index, answer in zip(missing, answers, strict=True):
                 replies[index] = answer
             if any(answer.error == Code.SESSION_EXPIRED for answer in answers):
-                raise SessionExpiredError
-            missing = [
-                index for index, answer in zip(missing, answers, strict=True) if answer.error == Code.CONNECTION_LOSS
-            ]
+                await self._go_on()
+            missing = [index for index, answer in zip(missing, answers, strict=True) if answer.error in _UNANSWERED]
         found = [reply for reply in replies if reply is not None]
         assert len(found) == len(requests), "each request is answered"
         return found
@@ -212,8 +226,8 @@ class ZooKeeperSession:
         while len(batch) and self.sends_batches and self.host.takes_batches:
             reply = await self.submit(batch)
             if reply.error == Code.SESSION_EXPIRED:
-                raise SessionExpiredError
-            if reply.error != Code.CONNECTION_LOSS:
+                await self._go_on()
+            elif reply.error != Code.CONNECTION_LOSS:
                 return reply.body
         return batch.assemble(await self._call_each(list(batch.requests())))
 
