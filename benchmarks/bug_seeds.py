@@ -308,6 +308,39 @@ def _written_by_another(now: Moment) -> bool:
     return controller is not None and now.event.what in writes and now.event.who not in (f"controller {controller}", "")
 
 
+def _epoch_of_another(now: Moment) -> bool:
+    """A controller that is not in /controller, and has the epoch of the one that is."""
+    controller = now.cluster.controller
+    if controller is None:
+        return False
+    terms = {broker.id: broker.controller.context for broker in now.cluster.brokers.values() if broker.alive}
+    own = terms.pop(controller, None)
+    return own is not None and any(term.has_term and term.epoch == own.epoch for term in terms.values())
+
+
+def _written_in_the_next_session(now: Moment) -> bool:
+    """A state that a controller writes which is not in /controller any more."""
+    controller = now.cluster.controller
+    writes = ("leader elected", "leader moved", "leader lost", "ISR shrunk")
+    by_controller = now.event.what in writes and now.event.who.startswith("controller ")
+    return by_controller and controller is not None and now.event.who != f"controller {controller}"
+
+
+def _loads_for_ever(now: Moment) -> bool:
+    """A coordinator that cannot load transactions, because it could not unload those of an earlier leader epoch."""
+    return now.event.what == "cannot load transactions"
+
+
+def _stranger_stays(now: Moment) -> bool:
+    """A member of an ISR that its leader knows no replica of, for twenty seconds."""
+    found = [
+        (str(replica.partition), replica.state.leader_epoch)
+        for broker, replica in now.replicas()
+        if broker.replicas.leads(replica.partition) and {*replica.state.isr} - {*replica.replicas}
+    ]
+    return now.lasts(20, found, "stranger")
+
+
 def _grown_while_deleted(now: Moment) -> bool:
     """A partition that is added to a topic during its deletion, and stays in the topic's znode."""
     names = [str(one.partition) for one in now.partitions() if one.partition.topic in now.deleting]
@@ -563,6 +596,7 @@ class Symptom(NamedTuple):
 
 SYMPTOMS: dict[str, Symptom] = {
     "KAFKA-1028": Symptom("0.8.1", _elected_outside_isr),
+    "KAFKA-1096": Symptom("0.8.1", _epoch_of_another, at_events=False),
     "KAFKA-1382": Symptom("0.8.1", _own_write_refused),
     "KAFKA-1503": Symptom("0.8.1", _elected_in_isr_order),
     "KAFKA-1549": Symptom("0.8.1", _dead_in_metadata, at_events=False),
@@ -570,6 +604,7 @@ SYMPTOMS: dict[str, Symptom] = {
     "KAFKA-3670": Symptom("0.9", _elected_in_isr_order),
     "KAFKA-4214": Symptom("0.10.0", _reassignment_dropped),
     "KAFKA-1211": Symptom("0.10.2", _records_lost, swarm=RECORDS),
+    "KAFKA-3083": Symptom("1.0", _written_in_the_next_session),
     "KAFKA-7576": Symptom("0.10.2", _failure_waits, at_events=False),
     "KAFKA-1120": Symptom("1.1", _not_told, at_events=False),
     "KAFKA-3143": Symptom("1.1", _dead_after_failover),
@@ -584,6 +619,7 @@ SYMPTOMS: dict[str, Symptom] = {
     "KAFKA-6880": Symptom("2.0", _records_differ, at_events=False, swarm=RECORDS),
     "KAFKA-7395": Symptom("2.0", _unregistered_joins),
     "KAFKA-9212": Symptom("1.1", _stale_epoch_in_metadata, at_events=False),
+    "KAFKA-9307": Symptom("2.3", _loads_for_ever),
     "KAFKA-9338": Symptom("2.4", _unregistered_joins),
     "KAFKA-10149": Symptom("2.4", _rebalance_waits, at_events=False),
     "KAFKA-10706": Symptom("2.4", _truncates_for_ever, at_events=False, swarm=RECORDS),
@@ -592,6 +628,7 @@ SYMPTOMS: dict[str, Symptom] = {
     "KAFKA-13141": Symptom("2.8.0", _joins_without_records, swarm=RECORDS),
     "KAFKA-12835": Symptom("2.8.0", _id_dropped_by_controller),
     "KAFKA-13972": Symptom("2.8.0", _stray_replica, at_events=False),
+    "KAFKA-9672": Symptom("2.8.0", _stranger_stays, at_events=False),
     "KAFKA-14140": Symptom("2.8.0", _unregistered_joins),
     "KAFKA-15583": Symptom("3.6", _committed_below_min_isr, swarm=RECORDS),
     "KAFKA-8733": Symptom("3.9", _lost_by_slow_leader, swarm=RECORDS),
