@@ -37,6 +37,7 @@ _DELETED = "kafka/test_deleted_topics.py::"
 _GROUPS = "kafka/client_requests/"
 _SECURITY = "kafka/security/"
 _LOGS = _GROUPS + "test_recorded_logs.py::test_logs_are_those_of_real_brokers"
+_BUGS = "scenarios/test_bugs.py::test_each_release_has_the_named_outcome_and_not_the_other"
 _LOGINS = _SECURITY + "test_recorded_logins.py::test_logins_and_permissions_are_those_of_real_brokers"
 _STREAM = "pipeline/test_log_follower.py::"
 _SWEEP = "pipeline/test_sweep_tables.py::"
@@ -624,10 +625,42 @@ MISTAKES: dict[str, Mistake] = {
         "kafka/test_truncation.py::test_a_killed_process_loses_nothing_and_a_machine_without_power_what_was_not_written",
     ),
     "an ISR write ends with its session in every release": Mistake(
-        "kafka/broker/isr_changes.py",
-        "call = session.call_across_sessions if rules.retries_across_sessions else session.call",
-        "call = session.call",
+        "kafka/broker/broker.py",
+        "retries_across_sessions=version.client.retries_across_sessions",
+        "retries_across_sessions=False",
         "kafka/test_woken_brokers.py::test_a_woken_leader_tries_to_shrink_isrs_up_to_1_0[0.10.2-True]",
+    ),
+    "zkclient takes a request that ended with its session for answered": Mistake(
+        "kafka/zookeeper_client/session.py",
+        "_UNANSWERED = (Code.CONNECTION_LOSS, Code.SESSION_EXPIRED)",
+        "_UNANSWERED = (Code.CONNECTION_LOSS,)",
+        "kafka/test_session.py::test_zkclient_sends_what_waited_in_the_next_session",
+    ),
+    "a controller of 0.8.2 resigns when it finds another": Mistake(
+        "kafka/releases/profile.py",
+        "resigns_at_change: bool = since((0, 9))",
+        "resigns_at_change: bool = since((0, 8, 1))",
+        _BUGS + "[kafka_1096_controller_adopts_an_epoch-0.8.1]",
+    ),
+    "an ISR member without a replica never lags": Mistake(
+        "kafka/broker/replica_logs.py",
+        "if progress is None or self._is_lagging(one, progress, replica, early_us)",
+        "if progress is not None and self._is_lagging(one, progress, replica, early_us)",
+        _BUGS + "[kafka_9672_isr_beyond_the_assignment-3.9]",
+    ),
+    "a coordinator forgets what it could not unload": Mistake(
+        "kafka/coordinator/transaction_coordinator.py",
+        "                self._kept.setdefault(number, shard.epoch)\n",
+        "                pass\n",
+        "kafka/coordinator/test_transaction_coordinator.py::"
+        "test_who_cannot_read_the_number_of_partitions_loads_for_ever_when_it_leads_again"
+        "[2.3-True-14]",
+    ),
+    "what a former controller wrote is forgotten": Mistake(
+        "kafka/observation/invariants.py",
+        "            self.znodes.written_by_former[partition] = state.leader_epoch\n",
+        "            pass\n",
+        "kafka/test_invariants.py::test_the_next_election_ends_what_a_former_controller_wrote",
     ),
     "a broker that cannot start lets its session expire": Mistake(
         "kafka/broker/broker.py",
