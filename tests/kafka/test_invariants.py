@@ -40,6 +40,7 @@ class Rig:
         elects_in_steps: bool = False,
         supersedes_reassignments: bool = True,
         former_controllers_issue: str = "",
+        assigns_last: bool = False,
     ) -> None:
         self.server = Server()
         self.unclean_allowed = empties_isr
@@ -52,6 +53,7 @@ class Rig:
             elects_in_steps=elects_in_steps,
             supersedes_reassignments=supersedes_reassignments,
             former_controllers_issue=former_controllers_issue,
+            assigns_last=assigns_last,
             unclean_allowed=lambda: self.unclean_allowed,
             topic_id_issue=lambda: self.topic_id_issue,
         )
@@ -103,12 +105,14 @@ def of_one_partition(
     elects_in_steps: bool = False,
     supersedes_reassignments: bool = True,
     former_controllers_issue: str = "",
+    assigns_last: bool = False,
 ) -> Rig:
     rig = Rig(
         empties_isr=empties_isr,
         elects_in_steps=elects_in_steps,
         supersedes_reassignments=supersedes_reassignments,
         former_controllers_issue=former_controllers_issue,
+        assigns_last=assigns_last,
     )
     rig.create(CONTROLLER_EPOCH, "1")
     rig.create(CONTROLLER, '{"version":2,"brokerid":1,"timestamp":"0","kraftControllerEpoch":-1}')
@@ -239,6 +243,14 @@ def test_a_reassignment_that_removes_the_leader_is_a_known_bug(
     assert bool(leaderless_by_known_bug(rig.monitor.invariants)) == is_stranded, "the new controller elects broker 1"
     rig.set(STATE, state(1, [1], epoch=5, controller_epoch=2))
     assert not leaderless_by_known_bug(rig.monitor.invariants)
+
+
+@pytest.mark.parametrize("assigns_last", [False, True])
+def test_replicas_of_0_8_0_join_before_they_are_assigned(assigns_last: bool) -> None:
+    rig = of_one_partition(assigns_last=assigns_last)
+    rig.set(STATE, state(1, [1, 2, 3, 4]))
+    assert len(rig.broken) == (0 if assigns_last else 1)
+    assert [known.issue for known in rig.monitor.known] == ["assignment written last"] * assigns_last
 
 
 def test_a_former_controller_that_goes_on_writing_is_a_known_bug() -> None:

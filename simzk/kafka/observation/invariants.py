@@ -349,7 +349,10 @@ class ElectedFromIsr(ZnodeInvariant):
 
 
 class OnlyReplicasJoin(ZnodeInvariant):
-    """Only replicas are added to an ISR."""
+    """Only replicas are added to an ISR.
+
+    A controller of 0.8.0 writes the topic's znode at the end of a reassignment, when the new replicas have long joined.
+    """
 
     name = "only replicas join an ISR"
 
@@ -782,6 +785,7 @@ def invariants_of(
     empties_isr: bool = False,
     elects_in_steps: bool = False,
     former_controllers_issue: str = "",
+    assigns_last: bool = False,
     supersedes_reassignments: bool = False,
     unclean_allowed: Callable[[], bool] = lambda: False,
     topic_id_issue: Callable[[], str] = lambda: "",
@@ -795,6 +799,7 @@ def invariants_of(
         empties_isr: whether a controller removes the last member of an ISR and writes `[]` (1.0 and older, §2.6).
         elects_in_steps: whether a controller creates `/controller` before it raises the epoch (2.0 and older, §2.2).
         former_controllers_issue: the bug by which a former controller goes on writing; empty for none.
+        assigns_last: whether the end of a reassignment alone is written to the topic's znode (0.8.0, §2.11).
         supersedes_reassignments: whether a request can replace or cancel a reassignment (2.4 and newer, KIP-455).
         unclean_allowed: whether something other than a znode has allowed unclean elections.
         topic_id_issue: returns the bug by which controllers drop the ids of topics; empty for none.
@@ -819,6 +824,8 @@ def invariants_of(
             invariant.issue = "KAFKA-6082"
         if isinstance(invariant, WrittenByController):
             invariant.issue = former_controllers_issue
+        if assigns_last and isinstance(invariant, OnlyReplicasJoin):
+            invariant.issue = "assignment written last"
     assert len({one.name for one in invariants}) == len(invariants), "violations are counted by name"
     _TransactionReader(znodes, invariants)
     return invariants

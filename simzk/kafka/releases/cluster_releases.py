@@ -237,6 +237,11 @@ class Releases:
         return "KAFKA-6082" if self.elects_in_steps else ""
 
     @property
+    def assigns_last(self) -> bool:
+        """Whether a controller on any broker writes a topic's znode only at the end of a reassignment (0.8.0)."""
+        return any(not release.version.controller.writes_union_assignment for release in self._releases.values())
+
+    @property
     def supersedes_reassignments(self) -> bool:
         """Whether a controller on any broker lets a request replace or cancel a reassignment (KIP-455)."""
         return any(release.version.controller.reassigns_in_topic_znode for release in self._releases.values())
