@@ -1,4 +1,4 @@
-"""Common part of recorders that play stories to one real broker of each release.
+"""Common part of recorders that play stories to real brokers of each release, most of them to one.
 
 Rules of this module:
   - the stories' topics, and what else a broker finds at its start, are znodes that are there before it starts;
@@ -14,13 +14,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kazoo.client import KazooClient
 
 from tests.conformance.real_kafka.cluster import RealBrokers
 from tests.conformance.real_kafka.releases import Release, jars
-from tests.conformance.real_zookeeper import RealZooKeeper, free_port
+from tests.conformance.real_zookeeper import RealZooKeeper, free_ports
 from tests.kafka.recorded_lines import read_lines, write_lines
 
 if TYPE_CHECKING:
@@ -29,22 +29,34 @@ if TYPE_CHECKING:
 BROKER = 1
 
 
-class RecordedBroker(RealBrokers):
-    """One broker on a ZooKeeper of its own.
+class BrokersOnZooKeeper(RealBrokers):
+    """Brokers on a real ZooKeeper of their own, each in a rack of its own.
 
     Args:
         release: which Kafka.
         folder: an empty folder for logs and data.
-        zookeeper: the address of its ZooKeeper.
+        zookeeper: the address of their ZooKeeper.
+
+    Attributes:
+        ids: which brokers.
     """
 
+    ids: ClassVar[Sequence[int]]
+
     def __init__(self, release: Release, folder: Path, zookeeper: str) -> None:
-        super().__init__(release, jars(release), folder, {BROKER: free_port()}, {BROKER: "rack1"})
+        ports = dict(zip(self.ids, free_ports(len(self.ids)), strict=True))
+        super().__init__(release, jars(release), folder, ports, {broker: f"rack{broker}" for broker in self.ids})
         self._zookeeper = zookeeper
 
     def zookeeper_of(self, broker: int) -> str:
         """Return the address of ZooKeeper."""
         return self._zookeeper
+
+
+class RecordedBroker(BrokersOnZooKeeper):
+    """One broker on a ZooKeeper of its own."""
+
+    ids = (BROKER,)
 
     def prepare(self) -> None:
         """Write what the broker finds at its start."""
@@ -60,21 +72,29 @@ class RecordedBroker(RealBrokers):
         self.client.create(path, json.dumps(value).encode(), makepath=True)
 
 
-B = TypeVar("B", bound=RecordedBroker)
+B = TypeVar("B", bound=BrokersOnZooKeeper)
+R = TypeVar("R", bound=RecordedBroker)
 
 
 @contextlib.contextmanager
-def started(release: Release, kind: Callable[[Release, Path, str], B]) -> Iterator[B]:
-    """Yield a broker that is prepared and registered, on a real ZooKeeper."""
+def on_zookeeper(release: Release, kind: Callable[[Release, Path, str], B]) -> Iterator[B]:
+    """Yield brokers on a real ZooKeeper, none of them started."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="real-kafka-")))
         zookeeper = stack.enter_context(RealZooKeeper())
-        broker = kind(release, folder, zookeeper.hosts)
-        broker.client = KazooClient(zookeeper.hosts)
-        stack.callback(broker.client.close)
-        broker.client.start()
-        stack.callback(broker.client.stop)
-        stack.callback(broker.kill_all)
+        brokers = kind(release, folder, zookeeper.hosts)
+        brokers.client = KazooClient(zookeeper.hosts)
+        stack.callback(brokers.client.close)
+        brokers.client.start()
+        stack.callback(brokers.client.stop)
+        stack.callback(brokers.kill_all)
+        yield brokers
+
+
+@contextlib.contextmanager
+def started(release: Release, kind: Callable[[Release, Path, str], R]) -> Iterator[R]:
+    """Yield a broker that is prepared and registered, on a real ZooKeeper."""
+    with on_zookeeper(release, kind) as broker:
         broker.prepare()
         broker.start(BROKER)
         yield broker
