@@ -320,10 +320,7 @@ def _epoch_of_another(now: Moment) -> bool:
 
 def _written_in_the_next_session(now: Moment) -> bool:
     """A state that a controller writes which is not in /controller any more."""
-    controller = now.cluster.controller
-    writes = ("leader elected", "leader moved", "leader lost", "ISR shrunk")
-    by_controller = now.event.what in writes and now.event.who.startswith("controller ")
-    return by_controller and controller is not None and now.event.who != f"controller {controller}"
+    return any(violation.issue == "KAFKA-3083" for violation in now.play.known)
 
 
 def _loads_for_ever(now: Moment) -> bool:

@@ -1,4 +1,4 @@
-"""What a controller writes that was stopped in the middle of an event until its session was over, as real ones do.
+"""A controller is stopped in the middle of an event until its session is over: what it writes then, as real ones do.
 
 `python -m tests.conformance.real_kafka.record_former_controllers` has recorded it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +15,9 @@ from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from tests.kafka.clusters import QUICK, happened, quiet, topic, watch
 from tests.kafka.recorded_lines import read_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DATA = Path(__file__).parent / "data" / "former_controllers.jsonl.gz"
 STORY, TOPIC = "stopped controller", "orders"
@@ -24,16 +27,20 @@ PARTITIONS = 200
 RECORDED = {line["release"]: line["looks"] for line in read_lines(DATA)}
 
 
+def counted(states: Iterable[tuple[int, tuple[int, ...], int, int]]) -> list[list[object]]:
+    """Return how many partitions have each leader, ISR, leader epoch and controller epoch, ascending."""
+    return [[leader, list(isr), *epochs, n] for (leader, isr, *epochs), n in sorted(Counter(states).items())]
+
+
 def look(c: KafkaCluster) -> dict[str, Any]:
-    """Return what ZooKeeper holds, equal states together, and whether the leader's writes are refused."""
+    """Return the controller epoch, the states, and whether the leader's writes are refused."""
     states = [c.state(TOPIC, number) for number in range(PARTITIONS)]
-    kinds = Counter((one.leader, one.isr, one.leader_epoch, one.controller_epoch) for one in states)
     node = c.tree.get(paths.CONTROLLER_EPOCH)
     assert node is not None
     assert node.data is not None
     return {
         "controller_epoch": int(node.data),
-        "states": [[leader, list(isr), *rest, count] for (leader, isr, *rest), count in sorted(kinds.items())],
+        "states": counted((one.leader, one.isr, one.leader_epoch, one.controller_epoch) for one in states),
         "refused": any(one.who == f"broker {LEADER}" and one.what == "ISR change refused" for one in c.history),
     }
 

@@ -164,7 +164,7 @@ class KafkaController:
         done: Future[None] = Future()
 
         async def resign() -> None:
-            self._leave()
+            await self._leave()
             done.set_result(None)
 
         self._events.cancel_all()
@@ -174,13 +174,9 @@ class KafkaController:
     def resign_in_turn(self) -> None:
         """Resign once all waiting events are processed, in a session that followed an expired one (up to 1.0)."""
         assert self._session.session_id, "zkclient opens the new session before it tells of it"
+        self.put_event("expire", self._leave, always=True)
 
-        async def resign() -> None:
-            self._leave()
-
-        self.put_event("expire", resign, always=True)
-
-    def _leave(self) -> None:
+    async def _leave(self) -> None:
         """Resign, as the session has expired."""
         self.active_id = None
         if self.client.version.controller.keeps_request_watchers and self.context.has_term:

@@ -9,7 +9,6 @@ brokers (tests/kafka/test_recorded_former_controllers).
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import json
 import signal
@@ -30,6 +29,7 @@ from tests.kafka.test_recorded_former_controllers import (
     PARTITIONS,
     STORY,
     TOPIC,
+    counted,
 )
 from tests.waiting import PATIENCE_S
 
@@ -73,15 +73,14 @@ class FourBrokers(BrokersOnZooKeeper):
         return sum(FOLLOWER not in state["isr"] for state in self.states())
 
     def look(self) -> dict[str, Any]:
-        """What ZooKeeper holds, partitions with equal states together, and whether the leader's writes are refused."""
-        kinds = collections.Counter(
-            (state["leader"], tuple(state["isr"]), state["leader_epoch"], state["controller_epoch"])
-            for state in self.states()
-        )
+        """The controller epoch, the states, and whether the leader's writes are refused."""
         said = (self.folder / f"{LEADER}.log").read_text(errors="replace")
         return {
             "controller_epoch": int(self.client.get("/controller_epoch")[0]),
-            "states": [[*kind, count] for kind, count in sorted(kinds.items())],
+            "states": counted(
+                (state["leader"], tuple(state["isr"]), state["leader_epoch"], state["controller_epoch"])
+                for state in self.states()
+            ),
             "refused": REFUSED in said,
         }
 

@@ -14,21 +14,17 @@ Rules of this module:
 from __future__ import annotations
 
 import argparse
-import contextlib
-import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kazoo.client import KazooClient
-
 from tests.conformance.kafka_clients import kadm_story
 from tests.conformance.kafka_clients.kadm_story import Kadm, Step
-from tests.conformance.real_kafka.cluster import BROKERS, RealBrokers, until
-from tests.conformance.real_kafka.releases import RELEASES, Release, jars
-from tests.conformance.real_zookeeper import RealZooKeeper, free_ports
+from tests.conformance.real_kafka.cluster import BROKERS, until
+from tests.conformance.real_kafka.recorder import BrokersOnZooKeeper, on_zookeeper
+from tests.conformance.real_kafka.releases import RELEASES, Release
 from tests.kafka.recorded_lines import write_lines
 
 if TYPE_CHECKING:
@@ -37,23 +33,10 @@ if TYPE_CHECKING:
 SAME_S, LOOK_S = 0.6, 0.2
 
 
-class Brokers(RealBrokers):
-    """Three brokers with the settings of the story.
+class Brokers(BrokersOnZooKeeper):
+    """Three brokers with the settings of the story."""
 
-    Args:
-        release: which Kafka.
-        folder: an empty folder for logs and data.
-        zookeeper: the address of their ZooKeeper.
-    """
-
-    def __init__(self, release: Release, folder: Path, zookeeper: str) -> None:
-        ports = dict(zip(BROKERS, free_ports(len(BROKERS)), strict=True))
-        super().__init__(release, jars(release), folder, ports, {broker: f"rack{broker}" for broker in BROKERS})
-        self._zookeeper = zookeeper
-
-    def zookeeper_of(self, broker: int) -> str:
-        """Return the address of ZooKeeper."""
-        return self._zookeeper
+    ids = BROKERS
 
     def properties(self, broker: int) -> dict[str, object]:
         """Return the settings of a broker."""
@@ -72,25 +55,16 @@ def settled(kadm: Kadm, step: Step) -> Any:
     return answer
 
 
-def record(release: Release, program: Path, folder: Path) -> Iterator[tuple[str, Any]]:
+def record(release: Release, program: Path) -> Iterator[tuple[str, Any]]:
     """Play the story to real brokers; yield each step with its answer."""
-    with contextlib.ExitStack() as stack:
-        zookeeper = stack.enter_context(RealZooKeeper())
-        brokers = Brokers(release, folder, zookeeper.hosts)
-        brokers.client = KazooClient(zookeeper.hosts)
-        stack.callback(brokers.client.close)
-        brokers.client.start()
-        stack.callback(brokers.client.stop)
-        stack.callback(brokers.kill_all)
+    with on_zookeeper(release, Brokers) as brokers:
         for broker in BROKERS:
             brokers.start(broker)
-        with Kadm(program, brokers.bootstrap, folder) as kadm:
+        with Kadm(program, brokers.bootstrap, brokers.folder) as kadm:
             steps = kadm_story.steps(program)
             until(lambda: len(kadm.ask(steps[0])) == len(BROKERS), lambda: "not every broker is known")
             for step in steps:
                 yield step.name, settled(kadm, step)
-        for broker in BROKERS:
-            brokers.signal(broker, signal.SIGKILL)
 
 
 def main() -> None:
@@ -100,11 +74,8 @@ def main() -> None:
     known = {release.version: release for release in RELEASES}
     for name in parser.parse_args().release:
         with tempfile.TemporaryDirectory() as temporary:
-            folders = [Path(temporary) / part for part in ("program", "brokers")]
-            for folder in folders:
-                folder.mkdir()
-            program = kadm_story.build(folders[0], kadm_story.cache())
-            answers = list(record(known[name], program, folders[1]))
+            program = kadm_story.build(Path(temporary), kadm_story.cache())
+            answers = list(record(known[name], program))
         sys.stdout.write(f"{name}: ")
         write_lines(kadm_story.recording_of(name), answers)
 
