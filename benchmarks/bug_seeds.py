@@ -323,6 +323,11 @@ def _written_in_the_next_session(now: Moment) -> bool:
     return any(violation.issue == "KAFKA-3083" for violation in now.play.known)
 
 
+def _handled_after_resignation(now: Moment) -> bool:
+    """A request by znode that is handled, or /controller deleted, by a broker that is not in /controller."""
+    return any(violation.issue == "KAFKA-4447" for violation in now.play.known)
+
+
 def _loads_for_ever(now: Moment) -> bool:
     """A coordinator that cannot load transactions, because it could not unload those of an earlier leader epoch."""
     return now.event.what == "cannot load transactions"
@@ -602,6 +607,7 @@ SYMPTOMS: dict[str, Symptom] = {
     "KAFKA-4214": Symptom("0.10.0", _reassignment_dropped),
     "KAFKA-1211": Symptom("0.10.2", _records_lost, swarm=RECORDS),
     "KAFKA-3083": Symptom("1.0", _written_in_the_next_session),
+    "KAFKA-4447": Symptom("0.10.1", _handled_after_resignation),
     "KAFKA-7576": Symptom("0.10.2", _failure_waits, at_events=False),
     "KAFKA-1120": Symptom("1.1", _not_told, at_events=False),
     "KAFKA-3143": Symptom("1.1", _dead_after_failover),

@@ -656,6 +656,24 @@ MISTAKES: dict[str, Mistake] = {
         "test_who_cannot_read_the_number_of_partitions_loads_for_ever_when_it_leads_again"
         "[2.3-True-14]",
     ),
+    "a resigned controller of 0.10.1 handles nothing more": Mistake(
+        "kafka/releases/profile.py",
+        "acts_after_resignation: bool = before((0, 10, 2))",
+        "acts_after_resignation: bool = before((0, 10, 1))",
+        _BUGS + "[kafka_4447_requests_handled_after_the_resignation-0.10.1]",
+    ),
+    "a former controller raises leader epochs": Mistake(
+        "kafka/controller/controller.py",
+        "                last_term.epoch = last_term.epoch_version = 0\n",
+        "                pass\n",
+        "kafka/test_recorded_former_controllers.py::test_a_former_controller_that_handles_all_writes_no_state",
+    ),
+    "a request that a former controller cannot send is forgotten": Mistake(
+        "kafka/controller/former_controller.py",
+        "            self.has_unsent = True\n",
+        "            pass\n",
+        "kafka/test_recorded_former_controllers.py::test_a_former_controller_handles_requests_as_a_real_one[0.8.1.1]",
+    ),
     "what a former controller wrote is forgotten": Mistake(
         "kafka/observation/invariants.py",
         "            self.znodes.written_by_former[partition] = state.leader_epoch\n",

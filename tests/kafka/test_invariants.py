@@ -40,6 +40,7 @@ class Rig:
         elects_in_steps: bool = False,
         supersedes_reassignments: bool = True,
         former_controllers_issue: str = "",
+        resigned_controllers_issue: str = "",
         assigns_last: bool = False,
     ) -> None:
         self.server = Server()
@@ -53,6 +54,7 @@ class Rig:
             elects_in_steps=elects_in_steps,
             supersedes_reassignments=supersedes_reassignments,
             former_controllers_issue=former_controllers_issue,
+            resigned_controllers_issue=resigned_controllers_issue,
             assigns_last=assigns_last,
             unclean_allowed=lambda: self.unclean_allowed,
             topic_id_issue=lambda: self.topic_id_issue,
@@ -105,6 +107,7 @@ def of_one_partition(
     elects_in_steps: bool = False,
     supersedes_reassignments: bool = True,
     former_controllers_issue: str = "",
+    resigned_controllers_issue: str = "",
     assigns_last: bool = False,
 ) -> Rig:
     rig = Rig(
@@ -112,6 +115,7 @@ def of_one_partition(
         elects_in_steps=elects_in_steps,
         supersedes_reassignments=supersedes_reassignments,
         former_controllers_issue=former_controllers_issue,
+        resigned_controllers_issue=resigned_controllers_issue,
         assigns_last=assigns_last,
     )
     rig.create(CONTROLLER_EPOCH, "1")
@@ -285,6 +289,39 @@ def test_the_next_election_ends_what_a_former_controller_wrote() -> None:
     rig.set(STATE, state(1, [1], epoch=2))
     assert not is_written_by_former_controller(rig.monitor.invariants, partition, 2)
     assert len(rig.monitor.known) == 1
+
+
+@pytest.mark.parametrize("path", ["/admin/reassign_partitions", "/admin/delete_topics/t", "/isr_change_notification/1"])
+def test_a_former_controller_that_handles_a_request_is_a_known_bug(path: str) -> None:
+    """KAFKA-4447: tools, and the controller, may do it."""
+    rig = of_one_partition(resigned_controllers_issue="KAFKA-4447")
+    controller, former = rig.connection, rig.new_session()
+    for writer, is_counted in ((controller, False), (rig.new_session(), False), (former, True)):
+        rig.create(path, "")
+        rig.act_as(writer)
+        if is_counted:
+            rig.create("/brokers/ids/9", "{}")
+        rig.do(req.Delete(path, -1))
+        assert [known.issue for known in rig.monitor.known] == ["KAFKA-4447"] * is_counted
+    assert rig.monitor.known[0].detail == f"{path} was deleted by a broker that is not in {CONTROLLER}"
+    rig.do(req.Delete(CONTROLLER, -1))
+    assert rig.monitor.known[1].detail == f"{CONTROLLER} was deleted by a broker that is not in {CONTROLLER}"
+
+
+def test_replicas_that_a_former_controller_assigns_are_started_by_nobody() -> None:
+    rig = of_one_partition(former_controllers_issue="KAFKA-3083", resigned_controllers_issue="KAFKA-4447")
+    partition, present, former = TopicPartition("t", 0), rig.connection, rig.new_session()
+    rig.act_as(former)
+    rig.create("/brokers/ids/9", "{}")
+    rig.set(TOPIC, CANCELLED.replace("[1,2,3]", "[1,2,3,4]"))
+    assert rig.broken == []
+    assert [known.detail for known in rig.monitor.known] == [
+        f"t-0 got other replicas by a broker that is not in {CONTROLLER}"
+    ]
+    assert is_written_by_former_controller(rig.monitor.invariants, partition, 0)
+    rig.act_as(present)
+    rig.set(TOPIC, CANCELLED)
+    assert not is_written_by_former_controller(rig.monitor.invariants, partition, 0)
 
 
 MOVING = '{"partitions":{"0":[4,1,2,3]},"adding_replicas":{"0":[4]},"removing_replicas":{"0":[3]},"version":3}'

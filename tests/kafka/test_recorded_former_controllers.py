@@ -1,10 +1,11 @@
-"""A controller is stopped in the middle of an event until its session is over: what it writes then, as real ones do.
+"""A controller is stopped until its session is over: what it writes then, as real ones do.
 
 `python -m tests.conformance.real_kafka.record_former_controllers` has recorded it.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +22,26 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parent / "data" / "former_controllers.jsonl.gz"
 STORY, TOPIC = "stopped controller", "orders"
+REQUESTS = "requests to a former controller"
+STORIES = {
+    # From 1.1 on all states are written at once.
+    STORY: ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3"),
+    REQUESTS: ("0.8.0", "0.8.1.1", "0.8.2.2", "0.9.0.1", "0.10.0.1", "0.10.2.2"),
+}
+"""The releases of each story."""
+CHANCES = ("0.8.2.2", "0.9.0.1", "0.10.0.1")
+"""The releases in which chance decides what a former controller handles: several recorded runs."""
+SEEDS = range(10)
+"""Seeds that between them play each chance."""
+ASSIGNED = {"grows": [2, 3], "keeps": [1, 2, 3], "leaves": [1, 2, 3]}
+"""The replicas of the topics in the story of requests, by what their reassignment does to the leader."""
+MOVES = {"grows": [2, 3, 1], "keeps": [2, 1], "leaves": [2, 3]}
+UNKNOWN = "late"
+"""A topic that is created and deleted while the controller is stopped."""
 CONTROLLER, LEADER, FOLLOWER = 4, 1, 3
 LAG_MS = 30_000
 PARTITIONS = 200
-RECORDED = {line["release"]: line["looks"] for line in read_lines(DATA)}
+RECORDED = {(line["story"], line["release"]): line["runs"] for line in read_lines(DATA)}
 
 
 def counted(states: Iterable[tuple[int, tuple[int, ...], int, int]]) -> list[list[object]]:
@@ -32,14 +49,17 @@ def counted(states: Iterable[tuple[int, tuple[int, ...], int, int]]) -> list[lis
     return [[leader, list(isr), *epochs, n] for (leader, isr, *epochs), n in sorted(Counter(states).items())]
 
 
+def controller_epoch(c: KafkaCluster) -> int:
+    node = c.tree.get(paths.CONTROLLER_EPOCH)
+    assert node is not None
+    return int(node.data or b"")
+
+
 def look(c: KafkaCluster) -> dict[str, Any]:
     """Return the controller epoch, the states, and whether the leader's writes are refused."""
     states = [c.state(TOPIC, number) for number in range(PARTITIONS)]
-    node = c.tree.get(paths.CONTROLLER_EPOCH)
-    assert node is not None
-    assert node.data is not None
     return {
-        "controller_epoch": int(node.data),
+        "controller_epoch": controller_epoch(c),
         "states": counted((one.leader, one.isr, one.leader_epoch, one.controller_epoch) for one in states),
         "refused": any(one.who == f"broker {LEADER}" and one.what == "ISR change refused" for one in c.history),
     }
@@ -80,10 +100,10 @@ def without_counts(found: dict[str, Any]) -> dict[str, Any]:
     return found | {"states": [kind for *kind, _ in found["states"]]}
 
 
-@pytest.mark.parametrize("release", RECORDED)
+@pytest.mark.parametrize("release", STORIES[STORY])
 def test_a_former_controller_ends_its_event_as_a_real_one(release: str) -> None:
     """KAFKA-3083, and the leaders that cannot write any more (KAFKA-2729)."""
-    recorded = RECORDED[release]
+    (recorded,) = RECORDED[STORY, release]
     looks, known = played(release)
     for real, simulated in zip(recorded[:2], looks[:2], strict=True):
         assert len(real["states"]) == 2, "it was stopped in the middle"
@@ -98,3 +118,117 @@ def test_from_1_1_on_its_event_ends_with_its_session(line: str) -> None:
     looks, known = played(line)
     assert looks[1] == looks[2]
     assert not known
+
+
+def look_at_requests(c: KafkaCluster) -> dict[str, Any]:
+    """Return the controller epoch, the requests, the assignments and the states."""
+
+    def present(path: str) -> dict[str, Any] | None:
+        node = c.tree.get(path)
+        return None if node is None else json.loads(node.data or b"")
+
+    def children(path: str) -> list[str]:
+        node = c.tree.get(path)
+        return [] if node is None else sorted(node.child_names())
+
+    moving, states = present(paths.REASSIGN_PARTITIONS), {topic: c.state(topic, 0) for topic in ASSIGNED}
+    return {
+        "controller_epoch": controller_epoch(c),
+        "election": present(paths.PREFERRED_ELECTION) is not None,
+        "moving": [] if moving is None else sorted(entry["topic"] for entry in moving["partitions"]),
+        "deletions": children(paths.DELETE_TOPICS),
+        "announced": len(children(paths.ISR_CHANGES)),
+        "assigned": {topic: (present(paths.topic(topic)) or {})["partitions"]["0"] for topic in ASSIGNED},
+        "states": {topic: [one.leader, list(one.isr), one.leader_epoch] for topic, one in states.items()},
+    }
+
+
+def ask_for_election(c: KafkaCluster) -> None:
+    wanted = [{"topic": next(iter(ASSIGNED)), "partition": 0}]
+    c.write_znode(paths.PREFERRED_ELECTION, json.dumps({"version": 1, "partitions": wanted}))
+
+
+def ask(c: KafkaCluster) -> None:
+    """Write a request of each kind."""
+    for parent in ("/admin", paths.DELETE_TOPICS):  # 0.8.0 has neither at first
+        if c.tree.get(parent) is None:
+            c.write_znode(parent, None)
+            c.run_for(0.1)
+    c.write_znode(paths.topic(UNKNOWN), json.dumps({"version": 1, "partitions": {"0": [LEADER]}}))
+    c.write_znode(paths.delete_topic(UNKNOWN), b"")
+    if c.tree.get(paths.ISR_CHANGES) is not None:
+        changed = [{"topic": next(iter(ASSIGNED)), "partition": 0}]
+        announcement = json.dumps({"version": 1, "partitions": changed})
+        c.write_znode(f"{paths.ISR_CHANGES}/isr_change_0000000000", announcement)
+    moves = [{"topic": name, "partition": 0, "replicas": target} for name, target in MOVES.items()]
+    c.write_znode(paths.REASSIGN_PARTITIONS, json.dumps({"version": 1, "partitions": moves}))
+    ask_for_election(c)
+
+
+def played_requests(version: str, seed: int = 0) -> list[dict[str, Any]]:
+    """Play the recorded story of requests; return the looks."""
+    config = {**QUICK, "replica.lag.time.max.ms": LAG_MS, "delete.topic.enable": True}
+    config["zookeeper.session.timeout.ms"] = 25_000
+    with KafkaCluster(version, 4, config=config, boot=False, seed=seed) as c:
+        for broker in (CONTROLLER, 1, 2, 3):
+            c.restart(broker)
+            quiet(c)
+        for name, replicas in ASSIGNED.items():
+            topic(c, name, {0: replicas})
+        c.run_for(3)
+        c.pause(CONTROLLER)
+        while c.controller in (None, CONTROLLER):
+            c.run_for(0.1)
+        c.run_for(3)
+        for broker in (1, 2, 3):
+            c.pause(broker)
+        ask(c)
+        c.run_for(0.1)
+        looks = [look_at_requests(c)]
+        c.resume(CONTROLLER)
+        c.run_for(6)
+        assert CONTROLLER in c.live_brokers
+        looks.append(look_at_requests(c))
+        if not looks[-1]["election"]:
+            ask_for_election(c)
+        c.run_for(3)
+        looks.append(look_at_requests(c))
+        for broker in (1, 2, 3):
+            c.resume(broker)
+        c.run_for(6)
+        looks.append(look_at_requests(c))
+        for broker in (1, 2, 3):
+            c.kill(broker)
+        while c.controller not in (None, CONTROLLER):
+            c.run_for(0.1)
+        c.run_for(3)
+        before = controller_epoch(c)
+        c.run_for(3)
+        looks.append({"elected again and again": controller_epoch(c) > before + 1})
+        return looks
+
+
+@pytest.mark.parametrize("release", STORIES[REQUESTS])
+def test_a_former_controller_handles_requests_as_a_real_one(release: str) -> None:
+    """KAFKA-4447, and the watchers that 0.8.0 and 0.8.1 keep (KAFKA-1578).
+
+    From 0.8.2 on chance decides which watchers are notified before they are removed: each recorded run is also that of
+    a seed.
+    """
+    simulated = [played_requests(release, seed) for seed in (SEEDS if release in CHANCES else SEEDS[:1])]
+    for run in RECORDED[REQUESTS, release]:
+        assert run in simulated
+
+
+def test_recorded_runs_differ_by_what_chance_has_left_to_handle() -> None:
+    left = [(run[1]["deletions"], run[1]["moving"]) for version in CHANCES for run in RECORDED[REQUESTS, version]]
+    for outcome in (([], []), ([], sorted(MOVES)), ([UNKNOWN], sorted(MOVES))):
+        assert outcome in left
+
+
+def test_a_former_controller_that_handles_all_writes_no_state() -> None:
+    """Its epoch is 0 then: it assigns replicas, and raises no leader epoch; a real 0.10.0.1 did so in another story."""
+    looks = next(run for seed in SEEDS if not (run := played_requests("0.10.0.1", seed))[1]["moving"])
+    assert looks[1]["assigned"] == {"grows": [2, 3, 1], "keeps": [1, 2, 3], "leaves": [2, 3]}
+    assert looks[1]["states"] == looks[0]["states"]
+    assert looks[1]["controller_epoch"] == looks[0]["controller_epoch"] + 1, "it has deleted /controller"

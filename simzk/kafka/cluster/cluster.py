@@ -844,6 +844,7 @@ class KafkaCluster:
                 empties_isr=releases.empties_isr,
                 elects_in_steps=releases.elects_in_steps,
                 former_controllers_issue=releases.former_controllers_issue,
+                resigned_controllers_issue=releases.resigned_controllers_issue,
                 assigns_last=releases.assigns_last,
                 supersedes_reassignments=releases.supersedes_reassignments,
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,

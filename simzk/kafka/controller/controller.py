@@ -5,7 +5,7 @@ Rules of the module (KafkaController; docs/reference/kafka.md §2.1 to §2.3, §
   - watchers and requests only add events to the queue; `ControllerEventManager` processes them one by one;
   - when the session expires, the queue is cleared and the controller resigns before a new session begins. Up to 1.0 it
     first processes what waits, in the new session, and then resigns (KAFKA-3083);
-  - a former controller of 0.8.0 still acts on requests by znode (`FormerController`);
+  - up to 0.10.1 a controller that has resigned still handles what waits behind its resignation (`FormerController`);
   - when a failover fails, the broker stays or resigns, as its release does (`failed_failover` of its profile);
   - a `ControllerPart` processes each kind of event, with the context (state), the ZooKeeper client, the channels to the
     brokers and the state machines. No part refers to `KafkaController`.
@@ -24,8 +24,8 @@ from simzk.kafka import paths
 from simzk.kafka.controller.channels import ControllerChannelManager
 from simzk.kafka.controller.cluster_changes import BrokerChanges, LogDirFailures, TopicChanges
 from simzk.kafka.controller.context import ControllerContext, LiveBroker
-from simzk.kafka.controller.events import ControllerEvent, ControllerEventManager, ControllerLog, Work
-from simzk.kafka.controller.former_controller import FormerController
+from simzk.kafka.controller.events import ControllerEvent, ControllerEventManager, ControllerLog, Watched, Work
+from simzk.kafka.controller.former_controller import NOTIFIED, FormerController
 from simzk.kafka.controller.leadership_changes import ControlledShutdowns, IsrChanges, LeaderElections, read_states
 from simzk.kafka.controller.reassignment import LegacyReassignments, Reassignments
 from simzk.kafka.controller.state_machines import PartitionStateMachine, ReplicaStateMachine
@@ -59,6 +59,10 @@ FIRST_REBALANCE_US = 5_000_000
 
 class _ChannelsOpenError(Exception):
     """A failover cannot open channels to the brokers."""
+
+
+class _UnsentRequestError(Exception):
+    """A failover cannot send requests, because one of an earlier term is still in the batch."""
 
 
 class KafkaController:
@@ -112,6 +116,7 @@ class KafkaController:
         self._acts_in_former_term = False
         self.is_failing_over = False
         self._former: FormerController | None = None
+        self._has_unsent = False
         events = self._events = ControllerEventManager(process, self._process_event)
         self.put_event = events.put
         log = self._log = ControllerLog(history, broker_id)
@@ -179,8 +184,6 @@ class KafkaController:
     async def _leave(self) -> None:
         """Resign, as the session has expired."""
         self.active_id = None
-        if self.client.version.controller.keeps_request_watchers and self.context.has_term:
-            self._former = FormerController(copy(self.context), *self._services)
         self._resign()
 
     def register_and_reelect(self) -> None:
@@ -193,27 +196,37 @@ class KafkaController:
                 await self._watch_epoch()
             await self._reelect()
             if self._former is not None:
-                await self._former.start()
+                await self._former.handle_all(self._notified_watchers())
             elif self.is_active and self.client.version.controller.keeps_request_watchers:
                 await self.elections.process_znode()
                 await self.reassignments.process_znode()
 
         self.put_event("register and re-elect", work, always=True)
 
+    def _notified_watchers(self) -> tuple[Watched, ...]:
+        """Return the events whose watchers zkclient notifies before a resignation removes them."""
+        if self.client.version.controller.keeps_request_watchers:
+            return tuple(Watched)
+        return NOTIFIED[self._process.scheduler.stream(f"watchers/{self._process.name}").below(len(NOTIFIED))]
+
     def shut_down(self) -> None:
         """Stop with the broker, also in the middle of an event."""
         self._events.stop()
         self.active_id = None
-        self._resign()
+        if self._end_term():
+            self._log.record("resigned")
 
     # -- events
 
     async def _process_event(self, event: ControllerEvent) -> None:
+        work: Work | None = event.work
         if not event.always and not self.is_active and not self._acts_in_former_term:
+            work = None if self._former is None else self._former.handler(event.name)
+        if work is None:
             event.cancel()
             return
         try:
-            await event.work()
+            await work()
         except ControllerMovedError:
             self._log.record("fenced", event.name)
             event.cancel()
@@ -288,9 +301,12 @@ class KafkaController:
         found = await self.client.read(paths.CONTROLLER_EPOCH)
         if found is None:
             await self.client.exists(paths.CONTROLLER_EPOCH)
-        elif self.context.has_term:
-            epoch = controller_schema.decode_epoch(paths.CONTROLLER_EPOCH, found[0])
-            self.context.epoch, self.context.epoch_version = epoch, found[1].version
+            return
+        epoch, version = controller_schema.decode_epoch(paths.CONTROLLER_EPOCH, found[0]), found[1].version
+        if self.context.has_term:
+            self.context.epoch, self.context.epoch_version = epoch, version
+        elif self._former is not None:
+            self._former.adopt(epoch, version)
 
     async def _elect(self) -> None:
         assert not self.is_failing_over, "an election waits for the end of a failover"
@@ -306,7 +322,7 @@ class KafkaController:
             await self._fail_over()
         except ControllerMovedError:
             await self._maybe_resign()
-        except (ZooKeeperRefused, ZnodeError, _ChannelsOpenError) as problem:
+        except (ZooKeeperRefused, ZnodeError, _ChannelsOpenError, _UnsentRequestError) as problem:
             self._log.record("failover failed", "", str(problem))
             await self._trigger_move()
 
@@ -322,6 +338,7 @@ class KafkaController:
             self._end_term()
         if self._former is not None:
             self._former.end()
+            self._has_unsent |= self._former.has_unsent
             self._former = None
         assert fails or not self._channels.is_open, "the channels of an earlier term are closed"
         assert fails or not self.context.has_term, "the state of an earlier term is gone"
@@ -376,8 +393,8 @@ class KafkaController:
         assert not context.topic_ids, "the controller has topics of an earlier term"
         await self._set_up_features()
         self._register_child_handlers()
-        await self._watch(paths.PREFERRED_ELECTION, "preferred election by znode", self.elections.process_znode)
-        await self._watch(paths.REASSIGN_PARTITIONS, "reassignment by znode", self.reassignments.process_znode)
+        await self._watch(paths.PREFERRED_ELECTION, Watched.ELECTION, self.elections.process_znode)
+        await self._watch(paths.REASSIGN_PARTITIONS, Watched.REASSIGNMENT, self.reassignments.process_znode)
         for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
             found = await client.children(path)
             if path == paths.LOG_DIR_EVENTS or version.controller.deletes_stale_isr_changes:
@@ -394,6 +411,8 @@ class KafkaController:
         else:
             await self._deletion.begin()
             await self.elections.process_pending()
+        if self._has_unsent:
+            raise _UnsentRequestError("a request of an earlier term is in the batch")
         self._log.record("ready", "", f"epoch {context.epoch}")
         if self._config.boolean("auto.leader.rebalance.enable"):
             assert self._rebalance is None, "the timer of an earlier term goes on"
@@ -403,13 +422,13 @@ class KafkaController:
             self._token_check = self._process.call_later(0, self._check_tokens)
 
     def _register_child_handlers(self) -> None:
-        children = self._session.child_handlers
-        children[paths.BROKER_IDS] = lambda: self.put_event("broker change", self._brokers.process)
-        children[paths.TOPICS] = lambda: self.put_event("topic change", self._topics.process)
+        children, put = self._session.child_handlers, self.put_event
+        children[paths.BROKER_IDS] = lambda: put("broker change", self._brokers.process)
+        children[paths.TOPICS] = lambda: put("topic change", self._topics.process)
         if self.client.version.controller.topic_deletion != "by tool":
-            children[paths.DELETE_TOPICS] = lambda: self.put_event("topic deletion", self._deletion.process_requests)
-        children[paths.LOG_DIR_EVENTS] = lambda: self.put_event("log dir failure", self._log_dirs.process)
-        children[paths.ISR_CHANGES] = lambda: self.put_event("ISR changes", self.isr_changes.process_notifications)
+            children[paths.DELETE_TOPICS] = lambda: put(Watched.DELETIONS, self._deletion.process_requests)
+        children[paths.LOG_DIR_EVENTS] = lambda: put("log dir failure", self._log_dirs.process)
+        children[paths.ISR_CHANGES] = lambda: put(Watched.ISR_CHANGES, self.isr_changes.process_notifications)
 
     async def _set_up_features(self) -> None:
         """Create or update `/feature` (KIP-584; §1.3).
@@ -455,8 +474,16 @@ class KafkaController:
 
     def _resign(self) -> None:
         """End the term of a controller (onControllerResignation)."""
-        if self._end_term():
-            self._log.record("resigned")
+        rules, last_term = self.client.version.controller, copy(self.context)
+        if not self._end_term():
+            return
+        self._log.record("resigned")
+        if rules.acts_after_resignation:
+            if not rules.adopts_epochs:
+                last_term.epoch = last_term.epoch_version = 0
+            self._former = FormerController(last_term, *self._services)
+            if rules.keeps_request_watchers:
+                self._former.keep_watching()
 
     def _end_term(self) -> bool:
         """Remove all handlers, timers, channels and state of a term; return whether there was one."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVarTuple, Unpack
 
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 
 Args = TypeVarTuple("Args")
 Work = Callable[[], Coroutine[Future[Any], None, None]]
+
+
+class Watched(StrEnum):
+    """Name of an event that a watcher adds, and that a former controller may handle too; in zkclient's order."""
+
+    ISR_CHANGES = "ISR changes"
+    DELETIONS = "topic deletion"
+    ELECTION = "preferred election by znode"
+    REASSIGNMENT = "reassignment by znode"
 
 
 class ControllerEvent(NamedTuple):

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.controller.events import warnings_of_target
+from simzk.kafka.controller.events import Watched, warnings_of_target
 from simzk.kafka.controller.state_machines import ControllerPart, Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.requests import Error
@@ -53,6 +53,7 @@ from simzk.zookeeper.requests import Delete, SetData
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from simzk.jvm.scala_collections import Scala
     from simzk.kafka.controller.topic_deletion import TopicDeletion
 
 Requested = dict[TopicPartition, tuple[int, ...]]
@@ -316,7 +317,7 @@ class Reassignments(ControllerPart):
                 paths.REASSIGN_PARTITIONS
             ):
                 await self._client.fenced([Delete(paths.REASSIGN_PARTITIONS, ANY_VERSION)], epoch_version)
-            self._events.put("reassignment by znode", self.process_znode)
+            self._events.put(Watched.REASSIGNMENT, self.process_znode)
             return
         data = self._client.version.znodes.encode_reassignment(left)
         (result,) = await self._client.fenced([SetData(paths.REASSIGN_PARTITIONS, data, ANY_VERSION)], epoch_version)
@@ -327,6 +328,13 @@ class Reassignments(ControllerPart):
 def replicas_of(partition: TopicPartition, brokers: Sequence[int]) -> list[PartitionAndReplica]:
     """Return the replicas of a partition on some brokers."""
     return [PartitionAndReplica(partition, broker) for broker in brokers]
+
+
+def widened(target: Sequence[int], present: Sequence[int], scala: Scala) -> tuple[int, ...]:
+    """Return the assignment of a partition that moves to a target, before KIP-455: target and old replicas together."""
+    (both,) = unpack(widened_for_legacy(pack([tuple(dict.fromkeys(target))]), pack([present]), scala))
+    assert {*both} == {*target, *present}, "a reassignment adds before it removes"
+    return both
 
 
 class LegacyReassignments(Reassignments):
@@ -419,9 +427,7 @@ class LegacyReassignments(Reassignments):
         present = context.assignment(partition).replicas
         if not await self._are_in_sync(partition, target):
             if self._client.version.controller.writes_union_assignment:
-                columns = pack([tuple(dict.fromkeys(target))]), pack([present])
-                (both,) = unpack(widened_for_legacy(*columns, context.scala))
-                assert {*both} == {*target, *present}, "a reassignment adds before it removes"
+                both = widened(target, present, context.scala)
                 context.set_assignment(partition, ReplicaAssignment(both))
                 await self._write_topic(partition, ReplicaAssignment(both))
                 await self._raise_leader_epoch(partition, both)

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 _CONFIGS, _BROKER_CONFIGS = paths.config(""), paths.config("brokers/")
 _TOPICS, _BROKERS = f"{paths.TOPICS}/", f"{paths.BROKER_IDS}/"
+_REQUESTS = (
+    paths.REASSIGN_PARTITIONS,
+    paths.PREFERRED_ELECTION,
+    f"{paths.DELETE_TOPICS}/",
+    f"{paths.ISR_CHANGES}/",
+)
 _UNCLEAN = re.compile(rb'"unclean\.leader\.election\.enable"\s*:\s*"?true')
 
 
@@ -59,6 +65,8 @@ class ObservedZnodes:
         halted: topics whose deletion a new controller has halted because of a reassignment (a known bug of Kafka).
         written_by_former: the leader epoch that a former controller has written to a partition (a known bug of Kafka).
         taken_away: partitions that a former controller has taken out of a topic's znode (a known bug of Kafka).
+        assigned_by_former: partitions whose replicas a former controller has written last (a known bug of Kafka).
+        brokers: the sessions that have registered brokers.
     """
 
     server: ObservableTree
@@ -79,7 +87,14 @@ class ObservedZnodes:
     halted: dict[str, None] = field(default_factory=dict)
     written_by_former: dict[TopicPartition, int] = field(default_factory=dict)
     taken_away: dict[TopicPartition, None] = field(default_factory=dict)
+    assigned_by_former: dict[TopicPartition, None] = field(default_factory=dict)
+    brokers: dict[int, None] = field(default_factory=dict)
     _decoded: dict[str, tuple[bytes | None, TopicZnode | None]] = field(default_factory=dict)
+
+    @property
+    def is_by_another(self) -> bool:
+        """Whether another than the broker in `/controller` makes the present transaction."""
+        return self.controller_session not in (0, self.session)
 
     def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
         """Return the replicas that the topic's znode assigns to a partition."""
@@ -140,8 +155,15 @@ class ObservedZnodes:
             self._decoded.pop(path, None)
             self.renamed.pop(name, None)
             self.halted.pop(name, None)
-            marks = self.undone, self.former, self.outdated, self.leaderless, self.written_by_former, self.taken_away
-            for marked in marks:
+            for marked in (
+                self.undone,
+                self.former,
+                self.outdated,
+                self.leaderless,
+                self.written_by_former,
+                self.taken_away,
+                self.assigned_by_former,
+            ):
                 for partition in [one for one in marked if one.topic == name]:
                     del marked[partition]
 
@@ -200,6 +222,9 @@ class ZnodeInvariant(FirstViolation):
 
     def on_version(self, path: str, version: int) -> None:
         """Check the version of a znode that is set."""
+
+    def on_deleted(self, path: str) -> None:
+        """Check a znode that is deleted, other than by the end of its session."""
 
     def on_controller_epoch(self, epoch: int) -> None:
         """Check a new controller epoch."""
@@ -291,24 +316,58 @@ class WrittenByController(ZnodeInvariant):
 
     name = "only the broker in /controller writes leader epochs and takes partitions away"
 
-    @property
-    def _is_by_another(self) -> bool:
-        return self.znodes.controller_session not in (0, self.znodes.session)
-
     def on_state(self, partition: TopicPartition, state: LeaderAndIsr) -> None:
         before = self.znodes.states.get(partition)
         if before is None or state.leader_epoch == before.leader_epoch:
             return
         self.znodes.written_by_former.pop(partition, None)
-        if self._is_by_another:
+        if self.znodes.is_by_another:
             self.znodes.written_by_former[partition] = state.leader_epoch
             self.violate(f"a former controller wrote leader epoch {state.leader_epoch} of {partition}")
 
     def on_assignments(self, name: str, before: Assignments, after: Assignments) -> None:
         gone = [TopicPartition(name, number) for number in before if number not in after]
-        if gone and self._is_by_another:
+        if gone and self.znodes.is_by_another:
             self.znodes.taken_away.update(dict.fromkeys(gone))
             self.violate(f"a former controller took {', '.join(map(str, gone))} out of the topic's znode")
+
+
+class HandledByController(ZnodeInvariant):
+    """Only the broker in `/controller` handles requests by znode, moves replicas, and gives up `/controller`.
+
+    Up to 2.0 nothing stops a controller that another has followed. Up to 0.10.1 it handles what waits behind its
+    resignation, and in a new session all that there is (KAFKA-4447): an admin tool sees a request as done that the
+    present controller has not read yet. A replica that it assigns is started by the next controller only.
+    """
+
+    name = "only the broker in /controller handles requests by znode"
+
+    def on_deleted(self, path: str) -> None:
+        if path == paths.CONTROLLER or path.startswith(_REQUESTS):
+            self._check(f"{path} was deleted")
+
+    def on_version(self, path: str, version: int) -> None:
+        if path.startswith(_REQUESTS):
+            self._check(f"{path} was written")
+
+    def on_assignments(self, name: str, before: Assignments, after: Assignments) -> None:
+        moved = [TopicPartition(name, number) for number, one in before.items() if after.get(number, one) != one]
+        for partition in moved:
+            if self._is_by_former_controller:
+                self.znodes.assigned_by_former[partition] = None
+            else:
+                self.znodes.assigned_by_former.pop(partition, None)
+        if moved:
+            self._check(f"{', '.join(map(str, moved))} got other replicas")
+
+    @property
+    def _is_by_former_controller(self) -> bool:
+        """Whether a broker does it: tools write requests, too."""
+        return self.znodes.is_by_another and self.znodes.session in self.znodes.brokers
+
+    def _check(self, what: str) -> None:
+        if self._is_by_former_controller:
+            self.violate(f"{what} by a broker that is not in {paths.CONTROLLER}")
 
 
 class LeaderInIsr(ZnodeInvariant):
@@ -562,6 +621,7 @@ INVARIANTS: tuple[type[ZnodeInvariant], ...] = (
     RaisedByController,
     Fenced,
     WrittenByController,
+    HandledByController,
     LeaderInIsr,
     ElectedFromIsr,
     IsrKept,
@@ -620,6 +680,8 @@ class _TransactionReader:
         self._zxid = -1
         for path, node in znodes.server.tree.walk():
             self._load(path, node.data, node.version)
+            if path.startswith(_BROKERS) and node.ephemeral_owner:
+                znodes.brokers[node.ephemeral_owner] = None
         if (elected := znodes.server.tree.get(paths.CONTROLLER)) is not None:  # its epoch may be loaded after it
             znodes.controller_session = elected.ephemeral_owner
             znodes.controllers[znodes.controller_epoch] = _controller_id(elected.data)
@@ -651,6 +713,7 @@ class _TransactionReader:
                         controllers.append(_controller_id(data))
                         self._znodes.controller_session = transaction.session_id
                     elif path.startswith(_BROKERS) and (name := path[len(_BROKERS) :]).isdecimal():
+                        self._znodes.brokers[transaction.session_id] = None
                         self._znodes.resume_deletions(int(name))
                 case txns.SetDataTxn(path=path, data=data, version=version):
                     for invariant in self._invariants:
@@ -658,6 +721,8 @@ class _TransactionReader:
                     self._znodes.versions[path] = version
                     self._read_data(path, data, version)
                 case txns.DeleteTxn(path=path):
+                    for invariant in self._invariants:
+                        invariant.on_deleted(path)
                     self._forget(path)
                 case txns.CloseSessionTxn(paths=deleted):
                     for path in deleted:
@@ -773,9 +838,17 @@ def renamed_by_known_bug(invariants: Iterable[object]) -> frozenset[str]:
 
 
 def is_written_by_former_controller(invariants: Iterable[object], partition: TopicPartition, leader_epoch: int) -> bool:
-    """Return whether a former controller wrote a leader epoch, or took the partition away (`WrittenByController`)."""
+    """Return whether a former controller wrote a leader epoch or the replicas, or took the partition away.
+
+    See `WrittenByController` and `HandledByController`.
+    """
     found = [one.znodes for one in invariants if isinstance(one, WrittenByController)]
-    return any(one.written_by_former.get(partition) == leader_epoch or partition in one.taken_away for one in found)
+    return any(
+        one.written_by_former.get(partition) == leader_epoch
+        or partition in one.taken_away
+        or partition in one.assigned_by_former
+        for one in found
+    )
 
 
 def invariants_of(
@@ -785,6 +858,7 @@ def invariants_of(
     empties_isr: bool = False,
     elects_in_steps: bool = False,
     former_controllers_issue: str = "",
+    resigned_controllers_issue: str = "",
     assigns_last: bool = False,
     supersedes_reassignments: bool = False,
     unclean_allowed: Callable[[], bool] = lambda: False,
@@ -799,6 +873,7 @@ def invariants_of(
         empties_isr: whether a controller removes the last member of an ISR and writes `[]` (1.0 and older, §2.6).
         elects_in_steps: whether a controller creates `/controller` before it raises the epoch (2.0 and older, §2.2).
         former_controllers_issue: the bug by which a former controller goes on writing; empty for none.
+        resigned_controllers_issue: the bug by which a former controller handles requests; empty for none.
         assigns_last: whether the end of a reassignment alone is written to the topic's znode (0.8.0, §2.11).
         supersedes_reassignments: whether a request can replace or cancel a reassignment (2.4 and newer, KIP-455).
         unclean_allowed: whether something other than a znode has allowed unclean elections.
@@ -824,6 +899,8 @@ def invariants_of(
             invariant.issue = "KAFKA-6082"
         if isinstance(invariant, WrittenByController):
             invariant.issue = former_controllers_issue
+        if isinstance(invariant, HandledByController):
+            invariant.issue = resigned_controllers_issue
         if assigns_last and isinstance(invariant, OnlyReplicasJoin):
             invariant.issue = "assignment written last"
     assert len({one.name for one in invariants}) == len(invariants), "violations are counted by name"

@@ -237,6 +237,14 @@ class Releases:
         return "KAFKA-6082" if self.elects_in_steps else ""
 
     @property
+    def resigned_controllers_issue(self) -> str:
+        """The bug of Kafka by which a former controller on any broker handles requests; empty for none."""
+        rules = [release.version.controller for release in self._releases.values()]
+        if any(one.acts_after_resignation for one in rules):
+            return "KAFKA-1578" if any(one.keeps_request_watchers for one in rules) else "KAFKA-4447"
+        return self.former_controllers_issue
+
+    @property
     def assigns_last(self) -> bool:
         """Whether a controller on any broker writes a topic's znode only at the end of a reassignment (0.8.0)."""
         return any(not release.version.controller.writes_union_assignment for release in self._releases.values())

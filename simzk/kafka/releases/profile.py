@@ -224,10 +224,17 @@ class ControllerRules(Profile):
 
     The listeners of zkclient do not distinguish them.
     """
-    keeps_request_watchers: bool = before((0, 8, 1))
+    keeps_request_watchers: bool = before((0, 8, 2))
     """A former controller still acts on reassignments and preferred elections by znode (recorded; KAFKA-1578).
 
-    Elected again it has watchers of each term. 0.8.1 keeps them too, by its source; that is not simulated.
+    Elected again it has watchers of each term.
+    """
+    acts_after_resignation: bool = before((0, 10, 2))
+    """A controller that has resigned still handles what waits behind its resignation (recorded; KAFKA-4447)."""
+    deletes_controller_when_unsent: bool = since((0, 9), before=(0, 10, 2))
+    """A former controller that cannot send a request deletes `/controller`, whoever is controller (recorded).
+
+    Up to 0.8.2 the request stays in its batch instead, and each later failover of the process fails.
     """
     resigns_at_deletion: bool = since((0, 8, 1))
     """A controller resigns when `/controller` is deleted, other than by the end of its session.

@@ -1,10 +1,14 @@
-"""Record what real controllers write that were stopped in the middle of an event until their session was over.
+"""Record what real controllers write that were stopped until their session was over.
 
-    python -m tests.conformance.real_kafka.record_former_controllers [RELEASE...] [--out FILE]
+    python -m tests.conformance.real_kafka.record_former_controllers [RELEASE...] [--story NAME] [--out FILE]
 
-A follower of many partitions is killed, and the controller's process is stopped while it removes the follower from
-their ISRs. Another broker becomes controller. Then the first one runs again. A test plays the same story to simulated
-brokers (tests/kafka/test_recorded_former_controllers).
+A test plays the same stories to simulated brokers (tests/kafka/test_recorded_former_controllers):
+
+  - in the middle of an event: a follower of many partitions is killed, and the controller's process is stopped while it
+    removes the follower from their ISRs. Another broker becomes controller. Then the first one runs again;
+  - requests: the controller's process is stopped, and once another broker is controller, all others' are, too. Requests
+    are written that only the first one can find, as it runs again; later an election once more. Then the others run
+    again. In the end only the first one is left.
 """
 
 from __future__ import annotations
@@ -21,14 +25,20 @@ from tests.conformance.real_kafka.cluster import until
 from tests.conformance.real_kafka.recorder import BrokersOnZooKeeper, main, on_zookeeper
 from tests.conformance.real_kafka.releases import RELEASES, Release
 from tests.kafka.test_recorded_former_controllers import (
+    ASSIGNED,
+    CHANCES,
     CONTROLLER,
     DATA,
     FOLLOWER,
     LAG_MS,
     LEADER,
+    MOVES,
     PARTITIONS,
+    REQUESTS,
+    STORIES,
     STORY,
     TOPIC,
+    UNKNOWN,
     counted,
 )
 from tests.waiting import PATIENCE_S
@@ -39,6 +49,8 @@ if TYPE_CHECKING:
 
 BROKERS = (CONTROLLER, 1, 2, 3)
 SETTLES_S = 3.0
+RUNS = 3
+"""How often the story of requests is played to releases in which chance decides."""
 STOPS_AFTER = 1
 """How many ISRs the controller has written at least when it is stopped."""
 REFUSED = "Cached zkVersion"
@@ -94,7 +106,9 @@ def play(brokers: FourBrokers, report: Callable[[str], object]) -> list[dict[str
     config = json.dumps({"version": 1, "config": {}}).encode()
     brokers.client.create(f"/config/topics/{TOPIC}", config, makepath=True)
     partitions = {str(number): [LEADER, 2, FOLLOWER] for number in range(PARTITIONS)}
-    brokers.client.create(f"/brokers/topics/{TOPIC}", json.dumps({"version": 1, "partitions": partitions}).encode())
+    brokers.client.create(
+        f"/brokers/topics/{TOPIC}", json.dumps({"version": 1, "partitions": partitions}).encode(), makepath=True
+    )
     until(lambda: len(brokers.states()) == PARTITIONS, lambda: f"{len(brokers.states())} states")
     time.sleep(SETTLES_S)
     brokers.end(FOLLOWER, signal.SIGKILL)
@@ -118,13 +132,128 @@ def play(brokers: FourBrokers, report: Callable[[str], object]) -> list[dict[str
     return looks
 
 
-def record(release: Release, report: Callable[[str], object], _story: str | None) -> list[dict[str, Any]]:
-    """Return the line of a release."""
+class AskedBrokers(FourBrokers):
+    """Four brokers of which only the first one loses its session within seconds."""
+
+    def properties(self, broker: int) -> dict[str, object]:
+        """Return the settings of a broker."""
+        timeout_ms = 6_000 if broker == CONTROLLER else 25_000
+        return {**super().properties(broker), "zookeeper.session.timeout.ms": timeout_ms}
+
+    def present(self, path: str) -> dict[str, Any] | None:
+        """The content of a znode, None if there is none."""
+        try:
+            return dict(json.loads(self.client.get(path)[0]))
+        except NoNodeError:
+            return None
+
+    def children(self, path: str) -> list[str]:
+        """The children of a znode, if there is one."""
+        return [] if self.client.exists(path) is None else sorted(self.client.get_children(path))
+
+    def create(self, path: str, value: object, *, sequence: bool = False) -> None:
+        """Create a znode with a JSON text."""
+        self.client.create(path, json.dumps(value).encode(), makepath=True, sequence=sequence)
+
+    def ask(self) -> None:
+        """Write a request of each kind."""
+        self.create(f"/brokers/topics/{UNKNOWN}", {"version": 1, "partitions": {"0": [LEADER]}})
+        self.client.create(f"/admin/delete_topics/{UNKNOWN}", b"", makepath=True)
+        if self.client.exists("/isr_change_notification"):
+            changed = [{"topic": next(iter(ASSIGNED)), "partition": 0}]
+            self.create("/isr_change_notification/isr_change_", {"version": 1, "partitions": changed}, sequence=True)
+        moves = [{"topic": topic, "partition": 0, "replicas": target} for topic, target in MOVES.items()]
+        self.create("/admin/reassign_partitions", {"version": 1, "partitions": moves})
+        self.ask_for_election()
+
+    def ask_for_election(self) -> None:
+        """Request a preferred election."""
+        wanted = [{"topic": next(iter(ASSIGNED)), "partition": 0}]
+        self.create("/admin/preferred_replica_election", {"version": 1, "partitions": wanted})
+
+    def look_at_requests(self) -> dict[str, Any]:
+        """The controller epoch, the requests, the assignments and the states."""
+        moving = self.present("/admin/reassign_partitions")
+        states = {topic: self.present(f"/brokers/topics/{topic}/partitions/0/state") for topic in ASSIGNED}
+        return {
+            "controller_epoch": int(self.client.get("/controller_epoch")[0]),
+            "election": self.present("/admin/preferred_replica_election") is not None,
+            "moving": [] if moving is None else sorted(entry["topic"] for entry in moving["partitions"]),
+            "deletions": self.children("/admin/delete_topics"),
+            "announced": len(self.children("/isr_change_notification")),
+            "assigned": {
+                topic: (self.present(f"/brokers/topics/{topic}") or {})["partitions"]["0"] for topic in ASSIGNED
+            },
+            "states": {
+                topic: [state["leader"], state["isr"], state["leader_epoch"]]
+                for topic, state in states.items()
+                if state is not None
+            },
+        }
+
+
+def play_requests(brokers: AskedBrokers, report: Callable[[str], object]) -> list[dict[str, Any]]:
+    """Play the story of the requests; return all looks."""
+    for broker in BROKERS:
+        brokers.start(broker)
+    report("four brokers run")
+    assert brokers.controller() == CONTROLLER
+    for topic, replicas in ASSIGNED.items():
+        brokers.create(f"/config/topics/{topic}", {"version": 1, "config": {}})
+        brokers.create(f"/brokers/topics/{topic}", {"version": 1, "partitions": {"0": replicas}})
+    until(lambda: len(brokers.look_at_requests()["states"]) == len(ASSIGNED), lambda: "a topic has no state")
+    time.sleep(SETTLES_S)
+    brokers.signal(CONTROLLER, signal.SIGSTOP)
+    until(lambda: brokers.controller() not in (None, CONTROLLER), lambda: "nobody else is controller")
+    time.sleep(SETTLES_S)
+    for broker in BROKERS[1:]:
+        brokers.signal(broker, signal.SIGSTOP)
+    brokers.ask()
+    looks = [brokers.look_at_requests()]
+    report(f"all brokers are stopped: {looks[0]}")
+    brokers.signal(CONTROLLER, signal.SIGCONT)
+    until(lambda: brokers.session(CONTROLLER) is not None, lambda: "the former controller is not registered")
+    time.sleep(SETTLES_S)
+    looks.append(brokers.look_at_requests())
+    report(f"the former controller is back: {looks[-1]}")
+    if not looks[-1]["election"]:
+        brokers.ask_for_election()
+    time.sleep(SETTLES_S)
+    looks.append(brokers.look_at_requests())
+    report(f"an election was requested again: {looks[-1]}")
+    for broker in BROKERS[1:]:
+        brokers.signal(broker, signal.SIGCONT)
+    time.sleep(2 * SETTLES_S)
+    looks.append(brokers.look_at_requests())
+    report(f"the others are back: {looks[-1]}")
+    for broker in BROKERS[1:]:
+        brokers.end(broker, signal.SIGKILL)
+    until(lambda: brokers.controller() in (None, CONTROLLER), lambda: "a killed broker is still controller")
+    time.sleep(SETTLES_S)
+    before = brokers.look_at_requests()["controller_epoch"]
+    time.sleep(SETTLES_S)
+    elected_again = brokers.look_at_requests()["controller_epoch"] > before + 1
+    looks.append({"elected again and again": elected_again})
+    report(f"it is alone: {looks[-1]}")
+    return looks
+
+
+def record(release: Release, report: Callable[[str], object], story: str | None) -> list[dict[str, Any]]:
+    """Return the lines of a release."""
     report(f"Kafka {release.version}")
-    with on_zookeeper(release, FourBrokers) as brokers:
-        return [{"release": release.version, "story": STORY, "looks": play(brokers, report)}]
+    lines = []
+    if story in (None, STORY) and release.version in STORIES[STORY]:
+        with on_zookeeper(release, FourBrokers) as brokers:
+            lines.append({"release": release.version, "story": STORY, "runs": [play(brokers, report)]})
+    if story in (None, REQUESTS) and release.version in STORIES[REQUESTS]:
+        runs = []
+        for _ in range(RUNS if release.version in CHANCES else 1):
+            with on_zookeeper(release, AskedBrokers) as asked:
+                runs.append(play_requests(asked, report))
+        lines.append({"release": release.version, "story": REQUESTS, "runs": runs})
+    return lines
 
 
 if __name__ == "__main__":
-    releases = [release for release in RELEASES if release.number < (1, 1)]  # later ones write all states at once
-    main(__doc__ or "", releases, [STORY], DATA, record)
+    named = {version for versions in STORIES.values() for version in versions}
+    main(__doc__ or "", [release for release in RELEASES if release.version in named], STORIES, DATA, record)
