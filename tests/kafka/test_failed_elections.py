@@ -9,6 +9,7 @@ import pytest
 
 from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.scenarios.faults.fault import Target
 from tests.kafka.clusters import QUICK, happened, quiet, state_fields, topic
 
 if TYPE_CHECKING:
@@ -264,3 +265,27 @@ def test_an_election_of_a_partition_that_never_had_a_leader_fails_before_2_2(lin
         quiet(c)
         request(c, ("n", 0))
         assert is_pending(c) == stays
+
+
+@pytest.mark.parametrize("line", ["0.8.2", "0.9", "0.10.2"])
+def test_healing_ends_failovers_that_fail_for_ever(line: str) -> None:
+    """A new partition without a state stops each failover; an operator deletes the request and restarts the brokers."""
+    with booted(line, 11, (12, 21)) as c:
+        topic(c, "t", {0: [11, 12]})
+        c.write_znode(paths.topic("late"), '{"version":1,"partitions":{"0":[99]}}')
+        quiet(c)
+        c.write_znode(paths.PREFERRED_ELECTION, '{"version":1,"partitions":[{"topic":"late","partition":0}]}')
+        c.run_for(1)
+        c.expire(11)
+        c.run_for(2)
+        failed = len(happened(c, "failover failed"))
+        assert failed > 10
+        assert is_pending(c)
+        Target(c).heal()
+        c.run_for(20)
+        failed = len(happened(c, "failover failed"))
+        c.run_for(20)
+        assert len(happened(c, "failover failed")) == failed
+        assert not is_pending(c)
+        assert c.controller is not None
+        assert c.brokers[c.controller].controller.is_active

@@ -116,7 +116,7 @@ class KafkaController:
         self._acts_in_former_term = False
         self.is_failing_over = False
         self._former: FormerController | None = None
-        self._has_unsent = False
+        self._had_unsent = False
         events = self._events = ControllerEventManager(process, self._process_event)
         self.put_event = events.put
         log = self._log = ControllerLog(history, broker_id)
@@ -152,6 +152,16 @@ class KafkaController:
     def is_active(self) -> bool:
         """Whether this broker is the controller, as far as it has read."""
         return self.active_id == self.broker_id
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether a request of an earlier term is in the batch, so that each failover of this process fails."""
+        return self._had_unsent or (self._former is not None and self._former.has_unsent)
+
+    @property
+    def fails_over_in_vain(self) -> bool:
+        """Whether the last failover failed, and the next ones of this process may fail too (up to 0.10)."""
+        return self.has_unsent or self._acts_in_former_term
 
     def start(self, *, adopt: bool = False) -> None:
         """Start to process events, the first of which is the election.
@@ -338,7 +348,7 @@ class KafkaController:
             self._end_term()
         if self._former is not None:
             self._former.end()
-            self._has_unsent |= self._former.has_unsent
+            self._had_unsent |= self._former.has_unsent
             self._former = None
         assert fails or not self._channels.is_open, "the channels of an earlier term are closed"
         assert fails or not self.context.has_term, "the state of an earlier term is gone"
@@ -411,7 +421,7 @@ class KafkaController:
         else:
             await self._deletion.begin()
             await self.elections.process_pending()
-        if self._has_unsent:
+        if self.has_unsent:
             raise _UnsentRequestError("a request of an earlier term is in the batch")
         self._log.record("ready", "", f"epoch {context.epoch}")
         if self._config.boolean("auto.leader.rebalance.enable"):

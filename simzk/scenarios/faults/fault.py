@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 from msgspec import Struct, field, structs
 
 from simzk.errors import ConfigError
+from simzk.kafka import paths
 from simzk.scenarios.source import BrokerId, format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -260,7 +261,11 @@ class Target:
         self.call_later(STOP_STEP_US, start)
 
     def heal(self) -> None:
-        """End all faults and stop all clients: the network and ZooKeeper work, all brokers run with all directories."""
+        """End all faults and stop all clients: the network and ZooKeeper work, all brokers run with all directories.
+
+        Up to 0.10 the failover of a controller may fail again and again, by what it remembers or by a preferred
+        election that waits in its znode. Its operator restarts it then, and deletes the znode.
+        """
         cluster = self.cluster
         assert not self._is_healed, "faults happen once, then everything heals"
         self._is_healed = True
@@ -269,9 +274,10 @@ class Target:
         cluster.heal_zookeeper_servers()
         cluster.network.heal_all()
         cluster.zookeeper_faults.clear()
+        fails_over_in_vain = [one.id for one in cluster.brokers.values() if one.controller.fails_over_in_vain]
         for number, broker in cluster.brokers.items():
             cluster.slow_disk(number, 0)
-            if number in self._replaced or broker.stopping:
+            if number in self._replaced or broker.stopping or (broker.alive and number in fails_over_in_vain):
                 self.stop_and_restart(number)
             elif not broker.alive:
                 cluster.restart(number)
@@ -279,6 +285,8 @@ class Target:
                 cluster.resume(number)
         assert all(broker.alive and not broker.paused for broker in cluster.brokers.values())
         assert cluster.is_zookeeper_up
+        if fails_over_in_vain and cluster.tree.get(paths.PREFERRED_ELECTION) is not None:
+            cluster.delete_znode(paths.PREFERRED_ELECTION)
 
 
 class Fault(Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
