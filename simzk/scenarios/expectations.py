@@ -298,8 +298,9 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
             allows_unclean = any(broker.config.boolean(UNCLEAN_KEY) for broker in observed.cluster.brokers.values())
             return not allows_unclean and not any(isinstance(one, IsrKept) for one in invariants)
         missing = [broker for broker in seen.assignment.replicas if broker not in seen.state.isr]
-        return is_unaware_by_known_bug(invariants, seen.partition, seen.state.leader) or all(
-            is_unaware_by_known_bug(invariants, seen.partition, broker)
+        leader, epoch = seen.state.leader, seen.state.leader_epoch
+        return is_unaware_by_known_bug(invariants, seen.partition, leader, epoch) or all(
+            is_unaware_by_known_bug(invariants, seen.partition, broker, epoch)
             or is_fenced_by_known_bug(invariants, seen.partition, broker)
             for broker in missing
         )

@@ -165,16 +165,20 @@ def test_a_restart_that_an_old_controller_misses_is_counted_and_excuses_its_repl
             ("KAFKA-7235", "controller 3 took the new registration of broker 1 for the old one")
         ]
         assert monitor.violations == []
-        assert [is_unaware_by_known_bug(c.invariants, TopicPartition("orders", 0), b) for b in (1, 2)] == [True, False]
+        epoch = c.state("orders", 0).leader_epoch
+        orders = TopicPartition("orders", 0)
+        assert [is_unaware_by_known_bug(c.invariants, orders, b, epoch) for b in (1, 2)] == [True, False]
         recovered = ExpectRecovered(expect="whole")
         assert recovered.failures(Observed(c, {}, None)) == []
         c.kill(2)  # the leader of orders-0 now dies, which broker 1 is told
         c.run_for(30)
         assert recovered.failures(Observed(c, {}, None)) != []
+        told = c.state("orders", 0).leader_epoch
+        assert [is_unaware_by_known_bug(c.invariants, orders, 1, e) for e in (told, told + 1)] == [False, True]
         c.restart(2)
         c.expire(3)  # the next controller tells all brokers
         quiet(c)
-        assert not is_unaware_by_known_bug(c.invariants, TopicPartition("orders", 0), 1)
+        assert not is_unaware_by_known_bug(c.invariants, orders, 1, c.state("orders", 0).leader_epoch)
         assert set(c.state("orders", 0).isr) == {1, 2}
 
 

@@ -850,7 +850,13 @@ class KafkaCluster:
                 unclean_allowed=lambda: self._unclean_requested or releases.unclean_allowed,
                 topic_id_issue=releases.topic_id_issue,
             )
-            of_beliefs = beliefs_of(self._replica_manager, self._observable, self._old_cache, self._caching)
+            of_beliefs = beliefs_of(
+                self._replica_manager,
+                self._observable,
+                self._old_cache,
+                self._caching,
+                leaders_read_again=releases.leaders_read_again,
+            )
             self._invariants = (*of_znodes, *of_beliefs, *self._record_invariants())
         return self._invariants
 

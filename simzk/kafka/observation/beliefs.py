@@ -219,8 +219,8 @@ class RestartsNoticed(BeliefInvariant):
         """The running brokers whose restart a controller missed."""
         return frozenset(self._missed)
 
-    def is_unaware(self, broker: int, partition: TopicPartition) -> bool:
-        """Return whether a controller missed a broker's restart, and so never sent it its replica."""
+    def is_unaware(self, broker: int, partition: TopicPartition, leader_epoch: int) -> bool:
+        """Return whether a controller missed a broker's restart, and so never sent it the present leader epoch."""
         row = self.manager.table.find(partition.topic, partition.partition) if broker in self._missed else None
         if row is None:
             return broker in self._missed
@@ -228,7 +228,7 @@ class RestartsNoticed(BeliefInvariant):
         brokers, replicas = np.array([broker], dtype=np.int32), self.manager.table.replicas_at(rows)
         _, epoch = self.manager.leaders.at(rows).by(brokers, replicas)
         assert epoch.shape == (1,), "one replica was asked for"
-        return int(epoch[0]) < 0
+        return int(epoch[0]) < leader_epoch
 
 
 class SentEpochIsWritten(BeliefInvariant):
@@ -321,7 +321,8 @@ class WrittenIsrRecognized(LeaderAwaitsNothing):
 
     A controller that loses the reply to the write tries it again, and takes the conflict with its own write for one
     with another (INVALID_UPDATE_VERSION). The leader proposes nothing more until its next leader epoch, and the
-    controller caches the old ISR (docs/reference/kafka.md §5, #49).
+    controller caches the old ISR (docs/reference/kafka.md §5, #49). A leader of 0.8.0 and 0.8.1 that writes the ISR
+    itself is stuck in the same way (KAFKA-1382); one of 0.8.2 to 2.6 reads the state again.
     """
 
     name = "a leader learns that its ISR was written"
@@ -413,9 +414,13 @@ def awaits_in_vain(invariants: Iterable[object], partition: TopicPartition, lead
     return any(epochs.get(partition) == leader_epoch for epochs in waiting)
 
 
-def is_unaware_by_known_bug(invariants: Iterable[object], partition: TopicPartition, broker: int) -> bool:
-    """Return whether a controller never sent a broker its replica of a partition; see `RestartsNoticed`."""
-    return any(one.is_unaware(broker, partition) for one in invariants if isinstance(one, RestartsNoticed))
+def is_unaware_by_known_bug(
+    invariants: Iterable[object], partition: TopicPartition, broker: int, leader_epoch: int
+) -> bool:
+    """Return whether a controller never sent a broker the leader epoch of a partition; see `RestartsNoticed`."""
+    return any(
+        one.is_unaware(broker, partition, leader_epoch) for one in invariants if isinstance(one, RestartsNoticed)
+    )
 
 
 def restarted_unnoticed(invariants: Iterable[object]) -> frozenset[int]:
@@ -428,6 +433,8 @@ def beliefs_of(
     server: ObservableTree,
     old_cache: OldCache = lambda: None,
     caching: Callable[[str], Iterable[int]] = lambda _: (),
+    *,
+    leaders_read_again: bool = False,
 ) -> tuple[BeliefInvariant, ...]:
     """Return the invariants of what brokers believe, which observe them from now on.
 
@@ -436,6 +443,8 @@ def beliefs_of(
         server: the cluster's ZooKeeper.
         old_cache: as for `SentEpochIsWritten`.
         caching: as for `DeletionsAnnounced`.
+        leaders_read_again: whether every leader writes ISRs itself, and after a conflict reads what is written: who
+            wrote it, another controller perhaps, is told by other invariants.
     """
     beliefs = (
         OneLeaderOfAnEpoch(manager),
@@ -448,7 +457,7 @@ def beliefs_of(
         DeletionsAnnounced(manager, caching),
     )
     assert tuple(type(belief) for belief in beliefs) == BELIEFS, "the documented list is another one"
-    return beliefs
+    return tuple(one for one in beliefs if not (leaders_read_again and isinstance(one, WrittenIsrRecognized)))
 
 
 BELIEFS: tuple[type[BeliefInvariant], ...] = (

@@ -225,6 +225,12 @@ class Releases:
         return any(release.version.number < KEEPS_LAST_MEMBER for release in self._releases.values())
 
     @property
+    def leaders_read_again(self) -> bool:
+        """Whether every leader writes ISRs itself, and reads the state again after a conflict (0.8.2 to 2.6)."""
+        rules = [release.version.broker for release in self._releases.values()]
+        return all(one.accepts_own_isr_after_conflict and not one.uses_alter_isr for one in rules)
+
+    @property
     def elects_in_steps(self) -> bool:
         """Whether a controller on any broker creates `/controller` before it raises the controller epoch."""
         return any(not release.version.client.fences_writes for release in self._releases.values())
