@@ -16,6 +16,7 @@ from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.observation.beliefs import (
     BELIEFS,
     BeliefInvariant,
+    WrittenIsrRecognized,
     awaits_in_vain,
     is_fenced_by_known_bug,
     is_unaware_by_known_bug,
@@ -59,6 +60,12 @@ def broken(c: KafkaCluster, monitor: Monitor) -> list[str]:
 def test_a_cluster_is_checked_for_all_of_them() -> None:
     with cluster(1, controller=1) as c:
         assert [type(one) for one in c.invariants if isinstance(one, BeliefInvariant)] == list(BELIEFS)
+
+
+@pytest.mark.parametrize(("line", "is_checked"), [("0.8.1", True), ("0.8.2", False), ("2.6", False), ("2.8", True)])
+def test_lost_replies_are_told_of_leaders_that_do_not_read_again(line: str, is_checked: bool) -> None:
+    with KafkaCluster(line, 1) as c:
+        assert any(isinstance(one, WrittenIsrRecognized) for one in c.invariants) == is_checked
 
 
 def test_a_replica_that_obeys_an_old_leader_epoch_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
