@@ -1,9 +1,14 @@
-"""Controllers of 0.8.0, which never resign (docs/reference/kafka.md §2.2), as recorded from four real brokers."""
+"""Controllers of 0.8.0, which never resign (docs/reference/kafka.md §2.2), as recorded from four real brokers.
+
+From 0.8.1 to 0.10.1 they handle what waits behind their resignation (KAFKA-4447).
+"""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
+
+import pytest
 
 from simzk.kafka import paths
 from simzk.zookeeper.transactions import DeleteTxn, SetDataTxn
@@ -140,3 +145,23 @@ def test_an_election_that_fails_outlives_the_failover_and_ends_with_the_former_c
         quiet(c)
         assert sorted(state_fields(c, "t")[1]) == [11, 12]
         c.check()
+
+
+@pytest.mark.parametrize(("line", "is_handled"), [("0.9", True), ("0.10.1", True), ("0.10.2", False), ("1.1", False)])
+def test_what_waits_behind_a_resignation_is_handled(line: str, is_handled: bool) -> None:
+    """The session lives: another broker is found in /controller, and the notification of the election is next."""
+    with booted(line, 11, (12, 21), {"zookeeper.session.timeout.ms": 30_000}) as c:
+        topic(c, "t", {0: [12, 21]})
+        c.pause(11)
+        c.delete_znode(paths.CONTROLLER)
+        c.run_for(2)
+        assert c.controller in (12, 21)
+        for broker in (12, 21):
+            c.pause(broker)
+        c.write_znode(paths.PREFERRED_ELECTION, '{"version":1,"partitions":[{"topic":"t","partition":0}]}')
+        c.run_for(1)
+        assert is_pending(c)
+        c.resume(11)
+        c.run_for(1)
+        assert happened(c, "resigned") == ["controller 11"]
+        assert is_pending(c) is not is_handled
