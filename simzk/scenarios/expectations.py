@@ -41,6 +41,8 @@ from simzk.scenarios.cluster_model import Step, list_fields
 from simzk.scenarios.source import BrokerId, Index, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.kafka.observation.recording import Recording
     from simzk.scenarios.cluster_model import ClusterModel
@@ -86,8 +88,8 @@ class Expectation(Step, kw_only=True):
     reads_brokers: ClassVar[bool] = False
     """Whether it can change without a new event or transaction."""
 
-    def failures(self, observed: Observed) -> list[str]:
-        """Return how the cluster differs from the expectation at this virtual time; empty if it holds."""
+    def failures(self, observed: Observed) -> Iterable[str]:
+        """Return how the cluster differs from the expectation at this virtual time; nothing if it holds."""
         raise NotImplementedError
 
     def describe(self) -> str:
@@ -250,19 +252,18 @@ class ExpectWhole(Expectation, kw_only=True):
 
     preferred: bool = False
 
-    def failures(self, observed: Observed) -> list[str]:
-        found = [f"{name} does not exist" for name in observed.missing_partitions()]
+    def failures(self, observed: Observed) -> Iterator[str]:
+        yield from (f"{name} does not exist" for name in observed.missing_partitions())
         for seen in view.partitions(observed.cluster.tree):
             if self._is_excused(observed, seen):
                 continue
             if not seen.online:
-                found.append(f"{seen.partition} has no leader")
+                yield f"{seen.partition} has no leader"
             elif not seen.in_sync:
                 isr = list(seen.state.isr) if seen.state else []
-                found.append(f"{seen.partition} has isr {isr} of replicas {list(seen.assignment.replicas)}")
+                yield f"{seen.partition} has isr {isr} of replicas {list(seen.assignment.replicas)}"
             elif self.preferred and not seen.preferred:
-                found.append(f"the leader of {seen.partition} is not its first replica {seen.assignment.replicas[0]}")
-        return found
+                yield f"the leader of {seen.partition} is not its first replica {seen.assignment.replicas[0]}"
 
     def _is_excused(self, _observed: Observed, _seen: PartitionView) -> bool:
         return False

@@ -298,17 +298,16 @@ class Play:
         """Wait until the expectation holds or its time limit is over; return its failures at that time."""
         observed = Observed(self.cluster, topics, self.scenario.recording)
         seen = None
-        failures: list[str] = []
         while True:
             present = (self.cluster.server.zxid, len(self.history))
             # Most expectations read the tree and the history only: without a change there they need no evaluation.
             if present != seen or step.reads_brokers:
                 seen = present
-                failures = step.failures(observed)
-                if not failures:
+                if next(iter(step.failures(observed)), None) is None:
                     return []
             next_us = self._scheduler.next_at_us
             if next_us is None or next_us > until_us:
+                failures = list(step.failures(observed))
                 yield PlayWait(until_us)
                 return failures
             yield PlayWait(until_us, each_event=True)

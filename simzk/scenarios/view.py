@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
@@ -65,12 +66,20 @@ def _partitions_of(tree: KafkaTree, name: str) -> list[PartitionView]:
     path = paths.topic(name)
     znode = tree.get(path)
     assert znode is not None, f"no {path}"
+    return [PartitionView(key, assignment, _state(tree, key)) for key, assignment in _assignments(name, znode.data)]
+
+
+@lru_cache(maxsize=64)
+def _assignments(name: str, data: bytes | None) -> tuple[tuple[TopicPartition, ReplicaAssignment], ...]:
+    """Return the assignments of a topic by number; none for invalid data.
+
+    A scenario that waits for a whole cluster reads them at every event, and they hardly change.
+    """
     try:
-        assignments = topic.decode(path, znode.data).partitions
+        assignments = topic.decode(paths.topic(name), data).partitions
     except ZnodeError:
-        return []
-    keys = [(TopicPartition(name, number), assignment) for number, assignment in sorted(assignments.items())]
-    return [PartitionView(key, assignment, _state(tree, key)) for key, assignment in keys]
+        return ()
+    return tuple((TopicPartition(name, number), assignment) for number, assignment in sorted(assignments.items()))
 
 
 def _state(tree: KafkaTree, key: TopicPartition) -> LeaderAndIsr | None:

@@ -198,10 +198,10 @@ def test_brokers_of_older_releases_agree_after_faults(version: str) -> None:
         c.restart(dead)
         c.run_for(60)
         agreed = ExpectAgreed(expect="agreed")
-        assert agreed.failures(Observed(c, {}, None)) == []
+        assert list(agreed.failures(Observed(c, {}, None))) == []
         assert c.controller is not None
         c.kill(c.controller)
         c.run_for(120)
-        assert agreed.failures(Observed(c, {}, None)) == []
+        assert list(agreed.failures(Observed(c, {}, None))) == []
         c.brokers[dead].metadata.partitions.clear()
-        assert agreed.failures(Observed(c, {}, None)) != []
+        assert list(agreed.failures(Observed(c, {}, None))) != []

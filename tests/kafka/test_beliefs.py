@@ -176,10 +176,10 @@ def test_a_restart_that_an_old_controller_misses_is_counted_and_excuses_its_repl
         orders = TopicPartition("orders", 0)
         assert [is_unaware_by_known_bug(c.invariants, orders, b, epoch) for b in (1, 2)] == [True, False]
         recovered = ExpectRecovered(expect="whole")
-        assert recovered.failures(Observed(c, {}, None)) == []
+        assert list(recovered.failures(Observed(c, {}, None))) == []
         c.kill(2)  # the leader of orders-0 now dies, which broker 1 is told
         c.run_for(30)
-        assert recovered.failures(Observed(c, {}, None)) != []
+        assert list(recovered.failures(Observed(c, {}, None))) != []
         told = c.state("orders", 0).leader_epoch
         assert [is_unaware_by_known_bug(c.invariants, orders, 1, e) for e in (told, told + 1)] == [False, True]
         c.restart(2)
@@ -216,13 +216,13 @@ def test_a_deletion_that_a_broker_missed_with_the_controller_is_counted_and_excu
         assert unannounced_deletions(c.invariants, 3) == {"gone"}
         assert unannounced_deletions(c.invariants, 2) == frozenset()
         agreed = ExpectAgreed(expect="agreed")
-        assert agreed.failures(Observed(c, {}, None)) == []
+        assert list(agreed.failures(Observed(c, {}, None))) == []
         c.kill(3)
         c.run_for(20)
         c.restart(3)
         quiet(c)
         assert unannounced_deletions(c.invariants, 3) == frozenset()
-        assert agreed.failures(Observed(c, {}, None)) == []
+        assert list(agreed.failures(Observed(c, {}, None))) == []
 
 
 @pytest.mark.parametrize(("version", "is_dropped"), [("2.7", True), ("2.8", True), ("3.0", False)])
@@ -260,7 +260,7 @@ def test_an_isr_that_was_emptied_before_an_upgrade_excuses_its_partition(is_allo
             c.restart(broker, version="1.1")
         c.run_for(60)
         assert c.state("t", 0).isr == ((replica,) if is_allowed else ())
-        assert ExpectRecovered(expect="whole").failures(Observed(c, {}, None)) == []
+        assert list(ExpectRecovered(expect="whole").failures(Observed(c, {}, None))) == []
 
 
 def test_an_isr_that_no_old_controller_has_emptied_is_no_excuse() -> None:
@@ -274,7 +274,7 @@ def test_an_isr_that_no_old_controller_has_emptied_is_no_excuse() -> None:
         c.write_znode(paths.state(TopicPartition("t", 0)), json.dumps(state).encode())
         c.restart(replica)
         c.run_for(30)
-        assert ExpectRecovered(expect="whole").failures(Observed(c, {}, None)) != []
+        assert list(ExpectRecovered(expect="whole").failures(Observed(c, {}, None))) != []
 
 
 def test_a_controller_that_knows_broker_epochs_misses_no_restart() -> None:
@@ -303,10 +303,10 @@ def test_a_leader_that_is_not_told_of_its_written_isr_is_counted_and_excused() -
         assert known.detail == "broker 1 proposed isr [1, 2] of orders-0, which is written, and was refused"
         assert c.brokers[1].replicas.state_of(orders) != c.state("orders", 0)
         observed = Observed(c, {}, None)
-        assert ExpectAgreed(expect="agreed").failures(observed) == []
-        assert ExpectRecovered(expect="whole").failures(observed) == []
+        assert list(ExpectAgreed(expect="agreed").failures(observed)) == []
+        assert list(ExpectRecovered(expect="whole").failures(observed)) == []
         c.brokers[1].metadata.partitions[TopicPartition("orders", 1)] = c.state("orders", 1)._replace(leader_epoch=9)
-        assert len(ExpectAgreed(expect="agreed").failures(observed)) == 1, "the other partition is compared"
+        assert len(list(ExpectAgreed(expect="agreed").failures(observed))) == 1, "the other partition is compared"
         c.kill(2)  # the next leader epoch
         c.run_for(20)
         assert not awaits_in_vain(c.invariants, orders, c.state("orders", 0).leader_epoch)
@@ -334,7 +334,7 @@ def test_a_broker_that_starts_during_a_reassignment_is_fenced_in_some_releases(v
         quiet(c)
         assert c.state("orders", 0).isr == ((1, 2) if is_fenced else (1, 2, 3))
         assert is_fenced_by_known_bug(c.invariants, orders, 3) == (version < "2.4")
-        assert ExpectAgreed(expect="agreed").failures(Observed(c, {}, None)) == []
+        assert list(ExpectAgreed(expect="agreed").failures(Observed(c, {}, None))) == []
         c.kill(2)  # the next leader epoch reaches broker 3
         quiet(c)
         assert c.state("orders", 0).isr == (1, 3)
