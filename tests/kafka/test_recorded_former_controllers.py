@@ -14,11 +14,12 @@ import pytest
 
 from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import QUICK, happened, quiet, topic, watch
 from tests.kafka.recorded_lines import read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 DATA = Path(__file__).parent / "data" / "former_controllers.jsonl.gz"
 STORY, TOPIC = "stopped controller", "orders"
@@ -120,32 +121,55 @@ def test_from_1_1_on_its_event_ends_with_its_session(line: str) -> None:
     assert not known
 
 
-def look_at_requests(c: KafkaCluster) -> dict[str, Any]:
-    """Return the controller epoch, the requests, the assignments and the states."""
+def election() -> tuple[str, bytes]:
+    """Return the znode of a preferred election, and its data."""
+    wanted = {"version": 1, "partitions": [{"topic": next(iter(ASSIGNED)), "partition": 0}]}
+    return paths.PREFERRED_ELECTION, json.dumps(wanted).encode()
 
-    def present(path: str) -> dict[str, Any] | None:
-        node = c.tree.get(path)
-        return None if node is None else json.loads(node.data or b"")
 
-    def children(path: str) -> list[str]:
-        node = c.tree.get(path)
-        return [] if node is None else sorted(node.child_names())
+def requests(*, announces: bool) -> Iterator[tuple[str, bytes]]:
+    """Yield the znode of a request of each kind, and its data; an announced ISR change only if the release has them."""
+    yield paths.topic(UNKNOWN), json.dumps({"version": 1, "partitions": {"0": [LEADER]}}).encode()
+    yield paths.delete_topic(UNKNOWN), b""
+    if announces:
+        yield f"{paths.ISR_CHANGES}/isr_change_0000000000", election()[1]  # both name partitions
+    moves = [{"topic": name, "partition": 0, "replicas": target} for name, target in MOVES.items()]
+    yield paths.REASSIGN_PARTITIONS, json.dumps({"version": 1, "partitions": moves}).encode()
+    yield election()
 
-    moving, states = present(paths.REASSIGN_PARTITIONS), {topic: c.state(topic, 0) for topic in ASSIGNED}
+
+def look_at_requests(read: Callable[[str], Any], children: Callable[[str], list[str]]) -> dict[str, Any]:
+    """Return the controller epoch, the requests, the assignments and the states, of real brokers or of simulated ones.
+
+    Args:
+        read: returns what a znode holds as JSON; None if there is none.
+        children: returns the names of a znode's children; none if there is no znode.
+    """
+    moving = read(paths.REASSIGN_PARTITIONS)
+    states = {name: read(paths.state(TopicPartition(name, 0))) for name in ASSIGNED}
     return {
-        "controller_epoch": controller_epoch(c),
-        "election": present(paths.PREFERRED_ELECTION) is not None,
+        "controller_epoch": read(paths.CONTROLLER_EPOCH),
+        "election": read(paths.PREFERRED_ELECTION) is not None,
         "moving": [] if moving is None else sorted(entry["topic"] for entry in moving["partitions"]),
-        "deletions": children(paths.DELETE_TOPICS),
+        "deletions": sorted(children(paths.DELETE_TOPICS)),
         "announced": len(children(paths.ISR_CHANGES)),
-        "assigned": {topic: (present(paths.topic(topic)) or {})["partitions"]["0"] for topic in ASSIGNED},
-        "states": {topic: [one.leader, list(one.isr), one.leader_epoch] for topic, one in states.items()},
+        "assigned": {name: read(paths.topic(name))["partitions"]["0"] for name in ASSIGNED},
+        "states": {name: [one["leader"], one["isr"], one["leader_epoch"]] for name, one in states.items() if one},
     }
 
 
-def ask_for_election(c: KafkaCluster) -> None:
-    wanted = [{"topic": next(iter(ASSIGNED)), "partition": 0}]
-    c.write_znode(paths.PREFERRED_ELECTION, json.dumps({"version": 1, "partitions": wanted}))
+def look_at_simulated(c: KafkaCluster) -> dict[str, Any]:
+    """Return what real brokers were looked at for."""
+
+    def read(path: str) -> Any:
+        node = c.tree.get(path)
+        return None if node is None else json.loads(node.data or b"null")
+
+    def children(path: str) -> list[str]:
+        node = c.tree.get(path)
+        return [] if node is None else list(node.child_names())
+
+    return look_at_requests(read, children)
 
 
 def ask(c: KafkaCluster) -> None:
@@ -154,15 +178,8 @@ def ask(c: KafkaCluster) -> None:
         if c.tree.get(parent) is None:
             c.write_znode(parent, None)
             c.run_for(0.1)
-    c.write_znode(paths.topic(UNKNOWN), json.dumps({"version": 1, "partitions": {"0": [LEADER]}}))
-    c.write_znode(paths.delete_topic(UNKNOWN), b"")
-    if c.tree.get(paths.ISR_CHANGES) is not None:
-        changed = [{"topic": next(iter(ASSIGNED)), "partition": 0}]
-        announcement = json.dumps({"version": 1, "partitions": changed})
-        c.write_znode(f"{paths.ISR_CHANGES}/isr_change_0000000000", announcement)
-    moves = [{"topic": name, "partition": 0, "replicas": target} for name, target in MOVES.items()]
-    c.write_znode(paths.REASSIGN_PARTITIONS, json.dumps({"version": 1, "partitions": moves}))
-    ask_for_election(c)
+    for path, data in requests(announces=c.tree.get(paths.ISR_CHANGES) is not None):
+        c.write_znode(path, data)
 
 
 def played_requests(version: str, seed: int = 0) -> list[dict[str, Any]]:
@@ -184,19 +201,19 @@ def played_requests(version: str, seed: int = 0) -> list[dict[str, Any]]:
             c.pause(broker)
         ask(c)
         c.run_for(0.1)
-        looks = [look_at_requests(c)]
+        looks = [look_at_simulated(c)]
         c.resume(CONTROLLER)
         c.run_for(6)
         assert CONTROLLER in c.live_brokers
-        looks.append(look_at_requests(c))
+        looks.append(look_at_simulated(c))
         if not looks[-1]["election"]:
-            ask_for_election(c)
+            c.write_znode(*election())
         c.run_for(3)
-        looks.append(look_at_requests(c))
+        looks.append(look_at_simulated(c))
         for broker in (1, 2, 3):
             c.resume(broker)
         c.run_for(6)
-        looks.append(look_at_requests(c))
+        looks.append(look_at_simulated(c))
         for broker in (1, 2, 3):
             c.kill(broker)
         while c.controller not in (None, CONTROLLER):

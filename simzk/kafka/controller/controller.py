@@ -57,12 +57,8 @@ FIRST_REBALANCE_US = 5_000_000
 """Delay of the first automatic rebalance after a failover (KafkaController.onControllerFailover)."""
 
 
-class _ChannelsOpenError(Exception):
-    """A failover cannot open channels to the brokers."""
-
-
-class _UnsentRequestError(Exception):
-    """A failover cannot send requests, because one of an earlier term is still in the batch."""
+class _EarlierTermError(Exception):
+    """A failover fails by what an earlier term has left: open channels to the brokers, or an unsent request."""
 
 
 class KafkaController:
@@ -332,7 +328,7 @@ class KafkaController:
             await self._fail_over()
         except ControllerMovedError:
             await self._maybe_resign()
-        except (ZooKeeperRefused, ZnodeError, _ChannelsOpenError, _UnsentRequestError) as problem:
+        except (ZooKeeperRefused, ZnodeError, _EarlierTermError) as problem:
             self._log.record("failover failed", "", str(problem))
             await self._trigger_move()
 
@@ -340,7 +336,7 @@ class KafkaController:
         """Become active with a new controller epoch.
 
         Raises:
-            _ChannelsOpenError: a failed failover has left its channels open (0.9 to 0.10).
+            _EarlierTermError: a failed failover has left its channels open (0.9 to 0.10).
         """
         channels_open = self._acts_in_former_term and self._channels.is_open
         fails = channels_open and self.client.version.controller.fails_with_open_channels
@@ -355,7 +351,7 @@ class KafkaController:
         self.context.begin_term(epoch, version)
         self.active_id = self.broker_id
         if fails:
-            raise _ChannelsOpenError("the channels of the failed term are open")
+            raise _EarlierTermError("the channels of the failed term are open")
 
     async def _trigger_move(self) -> None:
         """Delete `/controller` after a failed failover, so that another broker is elected; from 0.11 on resign first.
@@ -422,7 +418,7 @@ class KafkaController:
             await self._deletion.begin()
             await self.elections.process_pending()
         if self.has_unsent:
-            raise _UnsentRequestError("a request of an earlier term is in the batch")
+            raise _EarlierTermError("a request of an earlier term is in the batch")
         self._log.record("ready", "", f"epoch {context.epoch}")
         if self._config.boolean("auto.leader.rebalance.enable"):
             assert self._rebalance is None, "the timer of an earlier term goes on"

@@ -24,13 +24,11 @@ from typing import TYPE_CHECKING
 from simzk.kafka import paths
 from simzk.kafka.controller.events import Watched
 from simzk.kafka.controller.leadership_changes import read_states, requested_elections
-from simzk.kafka.controller.reassignment import widened
+from simzk.kafka.controller.reassignment import widened, with_next_epoch
 from simzk.kafka.controller.state_machines import ControllerPart
 from simzk.kafka.schemas.admin import decode_partitions
 from simzk.kafka.topic_partition import ReplicaAssignment, mutable_partitions, named, partition_set
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
-from simzk.partitions.states import states_of
-from simzk.partitions.transitions import raise_leader_epoch
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.requests import Delete, SetData
 
@@ -211,7 +209,7 @@ class FormerController(ControllerPart):
         context, state = self._context, await self._client.state(partition)
         if self.has_unsent or state is None or state.controller_epoch > context.epoch:
             return
-        after = raise_leader_epoch(states_of([state], max(len(state.isr), 1)), controller_epoch=context.epoch)
+        after = with_next_epoch(state, context.epoch)
         await self._client.write_states(named([partition]), after, context.epoch_version)
         await self._fail_to_send()
 

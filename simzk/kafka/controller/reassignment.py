@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
     from simzk.jvm.scala_collections import Scala
     from simzk.kafka.controller.topic_deletion import TopicDeletion
+    from simzk.kafka.topic_partition import LeaderAndIsr
+    from simzk.partitions.states import States
 
 Requested = dict[TopicPartition, tuple[int, ...]]
 
@@ -263,8 +265,7 @@ class Reassignments(ControllerPart):
             state = await self._client.state(partition)
             if state is None or state.controller_epoch > context.epoch:
                 return
-            after = raise_leader_epoch(states_of([state], max(len(state.isr), 1)), controller_epoch=context.epoch)
-            assert after.one(0)[:2] == (state.leader, state.leader_epoch + 1), "only the epoch rises"
+            after = with_next_epoch(state, context.epoch)
             (error,) = await self._client.write_states(named([partition]), after, context.epoch_version)
             if error != Code.BAD_VERSION:
                 break
@@ -328,6 +329,13 @@ class Reassignments(ControllerPart):
 def replicas_of(partition: TopicPartition, brokers: Sequence[int]) -> list[PartitionAndReplica]:
     """Return the replicas of a partition on some brokers."""
     return [PartitionAndReplica(partition, broker) for broker in brokers]
+
+
+def with_next_epoch(state: LeaderAndIsr, controller_epoch: int) -> States:
+    """Return the state of one partition with the same leader and ISR, and the next leader epoch."""
+    after = raise_leader_epoch(states_of([state], max(len(state.isr), 1)), controller_epoch=controller_epoch)
+    assert after.one(0)[:2] == (state.leader, state.leader_epoch + 1), "only the epoch rises"
+    return after
 
 
 def widened(target: Sequence[int], present: Sequence[int], scala: Scala) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import NoNodeError
 
+from simzk.kafka import paths
 from tests.conformance.real_kafka.cluster import until
 from tests.conformance.real_kafka.recorder import BrokersOnZooKeeper, main, on_zookeeper
 from tests.conformance.real_kafka.releases import RELEASES, Release
@@ -32,14 +33,15 @@ from tests.kafka.test_recorded_former_controllers import (
     FOLLOWER,
     LAG_MS,
     LEADER,
-    MOVES,
     PARTITIONS,
     REQUESTS,
     STORIES,
     STORY,
     TOPIC,
-    UNKNOWN,
     counted,
+    election,
+    look_at_requests,
+    requests,
 )
 from tests.waiting import PATIENCE_S
 
@@ -103,12 +105,9 @@ def play(brokers: FourBrokers, report: Callable[[str], object]) -> list[dict[str
         brokers.start(broker)
     report("four brokers run")
     assert brokers.controller() == CONTROLLER
-    config = json.dumps({"version": 1, "config": {}}).encode()
-    brokers.client.create(f"/config/topics/{TOPIC}", config, makepath=True)
+    brokers.write(f"/config/topics/{TOPIC}", {"version": 1, "config": {}})
     partitions = {str(number): [LEADER, 2, FOLLOWER] for number in range(PARTITIONS)}
-    brokers.client.create(
-        f"/brokers/topics/{TOPIC}", json.dumps({"version": 1, "partitions": partitions}).encode(), makepath=True
-    )
+    brokers.write(f"/brokers/topics/{TOPIC}", {"version": 1, "partitions": partitions})
     until(lambda: len(brokers.states()) == PARTITIONS, lambda: f"{len(brokers.states())} states")
     time.sleep(SETTLES_S)
     brokers.end(FOLLOWER, signal.SIGKILL)
@@ -140,56 +139,25 @@ class AskedBrokers(FourBrokers):
         timeout_ms = 6_000 if broker == CONTROLLER else 25_000
         return {**super().properties(broker), "zookeeper.session.timeout.ms": timeout_ms}
 
-    def present(self, path: str) -> dict[str, Any] | None:
-        """The content of a znode, None if there is none."""
+    def read(self, path: str) -> Any:
+        """What a znode holds as JSON; None if there is none."""
         try:
-            return dict(json.loads(self.client.get(path)[0]))
+            return json.loads(self.client.get(path)[0])
         except NoNodeError:
             return None
 
     def children(self, path: str) -> list[str]:
         """The children of a znode, if there is one."""
-        return [] if self.client.exists(path) is None else sorted(self.client.get_children(path))
-
-    def create(self, path: str, value: object, *, sequence: bool = False) -> None:
-        """Create a znode with a JSON text."""
-        self.client.create(path, json.dumps(value).encode(), makepath=True, sequence=sequence)
+        return [] if self.client.exists(path) is None else self.client.get_children(path)
 
     def ask(self) -> None:
         """Write a request of each kind."""
-        self.create(f"/brokers/topics/{UNKNOWN}", {"version": 1, "partitions": {"0": [LEADER]}})
-        self.client.create(f"/admin/delete_topics/{UNKNOWN}", b"", makepath=True)
-        if self.client.exists("/isr_change_notification"):
-            changed = [{"topic": next(iter(ASSIGNED)), "partition": 0}]
-            self.create("/isr_change_notification/isr_change_", {"version": 1, "partitions": changed}, sequence=True)
-        moves = [{"topic": topic, "partition": 0, "replicas": target} for topic, target in MOVES.items()]
-        self.create("/admin/reassign_partitions", {"version": 1, "partitions": moves})
-        self.ask_for_election()
-
-    def ask_for_election(self) -> None:
-        """Request a preferred election."""
-        wanted = [{"topic": next(iter(ASSIGNED)), "partition": 0}]
-        self.create("/admin/preferred_replica_election", {"version": 1, "partitions": wanted})
+        for path, data in requests(announces=self.client.exists(paths.ISR_CHANGES) is not None):
+            self.client.create(path, data, makepath=True)
 
     def look_at_requests(self) -> dict[str, Any]:
         """The controller epoch, the requests, the assignments and the states."""
-        moving = self.present("/admin/reassign_partitions")
-        states = {topic: self.present(f"/brokers/topics/{topic}/partitions/0/state") for topic in ASSIGNED}
-        return {
-            "controller_epoch": int(self.client.get("/controller_epoch")[0]),
-            "election": self.present("/admin/preferred_replica_election") is not None,
-            "moving": [] if moving is None else sorted(entry["topic"] for entry in moving["partitions"]),
-            "deletions": self.children("/admin/delete_topics"),
-            "announced": len(self.children("/isr_change_notification")),
-            "assigned": {
-                topic: (self.present(f"/brokers/topics/{topic}") or {})["partitions"]["0"] for topic in ASSIGNED
-            },
-            "states": {
-                topic: [state["leader"], state["isr"], state["leader_epoch"]]
-                for topic, state in states.items()
-                if state is not None
-            },
-        }
+        return look_at_requests(self.read, self.children)
 
 
 def play_requests(brokers: AskedBrokers, report: Callable[[str], object]) -> list[dict[str, Any]]:
@@ -199,8 +167,8 @@ def play_requests(brokers: AskedBrokers, report: Callable[[str], object]) -> lis
     report("four brokers run")
     assert brokers.controller() == CONTROLLER
     for topic, replicas in ASSIGNED.items():
-        brokers.create(f"/config/topics/{topic}", {"version": 1, "config": {}})
-        brokers.create(f"/brokers/topics/{topic}", {"version": 1, "partitions": {"0": replicas}})
+        brokers.write(f"/config/topics/{topic}", {"version": 1, "config": {}})
+        brokers.write(f"/brokers/topics/{topic}", {"version": 1, "partitions": {"0": replicas}})
     until(lambda: len(brokers.look_at_requests()["states"]) == len(ASSIGNED), lambda: "a topic has no state")
     time.sleep(SETTLES_S)
     brokers.signal(CONTROLLER, signal.SIGSTOP)
@@ -217,7 +185,7 @@ def play_requests(brokers: AskedBrokers, report: Callable[[str], object]) -> lis
     looks.append(brokers.look_at_requests())
     report(f"the former controller is back: {looks[-1]}")
     if not looks[-1]["election"]:
-        brokers.ask_for_election()
+        brokers.client.create(*election())
     time.sleep(SETTLES_S)
     looks.append(brokers.look_at_requests())
     report(f"an election was requested again: {looks[-1]}")

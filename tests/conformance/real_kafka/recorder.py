@@ -52,6 +52,10 @@ class BrokersOnZooKeeper(RealBrokers):
         """Return the address of ZooKeeper."""
         return self._zookeeper
 
+    def write(self, path: str, value: object) -> None:
+        """Write a znode with a JSON text."""
+        self.client.create(path, json.dumps(value).encode(), makepath=True)
+
 
 class RecordedBroker(BrokersOnZooKeeper):
     """One broker on a ZooKeeper of its own."""
@@ -66,10 +70,6 @@ class RecordedBroker(BrokersOnZooKeeper):
         """Write a topic with one partition."""
         self.write(f"/config/topics/{topic}", {"version": 1, "config": config})
         self.write(f"/brokers/topics/{topic}", {"version": 1, "partitions": {"0": [BROKER]}})
-
-    def write(self, path: str, value: object) -> None:
-        """Write a znode with a JSON text."""
-        self.client.create(path, json.dumps(value).encode(), makepath=True)
 
 
 B = TypeVar("B", bound=BrokersOnZooKeeper)
