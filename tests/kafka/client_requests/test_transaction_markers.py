@@ -53,15 +53,27 @@ def leader_of(cluster: simzk.KafkaCluster, partition: TopicPartition = ORDERS) -
     return MemoryClient(cluster, cluster.state(*partition).leader)
 
 
+def produce_request(
+    value: bytes,
+    sequence: int,
+    *,
+    producer_id: int = PRODUCER,
+    is_transactional: bool = True,
+    timestamp_ms: int = 5,
+) -> ProduceRequest:
+    """Return a request with one record."""
+    producer, record = BatchProducer(producer_id, 0, sequence), Record(None, value, timestamp_ms=timestamp_ms)
+    data = encode_batch([record], producer=producer, is_transactional=is_transactional)
+    part = ProduceRequest.PartitionProduceData(index=0, records=data)
+    topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[part])
+    return ProduceRequest(transactional_id="tx", acks=-1, timeout_ms=3000, topic_data=[topic])
+
+
 def produce(
     client: MemoryClient, value: bytes, sequence: int, *, producer_id: int = PRODUCER, is_transactional: bool = True
 ) -> ErrorCode:
     """Produce one record; return the error."""
-    producer = BatchProducer(producer_id, 0, sequence)
-    data = encode_batch([Record(None, value, timestamp_ms=5)], producer=producer, is_transactional=is_transactional)
-    part = ProduceRequest.PartitionProduceData(index=0, records=data)
-    topic = ProduceRequest.TopicProduceData(name="orders", partition_data=[part])
-    request = ProduceRequest(transactional_id="tx", acks=-1, timeout_ms=3000, topic_data=[topic])
+    request = produce_request(value, sequence, producer_id=producer_id, is_transactional=is_transactional)
     return ErrorCode(client.call(request, 9, ProduceResponse).responses[0].partition_responses[0].error_code)
 
 
@@ -98,10 +110,20 @@ def fetch(client: MemoryClient, offset: int = 0, isolation: int = READ_COMMITTED
 
 def latest(client: MemoryClient, isolation: int) -> int:
     """Return the latest offset that ListOffsets names."""
-    part = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    code, offset = list_offset(client, -1, isolation)
+    assert code == ErrorCode.NONE
+    return offset
+
+
+def list_offset(
+    client: MemoryClient, timestamp: int, isolation: int = READ_COMMITTED, version: int = 6
+) -> tuple[ErrorCode, int]:
+    """Return error and offset of ListOffsets."""
+    part = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     topic = ListOffsetsRequest.ListOffsetsTopic(name="orders", partitions=[part])
     request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[topic])
-    return client.call(request, 6, ListOffsetsResponse).topics[0].partitions[0].offset
+    found = client.call(request, version, ListOffsetsResponse).topics[0].partitions[0]
+    return ErrorCode(found.error_code), found.offset
 
 
 @pytest.mark.parametrize("outcome", ["commit", "abort"])
@@ -173,6 +195,7 @@ def test_followers_and_the_next_leader_have_the_same_transactions(cluster: simzk
     client = leader_of(cluster)
     read = fetch(client)
     assert (read.last_stable_offset, read.high_watermark) == (2, 3)
+    assert (latest(client, READ_COMMITTED), latest(client, 0)) == (2, 3)
     assert [(one.producer_id, one.first_offset) for one in read.aborted_transactions or ()] == [(PRODUCER, 0)]
     topic = DescribeProducersRequest.TopicRequest(name="orders", partition_indexes=[0])
     described = client.call(DescribeProducersRequest(topics=[topic]), 0, DescribeProducersResponse)
@@ -185,6 +208,37 @@ def test_followers_and_the_next_leader_have_the_same_transactions(cluster: simzk
     again.check()
     assert again.last_stable_offset == again.high_watermark == 4
     cluster.check()
+
+
+@pytest.mark.parametrize("isolation", [0, READ_COMMITTED])
+def test_a_new_leader_names_no_offset_that_may_be_too_low(cluster: simzk.KafkaCluster, isolation: int) -> None:
+    # Partition.fetchOffsetForTimestamp compares the start of the epoch with the high watermark at either isolation
+    # level (KIP-207); the start of the log, and the last tiered offset of a log without tiers, are named all the same.
+    assert produce(leader_of(cluster), b"committed", 0, producer_id=8, is_transactional=False) == ErrorCode.NONE
+    cluster.run_for(1)
+    cluster.pause(3, 20)
+    cluster.run_for(0.1)
+    leader_of(cluster).send_request(produce_request(b"on two of three", 0, timestamp_ms=9), 9)
+    cluster.run_for(1)
+    assert list_offset(leader_of(cluster), -3, isolation, 7) == (ErrorCode.NONE, -1), "the newest is not committed"
+    cluster.shutdown(1)
+    assert cluster.run_until(lambda: cluster.state(*ORDERS).leader == 2, 5)
+    cluster.run_for(0.1)
+    client = leader_of(cluster)
+    log = cluster.brokers[2].replicas.replicas[ORDERS].log
+    assert (log.high_watermark, log.end) == (1, 2)
+    unsure = ErrorCode.OFFSET_NOT_AVAILABLE, -1
+    assert [list_offset(client, asked, isolation, 7) for asked in (-1, -3, 6)] == [unsure] * 3
+    assert list_offset(client, -1, isolation, 4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert list_offset(client, 5, isolation) == list_offset(client, -2, isolation) == (ErrorCode.NONE, 0)
+    assert list_offset(client, -4, isolation, 8) == (ErrorCode.NONE, 0)
+    assert list_offset(client, -5, isolation, 9) == (ErrorCode.NONE, -1)
+    cluster.run_for(60)
+    stable = 2 if isolation == 0 else 1
+    assert [list_offset(client, asked, isolation) for asked in (-1, 6)] == [
+        (ErrorCode.NONE, stable),
+        (ErrorCode.NONE, 1 if isolation == 0 else -1),
+    ]
 
 
 def offset_commit(client: MemoryClient, offset: int, *, version: int = 4, topic: str = "orders") -> ErrorCode:

@@ -7,7 +7,8 @@ Rules of this module (Partition.fetchOffsetForTimestamp, KafkaApis; recorded 0.8
     those that were not appended to later, and the end of the log (Log.legacyFetchOffsetsBefore);
   - the largest timestamp (-3) is known since 3.0, the local start (-4) since 3.4, the last tiered offset (-5) since
     3.9; releases before these read such a number as a time;
-  - until the first record of its epoch is committed, a leader may not know the latest offset (KIP-207);
+  - until its high watermark reaches the start of its epoch, a leader does not know the latest offset (KIP-207);
+  - a time is not answered by a record that the client may not read, nor is the largest timestamp;
   - records are deleted by raising the log start offset, up to the high watermark. Followers are told with fetches, and
     the answer waits until all live ones have deleted them too.
 """
@@ -138,13 +139,18 @@ class LogOffsetsApi(ClientApi):
             result.old_style_offsets = [last, *offsets[len(above) :]] if above else offsets
             return result
         found = self._found(replica, timestamp, last)
-        is_unsure = request.replica_id == CONSUMER and rules.knows_unavailable_offsets and last < replica.epoch_start
-        if is_unsure and timestamp != EARLIEST and (found is None or timestamp == LATEST or found.offset >= last):
+        names_start = timestamp == EARLIEST or (timestamp == EARLIEST_LOCAL and rules.knows_local_start)
+        if found is not None and not names_start and timestamp != LATEST and found.offset >= last:
+            found = None
+        # The start of the epoch is compared with the high watermark at either isolation level: the last stable offset
+        # stays below it for as long as a transaction is open.
+        is_unsure = rules.knows_unavailable_offsets and replica.high_watermark < replica.epoch_start
+        if request.replica_id == CONSUMER and is_unsure and (found is None or timestamp == LATEST):
             result.error_code = (
                 ErrorCode.OFFSET_NOT_AVAILABLE if version >= _NOT_AVAILABLE_SINCE else ErrorCode.LEADER_NOT_AVAILABLE
             )
             return result
-        if found is not None and (timestamp in (LATEST, EARLIEST) or found.offset < last or timestamp < EARLIEST):
+        if found is not None:
             result.offset, result.timestamp = found.offset, found.timestamp_ms
             if version >= _LEADER_EPOCHS_SINCE:
                 result.leader_epoch = found.leader_epoch
@@ -160,7 +166,7 @@ class LogOffsetsApi(ClientApi):
             epoch = entries[0].epoch if entries and entries[0].start_offset <= log.start else NO_EPOCH
             return FoundOffset(log.start, leader_epoch=epoch)
         if timestamp == LATEST_TIERED and rules.knows_tiered_offset:
-            return None
+            return FoundOffset()
         if timestamp == MAX_TIMESTAMP and rules.knows_max_timestamp:
             return newest_record(log)
         return first_since(log, timestamp)
