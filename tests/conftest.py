@@ -10,27 +10,37 @@ import socket
 import subprocess
 import warnings
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
 JAVA_MINIMUM = 17
 NEEDS_JAVA = "needs java"  # a property that the marker gives to a test's reports, wherever they are made
 
-# Under "ci" examples are drawn alike in every run, so that a red run is the change's doing; "thorough" looks longer.
-settings.register_profile("dev", max_examples=50, deadline=None)
-settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, print_blob=True)
+# Examples are drawn alike in every run, in README's command, in CI and on a desk: a red run is the change's doing, and
+# everybody sees it. "explore" draws anew each time; what it finds becomes an `@example`. "thorough" looks longer.
 settings.register_profile(
-    "thorough", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "default",
+    max_examples=50,
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],  # a busy machine is no mistake of the project
+)
+settings.register_profile("explore", settings.get_profile("default"), max_examples=100, derandomize=False)
+settings.register_profile(
+    "thorough", settings.get_profile("explore"), max_examples=2000, suppress_health_check=[HealthCheck.too_slow]
 )
 # A planted mistake is to be caught, not to be explained: its examples are not shrunk.
-settings.register_profile("canaries", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
+settings.register_profile("canaries", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 IN_CI = os.environ.get("CI", "").lower() == "true"
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "dev"))
 
 
 class ClosedSocket(socket.socket):
@@ -80,157 +90,22 @@ def pytest_runtest_call() -> Generator[None]:
     assert not errors.texts, "an event loop met an error:\n" + "\n".join(errors.texts)
 
 
-# Tests that README's command leaves out, by the beginning of their node ids; tests/README.md says what runs where.
-SLOW = (
-    "tests/test_kafka_security.py",
-    "tests/kafka/client_requests/test_recorded_failures.py::test_answers_are_those_of_real_brokers[0.",
-    "tests/kafka/client_requests/test_recorded_failures.py::test_answers_are_those_of_real_brokers[1.",
-    "tests/kafka/client_requests/test_recorded_failures.py::test_answers_are_those_of_real_brokers[2.",
-    "tests/kafka/client_requests/test_recorded_failures.py::test_answers_are_those_of_real_brokers[3.4",
-    "tests/test_kafka_server_recorded.py::test_answers_over_tcp_are_those_of_real_brokers[0.8",
-    "tests/test_kafka_server_recorded.py::test_answers_over_tcp_are_those_of_real_brokers[0.11",
-    "tests/test_kafka_server_recorded.py::test_answers_over_tcp_are_those_of_real_brokers[1.",
-    "tests/test_kafka_server_recorded.py::test_answers_over_tcp_are_those_of_real_brokers[2.",
-    "tests/test_kafka_server_recorded.py::test_answers_over_tcp_are_those_of_real_brokers[3.",
-    "tests/kafka/client_requests/test_records.py::test_what_consumers_read",
-    "tests/kafka/client_requests/test_transactions_under_faults.py",
-    "tests/kafka/coordinator/test_assignments",
-    "tests/test_kafka_consumers.py::test_a_static",
-    "tests/test_kafka_transactions_read.py::test_librdkafka",
-    "tests/test_kafka_consumers.py::test_two_members",
-    "tests/test_kafka_server_records.py::test_an_old_consumer",
-    "tests/test_kafka_server_records.py::test_kafka_python",
-    "tests/test_kafka_server_records.py::test_librdkafka_reads_what_it_sent[gzip]",
-    "tests/test_kafka_server_records.py::test_librdkafka_reads_what_it_sent[none]",
-    "tests/test_kafka_server_records.py::test_librdkafka_reads_what_it_sent[snappy]",
-    "tests/test_kafka_server_records.py::test_librdkafka_reads_what_it_sent[zstd]",
-    "tests/canaries/test_canaries.py::test_the_mistake",
-    "tests/canaries/test_canaries.py::test_without",
-    "tests/canaries/test_swarm_mistakes.py::test_the_swarm",
-    "tests/canaries/test_swarm_mistakes.py::test_without",
-    "tests/cli/test_interrupt",
-    "tests/cli/test_kafka.py",
-    "tests/cli/test_layout_import",
-    "tests/cli/test_run.py",
-    "tests/cli/test_run_html",
-    "tests/cli/test_run_plan",
-    "tests/cli/test_run_side_by_side",
-    "tests/cli/test_serve.py",
-    "tests/cli/test_serve_ensemble",
-    "tests/cli/test_serve_kafka",
-    "tests/cli/test_serve_tls",
-    "tests/cli/test_sweep",
-    "tests/conformance/real_kafka/test_real",
-    "tests/conformance/real_kafka/test_record.py::test_real_brokers",
-    "tests/conformance/real_kafka/test_recorded_tool_output",
-    "tests/conformance/test_columnar",
-    "tests/conformance/test_data_directory",
-    "tests/conformance/test_differential",
-    "tests/conformance/test_ensemble",
-    "tests/conformance/test_foreign_clients",
-    "tests/conformance/test_java_suites",
-    "tests/conformance/test_kafka_suite",
-    "tests/conformance/test_kazoo_in_memory",
-    "tests/conformance/test_kazoo_suite",
-    "tests/conformance/test_local_sessions",
-    "tests/conformance/test_odd_directories",
-    "tests/conformance/test_odd_texts",
-    "tests/conformance/test_ports",
-    "tests/conformance/test_quota_totals",
-    "tests/conformance/test_reconfig",
-    "tests/conformance/test_admin_requests",
-    "tests/conformance/test_closing_order",
-    "tests/conformance/test_sweep_order",
-    "tests/conformance/test_word_orders",
-    "tests/conformance/test_word_whitelist",
-    "tests/conformance/test_zk_shell_suite",
-    "tests/conformance/test_zoo_cfg",
-    "tests/jvm/test_hash_map",
-    "tests/jvm/test_scala_columns",
-    "tests/kafka/columnar/test_backing",
-    "tests/kafka/columnar/test_cluster_story",
-    "tests/kafka/columnar/test_kazoo",
-    "tests/kafka/columnar/test_layout_cluster",
-    "tests/kafka/columnar/test_table_story",
-    "tests/kafka/columnar/test_text_sizes",
-    "tests/kafka/columnar/test_odd_requests",
-    "tests/kafka/protocol/test_peers",
-    "tests/kafka/test_auto_rebalance",
-    "tests/kafka/test_deletion_during",
-    "tests/kafka/test_failed_elections",
-    "tests/kafka/test_iteration_orders",
-    "tests/kafka/test_operator_mistakes",
-    "tests/kafka/test_plans",
-    "tests/kafka/test_random_faults",
-    "tests/kafka/test_replay.py::test_equality",
-    "tests/kafka/test_versions",
-    "tests/kafka/test_wrong_znodes",
-    "tests/kafka/test_znodes_by_hand",
-    "tests/load/",
-    "tests/models/test_published_modules",
-    "tests/models/test_replication.py::test_kip_101",
-    "tests/models/test_replication.py::test_kip_320_keeps_strong",
-    "tests/models/test_histories.py::test_0_10_2",
-    "tests/models/test_histories.py::test_a_mistake",
-    "tests/models/test_histories.py::test_a_run_is_no",
-    "tests/models/test_histories.py::test_kip_320",
-    "tests/models/test_histories.py::test_many",
-    "tests/partitions/risk/test_unions",
-    "tests/partitions/test_plan_what_if",
-    "tests/partitions/test_what_if",
-    "tests/pipeline/test_live",
-    "tests/pipeline/test_log_stream",
-    "tests/pipeline/test_masters",
-    "tests/pipeline/test_report_pages",
-    "tests/pipeline/test_risk",
-    "tests/pipeline/test_runs",
-    "tests/pipeline/test_timelines",
-    "tests/pipeline/test_zookeeper_log",
-    "tests/scenarios/test_bug_symptoms",
-    "tests/scenarios/test_equal_histories",
-    "tests/scenarios/test_found_by_seeds",
-    "tests/scenarios/test_search.py::test_a_failing_plan",
-    "tests/scenarios/test_search.py::test_a_search_finds",
-    "tests/serve/test_settle.py::test_a_thousand",
-    "tests/testing/test_failure_report.py::test_with_workers",
-    "tests/conformance/test_same_user_tests",
-    "tests/testing/test_factories.py::test_a_wrong_mark",
-    "tests/testing/test_factories.py::test_an_address",
-    "tests/testing/test_factories.py::test_the_same_tests",
-    "tests/testing/test_factories.py::test_workers",
-    "tests/properties/test_kafka_fuzz",
-    "tests/report/test_browser",
-    "tests/test_guides.py::test_the_page",
-)
-SLOW_BUT_FOR_SOME_RELEASES = (
-    "tests/kafka/client_requests/test_admin_requests",
-    "tests/kafka/client_requests/test_recorded_answers",
-    "tests/kafka/client_requests/test_recorded_groups",
-    "tests/kafka/client_requests/test_recorded_transactions",
-    "tests/kafka/test_acknowledged_records.py::test_no_acknowledged",
-    "tests/kafka/test_imported_cluster",
-    "tests/kafka/test_readers",
-    "tests/kafka/test_reassign_tool",
-    "tests/kafka/test_recorded_story",
-    "tests/kafka/test_reference_controller",
-    "tests/kafka/test_replay.py::test_a_recording_without_actions",
-    "tests/kafka/test_replay.py::test_a_replayed_step",
-    "tests/kafka/test_stories",
-    "tests/kafka/test_truncation",
-)
+# The mark `slow_but_for_some_releases` leaves the parameters with one of these names in README's command.
 FAST_RELEASES = ("0.8.2", "3.9")
+# README's command installs neither. All tests of these files are slow; without the package they are not collected.
+PACKAGES_OF_SLOW_TESTS = {
+    "pyspark": ("simzk/pipeline", "tests/pipeline"),
+    "kio": ("tests/kafka/protocol/test_peers.py",),
+}
+ROOT = Path(__file__).resolve().parent.parent
 REAL_SERVERS = ("tests/conformance/",)  # with the mark `java`: they start a real server or a Java client
 
 
-def is_slow(nodeid: str) -> bool:
-    """Return whether a test runs only with the slow ones.
-
-    >>> is_slow("tests/load/test_load.py::test_znodes"), is_slow("tests/wire/test_jute.py::test_numbers")
-    (True, False)
-    """
-    if nodeid.startswith(SLOW_BUT_FOR_SOME_RELEASES):
-        return "[" in nodeid and not any(release in nodeid for release in FAST_RELEASES)
-    return nodeid.startswith(SLOW)
+def is_slow(item: pytest.Item) -> bool:
+    """Return whether README's command leaves out this release of a test."""
+    if item.get_closest_marker("slow_but_for_some_releases") is None:
+        return False
+    return "[" in item.nodeid and not any(release in item.nodeid for release in FAST_RELEASES)
 
 
 @cache
@@ -261,17 +136,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if "spark" in getattr(item, "fixturenames", ()) or item.path.name == "test_sweep.py":
                 item.add_marker(pytest.mark.xdist_group("spark"))
     for item in items:
-        if is_slow(item.nodeid):
+        is_java = item.get_closest_marker("java") is not None
+        if is_java or is_slow(item) or item.get_closest_marker("full") is not None:
             item.add_marker(pytest.mark.slow)
-        if item.get_closest_marker("java") is not None and item.nodeid.startswith(REAL_SERVERS):
+        if is_java and item.nodeid.startswith(REAL_SERVERS):
             item.add_marker(pytest.mark.real_servers)
         unset = [mark.args[0] for mark in item.iter_markers("by_hand") if mark.args[0] not in os.environ]
         if unset:
             item.add_marker(pytest.mark.skip(reason=f"by hand, where {unset[0]} is set: tests/README.md"))
-        elif item.get_closest_marker("java") is not None:
+        elif is_java:
             item.user_properties.append((NEEDS_JAVA, True))
             if reason is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+class NotInstalled:
+    """Leaves out files that import packages which README's command does not install."""
+
+    def __init__(self, missing: Iterable[str]) -> None:
+        self._left_out = [ROOT / path for package in missing for path in PACKAGES_OF_SLOW_TESTS[package]]
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        return any(collection_path == path for path in self._left_out) or None
 
 
 class JavaCount:
@@ -306,5 +192,9 @@ class JavaCount:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    missing = [package for package in PACKAGES_OF_SLOW_TESTS if find_spec(package) is None]
+    if IN_CI and missing and config.option.markexpr != "not slow":
+        raise pytest.UsageError(f"{' and '.join(missing)} missing: the slow tests need pip install -e '.[dev]'")
+    config.pluginmanager.register(NotInstalled(missing), "simzk-not-installed")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(JavaCount(), "simzk-java-count")

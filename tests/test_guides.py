@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 PAGES = pages_with_code(doctests=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_works(name: str, tmp_path: Path) -> None:
     with PageRun(DOCS / name, tmp_path) as page:

@@ -69,6 +69,7 @@ def test_one_that_runs_by_hand_is_skipped_and_fails_nothing(tmp_path: Path) -> N
     assert (status, "by hand, where A_VARIABLE_THAT_NOBODY_SETS is set" in said) == (0, True), said
 
 
+@pytest.mark.slow  # in CI it needs the packages of the slow tests
 def test_without_java_none_of_them_runs(tmp_path: Path) -> None:
     status, said = run(tmp_path, body="pass", path="/nonexistent")
     assert status == 1

@@ -107,6 +107,7 @@ def coordinator_of(server: simzk.KafkaServer) -> int:
     return leader
 
 
+@pytest.mark.slow
 def test_two_members_of_librdkafka_and_the_death_of_their_coordinator(server: simzk.KafkaServer) -> None:
     produced = produce(server)
     with ExitStack() as stack:
@@ -171,6 +172,7 @@ def test_the_admin_sees_the_group(server: simzk.KafkaServer) -> None:
         assert [group.group_id for group in listed.valid] == [GROUP]
 
 
+@pytest.mark.slow
 def test_a_static_member_comes_back_to_its_partitions(server: simzk.KafkaServer) -> None:
     with closing(librdkafka(server, **{"group.instance.id": "a"})) as other:
         other.subscribe(["orders"])

@@ -27,6 +27,8 @@ from confluent_kafka.admin import AdminClient
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 POLL_S = 0.1
 SUBJECT = "1.2.840.113549.1.9.1=#160d63406578616d706c652e6f7267,OU=a,O=simzk\\, tests,C=NL"
 TLS = Tls(FILES / "server.pem", FILES / "server.key", FILES / "authority.pem", "want")

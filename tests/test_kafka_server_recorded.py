@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from tests.kafka.client_requests.recorded import Exchange
 
 M = TypeVar("M", bound=Message)
-SHARE = ("0.10.2.2", "2.4.1", "3.9.1")
-"""The releases that every run plays."""
+SHARE = ("3.9.1",)
+"""The release that every run plays."""
 PLAYED = [pytest.param(release, marks=() if release in SHARE else pytest.mark.slow) for release in RELEASES]
 MOMENT_S = 0.02
 """How long bytes on their way within this machine may need, before time jumps further."""

@@ -72,6 +72,7 @@ def sent(server: simzk.KafkaServer, values: Sequence[bytes], **options: object) 
 VALUES = [b"%d" % number * (number % 40) for number in range(200)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["3.9", "2.0", "0.11", "0.10.2"])
 def test_kafka_python_reads_what_it_sent(version: str) -> None:
     with served(version) as server:
@@ -81,13 +82,16 @@ def test_kafka_python_reads_what_it_sent(version: str) -> None:
         server.cluster.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [(0, 9), (0, 10, 0), (0, 11)])
 def test_an_old_consumer_reads_records_of_a_new_producer(server: simzk.KafkaServer, version: tuple[int, ...]) -> None:
     wanted = sent(server, VALUES)
     assert consumed(server, len(VALUES), version) == wanted
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "codec", [*(pytest.param(codec, marks=pytest.mark.slow) for codec in ("none", "gzip", "snappy", "zstd")), "lz4"]
+)
 def test_librdkafka_reads_what_it_sent(server: simzk.KafkaServer, codec: str) -> None:
     delivered: list[tuple[confluent_kafka.KafkaError | None, int | None]] = []
     options = {"bootstrap.servers": server.bootstrap_servers, "compression.type": codec, "enable.idempotence": True}

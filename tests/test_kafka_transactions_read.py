@@ -94,6 +94,7 @@ def read_until(consumer: Consumer, last: bytes) -> list[bytes]:
     raise AssertionError(f"not within {PATIENCE_S} s; read {values}")
 
 
+@pytest.mark.slow
 def test_librdkafka_reads_committed_transactions(server: simzk.KafkaServer) -> None:
     producer = write_transactions(server)
     with closing(librdkafka(server)) as committed, closing(librdkafka(server, "read_uncommitted")) as uncommitted:

@@ -935,7 +935,7 @@ MISTAKES: dict[str, Mistake] = {
         "partitions/test_failure_sets.py::test_racks_fail_with_brokers_of_other_racks",
     ),
     "a guest asks for more than was agreed": Mistake(
-        "pipeline/logs/live.py",
+        "pipeline/logs/live_tree.py",
         "        for lot in _lots(paths, self.in_flight):\n",
         "        for lot in _lots(paths, self.in_flight + 1):\n",
         "pipeline/test_live_tree.py::test_no_more_is_under_way_than_was_agreed_and_pauses_are_made",

@@ -1,7 +1,8 @@
 """The suite notices: each known mistake, made in a copy of the package, breaks the test that is named for it.
 
-pytest tests/canaries              # all of them
-pytest tests/canaries -k cversion  # one
+pytest tests/canaries -m "slow and not full"  # those whose file or test changed since all were caught, as in CI
+pytest tests/canaries -k cversion             # one
+python -m tests.canaries.catch_all            # all of them, and store what they looked like
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.canaries.caught import unchanged
 from tests.canaries.mistakes import MISTAKES, Mistake
 from tests.canaries.planting import ROOT, copy_package, planted, run_module
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
+
+UNCHANGED = unchanged()
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +40,14 @@ def run_tests(home: Path, *tests: str, collects_only: bool = False) -> subproces
     return run_module(home, "pytest", *options, *paths, keeps_bytecode=collects_only)
 
 
-@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        pytest.param(mistake, id=name, marks=[pytest.mark.full] if name in UNCHANGED else [])
+        for name, mistake in MISTAKES.items()
+    ],
+)
 def test_the_mistake_is_caught(copy: Path, mistake: Mistake) -> None:
     with planted(copy, mistake):
         done = run_tests(copy, mistake.caught_by)
@@ -45,6 +56,7 @@ def test_the_mistake_is_caught(copy: Path, mistake: Mistake) -> None:
     assert failed, f"not caught:\n{done.stdout}{done.stderr}"
 
 
+@pytest.mark.slow
 def test_without_a_mistake_the_same_tests_pass(copy: Path) -> None:
     done = run_tests(copy, *(mistake.caught_by for mistake in MISTAKES.values()))
     assert done.returncode == pytest.ExitCode.OK, done.stdout + done.stderr

@@ -36,11 +36,13 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy_package(tmp_path_factory.mktemp("planted"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARE)
 def test_the_swarm_catches_the_mistake(copy: Path, name: str) -> None:
     assert first_caught(copy, SWARM_MISTAKES[name], CAUGHT[name].seed) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario", "version"), dict.fromkeys((mistake.scenario, mistake.version) for mistake in SWARM_MISTAKES.values())
 )

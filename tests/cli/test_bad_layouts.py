@@ -46,6 +46,7 @@ DOORS = {
     "serve": ("serve", "--port", "0", "--kafka", "{}"),
     "risk": ("risk", "{}", "--out", "{}.out"),
 }
+DOOR_NAMES = [pytest.param(door, marks=pytest.mark.slow) if door == "sweep" else door for door in DOORS]  # on Spark
 
 
 def rows(wrong: dict[str, object]) -> list[dict[str, Any]]:
@@ -77,7 +78,7 @@ def at_door(simzk: Simzk, door: str, path: Path) -> Finished:
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("form", [".parquet", ".json"])
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", DOOR_NAMES)
 def test_the_first_ten_rows_are_named(simzk: Simzk, tmp_path: Path, door: str, form: str, wrong: str) -> None:
     change, message = WRONG[wrong]
     path = write(tmp_path, form, change)
@@ -90,7 +91,7 @@ def test_the_first_ten_rows_are_named(simzk: Simzk, tmp_path: Path, door: str, f
 
 
 @pytest.mark.parametrize("form", [".parquet", ".json"])
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", DOOR_NAMES)
 def test_a_truncated_file_is_refused(simzk: Simzk, tmp_path: Path, door: str, form: str) -> None:
     path = write(tmp_path, form, {})
     whole = path.read_bytes()
@@ -108,7 +109,7 @@ def test_a_truncated_file_is_refused(simzk: Simzk, tmp_path: Path, door: str, fo
         ("topic", 1, "column 'topic' has type int64; expected string"),
     ],
 )
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", DOOR_NAMES)
 def test_a_column_of_a_wrong_type_is_named(
     simzk: Simzk, tmp_path: Path, door: str, column: str, values: object, message: str
 ) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tests.cli.commands import Simzk
 
+pytestmark = pytest.mark.slow
+
 SMALLEST = ROOT / "scenarios" / "broker_failure.toml"
 KAFKA = ROOT / "tests" / "pipeline" / "data" / "kafka-3.6.2"
 

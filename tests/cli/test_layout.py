@@ -292,3 +292,8 @@ def test_help_loads_nothing_heavy() -> None:
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert said.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_layout_is_imported_from_a_live_zookeeper_without_spark() -> None:
+    code = "import sys; sys.modules['pyspark'] = None; import simzk.cli.layout.sources"
+    subprocess.run([sys.executable, "-c", code], check=True)

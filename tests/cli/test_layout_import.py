@@ -19,6 +19,8 @@ from simzk.zookeeper.server import Server
 if TYPE_CHECKING:
     from tests.cli.commands import Simzk
 
+pytestmark = pytest.mark.slow
+
 RECORDED = Path(__file__).parents[2] / "scenarios" / "layouts" / "kafka-3.9.1" / "dumps.json"
 STEP = "d-kill9-controller-broker1"
 ROOTS = ("/brokers", "/config")
@@ -136,7 +138,7 @@ def test_what_cannot_be_is_one_line(
 
 
 def test_a_server_that_is_not_there_is_named(simzk: Simzk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simzk.pipeline.logs.live.PATIENCE_S", 0.2)
+    monkeypatch.setattr("simzk.pipeline.logs.live_tree.PATIENCE_S", 0.2)
     hosts = "127.0.0.1:1"  # where nobody may listen
     done = simzk("layout", "import", "--zookeeper", hosts, "--out", tmp_path / "layout.json")
     assert done.status == 2

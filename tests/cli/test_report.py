@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cli.commands import ROOT
 from tests.report.reading import Reader, titles
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 STORY = ROOT / "scenarios" / "broker_failure.toml"
 
 
+@pytest.mark.slow
 def test_risks_and_runs_are_one_page(simzk: Simzk, tmp_path: Path) -> None:
     layout, page = tmp_path / "layout.parquet", tmp_path / "page.html"
     assert simzk("layout", "make", "--brokers", 6, "--partitions", 30, "--rf", 2, "--out", layout).status == 0
@@ -30,6 +33,7 @@ def test_risks_and_runs_are_one_page(simzk: Simzk, tmp_path: Path) -> None:
     assert "Each broker is away 2 times a year, 1 hours each; " in html
 
 
+@pytest.mark.slow
 def test_an_empty_directory_or_unwritable_file_is_one_line(simzk: Simzk, tmp_path: Path) -> None:
     done = simzk("report", tmp_path, "--html", tmp_path / "page.html")
     assert (done.status, done.out) == (2, "")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from simzk.report.table import Columns
     from tests.cli.commands import Simzk
 
+pytestmark = pytest.mark.slow
+
 SCENARIOS = ROOT / "scenarios"
 SHIPPED = sorted(SCENARIOS.glob("*.toml"))
 SMALLEST = SCENARIOS / "broker_failure.toml"

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from tests.cli.commands import Simzk
 
+pytestmark = pytest.mark.slow
+
 ANYTHING = ROOT / "scenarios" / "anything_breaks.toml"
 HEAD = 'seed = 1\nsafety = "1m"\nliveness = "1m"\n'
 KILL = '[[fault]]\nat = "1s"\nkind = "kill"\nbroker = 1\nfor = "3s"\n'

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tests.cli.commands import Simzk
 
+pytestmark = pytest.mark.slow
+
 SCENARIOS = ROOT / "scenarios"
 SMALLEST = SCENARIOS / "broker_failure.toml"
 BOUNCED = SCENARIOS / "bugs" / "kafka_7235_bounced_broker.toml"

@@ -20,6 +20,8 @@ from tests.waiting import PATIENCE_S
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 PEERS = "server.1=127.0.0.1:2888:3888\nserver.2=127.0.0.1:2889:3889\nserver.5=127.0.0.1:2890:3890\n"
 OBSERVER = "server.7=127.0.0.1:2891:3891:observer\n"
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tests.cli.commands import Simzk
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = """
 title = "Three brokers for clients of another kind"
 why = "A client over TCP plays the operator."

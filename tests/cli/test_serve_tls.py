@@ -16,6 +16,8 @@ from tests.serve.tls_files import FILES, client_tls
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 CERTIFICATE, KEY = str(FILES / "server.pem"), str(FILES / "server.key")
 AUTHORITY = str(FILES / "authority.pem")
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from tests.cli.commands import Simzk
 
+pytestmark = pytest.mark.slow
+
 TABLES = [
     "brokers.parquet",
     "estimates.parquet",

@@ -24,6 +24,7 @@ def _no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_java")
 def test_a_small_log_needs_no_java(simzk: Simzk, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -40,6 +41,7 @@ def test_a_small_log_needs_no_java(simzk: Simzk, tmp_path: Path) -> None:
     assert "already contains timelines" in again.err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_java")
 def test_a_master_asks_for_spark(simzk: Simzk, tmp_path: Path) -> None:
     done = simzk("timelines", KAFKA, "--out", tmp_path / "out", "--master", "local[1]")
@@ -47,6 +49,7 @@ def test_a_master_asks_for_spark(simzk: Simzk, tmp_path: Path) -> None:
     assert "Spark needs Java" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_java")
 def test_the_result_is_json(simzk: Simzk, tmp_path: Path) -> None:
     done = simzk("timelines", KAFKA, "--out", tmp_path / "out", "--chroot", "/nowhere", "--json", "-")

@@ -25,6 +25,8 @@ from tests.serve.tcp_client import TcpClient
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 TICK_MS = 500
 END = b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 TARGETS = (

@@ -19,7 +19,7 @@ from tests.conformance.test_versions import RELEASES
 from tests.serve.served import served
 from tests.serve.tcp_client import TcpClient
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(60)]
 
 OLDER = ("3.4.9", "3.4.14", "3.5.10", "3.6.4", "3.7.2", "3.8.6")
 SIZES = (2, 5, 12, 13, 26, 60)

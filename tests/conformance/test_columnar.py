@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.conformance.pair import Pair
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 REQUESTS = 15_000
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from simzk.kafka.columnar import ColumnarTopics
     from simzk.zookeeper.server import Server
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = int(os.environ.get("SIMZK_SNAPSHOT_PARTITIONS", "2000"))
 VERSION = "3.9"
 ANYBODY = {"Authorization": "digest root:x"}

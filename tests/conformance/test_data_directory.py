@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 NOW_MS = 1_800_000_000_000
 PLAIN = Storage(fsync=False)
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 
 def written_by_simzk(place: Path, storage: Storage = PLAIN) -> Server:

@@ -47,7 +47,7 @@ ONE, TWO = CLIENTS[0], CLIENTS[1]
 UNLIKE = (AssertionError, pytest.fail.Exception)
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "zookeeper.md"
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 
 # Which codes each request must have met, those in multis too, for the traffic to have said anything of it. In a multi,

@@ -24,6 +24,8 @@ from tests.conformance.test_differential import FIRST_SEED
 from tests.conformance.test_versions import RELEASES
 from tests.conformance.transcript import NEWEST_OF_LINES, play, recorded, tell_stories
 
+pytestmark = pytest.mark.slow
+
 REQUESTS = int(os.environ.get("SIMZK_DIFFERENTIAL_REQUESTS", "20000"))
 
 

@@ -8,6 +8,8 @@ from tests.conformance.ensemble_arms import RealArm, SimulatedArm
 from tests.conformance.ensemble_story import Story
 from tests.conformance.real_ensemble import RealEnsemble
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.java
 def test_both_tell_the_same_story() -> None:

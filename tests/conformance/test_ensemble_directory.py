@@ -15,7 +15,7 @@ from tests.conformance.real_ensemble import SERVERS, RealEnsemble
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 
 def dump(hosts: str) -> Dump:

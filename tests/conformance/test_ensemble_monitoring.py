@@ -32,7 +32,7 @@ from tests.serve.tcp_client import TcpClient, word
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 ALL = (*SERVERS, OBSERVER)
 ROLES = ("leader", "follower", "observer")

@@ -21,6 +21,8 @@ from tests.cli.test_serve import serving
 from tests.conformance.clients.dialogue import hold
 from tests.conformance.real_zookeeper import jars
 
+pytestmark = pytest.mark.slow
+
 CLIENTS = Path(__file__).parent / "clients"
 # Where `install` puts what is not the system's.
 BUILD = Path(os.environ.get("SIMZK_FOREIGN_CLIENTS", CLIENTS / ".build"))

@@ -14,6 +14,8 @@ from tests.conformance.java_suites.jars import why_not
 from tests.conformance.java_suites.play import play
 from tests.conformance.java_suites.suites import FAIL_ANYWHERE, IN_THE_SERVERS_PROCESS, SUITES
 
+pytestmark = pytest.mark.slow
+
 SUITE_S = 3600
 
 

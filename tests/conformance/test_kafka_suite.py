@@ -18,6 +18,8 @@ from tests.conformance.java_suites.kafka import HELD_CLUSTER, play
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 SUITE_S = 1500
 CLASSES = {
     "ClusterToolTest": (6, ""),

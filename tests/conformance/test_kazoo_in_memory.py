@@ -15,6 +15,8 @@ from tests.conformance.kazoo_suite.watched import LIMITS, WHOLE_S, run_watched
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 # Those of kazoo's test modules that talk to a server; the others are about kazoo alone.
 MODULES = (

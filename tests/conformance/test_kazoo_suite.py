@@ -14,6 +14,8 @@ from tests.cli.test_serve import serving
 from tests.conformance.kazoo_suite.play import play_suite
 from tests.conformance.kazoo_suite.watched import WHOLE_S
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 TLS = ROOT / "tests" / "serve" / "data" / "tls"
 RECIPES = [f"kazoo.tests.test_{name}" for name in ("barrier", "counter", "party", "partitioner", "queue", "watchers")]

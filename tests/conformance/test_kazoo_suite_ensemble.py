@@ -15,6 +15,8 @@ import pytest
 from tests.conformance.kazoo_suite.play import account, play_suite
 from tests.conformance.kazoo_suite.watched import WHOLE_S
 
+pytestmark = pytest.mark.slow
+
 REAL_PASSED = 491
 NEED_KERBEROS = {
     "test_sasl.TestSASLGSSAPIAuthentication.test_connect_gssapi_auth skipped",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 COUNT = int(os.environ.get("SIMZK_ODD_DIRECTORIES", "300"))
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(600)]
 
 
 def boots_of_real(places: list[Path], *, extended_types: bool) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from simzk.zookeeper.config import ServerConfig
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 ONE = CLIENTS[0]
 ANYONE = ACL(31, Id("world", "anyone"))

@@ -20,7 +20,7 @@ from tests.conformance.test_versions import RELEASES
 from tests.serve.served import served
 from tests.serve.tcp_client import TcpClient, word
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(150)]
 
 OLDER = ("3.4.14", "3.5.10", "3.6.4", "3.7.2", "3.8.6")
 NEW_SESSION = ConnectResponse(0, 30_000, 0, bytes(16), None)

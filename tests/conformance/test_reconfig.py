@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from tests.serve.served import ServedEnsemble
 
+pytestmark = pytest.mark.slow
+
 NEW = "server.100=127.0.0.1:1:2:observer;127.0.0.1:3"
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.conformance.real_zookeeper import RealZooKeeper
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 LOCK_TESTS = """
 from kazoo.recipe.election import Election

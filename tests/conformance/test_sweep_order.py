@@ -20,7 +20,7 @@ from tests.conformance.test_versions import RELEASES
 from tests.serve.served import served
 from tests.serve.tcp_client import TcpClient
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(120)]
 
 INTERVAL_MS = 3000
 OLDER = ("3.5.10", "3.6.4", "3.7.2", "3.8.6")

@@ -37,6 +37,7 @@ def test_the_end_of_a_run_is_reported() -> None:
     assert run(program, 120) == (3, "out\n", "err\n")
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_may_take_longer_than_it_may_be_silent() -> None:
     assert run(SLOW, PATIENT_S)[0] == 0
 

@@ -16,7 +16,7 @@ from tests.conformance.releases import fetched
 from tests.conformance.test_versions import RELEASES
 from tests.serve.served import served
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 LISTS = (None, "", "ruok", " stat , nonsense", "ruok,*,nonsense", "SRVR")
 OLDER = ("3.4.9", "3.4.14", "3.5.10", "3.6.4", "3.7.2", "3.8.6")

@@ -15,6 +15,8 @@ from tests.conformance.kazoo_suite.play import play_suite
 from tests.conformance.kazoo_suite.watched import WHOLE_S
 from tests.conformance.real_zookeeper import RealZooKeeper
 
+pytestmark = pytest.mark.slow
+
 FAILED = {"test_reconfig", "test_set_get_acls", "test_set_get_acls_recursive"}
 ACCOUNT = "of the tests that talk to a server: 100 passed, 3 failed, 0 skipped"
 

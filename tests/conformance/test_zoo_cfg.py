@@ -15,6 +15,8 @@ from tests.conformance.java_tools import told_by_java
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 LEAST = "dataDir=/tmp/zookeeper\nclientPort=2181\n"
 LINES = (
     "",

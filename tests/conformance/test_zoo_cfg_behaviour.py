@@ -17,7 +17,7 @@ from tests.serve.tcp_client import TcpClient
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 AUTH = "org.apache.zookeeper.server.auth"
 Story = tuple[req.Request, ...]

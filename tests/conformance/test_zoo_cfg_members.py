@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 ONE = "server.1=localhost:2888:3888;2181\n"
 LOCAL = "server.1=localhost:2888:3888;127.0.0.1:2181\n"

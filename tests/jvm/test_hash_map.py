@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from simzk.jvm.hash_codes import spread_hashes, string_hash
 from simzk.jvm.hash_map import HashOrderedSet, clone_capacity
 
+pytestmark = pytest.mark.slow
+
 
 def slow_hash(text: str) -> int:
     """`String.hashCode` by its definition, unit by unit."""

@@ -19,6 +19,8 @@ from simzk.partitions.transitions import in_set_order
 if TYPE_CHECKING:
     from simzk.jvm.scala_collections import Scala
 
+pytestmark = pytest.mark.slow
+
 INT32 = st.integers(-(2**31), 2**31 - 1)
 # Few bits make keys that share groups, and equal hashes.
 HASHES = st.one_of(

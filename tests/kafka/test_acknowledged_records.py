@@ -244,6 +244,7 @@ def test_the_history_tells_what_happens_to_records() -> None:
         ]
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(("line", "seed"), [(line, seed) for line in ("2.0.1", "2.4", "2.8", "3.9") for seed in (1, 2)])
 def test_no_acknowledged_record_is_lost_whatever_processes_and_links_fail(line: str, seed: int) -> None:
     """Processes are killed, paused and expire, links fail in either direction, disks are slow, elections are clean."""

@@ -11,6 +11,8 @@ import pytest
 from simzk.kafka.cluster.cluster import KafkaCluster
 from tests.kafka.clusters import quiet, topic
 
+pytestmark = pytest.mark.slow
+
 LINES = ["0.8.1", "0.8.2", "0.9", "0.10.2", "0.11", "1.0", "1.1", "2.1", "2.4", "2.5", "2.6", "3.3", "3.4", "3.9"]
 FIRST_S, INTERVAL_S = 5, 60
 

@@ -8,6 +8,8 @@ from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from tests.kafka.clusters import QUICK, quiet, topic
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("line", ["0.8.2", "0.10.2", "1.1", "2.4", "3.9"])
 def test_a_reassignment_in_progress_does_not_halt_the_deletion(line: str) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from simzk.zookeeper.transactions import Transaction
 
+pytestmark = pytest.mark.slow
+
 REMEMBERED = ["0.8.1", "0.8.2", "0.9", "0.10.0", "0.10.2"]
 FORGOTTEN = ["0.11", "1.0", "1.1", "2.1"]
 

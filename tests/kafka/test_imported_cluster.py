@@ -142,6 +142,7 @@ def lived_on(release: str) -> tuple[Difference, ...]:
     return tuple(found)
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", IN_COLUMNS)
 def test_an_imported_cluster_fails_and_is_repaired_as_the_real_one_was(release: str) -> None:
     """Eighteen steps or more: killed, stopped and started brokers, elections, reassignments, growth, deletion."""
@@ -149,6 +150,7 @@ def test_an_imported_cluster_fails_and_is_repaired_as_the_real_one_was(release: 
     assert [str(one) for one in found if not any(row.covers(one) for row in NOT_CARRIED)] == []
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("row", NOT_CARRIED, ids=lambda row: row.pattern)
 def test_nothing_is_excepted_that_need_not_be(row: NotCarried) -> None:
     assert any(row.covers(one) for release in IN_COLUMNS for one in lived_on(release))
@@ -204,6 +206,7 @@ def assignments_in(cluster: KafkaCluster) -> dict[str, object]:
     return {path: {key: value for key, value in of.items() if key != "topic_id"} for path, of in fields.items()}
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(
     ("release", "step"),
     [(release, step) for release in IN_COLUMNS for step in Story(release).names if OF_PARTITIONS.fullmatch(step)],
@@ -244,6 +247,7 @@ MOVING_IN_COLUMNS = [release for name, release in lab_stories.recorded() if name
 MOVING_IN_COLUMNS = [release for release in MOVING_IN_COLUMNS if number(release) >= FIRST_FROM_LAYOUTS]
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", MOVING_IN_COLUMNS)
 def test_a_reassignment_that_was_imported_is_cancelled_as_the_real_one_was(release: str) -> None:
     story, cluster = imported_as_it_moves(release)
@@ -256,6 +260,7 @@ def test_a_reassignment_that_was_imported_is_cancelled_as_the_real_one_was(relea
     cluster.check()
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", MOVING_IN_COLUMNS)
 def test_a_reassignment_that_was_imported_is_completed_once_its_broker_is_there(release: str) -> None:
     """As by a cluster whose brokers are objects, which lived through the story up to a failover in that state."""
@@ -363,6 +368,7 @@ TABLE_STEPS = [
 ]
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(("name", "release", "step"), TABLE_STEPS)
 def test_batches_over_an_imported_layout_leave_the_states_that_the_real_cluster_left(
     name: str, release: str, step: str
@@ -380,6 +386,7 @@ def test_all_releases_fail_and_are_repaired() -> None:
             assert any(kind.fullmatch(step) for step in steps), (release, kind)
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_if_tells_what_became_of_the_real_cluster(release: str) -> None:
     """At each kill of the first story: leaders moved, offline, under-replicated, load of the busiest."""

@@ -17,6 +17,8 @@ import pytest
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.replay.transactions import TransactionLog
 
+pytestmark = pytest.mark.slow
+
 RECORDED: dict[str, dict[str, list[dict[str, Any]]]] = json.loads(
     (Path(__file__).parent / "data" / "iteration_orders.json").read_text()
 )

@@ -23,6 +23,8 @@ from tests.kafka.operator_mistakes import ASSIGNMENT, CLEARED, MISTAKES, Mistake
 if TYPE_CHECKING:
     from simzk.simulation import Event
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent / "data" / "mistakes"
 RELEASES = tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
 CONFIG = {"zookeeper.session.timeout.ms": 6000, "auto.leader.rebalance.enable": False, "delete.topic.enable": True}

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from simzk.partitions.plans.what_if import PlanWhatIf
     from simzk.zookeeper.transactions import Transaction
 
+pytestmark = pytest.mark.slow
+
 LAYOUTS = Path(__file__).parents[2] / "scenarios" / "layouts"
 BROKERS = range(1, 6)
 LINES = ["3.9", "2.8", "2.4", "2.3", "1.0", "0.10.2", "0.8.1", "0.8.0"]

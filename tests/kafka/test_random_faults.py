@@ -15,6 +15,8 @@ from simzk.simulation import Monitor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow
+
 BROKERS = (1, 2, 3, 4, 5)
 BY_ZNODE = '{{"version":1,"partitions":[{{"topic":"t0","partition":0,"replicas":[{0},{1}]}}]}}'
 

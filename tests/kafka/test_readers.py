@@ -111,6 +111,7 @@ def reader_of(path: str) -> Callable[[str, bytes], object]:
     return reader
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(("kind", "release"), RECORDED)
 def test_a_text_is_decoded_as_by_the_release(kind: str, release: str) -> None:
     recorded = cases(kind, release)
@@ -128,6 +129,7 @@ def test_every_znode_that_is_json_has_its_form_here() -> None:
     assert {pattern for pattern, _ in READERS} - matched == {r"/consumers/[^/]+/owners/[^/]+/\d+"}
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("path", FORMS)
 def test_errors_name_path_and_field(path: str) -> None:
     text, looked_at = FORMS[path]
@@ -148,6 +150,7 @@ def test_errors_name_path_and_field(path: str) -> None:
     assert sorted(refused) == sorted(looked_at.split())
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("path", FORMS)
 def test_unknown_fields_are_ignored_as_by_kafka(path: str) -> None:
     text, _ = FORMS[path]
@@ -227,6 +230,7 @@ def _read_or_refused(path: str, read: Callable[[], object]) -> None:
         assert len(str(error)) < 1000
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("path", [*FORMS, *BARE])
 @given(data=st.data())
 def test_any_data_are_decoded_or_rejected(path: str, data: st.DataObject) -> None:
@@ -237,6 +241,7 @@ def test_any_data_are_decoded_or_rejected(path: str, data: st.DataObject) -> Non
         _read_or_refused(path, lambda: decode_registration(path, written))
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("kind", sorted(DECODERS))
 @given(data=st.data())
 def test_any_data_are_decoded_or_rejected_by_any_release(kind: str, data: st.DataObject) -> None:

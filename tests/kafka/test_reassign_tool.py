@@ -28,6 +28,7 @@ def booted(version: str) -> KafkaCluster:
     return c
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("version", ["3.9", "2.5", "1.1", "0.10.2"])
 def test_a_proposal_is_executed_and_verified_in_the_words_of_the_release(version: str) -> None:
     with booted(version) as c:
@@ -50,6 +51,7 @@ def test_a_proposal_is_executed_and_verified_in_the_words_of_the_release(version
         assert {number: found.replicas for number, found in c.assignment("t").items()} == {0: (1, 2), 1: (2, 1)}
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(
     ("version", "going", "failed"),
     [
@@ -110,6 +112,7 @@ def test_cancelling_restores_the_old_replicas_from_2_6_on() -> None:
         c.cancel_reassignment(PLAN)
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
@@ -135,6 +138,7 @@ def test_an_invalid_document_is_rejected_before_anything_is_done(plan: str, said
         assert c.assignment("t")[0].replicas == (1, 2)
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(
     ("topics", "brokers", "said"),
     [
@@ -166,6 +170,7 @@ def announced(c: KafkaCluster) -> list[str]:
 RATE = "leader.replication.throttled.rate"
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("version", ["3.9", "2.6", "2.5", "1.1", "0.11", "0.10.2", "0.10.1"])
 def test_throttles_are_set_on_brokers_and_topics_until_verify(version: str) -> None:
     with booted(version) as c:
@@ -207,6 +212,7 @@ def with_throttles(c: KafkaCluster) -> None:
     quiet(c)
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("version", ["3.9.1", "2.8.2", "2.6"])
 def test_cancel_clears_throttles_as_recorded(version: str) -> None:
     with KafkaCluster(version, [11, 12, 21, 22], seed=1) as c:
@@ -236,6 +242,7 @@ def test_cancel_clears_throttles_as_recorded(version: str) -> None:
         )
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("version", ["3.9.1", "2.8.2"])
 def test_a_dead_broker_ends_the_tool_before_it_clears_topics(version: str) -> None:
     with KafkaCluster(version, [11, 12, 21, 22], seed=1) as c:
@@ -274,6 +281,7 @@ def test_the_tool_in_zookeeper_changes_the_throttle_of_a_move_in_progress() -> N
         assert seen["topics/t"]["follower.replication.throttled.replicas"] == "0:3"
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(("version", "throttle"), [("0.10.0", 5000), ("3.9", -1)])
 def test_an_invalid_throttle_is_rejected(version: str, throttle: int) -> None:
     with booted(version) as c, pytest.raises(ConfigError, match="cannot throttle this"):
@@ -303,6 +311,7 @@ REFUSED_SINCE: dict[str, tuple[dict[tuple[str, int], Sequence[int] | None], tupl
 }
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("case", REFUSED_SINCE)
 @pytest.mark.parametrize("version", IN_ZOOKEEPER)
 def test_the_tool_in_zookeeper_checks_before_it_writes(version: str, case: str) -> None:
@@ -320,6 +329,7 @@ def test_the_tool_in_zookeeper_checks_before_it_writes(version: str, case: str) 
         assert {number: found.replicas for number, found in c.assignment("t").items()} == {0: (1, 2), 1: (2, 1)}
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("version", IN_ZOOKEEPER)
 def test_the_tool_in_zookeeper_reads_documents_as_it_reads_plans(version: str) -> None:
     number = VERSIONS[version].number
@@ -335,6 +345,7 @@ def test_the_tool_in_zookeeper_reads_documents_as_it_reads_plans(version: str) -
                     c.reassign(document)
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("target", [[], [1, 9], [2, 2], [-1, 2], None])
 @pytest.mark.parametrize("version", BY_BROKERS)
 def test_brokers_reject_invalid_partitions_one_by_one(version: str, target: list[int] | None) -> None:
@@ -349,6 +360,7 @@ def test_brokers_reject_invalid_partitions_one_by_one(version: str, target: list
         assert {number: found.replicas for number, found in c.assignment("t").items()} == {0: (1, 2), 1: (3, 4)}
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(
     ("version", "target", "said"),
     [
@@ -368,6 +380,7 @@ def test_a_rejected_plan_sets_no_throttle(version: str, target: list[int], said:
         assert configs(c) == before
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("version", ["0.8.2", "0.8.1", "0.8.0"])
 def test_up_to_0_8_2_an_empty_list_is_written_and_remains(version: str) -> None:
     """ReassignPartitionsCommand.reassignPartitions; the listener of the controller processes an empty list."""
@@ -383,6 +396,7 @@ def test_up_to_0_8_2_an_empty_list_is_written_and_remains(version: str) -> None:
         assert c.assignment("t")[0].replicas == (1, 2)
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("version", ["0.10.2", "1.1", "2.5"])
 def test_the_tool_in_zookeeper_writes_all_throttles_in_one_session(version: str) -> None:
     with booted(version) as c:

@@ -225,6 +225,7 @@ def played_requests(version: str, seed: int = 0) -> list[dict[str, Any]]:
         return looks
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", STORIES[REQUESTS])
 def test_a_former_controller_handles_requests_as_a_real_one(release: str) -> None:
     """KAFKA-4447, and the watchers that 0.8.0 and 0.8.1 keep (KAFKA-1578).

@@ -17,6 +17,7 @@ from tests.kafka.recorded_story import RELEASES, Story, play
 STORIES = {release: Story(release) for release in RELEASES}
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_recorded_step_is_played(release: str) -> None:
     story = STORIES[release]
@@ -33,6 +34,7 @@ def number(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split("."))
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(
     ("release", "start"),
     [
@@ -92,6 +94,7 @@ def test_every_line_that_is_offered_was_compared_or_read() -> None:
     assert [line for line in VERSIONS if line not in recorded and line not in BY_HAND and line not in READ] == []
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("version", ["4.0", "0.7", "2", "3.9.x", "3.10", ""])
 def test_a_line_that_is_not_offered_is_refused_with_those_that_are(version: str) -> None:
     with pytest.raises(ConfigError, match=r"(?s)is not simulated.*3\.9, 3\.8, .*, 0\.10\.2, 0\.10\.1"):

@@ -442,6 +442,7 @@ class Both:
 EXAMPLES = max(5, settings().max_examples // 20)
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("version", VERSIONS)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example(steps=FOUND, unclean=False, seed=3)

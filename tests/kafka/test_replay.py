@@ -50,6 +50,7 @@ def _steps() -> list[Any]:
     return found
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(("release", "step"), _steps())
 def test_a_replayed_step_is_equal_to_the_recorded_one(release: str, step: str) -> None:
     assert replayed(release)[step].report().lines() == []
@@ -66,6 +67,7 @@ MARGINS = [
 """Values of judged times, half and twice as long or more, with which the recordings are as equal as with ours."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "name", "value"), MARGINS)
 def test_equality_does_not_depend_on_the_value_of_a_judged_time(
     module: ModuleType, name: str, value: int, monkeypatch: pytest.MonkeyPatch
@@ -93,6 +95,7 @@ def _without_actions(folder: Path, release: str) -> Path:
     return folder
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", [release for release in COMMANDS if release not in BY_HAND])
 def test_a_recording_without_actions_is_replayed_by_its_names_and_commands(release: str, tmp_path: Path) -> None:
     report = simzk.replay(_without_actions(tmp_path / "recording", release))

@@ -80,11 +80,13 @@ def unequal(
     return [*map(str, trees), *map(str, seen)]
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(("name", "release", "step"), STEPS)
 def test_a_step_leaves_and_writes_what_was_recorded(name: str, release: str, step: str) -> None:
     assert unequal(name, release, step) == []
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", [*recorded_story.RELEASES])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_first_story_does_not_depend_on_chance(release: str, seed: int) -> None:
@@ -92,6 +94,7 @@ def test_the_first_story_does_not_depend_on_chance(release: str, seed: int) -> N
         assert comparison.tree_differences(of.differences, number(release), step_context(step)) == []
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.xdist_group("rows")
 @pytest.mark.parametrize(
     "row",
@@ -124,6 +127,7 @@ def test_no_row_is_idle_and_none_is_wider_than_needed(row: AllowedDifference) ->
     assert (min(needed), max(needed)) == (min(known), max(known))
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(
     "change",
     ["who", "path", "data", "asked version", "made version", "acl", "parent's cversion", "timeout", "order"],

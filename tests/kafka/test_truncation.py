@@ -102,12 +102,14 @@ def lose_by_early_isr(line: str, note: Callable[[KafkaCluster], object] = lambda
         return c.log(leader, "t", 0).log_end
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(("line", "left"), [("1.1", 15), ("2.0.0", 15), ("2.0.1", 20), ("2.4", 20), ("3.9", 20)])
 def test_a_follower_joins_the_isr_with_the_log_that_the_leader_began_with(line: str, left: int) -> None:
     """KAFKA-7128, mended in 2.0.1: before, acknowledged records were lost in clean elections."""
     assert lose_by_early_isr(line) == left
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("line", LINES)
 def test_the_log_of_a_former_leader_is_cut_to_that_of_its_successor(line: str) -> None:
     """The former leader has two records that nobody else has, the new one appended others at their offsets."""
@@ -136,6 +138,7 @@ def test_the_log_of_a_former_leader_is_cut_to_that_of_its_successor(line: str) -
         assert any(one.last_epoch >= 0 for one in fetches) == (line in ("2.8", "3.9"))
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("line", ["2.4", "2.8", "3.9"])
 def test_a_leader_that_appended_nothing_follows_the_next_one(line: str) -> None:
     """Its log has an epoch without records, which the next leader does not have (UnifiedLog.truncateTo)."""
@@ -153,6 +156,7 @@ def test_a_leader_that_appended_nothing_follows_the_next_one(line: str) -> None:
         assert log_ends(c, 2, 3) == [5, 5]
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("line", ["0.11", "2.4", "3.9"])
 def test_empty_logs_ask_nothing(line: str) -> None:
     with ruled(line) as c:
@@ -164,6 +168,7 @@ def test_empty_logs_ask_nothing(line: str) -> None:
         assert not [request for request in asked if isinstance(request, OffsetForLeaderEpochRequest)]
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(("line", "survives"), [("1.1", False), ("2.0", True), ("2.7", True), ("3.9", True)])
 def test_fast_failovers_leave_logs_different_or_not(line: str, survives: bool) -> None:
     """KAFKA-6361, the example of KIP-279: two leaders in turn append alone, then a third epoch compares their logs."""
@@ -214,6 +219,7 @@ def test_an_error_of_the_leader_delays_the_truncation_of_one_partition_only() ->
         assert log_ends(c, 1, 2) == [5, 5]
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("line", ["0.9", "0.10.1", "3.9"])
 def test_a_fetch_returns_no_more_than_its_size(line: str) -> None:
     """Ten batches of 161 bytes, two at a time; since 0.10.1 all partitions together are limited as well (KIP-74)."""

@@ -13,6 +13,8 @@ from simzk.kafka.requests import Error
 from simzk.partitions.rules import LastMember
 from tests.kafka.clusters import QUICK, happened, quiet, state_fields, topic, watch
 
+pytestmark = pytest.mark.slow
+
 LINES = list(VERSIONS)
 LEGACY = [line for line, version in VERSIONS.items() if not version.controller.reassigns_in_topic_znode]
 

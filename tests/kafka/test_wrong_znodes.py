@@ -12,6 +12,8 @@ from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from tests.kafka.test_readers import BARE, FORMS, mistakes
 
+pytestmark = pytest.mark.slow
+
 CONFIG = {"zookeeper.session.timeout.ms": 6000, "delete.topic.enable": True}
 RELEASES = ("0.8.1", "0.9", "0.10.2", "1.1", "2.3", "2.8", "3.9")
 PLACES = {

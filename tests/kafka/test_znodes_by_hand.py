@@ -15,6 +15,8 @@ from tests.kafka.clusters import cluster, quiet, state_fields, topic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow
+
 STATE = "/brokers/topics/t/partitions/0/state"
 NONSENSE = (
     None,

@@ -14,7 +14,7 @@ from simzk.zookeeper.requests import OPEN_ACL
 from tests.load.scale import SCALE
 from tests.serve.tcp_client import TcpClient
 
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("load")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.xdist_group("load")]
 WARM_UP_S = 60
 OBJECTS_MAX = 200
 """Of growth, whatever the length: a leak of one object a session would be thousands."""

@@ -38,7 +38,7 @@ FEWEST_ZNODES = 80_000  # with fewer, other things weigh
 CONNECTION_BYTES_MAX = 32 * 1024
 UNREAD_BYTES_MAX = 64 * MEBI
 BATCH = 500
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("load")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.xdist_group("load")]
 
 
 @pytest.fixture

@@ -99,6 +99,7 @@ def test_a_run_of_3_9_refines_kip_320() -> None:
     assert_refines(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3, 23))
 def test_many_runs_of_3_9_refine_kip_320(seed: int) -> None:
     assert_refines(seed)
@@ -120,11 +121,13 @@ def test_a_leader_that_is_not_told_of_its_written_isr_is_excused(seed: int) -> N
     assert_refines(seed)
 
 
+@pytest.mark.slow
 def test_a_run_is_no_refinement_of_the_module_that_looks_into_followers() -> None:
     """Kip320 itself waits with an ISR until the high watermark is in the leader's epoch; Kafka does not."""
     assert any("expand" in why for seed in range(1, 51) for why in judge(seed, make=KIP_320).unexplained)
 
 
+@pytest.mark.slow
 def test_0_10_2_breaks_strong_isr_within_50_seeds() -> None:
     assert any("StrongIsr" in judge(seed, "0.10.2").broken for seed in range(1, 51))
 
@@ -139,6 +142,7 @@ def waits_for_nobody(self: ReplicaLogs, replica: Replica) -> int:
     return replica.log_end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "wrong", "kind"),
     [("have_caught_up", joins_at_once, "expand"), ("_least_log_end", waits_for_nobody, "advance")],
@@ -151,6 +155,7 @@ def test_a_mistake_is_a_step_that_the_model_does_not_allow(
     assert kind in next(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", [(2, 1, 3), (3, 1, 2)])
 def test_kip_320_of_what_brokers_see_keeps_all_properties(bounds: tuple[int, int, int]) -> None:
     model = KIP_320_SEEN(*bounds)

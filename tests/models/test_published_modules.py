@@ -37,6 +37,8 @@ from tests.models.tlc import (
     explored_here,
 )
 
+pytestmark = pytest.mark.slow
+
 ROWS: list[dict[str, Any]] = json.loads(RECORDED.read_text())
 MEAN_GAP_US = 2_000_000  # TLC looks through all offsets, so the logs are short
 

@@ -57,6 +57,7 @@ def test_truncation_to_the_high_watermark_breaks_both_properties(name: str) -> N
     assert found(model, "LeaderInIsr") == ""
 
 
+@pytest.mark.slow
 def test_kip_101_still_loses_records_at_fast_elections() -> None:
     assert found(KIP_101(replicas=2, records=2, epochs=4), "StrongIsr") == "StrongIsr"
     assert found(KIP_279(replicas=2, records=2, epochs=3), "StrongIsr") == ""
@@ -87,6 +88,7 @@ def with_mistake(model: Model, right: Action, wrong: Action) -> Model:
     return replace(model, actions=tuple(wrong if action is right else action for action in model.actions))
 
 
+@pytest.mark.slow
 def test_kip_320_keeps_strong_isr_with_three_replicas_and_elections() -> None:
     """Each of its fences is needed: without one of them the same bounds show a loss."""
     model = KIP_320(replicas=3, records=1, epochs=3)

@@ -19,6 +19,8 @@ from simzk.partitions.plans.what_if import PlanWhatIf
 from simzk.partitions.table import Partitions
 from tests.partitions.layout_strategies import Cluster, clusters, layout_of, rows_of
 
+pytestmark = pytest.mark.slow
+
 Wanted = dict[tuple[str, int], list[int]]
 
 

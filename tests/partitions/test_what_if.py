@@ -16,6 +16,8 @@ from simzk.partitions.states import States
 from tests.partitions.layout_strategies import Broker, Cluster, Row, clusters, layout_of
 from tests.partitions.operations import broker_failure
 
+pytestmark = pytest.mark.slow
+
 
 def brute_force(cluster: Cluster, failed: set[int]) -> Outcome:
     """Evaluate every partition before and after, one by one."""

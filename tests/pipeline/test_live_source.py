@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KAFKA = Path(__file__).parent / "data" / "kafka-3.6.2"
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ from pyspark.sql.datasource import EqualTo, Filter, In, StringStartsWith
 import simzk
 from simzk.errors import ConfigError
 from simzk.pipeline.data_source import acl_value
-from simzk.pipeline.logs.live import Guest, LiveReader, Options, Portion, session, split, tree_rows
+from simzk.pipeline.logs.live import LiveReader, Options
+from simzk.pipeline.logs.live_tree import Guest, Portion, session, split, tree_rows
 from simzk.pipeline.logs.tables import snapshot_schema
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from simzk.zookeeper.tree import DataTree
+
+pytestmark = pytest.mark.slow
 
 KAFKA = Path(__file__).parent / "data" / "kafka-3.6.2"
 COLUMNS = snapshot_schema().names
@@ -231,7 +234,7 @@ def test_filters_leave_out_subtrees_and_nothing_that_is_wanted(
     ],
 )
 def test_a_server_that_is_not_there_is_named(hosts: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simzk.pipeline.logs.live.PATIENCE_S", 0.2)
+    monkeypatch.setattr("simzk.pipeline.logs.live_tree.PATIENCE_S", 0.2)
     with pytest.raises(ConfigError) as caught, session(hosts):
         pass
     assert message in str(caught.value)

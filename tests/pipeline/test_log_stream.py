@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 STARTED_TOO_LATE = "Python worker failed to connect back"
 """Each life has a Python of its own plan its batches. Spark waits ten seconds for it to start, which nothing sets

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
 
 ROOT = Path(__file__).parents[2]
 KAFKA = Path(__file__).parent / "data" / "kafka-3.6.2"

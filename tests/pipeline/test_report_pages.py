@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 KAFKA = Path(__file__).parent / "data" / "kafka-3.6.2"
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 
 def test_a_page_of_timelines_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) -> None:

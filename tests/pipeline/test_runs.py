@@ -27,6 +27,8 @@ from simzk.scenarios.swarm import outcomes_of, plan_runs, play_run
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FILES = [str(ROOT / "scenarios" / name) for name in ("broker_failure.toml", "unclean_election.toml")]
 SIMZK = [sys.executable, "-c", "from simzk.cli import main; main()"]

@@ -35,7 +35,7 @@ ENDS = [
     (2, "closed"),
 ]
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 Row = dict[str, object]
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     Rows = list[dict[str, Any]]
 
+pytestmark = pytest.mark.slow
+
 STATE = ("leader", "isr", "leader_epoch", "controller_epoch", "version", "replicas", "min_isr", "session")
 CONDITIONS = ("offline", "under_replicated", "under_min_isr")
 LEADER, ISR = 0, 1

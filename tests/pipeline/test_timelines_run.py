@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
     from simzk.zookeeper.transactions import Record
 
+pytestmark = pytest.mark.slow
+
 KAFKA = Path(__file__).parent / "data" / "kafka-3.6.2"
 RECORDED = load(KAFKA / "dumps.json")
 

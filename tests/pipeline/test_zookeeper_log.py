@@ -28,7 +28,7 @@ LOGS = [(folder, path.name) for folder in (REAL, KAFKA) for path in sorted((fold
 SNAPSHOTS = sorted(path.name for path in (REAL / "version-2").glob("snapshot.*"))
 LINE = re.compile(r"^(\d+/\d+/\d+, [^\n]* zxid 0x\w+) (.*?)\n(?=\d+/\d+/\d+, |EOF)", re.M | re.S)
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,8 @@ import pytest
 
 from tests.properties.kafka_fuzz import FRAMES_A_ROUND, RELEASES, ROUNDS_A_CLUSTER, fuzz
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 20
 
 

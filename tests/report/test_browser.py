@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 CHROMIUM = os.environ.get("SIMZK_CHROMIUM", "")
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="SIMZK_CHROMIUM is not set to the path of a Chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM, reason="SIMZK_CHROMIUM is not set to the path of a Chromium"),
+]
 
 MODES: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 1200, "height": 900}, "color_scheme": "light"},

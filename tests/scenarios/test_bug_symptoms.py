@@ -10,6 +10,8 @@ from benchmarks.bug_seeds import SYMPTOMS, Watch
 from simzk.scenarios.player import Play
 from simzk.scenarios.reader import Scenario, read_scenario
 
+pytestmark = pytest.mark.slow
+
 SCENARIOS = {
     scenario.bug.id: scenario
     for path in sorted((Path(__file__).parents[2] / "scenarios" / "bugs").glob("*.toml"))

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 SHORT_PLAN = Path(__file__).parent / "data" / "found" / "reassignment_undone.plan.toml"
 HASH_SEEDS = ("0", "1", "4294967295")

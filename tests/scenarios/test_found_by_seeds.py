@@ -16,6 +16,8 @@ from simzk.scenarios.faults.plan_file import PlanFile
 from simzk.scenarios.player import Play, setting_of
 from simzk.scenarios.reader import read_scenario
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "anything_breaks.toml"
 PLANS = Path(__file__).parent / "data" / "found"
 MISTAKES = {

@@ -66,6 +66,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Play, "__init__", with_planted)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("planted")
 def test_a_failing_plan_is_cut_to_its_causes(tmp_path: Path) -> None:
     scenario = scenario_in(tmp_path)
@@ -95,6 +96,7 @@ def test_a_failing_plan_is_cut_to_its_causes(tmp_path: Path) -> None:
     assert (stopped.plan, stopped.runs, stopped.is_complete) == (plan, 0, False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("planted")
 def test_a_search_finds_the_planted_mistake_and_is_the_same_in_any_batches(tmp_path: Path) -> None:
     scenario = scenario_in(tmp_path)

@@ -112,6 +112,7 @@ def shared(request: pytest.FixtureRequest) -> Iterator[TestServer]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["memory", "tcp"])
 def test_a_thousand_of_a_thousand(kind: str) -> None:
     for number in range(1000):

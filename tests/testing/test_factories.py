@@ -76,6 +76,7 @@ def test_factories_and_marks(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["simzk: --simzk-seed 11"])
 
 
+@pytest.mark.slow
 def test_workers_share_nothing_but_the_seed(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -99,6 +100,7 @@ def test_workers_share_nothing_but_the_seed(pytester: pytest.Pytester) -> None:
     assert seeds != {"0"}
 
 
+@pytest.mark.slow
 def test_a_wrong_mark_says_what_is_accepted(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -222,6 +224,7 @@ def test_of_a_release(zookeeper):
 """
 
 
+@pytest.mark.slow
 def test_the_same_tests_against_a_server_at_an_address(pytester: pytest.Pytester) -> None:
     """Assert what `--simzk-real` does, with our own server; tests/conformance does it with a real one."""
     pytester.makepyfile(REAL_TESTS)
@@ -244,6 +247,7 @@ def test_the_same_tests_against_a_server_at_an_address(pytester: pytest.Pytester
         assert client.get_children("/ci") == [], "nothing is left"
 
 
+@pytest.mark.slow
 def test_an_address_without_a_server_is_an_error(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(zookeeper): pass")
     with simzk.ZooKeeperServer() as server:

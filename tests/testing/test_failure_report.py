@@ -504,6 +504,7 @@ def test_changes_of_znodes_have_the_time_of_their_request() -> None:
         ]
 
 
+@pytest.mark.slow
 def test_with_workers(pytester: pytest.Pytester) -> None:
     """Sections travel from workers; each test has one."""
     pytester.makepyfile("def test_a(kazoo_client): assert False\ndef test_b(zookeeper): assert False")

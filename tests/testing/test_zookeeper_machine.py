@@ -91,7 +91,7 @@ SEEN: set[int] = set()
 
 
 def test_clients_that_the_code_makes_itself() -> None:
-    run_state_machine_as_test(OwnClients, settings=settings(FIND, max_examples=25, derandomize=True))
+    run_state_machine_as_test(OwnClients, settings=settings(FIND, max_examples=8, derandomize=True))
     assert sorted(SEEN) == [0, 1, 2]
 
 

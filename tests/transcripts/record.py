@@ -84,6 +84,15 @@ def zkcli(proxy: RecordingProxy, port: int) -> None:
     subprocess.run(command, input=SCRIPT, stdout=subprocess.DEVNULL, text=True, timeout=CLIENT_S, check=False)
 
 
+def java_program(name: str) -> Callable[[RecordingProxy, int], None]:
+    """A program of clients/ in Java."""
+
+    def speak(proxy: RecordingProxy, port: int) -> None:
+        program([*_JAVA, f"{jars()}/*", str(CLIENTS / name)])(proxy, port)
+
+    return speak
+
+
 def program(command: list[str]) -> Callable[[RecordingProxy, int], None]:
     """A program of clients/, which reconnects after a cut and sees its watch fire."""
 
@@ -184,9 +193,9 @@ CLIENTS_BY_NAME: dict[str, tuple[str, Callable[[RecordingProxy, int], None]]] = 
     "zkcli": ("zkCli of the server's version", zkcli),
     "java_client": (
         "Java client of the server's version",
-        program([*_JAVA, f"{jars()}/*", str(CLIENTS / "JavaClient.java")]),
+        java_program("JavaClient.java"),
     ),
-    "curator": ("Curator of PySpark", program([*_JAVA, f"{jars()}/*", str(CLIENTS / "CuratorClient.java")])),
+    "curator": ("Curator of PySpark", java_program("CuratorClient.java")),
     "c": ("C client of Debian's libzookeeper-mt", program([str(BUILD / "c-client")])),
     "go": ("github.com/go-zookeeper/zk 1.0.4", program([str(BUILD / "go" / "client")])),
     "node": ("node-zookeeper-client 1.1.3", program(["node", str(BUILD / "node" / "client.js")])),

@@ -15,7 +15,7 @@ from simzk.errors import ConfigError
 from simzk.kafka import paths
 from simzk.kafka.layout_import import ignore_note, layout_from_tree, layout_of
 from simzk.kafka.schemas import topic
-from simzk.pipeline.logs.live import Guest, session
+from simzk.pipeline.logs.live_tree import Guest, session
 from simzk.serve.storage.directory_reader import DirectoryReader, as_config_errors
 
 if TYPE_CHECKING:

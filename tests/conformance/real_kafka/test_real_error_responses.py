@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 WHY_NOT = why_not()
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.java,
     pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)),
     pytest.mark.xdist_group("real_kafka"),

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from simzk.kafka.observation.recording import RecordedZnode
     from tests.conformance.real_kafka.releases import Release
 
+pytestmark = pytest.mark.slow
+
 STORY_S = 900
 WHY_NOT = why_not()
 

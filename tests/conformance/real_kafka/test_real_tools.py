@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 OLDEST, LAST = (0, 8, 1), (2, 8, 99)
 WITH_TOOLS = [
     release

@@ -62,6 +62,7 @@ def test_proxies_name_sessions_and_keep_requests() -> None:
         assert written == SetData("/b1", b"2", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.java
 @pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 @pytest.mark.xdist_group("real_kafka")

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from tests.conformance.real_kafka.tool_story import Command
 
+pytestmark = pytest.mark.slow
+
 TOOLS, BROKERS = "3.9.1", ("0.10.2.2", "3.9.1")
 STORY_S = 900
 WHY_NOT = why_not()

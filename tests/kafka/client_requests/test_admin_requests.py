@@ -111,6 +111,7 @@ def differing(
     return found
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("part", PARTS)
 def test_admin_requests(release: str, part: str) -> None:
@@ -132,6 +133,7 @@ def secured_cluster(release: str) -> simzk.KafkaCluster:
     return cluster
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", RELEASES)
 def test_acls_and_what_they_deny(release: str) -> None:
     with secured_cluster(release) as cluster:
@@ -159,6 +161,7 @@ def test_a_scram_user_of_a_client_is_one_of_the_cluster() -> None:
         assert (node.data, node.stat().version) == (by_cluster, 1)
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize(("release", "code"), [("3.1", 0), ("3.2", ErrorCode.INVALID_REQUEST)])
 def test_a_key_that_is_altered_twice(release: str, code: int) -> None:
     """KAFKA-13552; librdkafka's test 0092 fails at a real 3.9.1 for this reason."""
@@ -178,6 +181,7 @@ def test_a_key_that_is_altered_twice(release: str, code: int) -> None:
         assert json.loads(node.data or b"")["config"] == ({} if code else {"retention.ms": "2000"})
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", ["1.1", "2.4", "2.8", "3.9"])
 @pytest.mark.parametrize("validate_only", [False, True])
 @pytest.mark.parametrize("key", ["retention.ms", "no.such.key"])

@@ -92,6 +92,7 @@ def differing(
     return found
 
 
+@pytest.mark.slow_but_for_some_releases
 def test_answers_are_those_of_real_brokers(recorded: tuple[str, simzk.KafkaCluster]) -> None:
     release, cluster = recorded
     compared = [one for one in of_release(release) if "raw" not in one]
@@ -99,6 +100,7 @@ def test_answers_are_those_of_real_brokers(recorded: tuple[str, simzk.KafkaClust
     assert differences(cluster, compared) == []
 
 
+@pytest.mark.slow_but_for_some_releases
 def test_bytes_that_are_no_request(recorded: tuple[str, simzk.KafkaCluster]) -> None:
     release, cluster = recorded
     raw = [one for one in of_release(release) if "raw" in one and not one["raw"].startswith(LENGTHS)]
@@ -115,6 +117,7 @@ def test_bytes_that_are_no_request(recorded: tuple[str, simzk.KafkaCluster]) -> 
         assert got == wanted, one["raw"]
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", RELEASES)
 def test_topics_created_on_demand(release: str) -> None:
     config = {"offsets.topic.num.partitions": 3, "offsets.topic.replication.factor": 1}
@@ -129,6 +132,7 @@ def test_topics_created_on_demand(release: str) -> None:
         assert found == []
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", [release for release in RELEASES if of_release(release, "reassign")])
 def test_reassignments(release: str) -> None:
     with cluster_of(release) as cluster:

@@ -166,6 +166,7 @@ def _fill(release: str, client: MemoryClient) -> None:
     assert at == end - 1
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", RELEASES)
 def test_answers_are_those_of_real_brokers(release: str) -> None:
     lines = of_release(release)

@@ -49,6 +49,7 @@ def unexpected(release: str, differing: list[str]) -> list[str]:
     return [text for text in differing if not text.startswith(allowed)]
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", RELEASES)
 def test_answers_are_those_of_real_brokers(release: str) -> None:
     compared = of_release(release)

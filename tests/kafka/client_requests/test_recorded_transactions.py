@@ -88,6 +88,7 @@ def unexpected(release: str, differing: list[str]) -> list[str]:
     return [text for text in found if not text.startswith(late)]
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", TRANSACTION_RELEASES)
 def test_answers_are_those_of_real_brokers(release: str) -> None:
     compared = of_release(release)
@@ -100,6 +101,7 @@ def test_answers_are_those_of_real_brokers(release: str) -> None:
             cluster.brokers[broker].transactions.check()
 
 
+@pytest.mark.slow_but_for_some_releases
 @pytest.mark.parametrize("release", TRANSACTION_RELEASES)
 def test_leaders_and_groups_answer_as_real_brokers(release: str) -> None:
     """The answers of the coordinators decide what is sent; they are compared above, without requests in between."""

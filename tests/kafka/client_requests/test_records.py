@@ -323,6 +323,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(STEPS, st.sampled_from(["3.9", "2.4", "0.11"]))
 def test_what_consumers_read_is_what_was_acknowledged(steps: list[tuple[str, int]], version: str) -> None:

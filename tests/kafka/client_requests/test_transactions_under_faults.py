@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,8 @@ from simzk.kafka.protocol.messages import (
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.clusters import FOR_EVER
+
+pytestmark = pytest.mark.slow
 
 ORDERS = TopicPartition("orders", 0)
 HEALS_S = 60.0

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from simzk.zookeeper.connection import Connection
     from simzk.zookeeper.transactions import Transaction
 
+pytestmark = pytest.mark.slow
+
 CONFIG = ServerConfig(tick_time_ms=500, extended_types=True, container_check_interval_ms=3_000)
 CLIENTS = 2
 

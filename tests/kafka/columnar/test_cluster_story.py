@@ -22,6 +22,8 @@ from tests.kafka.columnar.cluster_arms import (
 if TYPE_CHECKING:
     from tests.kafka.columnar.cluster_arms import Kind
 
+pytestmark = pytest.mark.slow
+
 Step = tuple[str, int, int, float | None]
 
 FAILURES = ("kill", "kill", "restart", "restart", "shutdown", "expire", "pause", "resume", "disconnect")

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from simzk.partitions.table import PartitionTable
     from simzk.serve.verbs import TestServer
 
+pytestmark = pytest.mark.slow
+
 BROKERS, TOPICS, PARTITIONS = 300, 10_000, 1_000_000
 NOW_MS = 0  # time stands still
 

@@ -29,6 +29,8 @@ from tests.waiting import PATIENCE_S, Reports, in_thread
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+pytestmark = pytest.mark.slow
+
 BROKERS, TOPICS, PARTITIONS = 300, 10_000, 1_000_000
 READ = int(os.environ.get("SIMZK_WALK", "3000"))
 IN_FLIGHT = 500

@@ -12,6 +12,8 @@ from simzk.kafka.columnar.batches import ReadStates, WriteStates
 from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from tests.kafka.columnar.cluster_arms import ALL, Arms, layout_of, noted_batches
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = ("topics", "topic", "partition", "replicas", "isr", "leader", "leader_epoch", "min_insync_replicas")
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from simzk.zookeeper.connection import Connection
 
+pytestmark = pytest.mark.slow
+
 T = f"{TOPICS_PATH}/t"
 DIRECTORY = f"{T}/partitions"
 P, STATE = f"{DIRECTORY}/0", f"{DIRECTORY}/0/state"

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from tests.partitions.reference import State
     from tests.partitions.reference_table import Partition
 
+pytestmark = pytest.mark.slow
+
 BROKERS = [1, 2, 5, 13]
 RACKS = ["a", "a", "b", "c"]
 TOPICS = ["orders", "payments", "é"]

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from simzk.partitions.layouts import Layout
 
+pytestmark = pytest.mark.slow
+
 INT32 = st.integers(-(2**31), 2**31 - 1)
 BROKERS = st.lists(st.integers(0, 2**31 - 1) | st.sampled_from([0, 9, 10, 99, 100]), max_size=3, unique=True)
 STATES = st.builds(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ with warnings.catch_warnings():
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+pytestmark = pytest.mark.slow
 
 PARTITIONS, BROKERS, MEMBERS_MAX = 5, 3, 4
 CONFIG = {
@@ -136,10 +139,9 @@ class Group:
 ACTIONS = st.sampled_from(["join", "join", "leave", "crash", "kill coordinator", "restart", "wait", "wait"])
 
 
-# A lost coordinator costs seconds: plans are few and always the same. HYPOTHESIS_PROFILE=thorough draws more.
+# A lost coordinator costs seconds: plans are few. HYPOTHESIS_PROFILE=thorough draws more.
 @settings(
     max_examples=max(8, settings().max_examples // 100),
-    derandomize=settings().max_examples < 1000,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],  # a plan is short, and shrinking it takes minutes
     suppress_health_check=[HealthCheck.too_slow],

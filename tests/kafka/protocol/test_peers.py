@@ -29,6 +29,8 @@ from tests.kafka.protocol.plain import random_message
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 # Messages that a peer reads differently, with the reason.
 KIO_DIFFERS = {
     "ReadShareGroupStateSummaryResponse": "another definition in Kafka 4; in 3.9 it is not released",

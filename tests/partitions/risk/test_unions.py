@@ -24,6 +24,8 @@ from simzk.partitions.risk.cut_sets import (
 from simzk.partitions.risk.rates import Rate
 from tests.partitions.risk.reference import Cluster, clusters, falls_per_year, offline_share, play, share_down
 
+pytestmark = pytest.mark.slow
+
 BUSY = Cluster(
     racks=[0, 0, 1, 1, None],
     broker_rates=[Rate(6.0, 100.0), Rate(9.0, 60.0), Rate(3.0, 200.0), Rate(5.0, 90.0), Rate(12.0, 40.0)],
