@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from simzk.errors import ConfigError, SimzkError
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.releases.versions import VERSIONS
 from simzk.kafka.requests import AdminResponse, Error
+from simzk.kafka.tools.reassign_partitions import read_plan
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.zookeeper.transactions import CreateSessionTxn
 from tests.kafka.clusters import QUICK, quiet, topic
@@ -118,7 +120,7 @@ def test_cancelling_restores_the_old_replicas_from_2_6_on() -> None:
     [
         ("{", "no JSON"),
         ('{"version":1,"partitions":[]}', "Partition reassignment list cannot be empty"),
-        (PLAN.replace("[2,3]", "[]"), "Partition replica list cannot be empty"),
+        (PLAN.replace('[2,3],"log_dirs":["any","any"]', "[]"), "Partition replica list cannot be empty"),
         (
             PLAN.replace("[2,3]", "[2,2]"),
             "Partition replica lists may not contain duplicate entries: t-0 contains multiple entries for 2",
@@ -136,6 +138,48 @@ def test_an_invalid_document_is_rejected_before_anything_is_done(plan: str, said
                 refuse(plan)
         quiet(c)
         assert c.assignment("t")[0].replicas == (1, 2)
+
+
+MOVE = '{"topic":"foo","partition":0,"replicas":[2,3]%s}'
+
+
+# Texts of kafka-tools 3.9.2 (ReassignPartitionsCommand.parseExecuteAssignmentArgs, run on the jars); those of the tool
+# in Scala from its source (parsePartitionReassignmentData, DecodeJson).
+@pytest.mark.parametrize(
+    ("release", "plan", "said"),
+    [
+        ("3.9", '{"version":2,"partitions":[]}', "Not supported version field value 2"),
+        ("3.9", '{"version":"1","partitions":[]}', 'Expected `Integer` value, received "1"'),
+        ("3.6", '{"version":"1","partitions":[]}', 'Expected `Int` value, received "1"'),
+        ("2.0", '{"version":2,"partitions":[]}', "Not supported version field value 2"),
+        ("1.1", '{"version":2,"partitions":[%s]}' % (MOVE % ""), None),
+        (
+            "3.9",
+            '{"partitions":[%s]}' % (MOVE % ',"log_dirs":["any"]'),
+            "Size of replicas list [2, 3] is different from size of log dirs list [any] for partition foo-0",
+        ),
+        (
+            "3.7",
+            '{"partitions":[%s]}' % (MOVE % ',"log_dirs":[]'),
+            "Size of replicas list [2, 3] is different from size of log dirs list [] for partition foo-0",
+        ),
+        (
+            "1.0",
+            '{"partitions":[%s]}' % (MOVE % ',"log_dirs":["any"]'),
+            "Size of replicas list List(2, 3) is different from size of log dirs list List(any) for partition foo-0",
+        ),
+        ("0.11", '{"partitions":[%s]}' % (MOVE % ',"log_dirs":[]'), None),
+        ("3.9", '{"version":1,"partitions":[%s]}' % (MOVE % ',"log_dirs":["any","/d"]'), None),
+        ("3.9", '\ufeff{"version":1,"partitions":[%s]}' % (MOVE % ""), "Unexpected character"),
+        ("0.8.2", '\ufeff{"version":1,"partitions":[%s]}' % (MOVE % ""), "Unexpected character"),
+    ],
+)
+def test_a_document_is_read_as_by_the_release(release: str, plan: str, said: str | None) -> None:
+    if said is None:
+        assert read_plan(plan, VERSIONS[release]) == {TopicPartition("foo", 0): (2, 3)}
+        return
+    with pytest.raises(SimzkError, match=re.escape(said)):
+        read_plan(plan, VERSIONS[release])
 
 
 @pytest.mark.slow_but_for_some_releases

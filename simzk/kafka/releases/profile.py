@@ -523,6 +523,12 @@ class ToolRules(Profile):
     `duplicates`: nothing is named twice; `none left`: at least one partition exists; `partitions`: all exist and no
     reassignment is in progress; `empty lists`: no replica list is empty; `brokers`: all targets are alive.
     """
+    reads_plan_log_dirs: bool = since((1, 0))
+    """The reassignment tool wants one log directory for each replica of a plan that names some (KIP-113)."""
+    reads_plan_version: bool = since((2, 0))
+    """The reassignment tool rejects a plan of another version than 1 (parsePartitionReassignmentData)."""
+    is_in_java: bool = since((3, 7))
+    """The reassignment tool is in Java, no longer in Scala: texts and orders of its collections (KAFKA-14595)."""
     leaves_election_session: bool = since((0, 9), before=(1, 1))
     """The preferred election tool never closes its second session (recorded)."""
 

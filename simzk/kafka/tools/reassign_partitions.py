@@ -26,7 +26,7 @@ from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka.requests import AlterConfigRequest, AlterReassignmentsRequest
 from simzk.kafka.schemas import admin
 from simzk.kafka.schemas.config import RATE_KEYS, REPLICAS_KEYS
-from simzk.kafka.schemas.json_text import write
+from simzk.kafka.schemas.json_text import JsonObject, NoJsonError, is_int, read_object, shown, write
 from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic, mutable_partitions, partition_set
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
+_DOCUMENT = "reassignment"
+"""Name of the document in errors."""
+_PLAN_VERSION = 1
+_BYTE_ORDER_MARK = "\ufeff"
 BROKER_THROTTLES = (*RATE_KEYS, "replica.alter.log.dirs.io.max.bytes.per.second")
 
 
@@ -72,9 +76,47 @@ def read_plan(text: str, version: KafkaVersion) -> dict[TopicPartition, tuple[in
     >>> read_plan(plan, VERSIONS["3.9"])
     {TopicPartition(topic='t', partition=0): (1, 2)}
     """
-    pairs = admin.read_reassignment("reassignment", text.encode(errors="replace"))
+    if text.startswith(_BYTE_ORDER_MARK):
+        # The tool parses characters. A znode's bytes may begin with the mark: Jackson skips it there.
+        what = "Unexpected character ('\\uFEFF' (code 65279 / 0xfeff))"
+        raise NoJsonError(what, where=_DOCUMENT, right="JSON without a byte order mark")
+    data = text.encode(errors="replace")
+    document = read_object(_DOCUMENT, data)
+    if version.tools.reads_plan_version:
+        _require_version(document, version)
+    pairs = admin.read_reassignment(_DOCUMENT, data)
+    if version.tools.reads_plan_log_dirs and pairs:
+        _require_log_dirs(document, version)
     require_accepted(rejection(pairs, version))
     return dict(pairs)
+
+
+def _require_version(document: JsonObject, version: KafkaVersion) -> None:
+    """Reject a document of another version than 1, which is the default."""
+    value = document.fields.get("version", _PLAN_VERSION)
+    if value == _PLAN_VERSION and is_int(value):
+        return
+    what = f"Not supported version field value {value}"
+    if not is_int(value):
+        what = f"Expected `{'Integer' if version.tools.is_in_java else 'Int'}` value, received {shown(value)}"
+    raise ConfigError(what, where=f"{_DOCUMENT}: version", right=f"{_PLAN_VERSION}, or no version")
+
+
+def _require_log_dirs(document: JsonObject, version: KafkaVersion) -> None:
+    """Reject log directories that are not one for each replica (KIP-113)."""
+    for entry in document.objects("partitions"):
+        if "log_dirs" not in entry.fields:
+            continue
+        partition = TopicPartition(entry.text("topic"), entry.integer("partition"))
+        replicas, log_dirs = (
+            ", ".join(map(str, items)) for items in (entry.integers("replicas"), entry.texts("log_dirs"))
+        )
+        if len(entry.integers("replicas")) != len(entry.texts("log_dirs")):
+            sides = ("[", "]") if version.tools.is_in_java else ("List(", ")")
+            lists = [f"{sides[0]}{items}{sides[1]}" for items in (replicas, log_dirs)]
+            what = f"Size of replicas list {lists[0]} is different from size of log dirs list {lists[1]}"
+            right = 'a directory, or "any", for each replica'
+            raise ConfigError(f"{what} for partition {partition}", where=_DOCUMENT, right=right)
 
 
 def rejection(pairs: Sequence[tuple[TopicPartition, tuple[int, ...]]], version: KafkaVersion) -> str | None:
@@ -240,7 +282,7 @@ def throttled(plan: Plan, live: Collection[int], version: KafkaVersion) -> tuple
     """
     brokers = [*hash_map_order(live), *(broker for replicas in plan.values() for broker in replicas)]
     topics = [partition.topic for partition in plan]
-    if version.number >= (3, 7):  # a tool in Java (KAFKA-14595)
+    if version.tools.is_in_java:
         return hash_map_order(dict.fromkeys(brokers)), hash_map_order(dict.fromkeys(topics))
     return immutable_order(brokers), immutable_order(topics)
 
