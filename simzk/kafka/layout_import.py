@@ -32,7 +32,7 @@ from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.cluster import canonical_uuid
 from simzk.partitions.arrays import MAX_BROKER_ID, NONE, IntArray, pack_flat
 from simzk.partitions.layouts import Brokers, Layout
-from simzk.partitions.layouts.layout import LONGEST_LIST, NAMED_PROBLEMS, find_problems
+from simzk.partitions.layouts.layout import LONGEST_LIST, NAMED_PROBLEMS, Problems, find_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,6 +55,7 @@ _TOPIC = re.compile(
 )
 _LEADER, _LEADER_EPOCH, _STATE_NUMBERS = 1, 3, 4
 """Positions of numbers in the text of a state, and their count before the ISR."""
+_TOPIC_PLACE = re.compile(r"/(?:brokers|config)/topics/([^/:,]+)")
 _NOT_IN_LINES = bytes(set(range(256)) - set(b"-0123456789,\n"))
 _COLON_TO_COMMA = bytes.maketrans(b":", b",")
 _NO_STATE = b'{"controller_epoch":0,"leader":-1,"version":1,"leader_epoch":0,"isr":[]}'
@@ -251,13 +252,19 @@ def ignore_note(_note: str) -> None:
     """Ignore a note about znodes that a layout cannot represent."""
 
 
-def layout_of_recording(dump: Path, step: str | None, note: Callable[[str], None] = ignore_note) -> tuple[str, Layout]:
+def layout_of_recording(
+    dump: Path,
+    step: str | None,
+    note: Callable[[str], None] = ignore_note,
+    leave_out: Callable[[str], None] | None = None,
+) -> tuple[str, Layout]:
     """Read the layout of a recorded tree.
 
     Args:
         dump: file of the recording.
         step: step after which the tree was recorded; None: the last one.
         note: see `layout_of`.
+        leave_out: see `layout_of`.
 
     Returns:
         the name of the step, and the layout.
@@ -276,11 +283,15 @@ def layout_of_recording(dump: Path, step: str | None, note: Callable[[str], None
     znodes = {
         path: None if znode.data is None else znode.data.encode() for path, znode in recording.tree(chosen).items()
     }
-    return chosen, layout_from_tree(znodes, where=f"{dump}, step {chosen}", note=note)
+    return chosen, layout_from_tree(znodes, where=f"{dump}, step {chosen}", note=note, leave_out=leave_out)
 
 
 def layout_from_tree(
-    znodes: Mapping[str, bytes | None], *, where: str, note: Callable[[str], None] = ignore_note
+    znodes: Mapping[str, bytes | None],
+    *,
+    where: str,
+    note: Callable[[str], None] = ignore_note,
+    leave_out: Callable[[str], None] | None = None,
 ) -> Layout:
     """Read the layout of a tree of znodes.
 
@@ -288,6 +299,7 @@ def layout_from_tree(
         znodes: data by path.
         where: name of the tree, for errors.
         note: see `layout_of`.
+        leave_out: see `layout_of`.
 
     Raises:
         LayoutError: see `layout_of`.
@@ -302,32 +314,65 @@ def layout_from_tree(
     >>> layout.brokers.live.tolist(), layout.leader_epoch.tolist(), layout.isr.tolist()
     ([True, False], [3], [[1]])
     """
-    return layout_of(_ZnodesByPath(znodes), where=where, note=note)
+    return layout_of(_ZnodesByPath(znodes), where=where, note=note, leave_out=leave_out)
 
 
-def layout_of(znodes: Znodes, *, where: str, note: Callable[[str], None] = ignore_note) -> Layout:
+def layout_of(
+    znodes: Znodes,
+    *,
+    where: str,
+    note: Callable[[str], None] = ignore_note,
+    leave_out: Callable[[str], None] | None = None,
+) -> Layout:
     """Read the layout of a source of znodes.
 
     Args:
         znodes: source of znodes; only those that a layout needs are read.
         where: name of the source, for errors.
         note: called with a description of znodes that a layout cannot represent.
+        leave_out: called with each topic that is left out because a znode of it is invalid, and with each invalid
+            registration, and why; None: such a source is rejected.
 
     Raises:
         LayoutError: the layout is invalid; names the first ten partitions.
         ZnodeError: znodes are invalid; names the first ten.
     """
-    errors: list[ZnodeError] = []
     names = sorted(znodes.names(paths.TOPICS))
+    while True:
+        errors: list[ZnodeError] = []
+        layout = _read_layout(znodes, names, errors)
+        if leave_out is None:
+            _raise_if_any(errors, where)
+        invalid = _invalid_topics(errors, names) if errors else {}
+        if not invalid and (problems := find_problems(layout)).total:
+            if leave_out is None:
+                problems.refuse(where)
+            invalid = _topics_of_rows(layout, problems)
+        if not invalid:
+            break
+        assert leave_out is not None, "an import that leaves nothing out is rejected above"
+        for reason in invalid.values():
+            leave_out(reason)
+        names = [name for name in names if name not in invalid]
+    if leave_out is not None:
+        for error in errors:
+            leave_out(str(error))  # registrations: a broker with replicas counts as dead
+    if not layout.topics and not len(layout.brokers.ids):
+        raise LayoutError("has no topics and no brokers", where=where, right="the chroot of Kafka's znodes")
+    (requested,) = znodes.data([paths.REASSIGN_PARTITIONS])
+    if requested is not None:
+        note(_note_of_reassignment(requested))
+    return layout
+
+
+def _read_layout(znodes: Znodes, names: Sequence[str], errors: list[ZnodeError]) -> Layout:
+    """Read the znodes of some topics and of all brokers; errors are collected, and the layout is not checked."""
     topic_paths = [paths.topic(name) for name in names]
     topics = read_topics(topic_paths, [text or b"" for text in znodes.data(topic_paths)], errors)
     states = _states(znodes, names, topics, errors)
     least = _min_insync_replicas(znodes, names, errors)
     brokers = _brokers(znodes, np.unique(topics.replicas[topics.replicas != NONE]).tolist(), errors)
-    _raise_if_any(errors, where)
-    if not names and not len(brokers.ids):
-        raise LayoutError("has no topics and no brokers", where=where, right="the chroot of Kafka's znodes")
-    layout = Layout(
+    return Layout(
         brokers=brokers,
         topics=tuple(names),
         topic=topics.topic,
@@ -340,11 +385,29 @@ def layout_of(znodes: Znodes, *, where: str, note: Callable[[str], None] = ignor
         adding=topics.adding,
         removing=topics.removing,
     )
-    find_problems(layout).refuse(where)
-    (requested,) = znodes.data([paths.REASSIGN_PARTITIONS])
-    if requested is not None:
-        note(_note_of_reassignment(requested))
-    return layout
+
+
+def _invalid_topics(errors: Iterable[ZnodeError], names: Sequence[str]) -> dict[str, str]:
+    """Return the first error of each topic with an invalid znode."""
+    known = set(names)
+    found: dict[str, str] = {}
+    for error in errors:
+        # A name of a topic has none of the characters that follow it in the place of an error.
+        part = _TOPIC_PLACE.match(error.where or "")
+        if part is not None and part[1] in known:
+            found.setdefault(part[1], f"topic {part[1]}: {error}")
+    return found
+
+
+def _topics_of_rows(layout: Layout, problems: Problems) -> dict[str, str]:
+    """Return the number of invalid partitions of each topic, with the message for one of the first."""
+    counts = np.bincount(layout.topic[problems.rows], minlength=len(layout.topics))
+    found = {}
+    for topic in np.flatnonzero(counts).tolist():
+        name, count = layout.topics[topic], int(counts[topic])
+        shown = next((message for message in problems.first if f"({name}-" in message), "")
+        found[name] = f"topic {name}: {count:,} invalid partition{'s' * (count != 1)}{shown and f': {shown}'}"
+    return found
 
 
 def _note_of_reassignment(data: bytes) -> str:

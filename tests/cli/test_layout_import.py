@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -135,6 +136,25 @@ def test_what_cannot_be_is_one_line(
     assert (done.status, done.err.count("\n")) == (2, 1)
     assert message in done.err
     assert not (tmp_path / "layout.json").exists()
+
+
+def test_invalid_topics_are_left_out_on_request_and_named(simzk: Simzk, tmp_path: Path) -> None:
+    registration = b'{"jmx_port":-1,"timestamp":"0","host":"h","version":1,"port":9092}'
+    with package.ZooKeeperServer() as server:
+        client = server.client()
+        client.start()
+        client.create("/brokers/ids/1", registration, makepath=True)
+        client.create("/brokers/topics/good", b'{"version":1,"partitions":{"0":[1]}}', makepath=True)
+        client.create("/brokers/topics/zombie", b"")
+        source = ("layout", "import", "--zookeeper", server.hosts, "--out", tmp_path / "layout.json")
+        assert simzk(*source).status == 2
+        done = simzk(*source, "--skip-invalid", "--json", tmp_path / "said.json")
+    assert done.status == 1
+    reason = "topic zombie: /brokers/topics/zombie: has no data; expected JSON"
+    assert f"simzk: left out: {reason}\n" in done.err
+    said = json.loads((tmp_path / "said.json").read_text())
+    assert (said["topics"], said["left_out"]) == (1, [reason])
+    assert read_layout(tmp_path / "layout.json").topics == ("good",)
 
 
 def test_a_server_that_is_not_there_is_named(simzk: Simzk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,6 +163,40 @@ def test_invalid_znodes_are_rejected(path: str, data: bytes, error: type[Excepti
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("/brokers/topics/t", b""),
+        ("/brokers/topics/t", b"null"),
+        ("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1,1]}}'),
+        ("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1,99999999]}}'),
+        ("/brokers/topics/t/partitions/0/state", b""),
+        (
+            "/brokers/topics/t/partitions/0/state",
+            b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":3,"isr":[1,3]}',
+        ),
+        ("/config/topics/t", b'{"version":1,"config":{"min.insync.replicas":"two"}}'),
+    ],
+)
+def test_an_invalid_topic_is_left_out_on_request_and_the_others_stay(path: str, data: bytes) -> None:
+    good = {
+        "/brokers/topics/a": TREE["/brokers/topics/t"],
+        "/brokers/topics/a/partitions/0/state": TREE["/brokers/topics/t/partitions/0/state"],
+    }
+    left_out: list[str] = []
+    layout = layout_from_tree(TREE | good | {path: data}, where="here", leave_out=left_out.append)
+    assert layout.topics == ("a",)
+    assert layout.partition.tolist() == [0, 1]
+    assert [reason.split(":")[0] for reason in left_out] == ["topic t"]
+
+
+def test_an_invalid_registration_is_left_out_on_request() -> None:
+    left_out: list[str] = []
+    layout = layout_from_tree(TREE | {"/brokers/ids/x": b"{}"}, where="here", leave_out=left_out.append)
+    assert layout.brokers.live.tolist() == layout_from_tree(TREE, where="here").brokers.live.tolist()
+    assert left_out == ["/brokers/ids/x: x is not a broker id; expected 0 to 1048575"]
+
+
 def test_invalid_znodes_are_counted_and_the_first_ten_named() -> None:
     states = {f"/brokers/topics/t/partitions/{number}/state": b"{" for number in range(12)}
     partitions = b",".join(b'"%d":[1]' % number for number in range(12))

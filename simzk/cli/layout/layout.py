@@ -11,6 +11,8 @@ from simzk.cli.console import JsonOut, Progress, require_one_stdout, text_output
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simzk.partitions.layouts import Layout
 
 app = typer.Typer(
@@ -71,10 +73,29 @@ def make(
     _report(layout, out, json_out)
 
 
-def _report(layout: Layout, out: Path, json_out: Path | None, *, step: str = "") -> None:
-    """Print the size of a layout that was written; `step` is that of a recording."""
+def _report(
+    layout: Layout, out: Path, json_out: Path | None, *, step: str = "", left_out: list[str] | None = None
+) -> None:
+    """Print the size of a layout that was written.
+
+    Args:
+        layout: the layout.
+        out: its file.
+        json_out: as of the option.
+        step: that of a recording.
+        left_out: why topics and registrations were left out; None where nothing may be.
+    """
     partitions, brokers = len(layout), len(layout.brokers.ids)
-    document = {"out": str(out), "topics": len(layout.topics), "partitions": partitions, "brokers": brokers}
+    document: dict[str, object] = {
+        "out": str(out),
+        "topics": len(layout.topics),
+        "partitions": partitions,
+        "brokers": brokers,
+    }
+    if left_out is not None:
+        document["left_out"] = left_out
+    for reason in left_out or ():
+        typer.echo(f"simzk: left out: {reason}", err=True)
     write_json(json_out, document | ({"step": step} if step else {}))
     with text_output(json_out):
         typer.echo(f"wrote {out}: {_size(partitions, brokers)}{step and f', as of step {step}'}")
@@ -111,6 +132,13 @@ def import_(
         str | None,
         typer.Option(help="Live ZooKeeper, such as zk1:2181/kafka; it is not changed.", metavar="HOST:PORT[/chroot]"),
     ] = None,
+    skip_invalid: Annotated[
+        bool,
+        typer.Option(
+            "--skip-invalid",
+            help="Leave out topics with an invalid znode, name them, and exit with 1 [default: reject the import].",
+        ),
+    ] = False,
     out: Out = Path("layout.parquet"),
     json_out: JsonOut = None,
 ) -> None:
@@ -121,11 +149,17 @@ def import_(
     _check_belongs("--step", step, "--dump", dump)
     _check_belongs("--data-log-dir", data_log_dir, "--data-dir", data_dir)
     _check_belongs("--chroot", chroot or None, "--data-dir", data_dir)
+    left_out: list[str] | None = [] if skip_invalid else None
+    leave_out = None if left_out is None else left_out.append
     with Progress() as progress:
-        layout, used_step = _import(dump, step, data_dir, data_log_dir, chroot.rstrip("/"), zookeeper, progress)
+        layout, used_step = _import(
+            dump, step, data_dir, data_log_dir, chroot.rstrip("/"), zookeeper, progress, leave_out
+        )
         progress.show(f"writing {out}")
         write_layout(layout, out)
-    _report(layout, out, json_out, step=used_step)
+    _report(layout, out, json_out, step=used_step, left_out=left_out)
+    if left_out:
+        raise typer.Exit(1)
 
 
 def _import(
@@ -136,23 +170,24 @@ def _import(
     chroot: str,
     zookeeper: str | None,
     progress: Progress,
+    leave_out: Callable[[str], None] | None,
 ) -> tuple[Layout, str]:
     """Return the layout from the given source, and the step of a recording."""
     if dump is not None:
         from simzk.kafka.layout_import import layout_of_recording
 
-        used_step, layout = layout_of_recording(dump, step, _note)
+        used_step, layout = layout_of_recording(dump, step, _note, leave_out)
         return layout, used_step
     from simzk.cli.layout import sources as layout_sources
 
     if data_dir is not None:
         progress.show(f"reading {data_dir}")
-        layout, losses = layout_sources.layout_of_directory(data_dir, data_log_dir, chroot, _note)
+        layout, losses = layout_sources.layout_of_directory(data_dir, data_log_dir, chroot, _note, leave_out)
         for loss in losses:
             typer.echo(f"simzk: lost: {loss}", err=True)
         return layout, ""
     assert zookeeper is not None, "_check_sources requires one source"
-    return layout_sources.layout_of_server(zookeeper, progress.show, _note), ""
+    return layout_sources.layout_of_server(zookeeper, progress.show, _note, leave_out), ""
 
 
 def _note(what: str) -> None:

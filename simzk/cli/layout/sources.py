@@ -7,11 +7,12 @@ Rules of this module:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import NoAuthError
 
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.layout_import import ignore_note, layout_from_tree, layout_of
 from simzk.kafka.schemas import topic
@@ -31,7 +32,11 @@ WINDOW = 128
 
 
 def layout_of_directory(
-    path: Path, log_path: Path | None, chroot: str, note: Callable[[str], None] = ignore_note
+    path: Path,
+    log_path: Path | None,
+    chroot: str,
+    note: Callable[[str], None] = ignore_note,
+    leave_out: Callable[[str], None] | None = None,
 ) -> tuple[Layout, list[Loss]]:
     """Return the layout in a data directory, and the losses in its files.
 
@@ -40,6 +45,7 @@ def layout_of_directory(
         log_path: its dataLogDir, if it differs.
         chroot: the path of Kafka's znodes; empty for the root.
         note: as in `layout_of`.
+        leave_out: as in `layout_of`.
 
     Raises:
         ConfigError: the directory cannot be read or is not a data directory.
@@ -49,7 +55,8 @@ def layout_of_directory(
     reader = DirectoryReader(path, log_path, is_lazy=True)
     with as_config_errors(reader.folder):
         restoration = reader.restore()
-    layout = layout_of(_Restored(restoration, chroot), where=f"{path}{chroot and f', {chroot}'}", note=note)
+    where = f"{path}{chroot and f', {chroot}'}"
+    layout = layout_of(_Restored(restoration, chroot), where=where, note=note, leave_out=leave_out)
     return layout, list(reader.losses)
 
 
@@ -67,7 +74,10 @@ class _Restored:
 
 
 def layout_of_server(
-    hosts: str, show_progress: Callable[[str, float], None], note: Callable[[str], None] = ignore_note
+    hosts: str,
+    show_progress: Callable[[str, float], None],
+    note: Callable[[str], None] = ignore_note,
+    leave_out: Callable[[str], None] | None = None,
 ) -> Layout:
     """Return the layout in a live ZooKeeper.
 
@@ -77,13 +87,15 @@ def layout_of_server(
         hosts: a connection string, with or without a chroot: `host:port,host:port/chroot`.
         show_progress: called with the progress as text, and as a share, 0 to 1.
         note: as in `layout_of`.
+        leave_out: as in `layout_of`.
 
     Raises:
         ConfigError: no server answers.
         LayoutError, ZnodeError: as in `layout_of_directory`.
     """
     with session(hosts) as client:
-        return layout_from_tree(dict(_read(Guest(client, WINDOW), show_progress)), where=hosts, note=note)
+        znodes = dict(_read(Guest(client, WINDOW), show_progress))
+        return layout_from_tree(znodes, where=hosts, note=note, leave_out=leave_out)
 
 
 def _read(guest: Guest, show_progress: Callable[[str, float], None]) -> Iterator[tuple[str, bytes | None]]:
@@ -92,7 +104,8 @@ def _read(guest: Guest, show_progress: Callable[[str, float], None]) -> Iterator
     states: list[str] = []
     for path, data in _get(guest, [f"{paths.TOPICS}/{name}" for name in names]):
         yield path, data
-        states.extend(f"{path}/partitions/{partition}/state" for partition in topic.decode(path, data).partitions)
+        with suppress(ZnodeError):  # the error of `layout_from_tree`, which reads the same data
+            states.extend(f"{path}/partitions/{partition}/state" for partition in topic.decode(path, data).partitions)
     yield from _get(guest, [*(f"/config/topics/{name}" for name in names), paths.REASSIGN_PARTITIONS])
     for count, found in enumerate(_get(guest, states), start=1):
         if count % 1000 == 0 or count == len(states):

@@ -66,11 +66,13 @@ class Problems:
         total: rows that break at least one rule.
         first: at most ten messages, by ascending row.
         of: noun for a row.
+        rows: int[total], the rows, ascending, where the caller wants them.
     """
 
     total: int
     first: tuple[str, ...]
     of: str = "partition"
+    rows: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
 
     def refuse(self, where: str) -> None:
         """Raise `LayoutError` for the file `where` if any row is invalid."""
@@ -104,7 +106,7 @@ def find_problems(rows: Layout) -> Problems:
     first = tuple(
         f"row {row} ({names[rows.topic[row]]}-{rows.partition[row]}): {words}" for row, words in found[:NAMED_PROBLEMS]
     )
-    return Problems(int(np.count_nonzero(marked)), first)
+    return Problems(int(np.count_nonzero(marked)), first, rows=np.flatnonzero(marked))
 
 
 def _rules(rows: Layout) -> Iterator[Rule]:
