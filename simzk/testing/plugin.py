@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+import simzk.testing.plain_imports  # first: pytest rewrites what is imported before it
 from simzk.errors import ConfigError
 from simzk.testing.servers import SHARED, marked, new_cluster, new_kafka_server, new_zookeeper
 

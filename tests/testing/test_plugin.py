@@ -98,3 +98,27 @@ def test_the_plugin_imports_nothing_heavy(pytester: pytest.Pytester) -> None:
         """
     )
     assert pytester.runpython(script).ret == 0
+
+
+def test_pytest_does_not_rewrite_the_asserts_of_simzk(pytester: pytest.Pytester) -> None:
+    """An installed simzk is a distribution with a plugin, which pytest registers as here."""
+    pytester.makeconftest(
+        """
+        import pytest
+
+        pytest.register_assert_rewrite("simzk")
+        pytest_plugins = ["simzk.testing.plugin"]
+        """
+    )
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_modules_are_imported_plainly(zookeeper):
+            names = [name for name in sys.modules if name.startswith("simzk.")]
+            rewritten = [name for name in names if "Rewriting" in type(sys.modules[name].__loader__).__name__]
+            assert len(names) > 20
+            assert set(rewritten) <= {"simzk.testing", "simzk.testing.plugin", "simzk.testing.plain_imports"}
+        """
+    )
+    pytester.runpytest_subprocess("-p", "no:simzk", "-p", "no:xdist").assert_outcomes(passed=1)
