@@ -632,11 +632,10 @@ class KafkaServer:
         ...     server.live_brokers
         [1, 2, 3]
         """
-        from simzk.scenarios.examples import find_scenario
         from simzk.scenarios.player import LiveScenario
         from simzk.scenarios.reader import read_scenario
 
-        scenario, now_ms = read_scenario(find_scenario(file)), WallClock().now_ms()
+        scenario, now_ms = read_scenario(file), WallClock().now_ms()
         live = LiveScenario(scenario, start_ms=now_ms, tell=tell, warn=warn, cluster_type=ServedCluster)
         cluster = live.play.cluster
         assert isinstance(cluster, ServedCluster)

@@ -66,9 +66,9 @@ def _main() -> None:
             sys.exit(run_plain(name, words))
         if name not in COMMANDS and missing_packages(CLI_PACKAGES):
             sys.exit(_run_without_packages(name))
-        from simzk.cli.app import make_app
+        from simzk.cli.app import run_app
 
-        make_app()()
+        sys.exit(run_app())
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:

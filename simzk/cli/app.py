@@ -12,11 +12,16 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from simzk import __version__
-from simzk.cli.commands import COMMANDS, DESCRIPTION, load, run_plain
+from simzk.cli.arguments import usage_problem
+from simzk.cli.commands import COMMANDS, DESCRIPTION, complete_release, load, run_plain
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
     from collections.abc import Callable
+
+
+_USAGE_ERROR = cast("type[Exception]", typer.BadParameter.__mro__[1])
+"""Error of arguments; releases of Typer import it from different places."""
 
 
 class LazyGroup(TyperGroup):
@@ -65,7 +70,10 @@ def _with_options_of(name: str, parser: ArgumentParser) -> Callable[..., None]:
     for action in parser._actions:
         if action.dest != "help":
             is_flag = action.nargs == 0
-            option = typer.Option(False if is_flag else None, *action.option_strings, help=action.help)
+            complete = complete_release if "--version" in action.option_strings else None
+            option = typer.Option(
+                False if is_flag else None, *action.option_strings, help=action.help, autocompletion=complete
+            )
             kind = bool if is_flag else Path if action.type is Path else str
             parameters.append(Parameter(action.dest, Parameter.KEYWORD_ONLY, default=option, annotation=kind))
     run_it.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
@@ -85,6 +93,19 @@ def make_app() -> typer.Typer:
     )
     app.callback()(_root)
     return app
+
+
+def run_app() -> int:
+    """Run the command in `sys.argv`, and return its exit status.
+
+    Raises:
+        ConfigError: its arguments are wrong.
+    """
+    try:
+        status = make_app()(standalone_mode=False)
+    except _USAGE_ERROR as error:
+        raise usage_problem(error) from None
+    return status if isinstance(status, int) else 0
 
 
 def _show_version(asked: bool) -> None:

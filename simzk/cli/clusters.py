@@ -9,6 +9,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
+from simzk.cli.arguments import CommandParser
 from simzk.cli.kafka import DEFAULT_BROKERS, DEFAULT_VERSION, announcement, ids_of, racks_of, settings_of
 from simzk.cli.serve import TOKEN_VARIABLE, port
 from simzk.cli.signals import ended_by_signals
@@ -133,7 +134,7 @@ def _value(name: str, text: str) -> object:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the options."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="simzk clusters", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--host", metavar="H", default="127.0.0.1", help="interface to listen on [default: 127.0.0.1]")

@@ -163,6 +163,20 @@ def packages_of(command: Command, words: Sequence[str]) -> list[str]:
     return list(found)
 
 
+def complete_release(incomplete: str) -> list[str]:
+    """Return the Kafka release lines that begin so, for completion in a shell."""
+    from simzk.kafka.releases.versions import LINES
+
+    return [line for line in LINES if line.startswith(incomplete)]
+
+
+def complete_scenario(incomplete: str) -> list[str]:
+    """Return the shipped scenarios that begin so, for completion in a shell; it completes files by itself."""
+    from simzk.scenarios.examples import examples
+
+    return [example.name for example in examples() if example.name.startswith(incomplete)]
+
+
 def missing_packages(packages: Iterable[str]) -> list[str]:
     """Return the packages that are not installed."""
     from importlib.util import find_spec

@@ -46,8 +46,28 @@ PLAIN_WIDTH = 120
 STDOUT = Path("-")
 """Name of a file that is stdout."""
 
+
+def writable(path: Path | None) -> Path | None:
+    """Return the file of an option as it is: a callback, so that a long command checks it before it begins.
+
+    Raises:
+        ConfigError: it is a directory, or in no directory that may be written to.
+    """
+    if path is None or path == STDOUT:
+        return path
+    if path.is_dir():
+        raise ConfigError("cannot write the file: Is a directory", where=str(path), right="the name of a file")
+    if not path.parent.is_dir():
+        what = "cannot write the file: No such file or directory"
+        raise ConfigError(what, where=str(path), right="a file in an existing directory")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ConfigError("cannot write the file: Permission denied", where=str(path))
+    return path
+
+
 JsonOut = Annotated[
-    Path | None, typer.Option("--json", help="File for the result as JSON; - for stdout.", metavar="OUT")
+    Path | None,
+    typer.Option("--json", help="File for the result as JSON; - for stdout.", metavar="OUT", callback=writable),
 ]
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from simzk.cli.commands import complete_scenario
 from simzk.cli.console import JsonOut, console, fact_table, text_output, write_json
 
 
@@ -22,7 +23,12 @@ def examples(json_out: JsonOut = None) -> None:
 
 
 def new(
-    name: Annotated[str, typer.Argument(help="Name of a scenario that simzk examples lists.", metavar="NAME")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a scenario that simzk examples lists.", metavar="NAME", autocompletion=complete_scenario
+        ),
+    ],
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="File to write.", show_default="NAME.toml in this folder", metavar="FILE"),

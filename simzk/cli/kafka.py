@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from simzk.cli.arguments import CommandParser
 from simzk.cli.serve import LAYOUTS, TOKEN_VARIABLE, port, show_events, show_skipped
 from simzk.cli.signals import ENDING
 from simzk.errors import ConfigError
@@ -249,7 +250,7 @@ def _ids(text: str) -> list[int]:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the options."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="simzk kafka", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from simzk.cli.console import JsonOut, Progress, exit_interrupted, show, text_output, write_json, write_text
+from simzk.cli.commands import complete_release, complete_scenario
+from simzk.cli.console import JsonOut, Progress, exit_interrupted, show, text_output, writable, write_json, write_text
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +38,11 @@ SHRINK_SECONDS = 60.0
 
 Files = Annotated[
     list[str],
-    typer.Argument(help="Scenario files (TOML), or names that simzk examples lists.", metavar="FILE..."),
+    typer.Argument(
+        help="Scenario files (TOML), or names that simzk examples lists.",
+        metavar="FILE...",
+        autocompletion=complete_scenario,
+    ),
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of the run.", show_default="the seed of the file")]
 Seeds = Annotated[
@@ -46,7 +51,8 @@ Seeds = Annotated[
 ]
 Jobs = Annotated[int, typer.Option(help="Number of worker processes.", metavar="N", min=1)]
 HtmlOut = Annotated[
-    Path | None, typer.Option("--html", help="File for an HTML page of all runs; - for stdout.", metavar="OUT")
+    Path | None,
+    typer.Option("--html", help="File for an HTML page of all runs; - for stdout.", metavar="OUT", callback=writable),
 ]
 KafkaVersions = Annotated[
     list[str] | None,
@@ -55,6 +61,7 @@ KafkaVersions = Annotated[
         "--kafka-version 1.1 --kafka-version 3.9.",
         show_default="the versions of the file",
         metavar="V",
+        autocompletion=complete_release,
     ),
 ]
 Master = Annotated[
@@ -73,7 +80,11 @@ PlanIn = Annotated[
 ]
 PlanOut = Annotated[
     Path | None,
-    typer.Option(help="File for the plan of the run's faults, or of the shrunk plan; - for stdout.", metavar="OUT"),
+    typer.Option(
+        help="File for the plan of the run's faults, or of the shrunk plan; - for stdout.",
+        metavar="OUT",
+        callback=writable,
+    ),
 ]
 UntilFailure = Annotated[
     bool, typer.Option("--until-failure", help="Play seeds, and plans bred from them, until a run fails.")
@@ -120,10 +131,7 @@ def run(
     versions = kafka_version or [""]
     documented = json_out is not None or html_out is not None
     with text_output(json_out, html_out, save_plan):
-        from simzk.scenarios.examples import find_scenario
-
-        paths = [find_scenario(file) for file in files]
-        runs = Runs(paths, seed, seeds, versions[0], jobs, master, documented)
+        runs = Runs(files, seed, seeds, versions[0], jobs, master, documented)
         runs = runs if plan is None else _with_plan(runs, plan)
         if until_failure or time_budget is not None or shrink:
             _require_one_file(runs, versions, out)
@@ -418,7 +426,7 @@ def search(runs: Runs, goal: Goal) -> Played:
     from simzk.scenarios.reader import read_scenario
     from simzk.scenarios.report_text import record_lines
     from simzk.scenarios.search import Search
-    from simzk.scenarios.swarm import Run, probe_lines, probes_of, records_of
+    from simzk.scenarios.swarm import plan_runs, probe_lines, probes_of, records_of
 
     scenario = read_scenario(runs.files[0])
     if goal.shrinks and scenario.faults is None and runs.plan is None:
@@ -426,9 +434,8 @@ def search(runs: Runs, goal: Goal) -> Played:
         raise ConfigError("the scenario has no faults to shrink", where="--shrink", right=right)
     is_bounded = runs.seeds is not None or not (goal.until_failure or goal.seconds)
     first_seed = runs.seed if runs.seed is not None else scenario.seed if is_bounded and runs.seeds is None else 1
-    first = Run(
-        0, runs.files[0], str(Path(runs.files[0]).absolute()), first_seed, runs.version, runs.plan, runs.plan_file
-    )
+    (planned,) = plan_runs(runs.files, first_seed, None, runs.version)
+    first = planned._replace(plan=runs.plan, plan_file=runs.plan_file)
     found = Search(
         scenario, first, (runs.seeds or 1) if is_bounded else None, breeds=goal.seconds is not None or not is_bounded
     )

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simzk.cli.arguments import CommandParser
 from simzk.cli.commands import COMMANDS
 from simzk.cli.signals import ended_by_signals
 from simzk.errors import ConfigError
@@ -125,12 +126,11 @@ def _serve_kafka(settings: Settings, options: argparse.Namespace) -> TcpServer:
     _reject_options(given, "it cannot be combined with --kafka: simulated brokers use one server in memory")
     if Path(options.kafka).suffix in LAYOUTS:
         return _serve_layout(settings, options.kafka)
-    from simzk.scenarios.examples import find_scenario
     from simzk.scenarios.player import LiveScenario
     from simzk.scenarios.reader import read_scenario
     from simzk.serve.tcp.simulated_cluster import ClusterTcpServer
 
-    scenario = read_scenario(find_scenario(options.kafka))
+    scenario = read_scenario(options.kafka)
     return ClusterTcpServer(
         settings, LiveScenario(scenario, start_ms=WallClock().now_ms(), tell=show_events, warn=show_skipped)
     )
@@ -212,15 +212,10 @@ def _number(what: str, least: int, most: int) -> Callable[[str], int]:
 port = _number("a port", 0, 65535)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]  # argparse's own exits in a form of its own
-        raise ConfigError(message, right="the options of simzk serve --help")
-
-
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
     epilog = f"Example: {COMMANDS['serve'].example}"
-    parser = _Parser(prog="simzk serve", description=DESCRIPTION, epilog=epilog, allow_abbrev=False)
+    parser = CommandParser(prog="simzk serve", description=DESCRIPTION, epilog=epilog, allow_abbrev=False)
     parser.add_argument(
         "--host", metavar="H", help="interface to listen on [default: 127.0.0.1, or clientPortAddress of zoo.cfg]"
     )

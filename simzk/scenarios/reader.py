@@ -11,7 +11,7 @@ Rules of this module:
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -21,6 +21,7 @@ from simzk.errors import ConfigError, ScenarioError
 from simzk.kafka.releases.versions import kafka_version
 from simzk.scenarios.actions import ACTIONS, Action, WaitStep
 from simzk.scenarios.cluster_model import ClusterModel, ClusterTable, initial_model
+from simzk.scenarios.examples import find_scenario
 from simzk.scenarios.expectations import EXPECTATIONS, Expectation
 from simzk.scenarios.faults.plan import FAULT_KINDS, SwarmLimits
 from simzk.scenarios.faults.traffic import ROLES, TrafficLimits
@@ -198,13 +199,19 @@ class Scenario:
 
 
 def read_scenario(path: str | Path) -> Scenario:
-    """Read and check a scenario file.
+    """Read and check a scenario.
+
+    Args:
+        path: its file, or the name of one that ships with simzk; messages and commands show it as it is given here.
 
     Raises:
+        ConfigError: no file and no shipped scenario has this name.
         ScenarioError: the file is invalid; the error names file, line, key and what is accepted.
         SeveralMistakesError: the file has several mistakes; all are in it, except those that may follow from another.
     """
-    return _Reader(Path(path)).scenario()
+    found = find_scenario(str(path))
+    scenario = _Reader(Path(found)).scenario()
+    return scenario if found == str(path) else replace(scenario, path=Path(path))
 
 
 def read_scenarios(paths: Iterable[str | Path]) -> list[Scenario]:

@@ -147,8 +147,7 @@ def verdicts(play: Play) -> list[Line]:
         lines.extend([(f"            {failure}", "red")] for failure in verdict.failures)
     lines.extend([("  BROKEN  ", "bold red"), (f"invariant {violation}", "")] for violation in play.violations)
     if not play.violations:
-        lines.append([("  holds   ", "green"), ("at every event:", "")])
-        lines.extend([(f"            {name}", "")] for name in play.invariants)
+        lines.append([("  holds   ", "green"), (f"at every event: {len(play.invariants)} invariants", "")])
     for issue, count in Counter(violation.issue for violation in play.known).items():
         first = next(violation for violation in play.known if violation.issue == issue)
         times = f"{count} time{'s' * (count != 1)}"

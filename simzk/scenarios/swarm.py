@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.scenarios.examples import find_scenario
 from simzk.scenarios.probes import PROBES
 from simzk.scenarios.reader import read_scenario, read_scenarios
 from simzk.scenarios.results import play_scenario
@@ -57,7 +58,7 @@ def plan_runs(files: Iterable[str], seed: int | None, seeds: int | None, version
     """Return the runs of every file with every seed, file by file, after checking all files.
 
     Args:
-        files: the scenario files.
+        files: the scenario files, or names of shipped ones.
         seed: the first seed; None for the seed of the file, or for 1 if `seeds` is given.
         seeds: number of consecutive seeds; None for one.
         version: the Kafka version; empty for the scenarios' own.
@@ -69,7 +70,7 @@ def plan_runs(files: Iterable[str], seed: int | None, seeds: int | None, version
     files = list(files)
     for file, scenario in zip(files, read_scenarios(files), strict=True):
         first = seed if seed is not None else scenario.seed if seeds is None else 1
-        path = os.path.abspath(file)
+        path = os.path.abspath(find_scenario(file))
         runs += [Run(len(runs) + n, file, path, first + n, version) for n in range(seeds or 1)]
     return runs
 

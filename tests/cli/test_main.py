@@ -154,7 +154,7 @@ def completions(shell: str, words: str) -> list[str]:
         environment["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return re.findall(r"[-\w]+", done.stdout)
+    return re.findall(r"[-.\w]+", done.stdout)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -167,6 +167,36 @@ def test_shells_complete_commands(shell: str) -> None:
 @pytest.mark.parametrize("words", ["simzk run --ka", "simzk serve --ka"], ids=["Typer", "parses its arguments"])
 def test_shells_complete_options(words: str) -> None:
     assert any(found.startswith("--kafka") for found in completions("bash", words))
+
+
+def test_shells_complete_scenarios_and_releases() -> None:
+    assert "broker_failure" in completions("bash", "simzk run broker_f")
+    assert "broker_failure" in completions("bash", "simzk new broker_f")
+    for command in ("run x --kafka-version", "kafka --version", "layout make --kafka-version"):
+        assert completions("bash", f"simzk {command} 0.10.") == ["0.10.2", "0.10.1", "0.10.0"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run broker_failure --seed x", "--seed: 'x' is not a valid integer; expected the options of simzk run --help"),
+        ("run broker_failure --seeds 0", "--seeds: '0' is not greater than or equal to 1; expected"),
+        ("run --nope", "No such option: --nope; expected the options of simzk run --help"),
+        ("layout nope", "No such command 'nope'; expected the options of simzk layout --help"),
+        ("kafka --brokers x", "--brokers: 'x' is not a whole number; expected the options of simzk kafka --help"),
+        ("serve --port x", "--port: 'x' is not a port, 0 to 65535; expected the options of simzk serve --help"),
+        ("clusters --nope", "unrecognized arguments: --nope; expected the options of simzk clusters --help"),
+        (
+            "run broker_failure --json nowhere/x.json",
+            "nowhere/x.json: cannot write the file: No such file or directory",
+        ),
+        ("run broker_failure --html .", ".: cannot write the file: Is a directory; expected the name of a file"),
+    ],
+)
+def test_errors_of_arguments_have_one_form(words: str, said: str) -> None:
+    done = simzk(*words.split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"simzk: error: {said}")
 
 
 @pytest.mark.parametrize(

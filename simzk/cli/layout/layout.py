@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simzk.cli.console import JsonOut, Progress, require_one_stdout, text_output, write_json
+from simzk.cli.commands import complete_release
+from simzk.cli.console import JsonOut, Progress, require_one_stdout, text_output, writable, write_json
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ FIRST_RACK_AWARE = (0, 10, 0)
 """First release that spreads replicas over racks (KIP-36)."""
 
 Out = Annotated[
-    Path, typer.Option("--out", "-o", help="Output file: .parquet, .arrow or .json; replaced if it exists.")
+    Path,
+    typer.Option(
+        "--out", "-o", help="Output file: .parquet, .arrow or .json; replaced if it exists.", callback=writable
+    ),
 ]
 
 
@@ -45,7 +49,12 @@ def make(
         int, typer.Option(help="min.insync.replicas of every topic, at most its replication factor.")
     ] = 1,
     kafka_version: Annotated[
-        str, typer.Option(help="Kafka version that places the replicas; before 0.10.0 racks are ignored.", metavar="V")
+        str,
+        typer.Option(
+            help="Kafka version that places the replicas; before 0.10.0 racks are ignored.",
+            metavar="V",
+            autocompletion=complete_release,
+        ),
     ] = "3.9",
     seed: Annotated[int, typer.Option(help="Seed of the placement; the same seed gives the same file.")] = 0,
     out: Out = Path("layout.parquet"),
@@ -214,7 +223,11 @@ def show(
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option(help="File for an HTML page with charts, replaced if it exists; - for stdout.", metavar="FILE"),
+        typer.Option(
+            help="File for an HTML page with charts, replaced if it exists; - for stdout.",
+            metavar="FILE",
+            callback=writable,
+        ),
     ] = None,
     json_out: JsonOut = None,
 ) -> None:
@@ -241,7 +254,9 @@ def plan(
     plan_file: Annotated[
         Path, typer.Argument(metavar="PLAN", help="Plan: the JSON file of kafka-reassign-partitions --execute.")
     ],
-    kafka_version: Annotated[str, typer.Option(help="Kafka version that executes the plan.", metavar="V")] = "3.9",
+    kafka_version: Annotated[
+        str, typer.Option(help="Kafka version that executes the plan.", metavar="V", autocompletion=complete_release)
+    ] = "3.9",
     sizes: Annotated[
         Path | None,
         typer.Option(help="Partition sizes: Parquet, or the JSON of kafka-log-dirs --describe.", metavar="FILE"),
