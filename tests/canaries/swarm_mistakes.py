@@ -73,13 +73,13 @@ SWARM_MISTAKES: dict[str, SwarmMistake] = {
     ),
     "a new leader takes its followers for caught up": SwarmMistake(
         _LOGS,
-        "replica.followers[broker] = FollowerProgress(-1,",
-        "replica.followers[broker] = FollowerProgress(log.end,",
+        "known.get(broker) or FollowerProgress(caught_up_us",
+        "known.get(broker) or FollowerProgress(log.end, caught_up_us",
     ),
     "records that were sent to a follower count as fetched": SwarmMistake(
         _LOGS,
-        "        progress.log_end = log_end\n        if log_end",
-        "        progress.log_end = replica.log_end\n        if log_end",
+        "        progress.log_end, progress.has_fetched = log_end, True\n",
+        "        progress.log_end, progress.has_fetched = replica.log_end, True\n",
     ),
     "acks of all are sent when the leader has the records": SwarmMistake(
         _PRODUCING,

@@ -7,6 +7,7 @@ import pytest
 from simzk.errors import ConfigError
 from simzk.kafka.cluster.cluster import KafkaCluster, ReplicaLog
 from simzk.kafka.requests import Error, ProduceResponse
+from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import happened, quiet, state_fields, topic
 
 
@@ -161,6 +162,75 @@ def test_the_high_watermark_waits_for_who_was_caught_up_a_moment_ago(line: str, 
         c.produce("t", 0, 5)
         c.run_for(1)
         assert c.log(1, "t", 0) == ReplicaLog(5, 0 if waits else 5)
+
+
+@pytest.mark.parametrize(
+    ("line", "stays"),
+    [("0.8.2", False), ("0.9", False), ("0.10.2", False), ("2.0", False), ("2.1", True), ("2.8", True), ("3.9", True)],
+)
+def test_a_leader_that_stays_keeps_the_log_ends_of_its_followers(line: str, stays: bool) -> None:
+    """A leader of 2.1 and later keeps a dead follower that has the whole log, also in a new epoch (KAFKA-7152)."""
+    with ruled(line, zookeeper_session_timeout_ms=40_000, replica_lag_time_max_ms=3_000) as c:
+        topic(c, "t", {0: [1, 2, 3]})
+        c.produce("t", 0, 5, acks="all")
+        c.run_for(1)
+        c.shutdown(3)
+        c.run_until(lambda: state_fields(c, "t")[2] == 1)
+        c.kill(2)
+        c.run_for(15)
+        isr = (1, 2) if stays else (1,)
+        assert state_fields(c, "t")[:3] == (1, isr, 1)
+        c.run_for(40)
+        assert state_fields(c, "t")[1] == (1,)
+
+
+@pytest.mark.parametrize(("line", "watermark"), [("0.8.2", 0), ("0.9", 5), ("0.10.2", 5), ("2.0", 5), ("3.9", 5)])
+def test_a_new_epoch_of_a_leader_that_stays_may_commit(line: str, watermark: int) -> None:
+    """The ISR shrinks to those whose log ends the leader knows, so it need not wait for another fetch (since 0.9)."""
+    with ruled(line, zookeeper_session_timeout_ms=40_000, replica_lag_time_max_ms=30_000) as c:
+        topic(c, "t", {0: [1, 2, 3]})
+        c.network.cut("broker 1", "broker 3")
+        c.produce("t", 0, 5, acks="all")
+        c.run_for(1)
+        c.network.cut("broker 1", "broker 2")
+        c.shutdown(3)
+        c.run_until(lambda: c.brokers[1].replicas.replicas[TopicPartition("t", 0)].state.leader_epoch == 1)
+        assert c.log(1, "t", 0) == ReplicaLog(5, watermark)
+
+
+@pytest.mark.parametrize("line", ["0.9", "0.10.2", "2.4", "2.8", "3.5", "3.9"])
+def test_a_follower_that_left_counts_again_when_it_fetches(line: str) -> None:
+    """The log end of a follower that stopped is known, but neither brings it back nor delays the high watermark."""
+    with ruled(line, zookeeper_session_timeout_ms=40_000, replica_lag_time_max_ms=30_000) as c:
+        topic(c, "t", {0: [1, 2, 3]})
+        c.produce("t", 0, 5, acks="all")
+        c.run_for(1)
+        c.shutdown(3)
+        c.run_until(lambda: state_fields(c, "t")[1] == (1, 2))
+        c.run_for(0.1)
+        answer = c.produce("t", 0, 5, acks="all")
+        c.run_for(5)
+        assert answer.result().error == Error.NONE
+        assert c.log(1, "t", 0) == ReplicaLog(10, 10)
+        assert state_fields(c, "t")[1] == (1, 2)
+        c.restart(3)
+        quiet(c)
+        assert state_fields(c, "t")[1] == (1, 2, 3)
+        assert c.log(3, "t", 0).log_end == 10
+
+
+@pytest.mark.parametrize(("line", "isr"), [("0.9", (2,)), ("0.10.1", (2,)), ("0.10.2", (2, 3)), ("3.9", (2, 3))])
+def test_a_new_leader_gives_followers_time_to_fetch_but_from_0_9_to_0_10_1(line: str, isr: tuple[int, ...]) -> None:
+    """These releases count from when the replica was opened (KAFKA-4485)."""
+    with ruled(line, zookeeper_session_timeout_ms=40_000, replica_lag_time_max_ms=30_000) as c:
+        topic(c, "t", {0: [1, 2, 3]})
+        c.run_for(60)
+        c.network.cut("broker 2", "broker 3")
+        c.shutdown(1)
+        c.run_until(lambda: c.brokers[2].replicas.leads(TopicPartition("t", 0)))
+        c.check_isrs(2)
+        c.run_for(1)
+        assert state_fields(c, "t")[:2] == (2, isr)
 
 
 def test_watermarks_are_written_every_five_seconds_and_at_a_clean_end() -> None:

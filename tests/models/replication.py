@@ -543,6 +543,16 @@ def _leaving(state: State, after: State, replica: int) -> State:
     return after._replace(left=after.left | {left})
 
 
+def _own_epochs(state: State, leader: int) -> Iterator[int]:
+    """Yield a presumed leader's epoch, and those before it, up to the last of another leader."""
+    yield state.beliefs[leader].leader_epoch
+    for request in sorted(state.requests, reverse=True):
+        if request.leader_epoch < state.beliefs[leader].leader_epoch:
+            if request.leader not in (leader, NOBODY):
+                return
+            yield request.leader_epoch
+
+
 def controller_repeats(model: Model, state: State) -> Iterator[Step]:
     """Write the same leader and ISR with the next epoch, as for the last member of an ISR that has failed."""
     for after in _send(model, state, state.written.leader, state.written.isr):
@@ -579,11 +589,14 @@ def seen_follower_fetches(model: Model, state: State) -> Iterator[Step]:
 
 
 def seen_leader_advances(model: Model, state: State) -> Iterator[Step]:
-    """Count what followers have fetched in the leader's epoch, wherever they are now."""
+    """Count what followers have fetched in the leader's epoch, or in those of the same leader just before it.
+
+    It counts wherever they are now: a leader that stays keeps the log ends of its followers.
+    """
 
     def acknowledges(state: State, leader: int, member: int, end: int) -> bool:
-        seen = _seen_in(state, member, state.beliefs[leader].leader_epoch)
-        return seen is not None and end <= len(seen.log)
+        seen = (_seen_in(state, member, epoch) for epoch in _own_epochs(state, leader))
+        return any(one is not None and end <= len(one.log) for one in seen)
 
     return _advance(model, state, acknowledges)
 

@@ -8,6 +8,8 @@ Rules of this module (Partition, Replica, ReplicaManager, LogManager; docs/refer
   - a follower whose log end offset is not in the leader's log truncates to the leader's log end offset;
   - an empty log has nothing to truncate, so its follower asks nothing;
   - high watermarks are written to disk every 5 s and at a clean shutdown, and read again at the start;
+  - a leader knows nothing of its followers until they fetch. One that stays leader in a new epoch keeps their log end
+    offsets since 0.9, also of dead followers; since 0.10.2 those in the ISR count as caught up when the epoch begins;
   - a follower is in sync once it has fetched up to the high watermark, since 2.0.1 also up to the start of the leader's
     epoch (KAFKA-7128). It is out of sync when it has been behind the log end offset for `replica.lag.time.max.ms`;
     since 2.1 a follower with the whole log never is (KAFKA-7152);
@@ -95,11 +97,16 @@ _NO_STATE = LeaderAndIsr(-1, -1, (), -1, version=-1)
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """Log end offset of a follower, when it last had the whole log of the leader, and its log start offset."""
+    """Log end offset of a follower, when it last had the whole log of the leader, and its log start offset.
+
+    Args:
+        has_fetched: whether it has fetched since the leader's present epoch began.
+    """
 
     log_end: int = -1
     caught_up_us: int = NEVER_US
     log_start: int = 0
+    has_fetched: bool = False
 
 
 class LogOnDisk(NamedTuple):
@@ -133,6 +140,7 @@ class Replica:
         followers: the progress of followers, as leader.
         epoch_start: the log end offset with which this replica began to lead.
         truncates: whether this follower has to truncate its log before it fetches.
+        opened_us: when the broker opened it.
     """
 
     partition: TopicPartition
@@ -144,6 +152,7 @@ class Replica:
     followers: dict[int, FollowerProgress] = field(default_factory=dict)
     epoch_start: int = 0
     truncates: bool = False
+    opened_us: int = 0
 
     @property
     def log_end(self) -> int:
@@ -402,7 +411,7 @@ class ReplicaLogs:
         previous_leader = None
         assert self.log_dirs.directory_of(partition) is not None, f"the log of {partition} is not open"
         if replica is None:
-            replica = Replica(partition, state, update.assignment.replicas, Log())
+            replica = Replica(partition, state, update.assignment.replicas, opened_us=self._scheduler.now_us)
             if (found := self.logs_on_disk.pop(partition, None)) is not None:
                 replica.log, replica.saved_watermark = found
                 replica.log.recover()
@@ -428,18 +437,24 @@ class ReplicaLogs:
         replica.proposed = None
         if self.version.broker.withdraws_isr_proposals:
             self.withdraw_isr(partition)
-        replica.followers = {}
+        stays = self.version.broker.keeps_followers_when_leader_stays and previous_leader == self.broker_id
+        known, replica.followers = replica.followers if stays else {}, {}
         replica.truncates = False
         if state.leader == self.broker_id:
-            self._lead(replica)
+            self._lead(replica, known)
         elif state.leader not in (previous_leader, -1) and self.version.broker.truncates_to_high_watermark:
             self._truncate(replica, replica.high_watermark)
         elif state.leader != -1 and not self.version.broker.truncates_to_high_watermark:
             self._require_truncation(replica, is_new=state.leader != previous_leader, missed_epochs=missed_epochs)
         return replica
 
-    def _lead(self, replica: Replica) -> None:
-        """Begin to lead in a new leader epoch (Partition.makeLeader)."""
+    def _lead(self, replica: Replica, known: Mapping[int, FollowerProgress]) -> None:
+        """Begin to lead in a new leader epoch (Partition.makeLeader).
+
+        Args:
+            replica: the replica.
+            known: followers of which the leader keeps the offsets, because it led before.
+        """
         assert replica.state.leader == self.broker_id
         assert replica.proposed is None
         assert not replica.followers
@@ -451,9 +466,15 @@ class ReplicaLogs:
         self.ledger.on_leader(self.broker_id, replica.partition, replica.state.leader_epoch, log)
         if self.version.broker.truncates_to_epoch_end and self.version.broker.epochs_begin_with_leadership:
             log.epochs.assign(replica.state.leader_epoch, log.end)
+        resets = self.version.broker.resets_caught_up_times
         for broker in replica.replicas:
-            if broker != self.broker_id:
-                replica.followers[broker] = FollowerProgress(-1, now_us if broker in replica.state.isr else NEVER_US)
+            if broker == self.broker_id:
+                continue
+            progress = known.get(broker) or FollowerProgress(caught_up_us=replica.opened_us)
+            if resets:
+                progress.caught_up_us = now_us if broker in replica.state.isr else NEVER_US
+            progress.has_fetched = False
+            replica.followers[broker] = progress
         self._advance_watermark(replica)
 
     def _require_truncation(self, replica: Replica, *, is_new: bool, missed_epochs: bool) -> None:
@@ -551,7 +572,9 @@ class ReplicaLogs:
         if duplicate is not None:
             return duplicate.first_offset
         for follower, progress in replica.followers.items():
-            if progress.log_end == replica.log.end:  # it had the whole log when it last fetched
+            if (
+                progress.has_fetched and progress.log_end == replica.log.end
+            ):  # it had the whole log when it last fetched
                 progress.caught_up_us = max(progress.caught_up_us, self._last_fetch_us.get(follower, 0))
         base_offset = replica.log.end
         self._append(replica, batches or (NewBatch(request.records),), request.identity)
@@ -740,7 +763,7 @@ class ReplicaLogs:
         replica, log_end = self.replicas[fetched.partition], fetched.log_end
         assert replica.log.start <= log_end <= replica.log.end or result.diverging is not None
         progress = replica.followers.setdefault(follower, FollowerProgress())
-        progress.log_end = log_end
+        progress.log_end, progress.has_fetched = log_end, True
         if log_end >= replica.log.end:
             progress.caught_up_us = self._scheduler.now_us
         self._maybe_expand(replica, follower)
@@ -1000,7 +1023,7 @@ class ReplicaLogs:
             if self.version.broker.keeps_idle_followers_in_sync:
                 return False
             caught_up_us = max(caught_up_us, self._last_fetch_us.get(member, 0))
-        if progress.log_end < 0:  # nothing of it was in a long poll
+        if not progress.has_fetched:  # nothing of it was in a long poll
             early_us = 0
         return self._scheduler.now_us + early_us - caught_up_us > self._lag_max_us
 
@@ -1049,7 +1072,7 @@ class ReplicaLogs:
         """Add a follower that caught up while the last proposal was in flight, if it still fetches."""
         for follower, progress in replica.followers.items():
             silent_us = self._scheduler.now_us - self._last_fetch_us.get(follower, 0)
-            if progress.log_end >= 0 and silent_us <= self._lag_max_us:
+            if progress.has_fetched and silent_us <= self._lag_max_us:
                 self._maybe_expand(replica, follower)
 
     # -- replicas by row, for `LeaderIsrs`

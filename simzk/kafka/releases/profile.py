@@ -330,6 +330,13 @@ class BrokerRules(Profile):
     """Checks for late followers within `replica.lag.time.max.ms` (§2.8)."""
     keeps_idle_followers_in_sync: bool = by_release(True, ((0, 8, 1), False), ((2, 1), True))
     """A follower at the log end offset stays in sync, dead or alive (§2.8; from 2.1 on KAFKA-7152)."""
+    keeps_followers_when_leader_stays: bool = since((0, 9))
+    """A leader that led before its new epoch keeps the log end offsets of followers (Partition.makeLeader)."""
+    resets_caught_up_times: bool = by_release(True, ((0, 9), False), ((0, 10, 2), True))
+    """A new epoch sets when followers were last caught up: those in the ISR now, others never (KAFKA-4485).
+
+    From 0.9 to 0.10.1 the time stays; for the followers of a new leader it is when that opened the replica.
+    """
     check_ends_at_strangers: bool = since((2, 4), before=(3, 0))
     """The check for lagging followers ends at an ISR member outside the assignment, with an exception (KAFKA-9672).
 
