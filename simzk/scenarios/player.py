@@ -20,6 +20,7 @@ from msgspec import structs
 
 from simzk.errors import ScenarioError, SimzkError
 from simzk.garbage_collection import with_rare_cyclic_gc
+from simzk.kafka.cluster.clients.examination import Examiner
 from simzk.kafka.cluster.cluster import START_MS, KafkaCluster
 from simzk.kafka.cluster.cost_model import MEASURED
 from simzk.kafka.releases.versions import kafka_version
@@ -33,12 +34,13 @@ from simzk.scenarios.faults.operator import DeleteTopic
 from simzk.scenarios.faults.plan import FaultPlan
 from simzk.scenarios.probes import Probes
 from simzk.scenarios.znode_log import ZnodeLog
-from simzk.simulation import Monitor
+from simzk.simulation import Monitor, Process
 from simzk.simulation.history import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
+    from simzk.kafka.observation.client_ledger import ClientLedger
     from simzk.scenarios.reader import PlannedStep, Scenario
     from simzk.simulation import Event, Violation
     from simzk.simulation.request_faults import FaultRules
@@ -65,6 +67,9 @@ QUIESCENCE_TIMEOUT_SECONDS = 60.0
 SETTLING_US, AGREEMENT_US = 10_000_000, 60_000_000
 """How long the caches of brokers may take after the recovery: leaders of up to 2.6 announce ISRs after five seconds,
 and within a minute (IsrChangePropagationInterval); the first comparison waits for most of them."""
+
+EXAMINATION_US, EXAMINATION_STEP_US = 600_000_000, 250_000
+"""Time limit of the examination by clients, and how often the play looks whether it is over."""
 
 HEAD_START_US = 100_000
 """Head start of the broker that wins the first election."""
@@ -144,10 +149,13 @@ class Play:
         self._scheduler = self.cluster.scheduler
         self.history = self.cluster.history
         self.znodes = ZnodeLog(self.cluster.server, lambda: self._scheduler.now_us) if logs_znodes else None
-        self._monitor = Monitor(self.history, self.cluster.invariants, seed=seed)
         self.plan: FaultPlan | None = plan
         if plan is None and scenario.faults is not None:
             self.plan = FaultPlan.draw(self._scheduler.stream, scenario.faults, setting_of(scenario, version))
+        self._target = Target(self.cluster)
+        self._has_clients = self.plan is not None and self.plan.has_clients
+        promised = self._target.clients.ledger.invariants if self._has_clients else ()
+        self._monitor = Monitor(self.history, (*self.cluster.invariants, *promised), seed=seed)
         self.probes = None if self.plan is None else Probes(self.cluster)
         self.faults_from_us: int | None = None
         self.crash: Crash | None = None
@@ -170,6 +178,11 @@ class Play:
     def invariants(self) -> list[str]:
         """The names of the invariants that are checked at every event."""
         return [invariant.name for invariant in self._monitor.invariants]
+
+    @property
+    def clients(self) -> ClientLedger | None:
+        """What clients that speak Kafka's requests were promised; None without such clients."""
+        return self._target.clients.ledger if self._has_clients else None
 
     @property
     def held(self) -> bool:
@@ -315,15 +328,14 @@ class Play:
     def _play_faults(self, plan: FaultPlan) -> Iterator[PlayWait]:
         assert self.faults_from_us is None, "faults are played once"
         start_us = self.faults_from_us = self._scheduler.now_us
-        target = Target(self.cluster)
         for fault in plan.faults:
             yield PlayWait(start_us + fault.at_us)
             assert self._scheduler.now_us == start_us + fault.at_us, "no fault is late"
-            fault.play(target)
+            fault.play(self._target)
             self._on_progress(self._scheduler.now_us)
         yield PlayWait(start_us + plan.safety_us)
         self.history.record(OPERATOR, "heals everything; from now on the cluster must become whole")
-        target.heal()
+        self._target.heal()
         whole = ExpectRecovered(
             expect="whole", name="after all faults, every partition has a leader and all replicas in sync"
         )
@@ -334,6 +346,24 @@ class Play:
             yield PlayWait(self._scheduler.now_us + SETTLING_US)
             agreed = ExpectAgreed(expect="agreed", name="after all faults, every broker believes what the znodes say")
             yield from self._judge(agreed, self.scenario.faults_line, AGREEMENT_US, kept)
+        if self._has_clients and self.verdicts[-1].held:
+            yield from self._examine(kept)
+
+    def _examine(self, topics: Mapping[str, int]) -> Iterator[PlayWait]:
+        """Let a client examine what the clients were promised."""
+        process = Process(self._scheduler, "examiner")
+        examiner = Examiner(process, self._target.clients, topics, self.scenario.compacted_topics)
+        until_us = self._scheduler.now_us + EXAMINATION_US
+        while not examiner.is_done and self._scheduler.now_us < until_us:
+            yield PlayWait(self._scheduler.now_us + EXAMINATION_STEP_US)
+        failures = examiner.failures if examiner.is_done else [*examiner.failures, "the examination does not end"]
+        examiner.kill()
+        self._target.clients.stop()
+        name = "after all faults, clients find what they were promised"
+        self.verdicts.append(
+            ExpectationResult(name, self.scenario.faults_line, self._scheduler.now_us, tuple(failures))
+        )
+        self.history.record(EXPECTATION, BROKEN if failures else HOLDS, name, after="; ".join(failures))
 
 
 def setting_of(scenario: Scenario, version: str) -> Setting:
@@ -341,7 +371,14 @@ def setting_of(scenario: Scenario, version: str) -> Setting:
     given = version or scenario.cluster.version
     oldest = given if isinstance(given, str) else min(given.values(), key=lambda line: kafka_version(line).number)
     table = scenario.cluster
-    return Setting(scenario.brokers, oldest, scenario.topics, table.log_dirs, table.zookeeper_servers)
+    return Setting(
+        scenario.brokers,
+        oldest,
+        scenario.topics,
+        table.log_dirs,
+        table.zookeeper_servers,
+        scenario.compacted_topics,
+    )
 
 
 def _make_cluster(

@@ -19,10 +19,11 @@ from msgspec import Meta, field
 
 from simzk.errors import ConfigError, ScenarioError
 from simzk.kafka.releases.versions import kafka_version
-from simzk.scenarios.actions import ACTIONS, Action, WaitStep
+from simzk.scenarios.actions import ACTIONS, Action, CreateTopicStep, WaitStep
 from simzk.scenarios.cluster_model import ClusterModel, ClusterTable, initial_model
 from simzk.scenarios.examples import find_scenario
 from simzk.scenarios.expectations import EXPECTATIONS, Expectation
+from simzk.scenarios.faults.clients import CLIENT_ROLES, ClientLimits
 from simzk.scenarios.faults.plan import FAULT_KINDS, SwarmLimits
 from simzk.scenarios.faults.traffic import ROLES, TrafficLimits
 from simzk.scenarios.source import (
@@ -53,7 +54,7 @@ Weight = Annotated[int, Meta(ge=0, le=1000)]
 
 
 class TrafficTable(TomlTable, kw_only=True):
-    """`[faults.traffic]`: what is drawn of the clients during the faults."""
+    """`[faults.traffic]` and `[faults.clients]`: what is drawn of the clients during the faults."""
 
     gap: str = ""
     longest: str = ""
@@ -70,6 +71,7 @@ class FaultsTable(TomlTable, kw_only=True):
     broken_max: Count | None = None
     weights: dict[str, Weight] = field(default_factory=dict)
     traffic: TrafficTable | None = None
+    clients: TrafficTable | None = None
 
 
 class BugTable(TomlTable, kw_only=True):
@@ -186,6 +188,12 @@ class Scenario:
     def topics(self) -> dict[str, int]:
         """The number of partitions of each topic after the last step, as far as the file defines it."""
         return self.steps[-1].topics if self.steps else {}
+
+    @property
+    def compacted_topics(self) -> tuple[str, ...]:
+        """Topics that steps create with `cleanup.policy=compact`."""
+        created = [planned.step for planned in self.steps if isinstance(planned.step, CreateTopicStep)]
+        return tuple(step.topic for step in created if step.config.get("cleanup.policy") == "compact")
 
     @property
     def longest_us(self) -> int:
@@ -352,9 +360,10 @@ class _Reader:
                 with self._mistakes:
                     self._source.duration(str(good[key]), ("faults", key))
         self._check_drawn(good, ("faults",), "kind of fault", FAULT_KINDS)
-        traffic = good.get("traffic")
-        if isinstance(traffic, dict):
-            self._check_drawn(traffic, ("faults", "traffic"), "role", ROLES)
+        for key, roles in (("traffic", ROLES), ("clients", CLIENT_ROLES)):
+            drawn = good.get(key)
+            if isinstance(drawn, dict):
+                self._check_drawn(drawn, ("faults", key), "role", roles)
         faults = self._table("faults", FaultsTable)
         if faults is None or len(self._mistakes.found) > mistakes_before:
             return None
@@ -362,6 +371,10 @@ class _Reader:
         if faults.traffic is not None:
             gap_us, longest_us = parse_duration(faults.traffic.gap), parse_duration(faults.traffic.longest)
             limits = TrafficLimits(faults.traffic.weights, gap_us, longest_us)
+        clients = None
+        if faults.clients is not None:
+            gap_us, longest_us = parse_duration(faults.clients.gap), parse_duration(faults.clients.longest)
+            clients = ClientLimits(faults.clients.weights, gap_us, longest_us)
         return SwarmLimits(
             safety_us=parse_duration(faults.safety) or 0,
             liveness_us=parse_duration(faults.liveness) or 0,
@@ -370,6 +383,7 @@ class _Reader:
             longest_us=parse_duration(faults.longest),
             broken_max=faults.broken_max,
             traffic=limits,
+            clients=clients,
         )
 
     def _check_drawn(self, table: dict[str, object], at: KeyPath, noun: str, known: Collection[str]) -> None:

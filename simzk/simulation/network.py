@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -224,3 +225,29 @@ class Network:
             at_us = link.last_arrival_us
         link.last_arrival_us = at_us
         link.in_flight.append((deliver, scheduler.schedule(at_us, component, link.arrive)))
+
+
+class Direction:
+    """One direction of a connection: messages in order, none after a lost one, as TCP delivers until it gives up.
+
+    Args:
+        network: the network.
+        source, target: its ends.
+    """
+
+    def __init__(self, network: Network, source: str, target: str) -> None:
+        self._network = network
+        self._ends = source, target
+        self._sent = 0
+        self._arrived = 0
+
+    def send(self, deliver: Callable[[], None]) -> None:
+        """Call `deliver` when the message arrives."""
+        self._network.send(*self._ends, partial(self._arrive, self._sent, deliver))
+        self._sent += 1
+
+    def _arrive(self, number: int, deliver: Callable[[], None]) -> None:
+        assert self._arrived <= number < self._sent, f"message {number} arrives a second time, or was not sent"
+        if number == self._arrived:
+            self._arrived += 1
+            deliver()

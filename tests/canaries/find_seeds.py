@@ -15,9 +15,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.canaries.planting import ROOT, copy_package, planted, run_module
-from tests.canaries.swarm_mistakes import SEEDS, SWARM_MISTAKES, Caught, SwarmMistake, caught_by_swarm
+from tests.canaries.swarm_mistakes import SEEDS, SWARM_MISTAKES, Caught, caught_by_swarm
+
+if TYPE_CHECKING:
+    from tests.canaries.swarm_mistake import SwarmMistake
 
 PAGE = ROOT / "docs" / "track-record.md"
 HEADING = "| mistake | scenario | first seed | what noticed it |\n| --- | --- | --- | --- |\n"

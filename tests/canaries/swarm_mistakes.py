@@ -10,17 +10,10 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.canaries.client_mistakes import CLIENT_MISTAKES
+from tests.canaries.swarm_mistake import SwarmMistake
+
 SEEDS = Path(__file__).with_name("swarm_seeds.json")
-
-
-class SwarmMistake(NamedTuple):
-    """A mistake in a file of the package, and what the swarm plays: a scenario of this folder, a release or its own."""
-
-    file: str
-    right: str
-    wrong: str
-    version: str = ""
-    scenario: str = "swarm"
 
 
 class Caught(NamedTuple):
@@ -260,7 +253,7 @@ SWARM_MISTAKES: dict[str, SwarmMistake] = {
         "        for broker in sorted(context.brokers):\n            self._channels.add_broker(broker)\n",
         "",
     ),
-}
+} | CLIENT_MISTAKES
 
 
 def caught_by_swarm() -> dict[str, Caught]:

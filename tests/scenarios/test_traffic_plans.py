@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simzk.errors import ScenarioError
+from simzk.scenarios.faults.clients import CLIENT_ENTRIES
 from simzk.scenarios.faults.fault import Setting
 from simzk.scenarios.faults.plan import FAULT_KINDS, PLAN_KINDS, FaultPlan, SwarmLimits
 from simzk.scenarios.faults.plan_file import PlanFile, SavedPlan, write_plan
@@ -251,5 +252,5 @@ def test_the_shipped_swarm_has_traffic_and_the_other_one_the_same_faults() -> No
     assert {fault.kind for fault in with_traffic.faults} & {"produce", "consume"}
     kept = tuple(fault for fault in with_traffic.faults if not is_traffic(fault))
     assert [fault.at for fault in kept] == [fault.at for fault in without.faults[: len(kept)]]
-    assert PLAN_KINDS.keys() - FAULT_KINDS.keys() == {kind.name for kind in TRAFFIC_KINDS}
+    assert PLAN_KINDS.keys() - FAULT_KINDS.keys() == {kind.name for kind in (*TRAFFIC_KINDS, *CLIENT_ENTRIES)}
     assert CLIENT_ROLES.keys() <= set(ROLES)

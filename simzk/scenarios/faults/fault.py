@@ -16,6 +16,8 @@ from msgspec import Struct, field, structs
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
+from simzk.kafka.cluster.clients.fleet import ClientFleet
+from simzk.kafka.cluster.clients.wire import Ports
 from simzk.scenarios.source import BrokerId, format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class Setting(NamedTuple):
         topics: number of partitions by topic before the first fault.
         log_dirs: number of log directories of each broker.
         zookeeper_servers: number of ZooKeeper servers.
+        compacted: those of the topics that are created with `cleanup.policy=compact`.
     """
 
     brokers: Sequence[int]
@@ -53,6 +56,7 @@ class Setting(NamedTuple):
     topics: Mapping[str, int]
     log_dirs: int
     zookeeper_servers: int = 1
+    compacted: Sequence[str] = ()
 
 
 class Draw:
@@ -189,10 +193,13 @@ class Restart(NamedTuple):
 
 
 class Target:
-    """A running cluster, as faults see it."""
+    """A running cluster, as faults see it, and the clients that speak Kafka's requests to it."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self.cluster: KafkaCluster = cluster
+        self.clients: ClientFleet = ClientFleet(
+            cluster.scheduler, Ports(cluster.network, cluster.brokers, cluster.zookeeper_host.now_ms)
+        )
         self._is_healed = False
         self._replaced: set[int] = set()  # brokers with a failed log directory
 
@@ -270,6 +277,7 @@ class Target:
         assert not self._is_healed, "faults happen once, then everything heals"
         self._is_healed = True
         cluster.traffic.stop()
+        self.clients.stop()
         self.start_zookeeper()
         cluster.heal_zookeeper_servers()
         cluster.network.heal_all()

@@ -11,7 +11,8 @@ Rules of this module:
     clusters with one server do not depend on them;
   - pauses and cuts of single servers (`SERVER_KINDS`) are drawn from streams of their own, beside the other faults: a
     plan without them does not depend on them either;
-  - traffic is drawn from other random streams, and its entries are in the same list (`traffic`).
+  - traffic and clients are drawn from other random streams, and their entries are in the same list (`traffic`,
+    `clients`).
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from simzk.scenarios.faults.brokers import BROKER_KINDS
+from simzk.scenarios.faults.clients import CLIENT_ENTRIES, WireClientEntry, draw_clients
 from simzk.scenarios.faults.fault import Draw, Fault, Setting
 from simzk.scenarios.faults.links import LINK_KINDS
-from simzk.scenarios.faults.operator import OPERATOR_KINDS
+from simzk.scenarios.faults.operator import OPERATOR_KINDS, DeleteTopic
 from simzk.scenarios.faults.traffic import TRAFFIC_KINDS, TrafficOptions, draw_traffic
 from simzk.scenarios.faults.zookeeper import ENSEMBLE_KINDS, SERVER_KINDS, ZOOKEEPER_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from simzk.scenarios.faults.clients import ClientLimits
     from simzk.scenarios.faults.traffic import TrafficLimits
     from simzk.simulation import RandomStream
 
@@ -44,8 +47,10 @@ FAULT_KINDS: Final[dict[str, type[Fault]]] = _EVERYWHERE | {
     kind.name: kind for kind in (*ENSEMBLE_KINDS, *SERVER_KINDS)
 }
 """All kinds of fault by name, in the order in which a plan draws their weights."""
-PLAN_KINDS: Final[dict[str, type[Fault]]] = FAULT_KINDS | {kind.name: kind for kind in TRAFFIC_KINDS}
-"""All kinds of entries of a plan by name: faults and traffic."""
+PLAN_KINDS: Final[dict[str, type[Fault]]] = FAULT_KINDS | {
+    kind.name: kind for kind in (*TRAFFIC_KINDS, *CLIENT_ENTRIES)
+}
+"""All kinds of entries of a plan by name: faults, traffic and clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,7 @@ class SwarmLimits:
         longest_us: maximum duration of a fault; None to draw it.
         broken_max: maximum number of brokers with a fault at one time; None to draw it.
         traffic: limits on the traffic that is drawn; None for no traffic.
+        clients: limits on the clients that are drawn; None for no clients.
     """
 
     safety_us: int
@@ -69,6 +75,7 @@ class SwarmLimits:
     longest_us: int | None = None
     broken_max: int | None = None
     traffic: TrafficLimits | None = None
+    clients: ClientLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +152,11 @@ class FaultPlan:
         assert times_us == sorted(times_us), "faults happen in the order of the plan"
         assert all(0 <= at_us < self.safety_us for at_us in times_us), "faults begin in the phase of faults"
 
+    @property
+    def has_clients(self) -> bool:
+        """Whether clients that speak Kafka's requests are in the plan."""
+        return any(isinstance(fault, WireClientEntry) for fault in self.faults)
+
     @classmethod
     def draw(cls, stream_of: Callable[[str], RandomStream], limits: SwarmLimits, setting: Setting) -> FaultPlan:
         """Return the plan of a seed; `stream_of` returns its random stream of a name."""
@@ -161,12 +173,22 @@ class FaultPlan:
             of_servers = replace(options, weights={}).with_weights(stream, limits, SERVER_KINDS)
             faults += draw_faults(stream_of("faults/servers"), of_servers, limits.safety_us, setting)
             options = replace(options, weights=options.weights | of_servers.weights)
+        if limits.clients is not None:
+            faults += draw_clients(
+                stream_of("clients plan"), limits.clients, limits.safety_us, _kept_topics(setting, faults)
+            )
         faults.sort(key=lambda fault: fault.at_us)
         return cls(limits.safety_us, limits.liveness_us, tuple(faults), options)
 
     def with_faults(self, faults: tuple[Fault, ...]) -> FaultPlan:
         """Return a plan of the same lengths with other faults."""
         return FaultPlan(self.safety_us, self.liveness_us, tuple(sorted(faults, key=lambda fault: fault.at_us)))
+
+
+def _kept_topics(setting: Setting, faults: Sequence[Fault]) -> Setting:
+    """Return a setting without the topics that the operator deletes: clients rely on theirs."""
+    deleted = {fault.topic for fault in faults if isinstance(fault, DeleteTopic)}
+    return setting._replace(topics={name: count for name, count in setting.topics.items() if name not in deleted})
 
 
 def draw_faults(stream: RandomStream, options: SwarmOptions, safety_us: int, setting: Setting) -> list[Fault]:

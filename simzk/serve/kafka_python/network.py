@@ -23,38 +23,15 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector, Task
 
 from simzk.serve.tcp.broker_ports import MAX_REQUEST_BYTES
+from simzk.simulation.network import Direction
 from simzk.wire.frames import BadLengthError, FrameBuffer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from simzk.serve.kafka_python.runtime import ClientRuntime, MemoryBrokers
     from simzk.serve.tcp.broker_ports import FrameConnection
-    from simzk.simulation import Network
     from simzk.simulation.scheduler import Timer
 
 _LENGTH_BYTES = 4
-
-
-class _Direction:
-    """One direction of a connection: messages in order, none after a lost one."""
-
-    def __init__(self, network: Network, source: str, target: str) -> None:
-        self._network = network
-        self._ends = source, target
-        self._sent = 0
-        self._arrived = 0
-
-    def send(self, deliver: Callable[[], None]) -> None:
-        """Call `deliver` when the message arrives."""
-        self._network.send(*self._ends, partial(self._arrive, self._sent, deliver))
-        self._sent += 1
-
-    def _arrive(self, number: int, deliver: Callable[[], None]) -> None:
-        assert self._arrived <= number < self._sent, f"message {number} arrives a second time, or was not sent"
-        if number == self._arrived:
-            self._arrived += 1
-            deliver()
 
 
 class MemoryConnection:
@@ -65,8 +42,8 @@ class MemoryConnection:
         self._brokers = brokers
         self._broker = broker
         self._transport = transport
-        self._to_broker = _Direction(brokers.network, client, end)
-        self._to_client = _Direction(brokers.network, end, client)
+        self._to_broker = Direction(brokers.network, client, end)
+        self._to_client = Direction(brokers.network, end, client)
         self._buffer = FrameBuffer(MAX_REQUEST_BYTES)
         self._link: FrameConnection | None = None
 

@@ -1,0 +1,108 @@
+"""Clients of fault plans that speak Kafka's requests: drawn, written, read, checked and played."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simzk.errors import ScenarioError
+from simzk.scenarios.faults.clients import CLIENT_ENTRIES, ClientLimits
+from simzk.scenarios.faults.plan import FaultPlan
+from simzk.scenarios.faults.plan_file import PlanFile, SavedPlan, write_plan
+from simzk.scenarios.player import Play, setting_of
+from simzk.scenarios.reader import read_scenario
+from simzk.simulation import RandomStream
+from tests.cli.commands import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCENARIO = read_scenario(ROOT / "scenarios" / "anything_breaks_clients.toml")
+SETTING = setting_of(SCENARIO, "")
+
+
+def drawn(seed: int, version: str = "", limits: dict[str, int] | None = None) -> FaultPlan:
+    """Return the plan of a seed of the shipped scenario."""
+    assert SCENARIO.faults is not None
+    changed = replace(SCENARIO.faults, clients=ClientLimits(limits or {}))
+    return FaultPlan.draw(partial(RandomStream, seed), changed, setting_of(SCENARIO, version))
+
+
+def clients(plan: FaultPlan) -> list[str]:
+    """Return the kinds of the clients of a plan."""
+    return [fault.kind for fault in plan.faults if isinstance(fault, CLIENT_ENTRIES)]
+
+
+def test_clients_do_not_change_the_faults() -> None:
+    assert SCENARIO.faults is not None
+    without = FaultPlan.draw(partial(RandomStream, 8), replace(SCENARIO.faults, clients=None), SETTING)
+    kept = tuple(fault for fault in drawn(8).faults if not isinstance(fault, CLIENT_ENTRIES))
+    assert kept == without.faults
+    assert not clients(without)
+
+
+def test_weights_choose_the_roles() -> None:
+    only = dict.fromkeys((entry.name for entry in CLIENT_ENTRIES), 0) | {"transact": 1}
+    assert set(clients(drawn(3, limits=only))) == {"transact"}
+
+
+def test_every_role_is_drawn_and_old_releases_have_fewer() -> None:
+    kinds = {kind for seed in range(12) for kind in clients(drawn(seed))}
+    assert kinds == {entry.name for entry in CLIENT_ENTRIES}
+    old = {kind for seed in range(12) for kind in clients(drawn(seed, "1.0"))}
+    assert old == kinds - {"fetch_by_session", "administer"}
+
+
+def test_a_plan_is_written_and_read(tmp_path: Path) -> None:
+    plan = drawn(5)
+    path = tmp_path / "plan.toml"
+    path.write_text(write_plan(SavedPlan(5, "", plan)))
+    assert PlanFile(path).plan(SETTING).faults == plan.faults
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "wrong"),
+    [
+        ("transact", 'transactional_id = "id"\npartitions = 9', "partitions: there are 9 partitions"),
+        ("produce_once", "number = 2\npartitions = 2", "number: there is no partition 2"),
+        ("delete_records", 'partitions = 2\ngap = "0ms"', "gap"),
+    ],
+)
+def test_a_wrong_client_is_refused(tmp_path: Path, kind: str, text: str, wrong: str) -> None:
+    path = tmp_path / "plan.toml"
+    head = 'seed = 1\nsafety = "10s"\nliveness = "10s"\n[[fault]]\nat = "1s"\nfor = "2s"\ntopic = "payments"\n'
+    path.write_text(f'{head}kind = "{kind}"\n{text}\n')
+    with pytest.raises(ScenarioError, match=wrong):
+        PlanFile(path).plan(SETTING)
+
+
+def test_a_run_keeps_all_promises_and_has_all_kinds_of_them() -> None:
+    play = Play(SCENARIO, seed=7)
+    with closing(play):
+        play.run()
+    assert play.held
+    assert play.verdicts[-1].name == "after all faults, clients find what they were promised"
+    assert "committed transactions are read whole, and no others" in play.invariants
+    assert play.clients is not None
+    assert {
+        "assignments of groups",
+        "offsets committed",
+        "transactions committed",
+        "transactions aborted",
+        "incremental fetches",
+        "deletions of records",
+        "changes of administrators",
+    } <= play.clients.counts.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["0.11", "1.1", "2.0", "2.4", "2.8", "3.5"])
+def test_older_releases_keep_the_promises_that_they_make(version: str) -> None:
+    play = Play(SCENARIO, seed=2, version=version)
+    with closing(play):
+        play.run()
+    assert play.held
