@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -18,6 +19,7 @@ from kazoo.client import KazooClient
 import simzk
 from simzk.kafka.protocol.codec import decode_response, encode_request
 from simzk.kafka.protocol.messages import MetadataRequest, MetadataResponse
+from simzk.partitions.layouts import brokers_in_racks, generate_layout
 from simzk.testing import wait_until
 from tests.waiting import PATIENCE_S
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 NOT_SERVED = {"client", "close", "pump", "run_in_background"}  # clients of a server connect over TCP
 """Methods of a cluster that a server has itself, or that its threads call."""
+CLOCKS_DIFFER_MS = 500
+"""The monotonic clock of the machine may drift from its time by this."""
 
 
 @pytest.fixture
@@ -237,6 +241,31 @@ def test_a_kazoo_client_keeps_its_session_while_time_jumps(kafka_server: simzk.K
     assert client.get_children("/brokers/ids") == ["1", "2", "3"]
     client.stop()
     client.close()
+
+
+def served(kind: str) -> simzk.KafkaServer:
+    """Return a server of one kind."""
+    match kind:
+        case "layout":
+            racks = brokers_in_racks(3, 3)
+            layout = generate_layout(racks, topics=2, partitions=6, replication_factor=3, seed=1)
+            return simzk.KafkaServer.from_layout(layout)
+        case "scenario":
+            return simzk.KafkaServer.from_scenario("broker_failure")
+        case release:
+            return simzk.KafkaServer(release, 3)
+
+
+@pytest.mark.parametrize("kind", ["0.8.2", "2.4", "3.9", "layout", "scenario"])
+def test_a_served_cluster_has_the_time_of_the_wall(kind: str) -> None:
+    def wall_ms() -> int:
+        return time.time_ns() // 1_000_000
+
+    with served(kind) as server:
+        before_ms, now_ms, after_ms = wall_ms(), server.now_ms, wall_ms()
+        assert before_ms - CLOCKS_DIFFER_MS <= now_ms <= after_ms + CLOCKS_DIFFER_MS
+        server.advance(60)
+        assert server.now_ms >= now_ms + 60_000
 
 
 @pytest.mark.kafka(version="0.8.2", brokers=2)
