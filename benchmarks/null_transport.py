@@ -92,6 +92,9 @@ class NullListener:
     def tick(self) -> None:
         raise AssertionError("nothing is ever due")
 
+    def answer_word(self, data: bytes) -> bytes | None:
+        return None
+
 
 class NullSocket:
     """One end of a socket pair; the sending thread writes the reply to the other end."""

@@ -28,12 +28,12 @@ from collections import deque
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 
-from simzk.errors import SimzkError
+from simzk.errors import ConfigError, SimzkError
 
 try:
     import fcntl
@@ -157,10 +157,17 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
     Attributes:
         calls: number of callbacks queued and threads started.
         connection_activity: what the connection thread does; None before the first start.
+        is_blocked: whether `settle` gave up on one of its threads.
     """
 
     def __init__(self, number: int = 0) -> None:
+        self.begin_observing(number)
+        super().__init__()
+
+    def begin_observing(self, number: int) -> None:
+        """Set what this class adds to kazoo's handler."""
         self.number: int = number
+        self.is_blocked: bool = False
         self.calls: int = 0
         self.connection_activity: Activity | None = None
         self.queue_impl = partial(ObservedQueue, self)  # kazoo calls it without arguments
@@ -169,7 +176,6 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
         self._lock = threading.Lock()
         self._failures: deque[CallbackFailure] = deque()
         self._client: weakref.ref[KazooClient] | None = None
-        super().__init__()
 
     @property
     def client(self) -> KazooClient | None:
@@ -292,6 +298,51 @@ class ObservedHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazo
         else:
             doing = f"{describe(activity.call)} does not return"
         return f"client {self.number}: {doing}{_where(activity.thread_id)}"
+
+
+_Observed = TypeVar("_Observed", bound=ObservedHandler)
+
+
+def adopt(handler: object, kind: type[_Observed], number: int) -> _Observed | None:
+    """Make a handler that other code has created one of simzk's, without losing its identity, options and methods.
+
+    Its class becomes a subclass of `kind` and of its class before.
+
+    Args:
+        handler: kazoo's handler or one of a subclass. One that was adopted before is adopted anew.
+        kind: the class of simzk's handlers.
+        number: of the client, for messages.
+
+    Returns:
+        The same object; None for a handler without kazoo's threads (gevent, eventlet).
+
+    Raises:
+        ConfigError: a client uses the handler already.
+    """
+    if not isinstance(handler, SequentialThreadingHandler):
+        return None
+    if handler.running:
+        raise ConfigError("a client that runs has this handler", where="handler", right="a handler for each client")
+    own = _own_class_of(handler)
+    adopted: Any = handler
+    adopted.__class__ = type(own.__name__, (kind, own), {"__module__": own.__module__, _OWN_CLASS: own})
+    adopted.begin_observing(number)
+    adopted.callback_queue, adopted.completion_queue = adopted.queue_impl(), adopted.queue_impl()
+    observed: _Observed = adopted
+    return observed
+
+
+_OWN_CLASS = "simzk_own_class"
+
+
+def _own_class_of(handler: SequentialThreadingHandler) -> type:
+    own: type = getattr(type(handler), _OWN_CLASS, type(handler))
+    return own
+
+
+def is_adopted(handler: object) -> bool:
+    """Return whether `adopt` has made the handler one of simzk's."""
+    return hasattr(type(handler), _OWN_CLASS)
 
 
 def describe(call: Callable[..., object]) -> str:
@@ -449,7 +500,7 @@ class Watched(Protocol):
 
 
 class PlainClient:
-    """Client of this process with kazoo's own handler, which knows only the address of the server.
+    """Client of this process with kazoo's own handler or a subclass of it, which knows only the address of the server.
 
     The errors of its callbacks are not recorded: kazoo logs them. `thread` is its connection thread.
     """
@@ -493,10 +544,11 @@ class PlainClient:
     def _is_selecting(self) -> bool:
         """Return whether the connection thread waits for its sockets."""
         frame = sys._current_frames().get(self._thread.ident or 0)
+        selects = {kind.select.__code__ for kind in (SequentialThreadingHandler, type(self._client.handler))}
         for _ in range(_FRAMES_IN_SELECT):
             if frame is None:
                 return False
-            if frame.f_code is SequentialThreadingHandler.select.__code__:
+            if frame.f_code in selects:
                 return True
             frame = frame.f_back
         return False
@@ -506,13 +558,14 @@ _FRAMES_IN_SELECT = 5  # from the call into the kernel to `select` of the handle
 
 
 def plain_clients(is_mine: Callable[[KazooClient], bool]) -> list[PlainClient]:
-    """Return the running clients of this process with kazoo's own handler that are the server's."""
+    """Return the running clients of this process with kazoo's own handler or a subclass that are the server's."""
     found = []
     for thread in threading.enumerate():
         owner = getattr(getattr(thread, "_target", None), "__self__", None)
         if not isinstance(owner, ConnectionHandler) or not is_mine(owner.client):
             continue
-        if type(owner.client.handler) is SequentialThreadingHandler:
+        handler = owner.client.handler
+        if isinstance(handler, SequentialThreadingHandler) and not isinstance(handler, ObservedHandler):
             found.append(PlainClient(owner.client, thread))
     return found
 
@@ -573,6 +626,9 @@ def wait_until_idle(handlers: Callable[[], Iterable[Watched]], look: Callable[[]
             continue
         idle = None
         if time.monotonic() >= give_up_at_s:
+            for handler in observed:
+                if isinstance(handler, ObservedHandler) and handler.why_busy(seen.connections):
+                    handler.is_blocked = True  # the end of the test does not wait for it once more
             raise_failures(observed)
             raise TimeoutError(f"not settled after {timeout_s:g} s: {busy}")
         time.sleep(pause_s)

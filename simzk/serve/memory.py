@@ -27,7 +27,7 @@ from kazoo.hosts import collect_hosts
 
 from simzk.errors import ConfigError
 from simzk.lifecycle import note_made
-from simzk.serve.client_activity import Connections, Look, ObservedHandler
+from simzk.serve.client_activity import Connections, Look, ObservedHandler, adopt
 from simzk.serve.clock import BorrowedClock, Clock, own_clock
 from simzk.serve.verbs import EAGER_RETRY, TestServer
 from simzk.serve.wire_driver import WireDriver, WireLink
@@ -76,10 +76,13 @@ class Signal:
 class MemorySocket:
     """Replacement of kazoo's TCP socket: `send` runs the server in the calling thread, `recv` returns its output."""
 
-    __slots__ = ("_address", "_chunk", "_chunks", "_closed", "_ended", "_peer", "_position", "_signal")
+    __slots__ = ("_address", "_answer", "_chunk", "_chunks", "_closed", "_ended", "_peer", "_position", "_signal")
 
-    def __init__(self, signal: Signal, address: tuple[str, int]) -> None:
+    def __init__(
+        self, signal: Signal, address: tuple[str, int], answer: Callable[[bytes], bytes | None] = lambda _: None
+    ) -> None:
         self._signal = signal
+        self._answer = answer
         self._address = address
         self._chunks: deque[bytes] = deque()
         self._chunk = b""
@@ -133,7 +136,13 @@ class MemorySocket:
         return len(data)
 
     def sendall(self, data: bytes) -> None:
-        self.send(data)
+        """Send a four-letter word, as `KazooClient.command` does; kazoo sends requests by `send`."""
+        answered = self._answer(data)
+        if answered is None:
+            self.send(data)
+        else:
+            self.deliver(answered)
+            self.end()
 
     def close(self) -> None:
         if not self._closed:
@@ -202,6 +211,9 @@ class Listener(Protocol):
     def tick(self) -> None:
         """Process what is due."""
 
+    def answer_word(self, data: bytes) -> bytes | None:
+        """Return the answer to a four-letter word; None if the bytes are none."""
+
 
 class _Select:
     """Wait of a connection thread for its sockets; one object for all waits of a client."""
@@ -223,6 +235,10 @@ class MemoryHandler(ObservedHandler):
 
     def __init__(self, listener: Listener, number: int = 0) -> None:
         super().__init__(number)
+        self.connect_to(listener)
+
+    def connect_to(self, listener: Listener) -> None:
+        """Set what this class adds to an observed handler."""
         self.listener: Listener = listener
         self._signal = Signal()
         self._peer: Peer | None = None
@@ -240,7 +256,7 @@ class MemoryHandler(ObservedHandler):
         Raises:
             ConnectionRefusedError: the server is closed.
         """
-        socket = MemorySocket(self._signal, address)
+        socket = MemorySocket(self._signal, address, self.listener.answer_word)
         peer = self.listener.accept(socket)
         if peer is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "this ZooKeeper is closed")
@@ -342,6 +358,7 @@ class ZooKeeper(TestServer):
         # Called by a handler before each wait (Listener): bound here to save a call.
         self.seconds_to_deadline: Callable[[], float | None] = self._driver.seconds_to_deadline
         self.tick: Callable[[], None] = self._driver.tick
+        self._made_ms: int = chosen.now_ms()
         if server is None:  # a cluster is noted as a whole
             note_made(self)
 
@@ -353,7 +370,8 @@ class ZooKeeper(TestServer):
                 `connection_retry` is given, the client reconnects without kazoo's first backoff of 0.1 s.
 
         Raises:
-            ConfigError: `handler` or `use_ssl` is given: the handler keeps the connection in memory.
+            ConfigError: `handler` or `use_ssl` is given: the handler keeps the connection in memory; or `sasl_options`,
+                to a server without `sasl_users`.
 
         >>> with ZooKeeper() as zookeeper:
         ...     client = zookeeper.client(timeout=4)
@@ -364,6 +382,7 @@ class ZooKeeper(TestServer):
         for option in ("handler", "use_ssl"):
             if options.get(option):
                 raise ConfigError("a client in memory has its own handler", where=option, right="no such option")
+        self._check_login(options)
         hosts = options.pop("hosts", None)
         chroot = collect_hosts(hosts)[1] if hosts else None
         options.setdefault("connection_retry", EAGER_RETRY)
@@ -378,9 +397,22 @@ class ZooKeeper(TestServer):
         """
         return self._observe(MemoryHandler(self, next(self._numbers)))
 
-    def redirect(self, hosts: str | list[str]) -> dict[str, object]:
-        """Return the options that lead a kazoo client of other code to this server; it uses no TLS."""
-        return {"hosts": _ADDRESS + (collect_hosts(hosts)[1] or ""), "handler": self.handler(), "use_ssl": False}
+    def redirect(self, hosts: str | list[str], handler: object = None) -> dict[str, object]:
+        """Return the options that lead a kazoo client of other code to this server; it uses no TLS.
+
+        Raises:
+            ConfigError: the handler is gevent's or eventlet's, which wait for sockets of the operating system.
+        """
+        chosen = self.handler() if handler is None else self._adopt(handler)
+        return {"hosts": _ADDRESS + (collect_hosts(hosts)[1] or ""), "handler": chosen, "use_ssl": False}
+
+    def _adopt(self, handler: object) -> SequentialThreadingHandler:
+        adopted = adopt(handler, MemoryHandler, next(self._numbers))
+        if adopted is None:
+            kind, right = type(handler).__name__, "simzk.patch(simzk.ZooKeeperServer()), which accepts any handler"
+            raise ConfigError(f"{kind} cannot connect in memory", where="handler", right=right)
+        adopted.connect_to(self)
+        return self._observe(adopted)
 
     def _look(self) -> Look:
         self._driver.flush()  # a test that drives the server by hand has left output
@@ -405,3 +437,9 @@ class ZooKeeper(TestServer):
     def accept(self, socket: MemorySocket) -> WireLink | None:
         """Return the server's end of a new connection; None once this object is closed."""
         return self._driver.open(socket)
+
+    def answer_word(self, data: bytes) -> bytes | None:
+        from simzk.serve.memory_words import answer_in_memory  # imported late: few tests ask for a report
+
+        now_ms = self._clock.now_ms()
+        return answer_in_memory(self._driver, data, now_ms, now_ms - self._made_ms)

@@ -18,7 +18,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 from weakref import WeakSet
 
-from simzk.errors import SimzkError
+from simzk.errors import ConfigError, SimzkError
 from simzk.lifecycle import note_closing
 from simzk.serve.clock import BorrowedClock, Clock, WallClock
 from simzk.serve.request_recorder import RequestRecorder, public_form
@@ -91,6 +91,17 @@ class TestServer(ABC):
         """Clients that `client` made, oldest first."""
         return tuple(self._clients)
 
+    @property
+    def accepts_sasl(self) -> bool:
+        """Whether clients can log in by SASL."""
+        return self.server.config.sasl_users is not None
+
+    def _check_login(self, options: Mapping[str, object]) -> None:
+        """Raise ConfigError for a login by SASL to a server without it: its empty tokens let kazoo retry for ever."""
+        if options.get("sasl_options") and not self.accepts_sasl:
+            right = f'simzk.{type(self).__name__}(sasl_users={{"user": "password"}})'
+            raise ConfigError("this server accepts no login by SASL", where="sasl_options", right=right)
+
     @abstractmethod
     def client(self, **options: object) -> KazooClient:
         """Return an unmodified kazoo client, not yet started; `close` stops it."""
@@ -100,11 +111,15 @@ class TestServer(ABC):
         """Return a handler for one kazoo client that other code creates; `settle` waits for it."""
 
     @abstractmethod
-    def redirect(self, hosts: str | list[str]) -> dict[str, object]:
+    def redirect(self, hosts: str | list[str], handler: object = None) -> dict[str, object]:
         """Return the options that lead a kazoo client of other code to this server, whatever its hosts are.
 
         Args:
             hosts: those of the client; only the chroot is used.
+            handler: the client's own handler; None for none. One with kazoo's threads becomes an observed one.
+
+        Raises:
+            ConfigError: a client with this handler cannot connect to this server.
         """
 
     # Waiting
@@ -470,7 +485,7 @@ class TestServer(ABC):
         """
         if isinstance(self._clock, BorrowedClock):
             raise SimzkError("this server belongs to a cluster", right="a new cluster")
-        self._stop_clients(keep)
+        blocked = self._stop_clients(keep)
         with self.lock:
             server, now_ms = self.server, self._clock.now_ms()
             kept = {self._last_session_id(client) for client in keep}
@@ -490,26 +505,39 @@ class TestServer(ABC):
             assert not {*server.sessions.ids()} - kept, "a session of a stopped client is left"
             self.recorder.clear()
             self._sessions_of = {client: sessions for client, sessions in self._sessions_of.items() if client in keep}
+        self._warn_of_blocked(blocked)
 
-    def _stop_clients(self, keep: Collection[KazooClient] = ()) -> None:
-        """End all faults, and stop the clients that `client` made."""
+    def _stop_clients(self, keep: Collection[KazooClient] = ()) -> list[str]:
+        """End all faults, and stop the clients that `client` made; return a sentence about each that does not end."""
         self._driver.end_faults()
         self.session_owners()  # names of clients for a report about a failed test
-        for client in [one for one in self._clients if one not in keep]:
+        ending = [one for one in self._clients if one not in keep]
+        if not ending:
+            return []
+        from simzk.serve.client_stop import stop_clients  # imported late: a server may have no kazoo clients
+
+        for client in ending:
             self._driver.resume_session(self._last_session_id(client))
-            client.stop()
-            client.close()
             self._clients.remove(client)
+        return stop_clients(ending)
 
     def close(self) -> None:
         """Stop the clients that `client` made, and refuse new connections; closing twice is allowed."""
         if not isinstance(self._clock, BorrowedClock):  # a cluster is noted as a whole
             note_closing(self)
-        self._close()
+        self._warn_of_blocked(self._close())
 
-    def _close(self) -> None:
-        self._stop_clients()
+    def _close(self) -> list[str]:
+        blocked = self._stop_clients()
         self._driver.close()
+        return blocked
+
+    def _warn_of_blocked(self, blocked: list[str]) -> None:
+        """Warn of clients that did not end, after all else is closed."""
+        if blocked:
+            from simzk.serve.client_stop import warn_of_blocked
+
+            warn_of_blocked(blocked)
 
     def __repr__(self) -> str:
         count = len(self._clients)

@@ -164,7 +164,11 @@ class ZooKeeperServer(TestServer):
                 `ensemble.hosts(...)`, which selects servers of an ensemble; with `use_ssl` the client connects to
                 their secure ports. Unless `connection_retry` is given, the client reconnects without kazoo's first
                 backoff of 0.1 s.
+
+        Raises:
+            ConfigError: `sasl_options` are given, and the server has no `sasl_users`.
         """
+        self._check_login(options)
         hosts = str(options.pop("hosts", ""))
         chroot = hosts[hosts.index("/") :] if "/" in hosts else ""
         options.setdefault("connection_retry", EAGER_RETRY)
@@ -193,13 +197,23 @@ class ZooKeeperServer(TestServer):
 
         return self._observe(ObservedTcpHandler(next(self._numbers)))
 
-    def redirect(self, hosts: str | list[str]) -> dict[str, object]:
-        """Return the options that lead a kazoo client of other code to this server; with TLS if all its ports do."""
+    def redirect(self, hosts: str | list[str], handler: object = None) -> dict[str, object]:
+        """Return the options that lead a kazoo client of other code to this server; with TLS if all its ports do.
+
+        A handler of gevent or eventlet stays as it is: `settle` does not wait for its client.
+        """
         from kazoo.hosts import collect_hosts
 
+        from simzk.serve.client_activity import ObservedTcpHandler, adopt
+
+        chosen = handler
+        if handler is None:
+            chosen = self.handler()
+        elif (adopted := adopt(handler, ObservedTcpHandler, next(self._numbers))) is not None:
+            chosen = self._observe(adopted)
         use_ssl = self._tcp.settings.tls is not None and not self.secure_hosts
         chroot = collect_hosts(hosts)[1] or ""
-        return {"hosts": self._addresses("", secure=use_ssl) + chroot, "handler": self.handler(), "use_ssl": use_ssl}
+        return {"hosts": self._addresses("", secure=use_ssl) + chroot, "handler": chosen, "use_ssl": use_ssl}
 
     def _addresses(self, hosts: str, *, secure: bool) -> str:
         """Return the addresses of the servers in `hosts`; of all servers if none is."""
@@ -271,9 +285,10 @@ class ZooKeeperServer(TestServer):
         note_closing(self)
         if not isinstance(self._tcp, TcpServer):
             self._tcp.catch_up()  # a client that stops waits for the end of its session
-        self._close()
+        blocked = self._close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._warn_of_blocked(blocked)
 
 
 async def end_connections() -> None:

@@ -108,8 +108,9 @@ def kazoo_client(zookeeper: str = "zookeeper", *, scope: Scope = "function", **o
         yield client
         if client in kept:
             kept.remove(client)
-        client.stop()
-        client.close()
+        from simzk.serve.client_stop import stop_clients, warn_of_blocked
+
+        warn_of_blocked(stop_clients([client]))
 
     return pytest.fixture(scope=scope)(fixture)
 

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from weakref import WeakSet
 
 from kazoo.client import KazooClient
-from kazoo.handlers.threading import SequentialThreadingHandler
 
-from simzk.errors import ConfigError
-from simzk.serve.client_activity import ObservedHandler
+from simzk.serve.client_activity import ObservedHandler, is_adopted
+from simzk.serve.client_stop import stop_clients, warn_of_blocked
 from simzk.serve.memory import ZooKeeper
 from simzk.serve.verbs import EAGER_RETRY
 
@@ -35,13 +34,19 @@ _INIT = KazooClient.__init__
 _SET_HOSTS = KazooClient.set_hosts
 _SIGNATURE = inspect.signature(_INIT)
 _TEST_METHOD = "test"  # the beginning of the names of test methods, as for unittest
+_SASL_SCHEME = "sasl"  # of kazoo's auth_data: the older way to ask for a login
 _OLD_RETRY_OPTIONS = {"max_retries", "retry_delay", "retry_backoff", "retry_max_delay"}
 
 
 class Redirecting(Protocol):
     """A server that clients can be redirected to."""
 
-    def redirect(self, hosts: str | list[str]) -> dict[str, object]: ...
+    @property
+    def accepts_sasl(self) -> bool:
+        """Whether clients can log in by SASL."""
+
+    def redirect(self, hosts: str | list[str], handler: object = None) -> dict[str, object]:
+        """Return the options that lead a client to this server."""
 
 
 _lock = threading.RLock()
@@ -59,6 +64,16 @@ class _ActivePatch:
 _active: list[_ActivePatch] = []
 
 
+def _remove_login(options: dict[str, Any]) -> None:
+    """Remove a login by SASL from the options of a client.
+
+    A server without SASL answers each token with an empty one, and kazoo sends the next one without end.
+    """
+    options.pop("sasl_options", None)
+    if options.get("auth_data"):
+        options["auth_data"] = {entry for entry in options["auth_data"] if entry[0] != _SASL_SCHEME}
+
+
 @wraps(_INIT)
 def _init(self: KazooClient, *args: object, **kwargs: object) -> None:
     bound = _SIGNATURE.bind(self, *args, **kwargs)
@@ -66,16 +81,16 @@ def _init(self: KazooClient, *args: object, **kwargs: object) -> None:
     handler = options.get("handler")
     with _lock:
         patch = _active[-1] if _active else None
-    if patch is None or isinstance(handler, ObservedHandler) or inspect.isclass(handler):
+    is_simzks = isinstance(handler, ObservedHandler) and not is_adopted(handler)
+    if patch is None or is_simzks or inspect.isclass(handler):
         _INIT(self, *args, **kwargs)
         return
-    if handler is not None and type(handler) is not SequentialThreadingHandler:
-        kind = type(handler).__name__
-        raise ConfigError(f"{kind} cannot be patched", where="handler", right="kazoo's SequentialThreadingHandler")
     default_hosts: str = _SIGNATURE.parameters["hosts"].default
-    options.update(patch.server.redirect(options.get("hosts") or default_hosts))
+    options.update(patch.server.redirect(options.get("hosts") or default_hosts, handler))
+    if not patch.server.accepts_sasl:
+        _remove_login(options)
     if options.get("connection_retry") is None and not _OLD_RETRY_OPTIONS & options.get("kwargs", {}).keys():
-        options["connection_retry"] = dict(EAGER_RETRY)
+        options["connection_retry"] = {**EAGER_RETRY, "sleep_func": options["handler"].sleep_func}
     _INIT(*bound.args, **bound.kwargs)
     with _lock:
         patch.clients.add(self)
@@ -123,11 +138,10 @@ class Patch:
                 KazooClient.__init__, KazooClient.set_hosts = _INIT, _SET_HOSTS
         with _lock:
             clients = list(ended.clients)
-        for client in clients:
-            client.stop()
-            client.close()
+        blocked = stop_clients(clients)
         if ended.owned is not None:
             ended.owned.close()
+        warn_of_blocked(blocked)
         return False
 
     def __call__(self, decorated: _F) -> _F:
@@ -159,8 +173,10 @@ def patch(zookeeper: Redirecting | None = None) -> Patch:
     """Redirect every `KazooClient` that is created meanwhile, by whatever code, to a fake ZooKeeper.
 
     It is a context manager and a decorator of functions, coroutines and test classes; the fixture `patched_kazoo`
-    patches a test with its `zookeeper`. Of a client's `hosts` only the chroot is used, and TLS options have no effect;
-    all other options work as they are. Clients that are created inside are stopped at the end.
+    patches a test with its `zookeeper`. Of a client's `hosts` only the chroot is used, and TLS options have no effect,
+    nor has a login by SASL if the server has no `sasl_users`; all other options work as they are. A subclass of kazoo's
+    handler works; handlers of gevent and eventlet need a server on TCP. Clients that are created inside are stopped at
+    the end.
 
     Args:
         zookeeper: a `simzk.ZooKeeper`, `simzk.ZooKeeperServer` or the ZooKeeper of a cluster; None for a new
@@ -170,7 +186,7 @@ def patch(zookeeper: Redirecting | None = None) -> Patch:
         A context manager that returns the ZooKeeper.
 
     Raises:
-        ConfigError: a client is created with gevent's or eventlet's handler.
+        ConfigError: a client of a server in memory is created with gevent's or eventlet's handler.
 
     >>> from kazoo.client import KazooClient
     >>> def connect_to_production() -> KazooClient:

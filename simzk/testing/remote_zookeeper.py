@@ -23,7 +23,8 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.hosts import collect_hosts
 
 from simzk.errors import ConfigError, SimzkError
-from simzk.serve.client_activity import Look, ObservedHandler, ObservedTcpHandler, wait_until_idle
+from simzk.serve.client_activity import Look, ObservedHandler, ObservedTcpHandler, adopt, wait_until_idle
+from simzk.serve.client_stop import stop_clients, warn_of_blocked
 from simzk.serve.verbs import EAGER_RETRY
 from simzk.serve.zookeeper_server import ZooKeeperServer
 
@@ -104,9 +105,20 @@ class RemoteZooKeeper:
         self._handlers.add(handler)
         return handler
 
-    def redirect(self, hosts: str | list[str]) -> dict[str, object]:
+    @property
+    def accepts_sasl(self) -> bool:
+        """Whether clients can log in by SASL: as real servers are configured."""
+        return True
+
+    def redirect(self, hosts: str | list[str], handler: object = None) -> dict[str, object]:
         """Return the options that lead a kazoo client of other code to the test's chroot."""
-        return {"hosts": self.hosts + (collect_hosts(hosts)[1] or ""), "handler": self.handler()}
+        chosen = handler
+        if handler is None:
+            chosen = self.handler()
+        elif (adopted := adopt(handler, ObservedTcpHandler, self._made + 1)) is not None:
+            self._made += 1
+            self._handlers.add(adopted)
+        return {"hosts": self.hosts + (collect_hosts(hosts)[1] or ""), "handler": chosen}
 
     def settle(self, timeout_s: float = 10.0) -> None:
         """Wait until all clients have seen every change, and every callback has returned; then raise their errors.
@@ -191,13 +203,14 @@ class RemoteZooKeeper:
 
     def reset(self, *, keep: Collection[KazooClient] = ()) -> None:
         """Stop all clients but `keep`, and delete all znodes of the chroot."""
-        for client in [one for one in self._clients if one not in keep]:
-            client.stop()
-            client.close()
+        ending = [one for one in self._clients if one not in keep]
+        for client in ending:
             self._clients.remove(client)
+        blocked = stop_clients(ending)
         for name in self._operator.get_children(self._chroot):
             with contextlib.suppress(NoNodeError):  # an ephemeral whose session has just ended
                 self._operator.delete(f"{self._chroot}/{name}", recursive=True)
+        warn_of_blocked(blocked)
 
     def close(self) -> None:
         """Stop the clients, and remove the chroot; closing twice is allowed."""

@@ -200,6 +200,10 @@ class Driver:
 
     # Calls of a transport
 
+    def connections(self) -> list[Connection | None]:
+        """Return the connection of each open link, oldest first; None before its connect request."""
+        return [link.connection for link in self._links]
+
     def register(self, link: Link) -> None:
         """Add a link that is to be closed with the driver, before its connect request arrives."""
         assert self.accepts_links

@@ -89,6 +89,9 @@ class Endpoint:
     def tick(self) -> None:
         self._host.tick()
 
+    def answer_word(self, data: bytes) -> bytes | None:
+        return None
+
 
 class Cluster:
     """Three endpoints of one server, as kazoo's harness knows a cluster."""

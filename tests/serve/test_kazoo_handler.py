@@ -50,6 +50,9 @@ class EchoListener:
         self.deadline_s = None
         self.peers[-1].socket.deliver(b"due")
 
+    def answer_word(self, data: bytes) -> bytes | None:
+        return None
+
 
 def connected(listener: EchoListener) -> tuple[MemoryHandler, MemorySocket]:
     handler = MemoryHandler(listener)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -465,3 +466,24 @@ def test_time_and_options_that_cannot_be_are_refused(zookeeper: simzk.ZooKeeper)
         simzk.ZooKeeper(clock="sundial")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="all three"):
         simzk.ZooKeeper(now_ms=lambda: 0)
+
+
+def test_four_letter_words_are_answered(zookeeper: simzk.ZooKeeper) -> None:
+    """The same lines as over TCP, but for what only a port has: traffic, its number and the address of clients."""
+    with simzk.ZooKeeperServer() as server:
+        memory, tcp = started(zookeeper), started(server)
+        for client in memory, tcp:
+            client.create("/a", ephemeral=True)
+            assert client.command(b"ruok") == "imok"
+            assert client.server_version() == (3, 9, 5)
+        for word in (b"envi", b"mntr", b"wchs", b"conf", b"isro", b"dirs", b"gtmk"):
+            assert names(memory.command(word)) == names(tcp.command(word)), word
+        for word in (b"dump", b"stat", b"cons"):
+            assert len(names(memory.command(word))) == len(names(tcp.command(word))), word
+        kept = re.compile("(?:Node count|Connections|Mode|Zxid|Zookeeper version): .*")
+        assert kept.findall(memory.command(b"srvr")) == kept.findall(tcp.command(b"srvr"))
+
+
+def names(answer: str) -> list[str]:
+    """Return the first word of each line, without the last one, which kazoo may have cut."""
+    return [re.split(r"[:=\t ]", line)[0] for line in answer.splitlines()[:-1]][:200]

@@ -526,3 +526,32 @@ def test_a_lost_reply_settles_with_an_error_of_the_request(server: TestServer) -
     server.settle(PATIENCE_S)
     assert isinstance(result.exception, ConnectionLoss)
     assert client.exists("/a")
+
+
+class SlowHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """A subclass of kazoo's handler, as applications have."""
+
+    def select(self, *args: Any, **kwargs: Any) -> Any:
+        return super().select(*args, **kwargs)
+
+
+def test_a_plain_client_with_a_subclass_of_kazoos_handler_is_waited_for() -> None:
+    with simzk.ZooKeeperServer() as server:
+        client = KazooClient(hosts=server.hosts, handler=SlowHandler())
+        client.start(timeout=PATIENCE_S)
+        gate, seen = threading.Event(), []
+
+        def note(event: object) -> None:
+            gate.wait(PATIENCE_S)
+            seen.append(event)
+
+        client.create("/a")
+        client.get("/a", watch=note)
+        client.set("/a", b"1")
+        with pytest.raises(TimeoutError, match=r"a callback does not return; it is at .* in note"):
+            server.settle(0.05)
+        gate.set()
+        server.settle(PATIENCE_S)
+        assert len(seen) == 1
+        client.stop()
+        client.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import threading
 import unittest
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,10 @@ from kazoo.exceptions import ConfigurationError, NoAuthError
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
-from kazoo.security import make_digest_acl
+from kazoo.security import make_acl, make_digest_acl
 
 import simzk
+from simzk.errors import ConfigError
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -159,14 +161,6 @@ def test_wrong_options_are_refused_as_by_kazoo() -> None:
             KazooClient(handler=SequentialThreadingHandler)
 
 
-def test_a_handler_of_gevent_is_refused() -> None:
-    class SequentialGeventHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-        pass
-
-    with simzk.patch(), pytest.raises(simzk.ConfigError, match="handler: SequentialGeventHandler cannot be patched"):
-        KazooClient(handler=SequentialGeventHandler())
-
-
 def test_the_innermost_patch_decides() -> None:
     with simzk.patch() as outer, simzk.ZooKeeper() as given:
         with simzk.patch(given) as inner:
@@ -265,3 +259,95 @@ def test_the_fixture(patched_kazoo: simzk.ZooKeeper, zookeeper: simzk.ZooKeeper)
     assert patched_kazoo is zookeeper
     Application().register()
     assert len(zookeeper.server.sessions) == 1
+
+
+class OwnHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """A handler with an option and a method of its own, as Patroni has."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__()
+        self.timeout_s = timeout_s
+        self.spawned = 0
+        self.connected: list[float] = []
+
+    def spawn(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        self.spawned += 1
+        return super().spawn(func, *args, **kwargs)
+
+    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
+        self.connected.append(self.timeout_s)
+        return super().create_connection(*args, **kwargs)
+
+
+@pytest.mark.parametrize("make", [simzk.ZooKeeper, simzk.ZooKeeperServer])
+def test_a_subclass_of_kazoos_handler_keeps_its_identity_and_methods(make: Any) -> None:
+    handler = OwnHandler(3.0)
+    with make() as server, simzk.patch(server):
+        client = Application(handler=handler).client
+        assert client.handler is handler
+        assert isinstance(handler, OwnHandler)
+        seen: list[object] = []
+        client.create("/a")
+        client.get("/a", watch=seen.append)
+        client.set("/a", b"1")
+        server.settle(PATIENCE_S)
+        assert len(seen) == 1
+        assert handler.spawned >= 3
+        assert handler.connected == ([] if make is simzk.ZooKeeper else [3.0]), "in memory there is nothing to connect"
+        with pytest.raises(ConfigError, match="handler: a client that runs has this handler"):
+            KazooClient(handler=handler)
+        client.stop()
+        second = Application(handler=handler).client
+        assert second.exists("/a")
+
+
+def test_a_handler_is_adopted_by_one_server_after_the_other() -> None:
+    handler = OwnHandler(1.0)
+    for make in (simzk.ZooKeeper, simzk.ZooKeeperServer, simzk.ZooKeeper):
+        with make() as server, simzk.patch(server):
+            client = Application(handler=handler).client
+            assert len(server.server.sessions) == 1
+            client.stop()
+
+
+@pytest.mark.parametrize("module", ["gevent", "eventlet"])
+def test_handlers_without_threads_need_a_server_on_tcp(module: str) -> None:
+    pytest.importorskip(module)
+    name = f"Sequential{module.capitalize()}Handler"
+    kind = getattr(importlib.import_module(f"kazoo.handlers.{module}"), name)
+    with simzk.patch(), pytest.raises(ConfigError, match=rf"{name} cannot connect in memory.*ZooKeeperServer"):
+        KazooClient(handler=kind())
+    with simzk.ZooKeeperServer() as server, simzk.patch(server):
+        client = Application(handler=kind()).client
+        assert client.create("/a") == "/a"
+        assert type(client.handler) is kind
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        {"sasl_options": {"mechanism": "DIGEST-MD5", "username": "u", "password": "p"}},
+        {"auth_data": [("sasl", "u:p"), ("digest", "u:p")]},
+    ],
+)
+def test_a_login_by_sasl_has_no_effect_on_a_server_without_it(login: dict[str, Any]) -> None:
+    pytest.importorskip("puresasl")
+    with simzk.patch():
+        client = Application(**login).client
+        assert client.exists("/")
+        assert client.auth_data == ({("digest", "u:p")} if "auth_data" in login else set())
+
+
+def test_a_login_by_sasl_has_effect_on_a_server_with_users() -> None:
+    pytest.importorskip("puresasl")
+    with simzk.patch(simzk.ZooKeeper(sasl_users={"u": "p"})) as server, server:
+        client = Application(sasl_options={"mechanism": "DIGEST-MD5", "username": "u", "password": "p"}).client
+        client.create("/a", acl=[make_acl("sasl", "u", all=True)])
+        with pytest.raises(NoAuthError):
+            Application().client.get("/a")
+
+
+@pytest.mark.parametrize("make", [simzk.ZooKeeper, simzk.ZooKeeperServer])
+def test_a_client_of_a_server_without_sasl_cannot_ask_for_a_login(make: Any) -> None:
+    with make() as server, pytest.raises(ConfigError, match=r"sasl_options: .*sasl_users="):
+        server.client(sasl_options={"mechanism": "DIGEST-MD5", "username": "u", "password": "p"})

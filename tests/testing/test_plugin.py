@@ -122,3 +122,25 @@ def test_pytest_does_not_rewrite_the_asserts_of_simzk(pytester: pytest.Pytester)
         """
     )
     pytester.runpytest_subprocess("-p", "no:simzk", "-p", "no:xdist").assert_outcomes(passed=1)
+
+
+def test_a_failed_test_is_reported_though_its_callback_never_returns(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import threading
+
+        def test_blocked(zookeeper):
+            client = zookeeper.client()
+            client.start()
+            client.create("/a")
+            client.get("/a", watch=lambda event: threading.Event().wait())
+            client.set("/a", b"1")
+            zookeeper.settle(timeout_s=0.01)
+
+        def test_next(kazoo_client):
+            assert kazoo_client.exists("/a") is None
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(failed=1, passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*not settled after 0.01 s: client 1: callback *", "*its thread was left running*"])
