@@ -439,7 +439,7 @@ def _register_again(cluster: ServedCluster) -> None:
     cluster.run_until_quiet()
 
 
-def _write_registrations(cluster: KafkaCluster) -> None:
+def _write_registrations(cluster: kafka.KafkaCluster) -> None:
     for broker in cluster.brokers.values():
         path = paths.broker(broker.id)
         if cluster.tree.get(path) is not None:
