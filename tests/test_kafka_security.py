@@ -11,8 +11,10 @@ import pytest
 import simzk
 from simzk.errors import ConfigError
 from simzk.serve.tcp.tls import Tls
+from simzk.wire.frames import framed
 from tests.kafka.security.sasl_client import JAAS
 from tests.serve.tls_files import FILES, client_tls
+from tests.serve.tls_records import RecordClient
 from tests.waiting import PATIENCE_S
 
 with warnings.catch_warnings():
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 POLL_S = 0.1
+API_VERSIONS = (18).to_bytes(2) + bytes(2)
+"""Key and version 0 of the request, before its correlation id and its empty client id."""
 SUBJECT = "1.2.840.113549.1.9.1=#160d63406578616d706c652e6f7267,OU=a,O=simzk\\, tests,C=NL"
 TLS = Tls(FILES / "server.pem", FILES / "server.key", FILES / "authority.pem", "want")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -158,6 +162,17 @@ def test_the_subject_of_a_certificate_is_the_principal() -> None:
                 connections = list(server.cluster.brokers[1].client_api.connections)
                 principals = {connection.principal for connection in connections}
     assert principals == {f"User:{SUBJECT}"}
+
+
+def test_each_response_has_a_tls_record_of_its_own() -> None:
+    frames = [framed(API_VERSIONS + correlation.to_bytes(4) + bytes(2)) for correlation in range(5)]
+    with (
+        simzk.KafkaServer(brokers=1, security="SSL", tls=TLS) as server,
+        RecordClient(int(server.bootstrap_servers.rpartition(":")[2]), client_tls()) as client,
+    ):
+        client.send(b"".join(frames))
+        answers = [client.message() for _ in frames]
+    assert [(int.from_bytes(data[4:8]), records) for data, records in answers] == [(at, 1) for at in range(5)]
 
 
 def test_options_that_do_not_fit() -> None:

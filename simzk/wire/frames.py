@@ -69,6 +69,21 @@ def framed(body: bytes) -> bytes:
     return len(body).to_bytes(_HEADER_BYTES, "big") + body
 
 
+def whole_frames(data: bytes) -> list[bytes]:
+    """Return the frames of which `data` consists, each with its length.
+
+    >>> whole_frames(framed(b"a") + framed(b"bc"))
+    [b'\\x00\\x00\\x00\\x01a', b'\\x00\\x00\\x00\\x02bc']
+    """
+    frames, at = [], 0
+    while at < len(data):
+        end = at + _HEADER_BYTES + int.from_bytes(data[at : at + _HEADER_BYTES], "big")
+        assert end <= len(data), "the last frame is incomplete"
+        frames.append(data[at:end])
+        at = end
+    return frames
+
+
 class MultiHeader(NamedTuple):
     """Header before each operation of a multi, and its end mark, in requests and replies (§1.6)."""
 

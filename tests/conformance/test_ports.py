@@ -106,3 +106,10 @@ def test_a_request_that_is_too_large_ends_its_connection(most: str) -> None:
         reported = [port_stories.tell_of_large_requests(ports["plain"]) for ports in (theirs, mine)]
     assert reported[0] == reported[1]
     assert "closed" in reported[0]
+
+
+def test_each_message_has_a_tls_record_of_its_own() -> None:
+    lines = {"secureClientPort": "0"}
+    with real(lines) as theirs, ours(lines) as mine:
+        reported = [port_stories.tell_of_records(ports["secure"]) for ports in (theirs, mine)]
+    assert reported[0] == reported[1]

@@ -12,6 +12,8 @@ from simzk.zookeeper.replies import Closed, ConnectResponse, Reply
 from tests.serve.http_client import fetch
 from tests.serve.tcp_client import TcpClient, word
 from tests.serve.tls_files import FILES, client_tls
+from tests.serve.tls_records import RecordClient
+from tests.wire.client_connection import ClientConnection
 
 if TYPE_CHECKING:
     import ssl
@@ -139,3 +141,24 @@ def tell_of_large_requests(port: int) -> list[object]:
             reported.append(answer.error if isinstance(answer, Reply) else "closed")
     reported += re.findall(r"zk_large_requests_rejected\t(\d+)", word(port, b"mntr"))
     return reported
+
+
+def tell_of_records(secure_port: int) -> list[tuple[int, int]]:
+    """Return bytes and TLS records of each message: pipelined reads, events with their answer, long data."""
+    wire = ClientConnection()
+    requests: list[req.Request] = [
+        *[req.Exists("/", False)] * 5,
+        req.Create("/records", bytes(70_000), req.OPEN_ACL, 0),
+        req.GetData("/records", True),
+        req.GetChildren("/", True),
+        req.Exists("/", False),
+        req.Delete("/records", -1),
+        req.Ping(),
+    ]
+    with RecordClient(secure_port, client_tls()) as client:
+        client.send(wire.connect(req.ConnectRequest(0, 0, 20_000, 0, bytes(16), False)))
+        messages = [client.message()]
+        client.send(b"".join(wire.request(xid, request) for xid, request in enumerate(requests, 1)))
+        events = 2  # the data watch and the child watch
+        messages += [client.message() for _ in range(len(requests) + events)]
+    return [(len(data), records) for data, records in messages]

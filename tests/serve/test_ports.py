@@ -23,6 +23,7 @@ from tests.serve.tls_files import FILES, client_tls
 
 TLS = Tls(FILES / "server-and-key.pem", None, FILES / "authority.pem")
 SECURED = ServerConfig(x509=True)
+RECORD_BYTES = 1 << 14
 
 
 @pytest.mark.parametrize("address", ["", "0.0.0.0", "::"])
@@ -48,6 +49,14 @@ def test_a_port_is_of_this_machine_alone_where_nothing_is_said() -> None:
 def test_a_taken_port_is_taken_on_every_interface() -> None:
     with served(Settings()) as server, pytest.raises(ConfigError, match="cannot listen: Address already in use"):
         TcpServer(Settings(address="", port=server.port), WallClock())
+
+
+@pytest.mark.parametrize("settings", [Settings(), Settings(secure_port=0)], ids=["first port", "secure port"])
+def test_each_message_has_a_tls_record_of_its_own(settings: Settings) -> None:
+    with served(settings._replace(tls=TLS, server=SECURED)) as server:
+        port = server.port if settings.secure_port is None else server.tcp.secure_port
+        reported = port_stories.tell_of_records(port)
+    assert [records for _, records in reported] == [-(-size // RECORD_BYTES) for size, _ in reported]
 
 
 def test_connections_are_listed_and_counted_by_port() -> None:

@@ -6,7 +6,8 @@ Rules of this module:
     connections in one turn of the loop are written together;
   - all socket work happens on the loop's thread; what another thread sends (a test's `expire`) is queued for the loop,
     in order, behind what was queued before;
-  - all requests of one read are answered in one write;
+  - all requests of one read are answered in one write; over TLS each message has a record of its own, as a real
+    server's Netty writes it: kazoo waits for its socket even while its TLS layer holds a decrypted message;
   - a client that does not read its replies is not read either: requests are processed in slices, and between two slices
     the write buffer of the socket is checked. So the memory for one client is bounded: the requests of one read, the
     replies of one slice, and some events;
@@ -38,6 +39,7 @@ from simzk.serve.tcp.event_loop import EventLoopServer
 from simzk.serve.wire_driver import WireDriver
 from simzk.wire.connections import Incoming, ProtocolProblem
 from simzk.wire.four_letter_words import DEFAULT_TRACE_MASK, WORD_BYTES, WORDS, answer, is_word
+from simzk.wire.frames import whole_frames
 from simzk.wire.monitoring import ConnectionReport, Report
 from simzk.wire.statistics import ConnectionStatistics, ServerStatistics
 from simzk.zookeeper.requests import ConnectRequest
@@ -297,6 +299,7 @@ class TcpConnection(asyncio.Protocol):
         self._factory = factory
         self._driver = server.driver
         self._transport: asyncio.Transport | None = None
+        self._is_secure = False
         self._link: WireLink | None = None
         self._begun = b""  # bytes that may be a four-letter word
         self._greeted = False
@@ -320,6 +323,7 @@ class TcpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._is_secure = transport.get_extra_info("ssl_object") is not None
         self.peer = peer_of(transport)
         if not self._factory.admit(self):
             self._server.statistics.rejected += 1
@@ -536,7 +540,10 @@ class TcpConnection(asyncio.Protocol):
                 transport.abort()
                 return
         self._written_bytes += len(data)
-        transport.write(data)
+        if self._is_secure:
+            transport.writelines(whole_frames(data))  # asyncio encrypts each item alone, and sends them together
+        else:
+            transport.write(data)
 
     def traffic(self) -> ConnectionTraffic:
         """Return what was received and sent; on the loop's thread, under the driver's lock."""
