@@ -378,7 +378,7 @@ class Listeners(NamedTuple):
         port: the first broker's port; each other one listens on the next port. 0 for any free ports.
         zookeeper_port: ZooKeeper's port; 0 for any free one.
         control_port: port of the HTTP control; 0 for any free one, None for none.
-        control_token: token that its clients send to change state; needed beyond this machine.
+        control_token: token that its clients send; needed beyond this machine.
         security: protocol of the brokers' ports: `PLAINTEXT`, `SASL_PLAINTEXT`, `SSL` or `SASL_SSL`.
         tls: certificate and key of ports with TLS; None for a new self-signed certificate.
     """
@@ -470,7 +470,7 @@ class KafkaServer:
         port: the first broker's port; each other one listens on the next port. 0 for any free ports.
         zookeeper_port: ZooKeeper's port; 0 for any free one.
         control_port: port of the HTTP control; 0 for any free one, None for none.
-        control_token: token that its clients send to change state; needed beyond this machine.
+        control_token: token that its clients send; needed beyond this machine.
         security: protocol of the brokers' ports: `PLAINTEXT`, `SASL_PLAINTEXT`, `SSL` or `SASL_SSL`.
         tls: certificate and key of ports with TLS (`simzk.serve.tcp.tls.Tls`); None for a new self-signed certificate
             (needs the extra `tls`).

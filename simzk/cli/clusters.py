@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from simzk.serve.simulated_brokers import Json
 
 DEFAULT_PORT = 9090
+BROKERS_MAX = 1000
+SERVERS_MAX = 25
 DESCRIPTION = """\
 Start and stop simulated Kafka clusters on request, over HTTP: POST /clusters starts one, and tells where its brokers,
 its ZooKeeper and its own HTTP control listen. The first line on stdout tells where requests go. SIGTERM or Ctrl-C stops
@@ -110,13 +112,32 @@ def _protocol(text: str) -> str:
     return text
 
 
+def _number(least: int, most: int) -> Callable[[str], int]:
+    """Return the reader of a number within limits, which raises a ValueError outside of them."""
+
+    def read(text: str) -> int:
+        number = int(text)
+        if not least <= number <= most:
+            raise ValueError(text)
+        return number
+
+    return read
+
+
+def _ids(text: str) -> list[int]:
+    ids = ids_of(text)
+    if len(ids) > BROKERS_MAX:
+        raise ValueError(text)
+    return ids
+
+
 _OPTIONS: Mapping[str, tuple[Callable[[str], object], str]] = {
     "version": (str, "a Kafka release"),
-    "brokers": (int, "a number"),
-    "broker_ids": (ids_of, "ids such as 0,1,2"),
-    "racks": (int, "a number"),
-    "seed": (int, "a number"),
-    "zookeeper_servers": (int, "a number"),
+    "brokers": (_number(1, BROKERS_MAX), f"a number from 1 to {BROKERS_MAX}"),
+    "broker_ids": (_ids, f"at most {BROKERS_MAX} ids such as 0,1,2"),
+    "racks": (_number(1, BROKERS_MAX), f"a number from 1 to {BROKERS_MAX}"),
+    "seed": (_number(-(2**63), 2**63 - 1), "a number of 64 bits"),
+    "zookeeper_servers": (_number(1, SERVERS_MAX), f"a number from 1 to {SERVERS_MAX}"),
     "security": (_protocol, f"one of {', '.join(PROTOCOLS)}"),
 }
 """Options of a request, as those of `simzk kafka`: how each is read, and what is accepted."""
@@ -149,6 +170,6 @@ def make_parser() -> argparse.ArgumentParser:
         "--token",
         metavar="TOKEN",
         default=os.environ.get(TOKEN_VARIABLE) or None,
-        help=f"token that clients need to change state [default: the environment variable {TOKEN_VARIABLE}]",
+        help=f"token that clients need [default: the environment variable {TOKEN_VARIABLE}]",
     )
     return parser

@@ -297,7 +297,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--control-token",
         metavar="TOKEN",
         default=os.environ.get(TOKEN_VARIABLE) or None,
-        help=f"token that clients need to change state by HTTP [default: the environment variable {TOKEN_VARIABLE}]",
+        help=f"token that clients need by HTTP [default: the environment variable {TOKEN_VARIABLE}]",
     )
     parser.add_argument(
         "--security",

@@ -265,7 +265,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--admin-token",
         metavar="TOKEN",
         default=os.environ.get(TOKEN_VARIABLE) or None,
-        help="token that clients need to change state by HTTP, on every machine if it is set; without one only clients "
+        help="token that clients need by HTTP, on every machine if it is set; without one only clients "
         f"on this machine may [default: the environment variable {TOKEN_VARIABLE}]",
     )
     _add_tls_options(parser)

@@ -95,6 +95,11 @@ def test_a_held_cluster_ends_with_its_connection() -> None:
     ("method", "path", "body", "status", "said"),
     [
         ("POST", "/clusters?brokers=two", b"", 400, "brokers: 'two' is invalid; expected a number"),
+        ("POST", "/clusters?brokers=1000000000", b"", 400, "is invalid; expected a number from 1 to 1000"),
+        ("POST", "/clusters?broker_ids=" + "1," * 1000 + "1", b"", 400, "expected at most 1000 ids such as 0,1,2"),
+        ("POST", "/clusters?racks=0", b"", 400, "racks: '0' is invalid; expected a number from 1 to 1000"),
+        ("POST", f"/clusters?seed={2**63}", b"", 400, "is invalid; expected a number of 64 bits"),
+        ("POST", "/clusters?zookeeper_servers=26", b"", 400, "is invalid; expected a number from 1 to 25"),
         ("POST", "/clusters?size=2", b"", 400, "size: there is no such option; expected one of version, brokers"),
         ("POST", "/clusters?brokers=1&broker_ids=1", b"", 400, "broker_ids: it is given beside brokers"),
         ("POST", "/clusters?version=1.9", b"", 400, "Kafka '1.9' is not simulated"),

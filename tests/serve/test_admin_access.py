@@ -123,8 +123,13 @@ def test_a_get_changes_nothing(server: Served, verb: str) -> None:
 
 
 def test_commands_of_a_real_server_need_no_token(guarded: Served) -> None:
-    for target in ("/commands/ruok", "/commands/stat_reset", "/faults", "/metrics"):
+    for target in ("/commands/ruok", "/commands/stat_reset", "/metrics"):
         assert fetch(guarded.admin_port, target, headers={"Host": "any.example"})[0] == 200
+
+
+def test_the_rules_are_seen_with_the_token(guarded: Served) -> None:
+    assert fetch(guarded.admin_port, "/faults")[0] == 401
+    assert fetch(guarded.admin_port, "/faults", headers={"Authorization": f"Bearer {TOKEN}"})[0] == 200
 
 
 def request(address: str, host: str, local: str, **headers: str) -> HttpRequest:

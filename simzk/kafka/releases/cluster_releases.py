@@ -39,6 +39,8 @@ ProtocolNumber = tuple[int, int, int, int]
 """Numbers of a protocol such as `2.7-IV1`: major, minor, patch, IV."""
 Encode = Callable[[broker_registration.BrokerRegistration], bytes]
 
+BROKERS_MAX = 10_000
+"""Most brokers of a cluster of objects; a layout may describe more."""
 FIRST_RELEASE: Final = (0, 9, 0)
 """First release with the setting."""
 RACKS: Final = (0, 10, 0, 1)
@@ -330,11 +332,17 @@ def _require_known(brokers: Iterable[int], ids: Sequence[int], where: str) -> No
 
 def broker_ids(brokers: int | Sequence[int]) -> list[int]:
     """Return the broker ids for a number of brokers or a list of ids, ascending."""
+    _require_count(brokers if isinstance(brokers, int) else len(brokers))
     ids = list(range(1, brokers + 1)) if isinstance(brokers, int) else list(brokers)
     if not ids or len(dict.fromkeys(ids)) != len(ids) or not all(0 <= broker <= MAX_BROKER_ID for broker in ids):
-        right = "a number of brokers, or distinct ids from 0 on"
+        right = f"a number of brokers, or distinct ids from 0 to {MAX_BROKER_ID}"
         raise ConfigError(f"brokers are {brokers!r}", where="brokers", right=right)
     return sorted(ids)
+
+
+def _require_count(brokers: int) -> None:
+    if brokers > BROKERS_MAX:
+        raise ConfigError(f"{brokers} brokers are too many", where="brokers", right=f"1 to {BROKERS_MAX}")
 
 
 def ids_above(config: Config | None, brokers: int | Sequence[int]) -> list[int]:
@@ -348,6 +356,7 @@ def ids_above(config: Config | None, brokers: int | Sequence[int]) -> list[int]:
     """
     if not isinstance(brokers, int):
         raise ConfigError("the brokers have ids", where="brokers", right="a number of brokers, if ids are generated")
+    _require_count(brokers)
     reserved = BrokerConfig(kafka_version("3.9"), config).integer(RESERVED)
     return list(range(reserved + 1, reserved + brokers + 1))
 

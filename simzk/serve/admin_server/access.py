@@ -1,7 +1,7 @@
-"""Checks of Host, Origin and token, for requests over HTTP that change state.
+"""Checks of Host, Origin and token, for the requests over HTTP that only simzk has.
 
 Rules of this module:
-  - a page of another site may not post: browsers name its origin, which has to be the server's own;
+  - a page of another site may ask nothing: browsers name its origin, which has to be the server's own;
   - a foreign name that resolves to this machine (DNS rebinding) is refused: Host is a loopback name, the unspecified
     address, or the address that the connection came to or that the server listens on;
   - a client on another machine needs the token, and so does every client if one is set; a proxy counts as another
@@ -39,7 +39,7 @@ class Rejection(NamedTuple):
 
 
 class AccessRules:
-    """Rules about who may change state.
+    """Rules about who may see and change state.
 
     Args:
         token: the token that clients send as `Authorization: Bearer TOKEN`; None if none is set.
@@ -67,7 +67,7 @@ class AccessRules:
         self._address = address
 
     def rejection(self, request: HttpRequest) -> Rejection | None:
-        """Return why a request may not change state; None if it may."""
+        """Return why a request is not answered; None if it is."""
         headers = request.headers
         foreign = _foreign_origin(headers)
         if foreign:

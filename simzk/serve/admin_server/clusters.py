@@ -6,8 +6,8 @@ Rules of this module:
   - with `hold=true` the response has the first line at once, and ends with the connection: when the client closes it,
     or dies, the cluster is stopped;
   - all clusters are stopped with the server;
-  - 400 for an invalid option or setting, 404 for an unknown cluster; whatever changes state is a request that
-    `AccessRules` accepts.
+  - 400 for an invalid option or setting, 404 for an unknown cluster; `AccessRules` has to accept every request, before
+    its body is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.serve.admin_server.access import AccessRules
-from simzk.serve.admin_server.http import JSON, HttpRequest, HttpServer, Response, canonical_path
+from simzk.serve.admin_server.http import JSON, SETTINGS_BYTES, HttpRequest, HttpServer, Response, canonical_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from simzk.serve.simulated_brokers import Json
 
 IDLE_MS = 60_000
+CLUSTERS_MAX = 500
 HOLD = "hold"
 _CLUSTER = re.compile(r"/clusters/(\d{1,10})")
 _BOOLEANS = {"true": True, "false": False}
@@ -50,7 +51,7 @@ class ClustersServer(HttpServer):
     Args:
         address: the interface to listen on.
         port: the port; 0 for any free one.
-        token: token that clients send to change state; None if none is needed.
+        token: token that clients send; None if none is needed.
         start: starts a cluster; called with its options and the properties of its brokers.
 
     Raises:
@@ -68,7 +69,7 @@ class ClustersServer(HttpServer):
         self._start_cluster = start
         self._clusters: dict[int, HostedCluster] = {}
         self._made = 0
-        super().__init__(address, port, self._answer, idle_ms=IDLE_MS)
+        super().__init__(address, port, self._answer, idle_ms=IDLE_MS, body_limit=self._limit_of_body)
 
     def stop(self) -> None:
         """Stop all clusters, refuse new connections, and close those that are open."""
@@ -76,13 +77,18 @@ class ClustersServer(HttpServer):
             self._stop_cluster(number)
         super().stop()
 
+    def _limit_of_body(self, request: HttpRequest) -> int:
+        """Return how much body a request may have: settings are read from who is permitted."""
+        is_start = request.method == "POST" and canonical_path(request.path) == "/clusters"
+        return SETTINGS_BYTES if is_start and self._allowed.rejection(request) is None else 0
+
     def _answer(self, request: HttpRequest) -> Response:
         path = canonical_path(request.path)
         named = _CLUSTER.fullmatch(path)
-        if path == "/clusters" and request.method in ("GET", "HEAD"):
-            return _json({"clusters": [self._described(number) for number in self._clusters]})
         act: Callable[[], Response] | None = None
-        if path == "/clusters" and request.method == "POST":
+        if path == "/clusters" and request.method in ("GET", "HEAD"):
+            act = self._list
+        elif path == "/clusters" and request.method == "POST":
             act = partial(self._start, request)
         elif named is not None and request.method == "DELETE":
             act = partial(self._delete, int(named[1]))
@@ -97,11 +103,16 @@ class ClustersServer(HttpServer):
         except SimzkError as error:
             return _json({"error": str(error)}, HTTPStatus.BAD_REQUEST)
 
+    def _list(self) -> Response:
+        return _json({"clusters": [self._described(number) for number in self._clusters]})
+
     def _start(self, request: HttpRequest) -> Response:
         options = request.parameters
         held = options.pop(HOLD, "false")
         if held not in _BOOLEANS:
             raise ConfigError(f"{held!r} is no boolean", where=HOLD, right="true or false")
+        if len(self._clusters) >= CLUSTERS_MAX:
+            raise SimzkError(f"{CLUSTERS_MAX} clusters run", right="DELETE /clusters/ID of one that nobody needs")
         cluster = self._start_cluster(options, request.body.decode("latin-1"))
         self._made += 1
         number = self._made

@@ -11,7 +11,7 @@ Rules of this module:
   - `stop` is answered when the broker has left ZooKeeper, `start` when it serves; time jumps until then;
   - `start` accepts settings of the broker as Java properties in its body;
   - 404 for an unknown broker or verb, 409 where the broker's state does not fit, 400 for invalid settings or times;
-  - whatever changes state is a POST that `Access` accepts; what is shown needs no permission: addresses and states.
+  - whatever changes state is a POST; `AccessRules` has to accept every request, before its body is read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.serve.admin_server.access import AccessRules
-from simzk.serve.admin_server.http import JSON, HttpRequest, Response, canonical_path
+from simzk.serve.admin_server.http import JSON, SETTINGS_BYTES, HttpRequest, Response, canonical_path
 from simzk.serve.admin_server.server import AdminServer
 from simzk.serve.configuration.file_formats import read_properties
 
@@ -119,6 +119,11 @@ class ControlServer(AdminServer):
         self._controlled = brokers
         self._allowed = AccessRules(server.settings.admin_token, address)
 
+    def _limit_of_body(self, request: HttpRequest) -> int:
+        """Return how much body a request may have: settings are read from who is permitted."""
+        starts = _BROKER.fullmatch(canonical_path(request.path)) is not None and request.method == "POST"
+        return SETTINGS_BYTES if starts and self._allowed.rejection(request) is None else 0
+
     def _answer(self, request: HttpRequest) -> Response:
         path = canonical_path(request.path)
         if path == "/faults" or path.startswith("/faults/"):
@@ -128,9 +133,8 @@ class ControlServer(AdminServer):
             "/zookeeper": self._controlled.zookeeper_state,
             "/broker_faults": self._controlled.request_faults,
         }.get(path)
-        if show is not None and request.method in ("GET", "HEAD"):
-            return _json(show())
-        act = self._action(path, request)
+        reads = show is not None and request.method in ("GET", "HEAD")
+        act = show if reads else self._action(path, request)
         if act is None:
             known = (
                 f"GET /brokers, POST /brokers/N/VERB with a verb of {', '.join(VERBS)}, GET /zookeeper, "
@@ -138,7 +142,7 @@ class ControlServer(AdminServer):
                 "/broker_faults, /faults"
             )
             return _json({"error": f"there is no {request.method} {path}; expected {known}"}, HTTPStatus.NOT_FOUND)
-        if request.method != "POST":
+        if not reads and request.method != "POST":
             return _json({"error": f"{path} needs POST"}, HTTPStatus.METHOD_NOT_ALLOWED)
         rejection = self._allowed.rejection(request)
         if rejection is not None:

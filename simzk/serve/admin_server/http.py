@@ -1,8 +1,11 @@
 """HTTP server with the answers and error pages of the real server's Jetty.
 
 Rules of this module:
-  - a connection is kept for more requests, which are answered in order; an idle one is closed after a timeout;
-  - a body has the length of Content-Length, or comes in chunks; it is read completely, `BODY_BYTES` at most;
+  - a connection is kept for more requests, which are answered in order, one in a turn of the loop, and only while the
+    client reads; a connection that neither sends nor reads is closed after a timeout;
+  - a body has the length of Content-Length, or comes in chunks; the server says before it is read how much the request
+    may have. A request that needs no body and has more than `IGNORED_BYTES` is answered at once, and the connection
+    ends;
   - the handler gets a complete request, and returns a complete response.
 
 Source: Jetty 9.4 (HttpParser, ErrorHandler), as JettyAdminServer and PrometheusMetricsProvider of 3.9.5 use it.
@@ -26,6 +29,11 @@ if TYPE_CHECKING:
 
 HEAD_BYTES = 8 * 1024
 BODY_BYTES = 1024 * 1024 * 1024
+SETTINGS_BYTES = 1024 * 1024
+"""Most bytes of settings of brokers in a body."""
+IGNORED_BYTES = 64 * 1024
+LINGER_S = 1.0
+"""How long the rest of an unread body is discarded: closing at once would lose the answer (RFC 9112, section 9.6)."""
 BACKLOG = 100
 JSON, HTML, STREAM = "application/json", "text/html;charset=iso-8859-1", "application/octet-stream"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,6 +43,8 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"
 _BLANK = re.compile(rb"\r?\n")
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_CHUNK_LENGTH = re.compile(rb"[0-9a-fA-F]{1,15}")
 _VERSIONS = ("HTTP/1.1", "HTTP/1.0")
 
 
@@ -46,7 +56,7 @@ class HttpRequest(NamedTuple):
         path: as it was sent, without the query.
         query: the part after the question mark.
         headers: by their names in lower case.
-        body: the complete body.
+        body: the complete body; empty before it is read, and where more than `IGNORED_BYTES` are not.
         address: the client's.
         local_address: the one of this machine that the client connected to.
     """
@@ -208,15 +218,26 @@ class HttpServer:
         port: the port; 0 for any free one.
         answer: returns the response to a request; called on the loop.
         idle_ms: idle timeout of a connection.
+        body_limit: returns how many bytes of body a request may have, 0 if it needs none; called with its head, before
+            the body is read.
 
     Raises:
         ConfigError: it cannot listen.
     """
 
-    def __init__(self, address: str, port: int, answer: Callable[[HttpRequest], Response], *, idle_ms: int) -> None:
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        answer: Callable[[HttpRequest], Response],
+        *,
+        idle_ms: int,
+        body_limit: Callable[[HttpRequest], int] = lambda _: 0,
+    ) -> None:
         listener = bind(address, port, BACKLOG)
         self._acceptor = Acceptor(listener, lambda: _Connection(self))
         self.answer = answer
+        self.body_limit = body_limit
         self.idle_s = idle_ms / 1000
         self.connections: dict[_Connection, None] = {}
         self.name = name_of(listener)
@@ -245,6 +266,16 @@ class _Head(NamedTuple):
         option = self.headers.get("connection", "").lower()
         return option == "keep-alive" if self.version == "HTTP/1.0" else option != "close"
 
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the body comes in chunks."""
+        return self.headers.get("transfer-encoding", "").lower() == "chunked"
+
+    @property
+    def body_length(self) -> int:
+        """Length of a body that does not come in chunks."""
+        return int(self.headers.get("content-length", "0"))
+
 
 def _read_head(lines: list[str]) -> _Head:
     words = lines[0].split()
@@ -265,7 +296,7 @@ def _read_head(lines: list[str]) -> _Head:
         headers[name.lower()] = value.strip()
     if words[2] == "HTTP/1.1" and "host" not in headers:
         raise BadRequestError(HTTPStatus.BAD_REQUEST, "No Host")
-    if not headers.get("content-length", "0").isdecimal():
+    if _LENGTH.fullmatch(headers.get("content-length", "0")) is None:
         raise BadRequestError(HTTPStatus.BAD_REQUEST, "Invalid Content-Length Value")
     return _Head(words[0], words[1], words[2], headers)
 
@@ -278,16 +309,21 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._head: _Head | None = None
-        self._body: list[bytes] = []
-        self._body_bytes = 0
+        self._request: HttpRequest | None = None
+        self._body = bytearray()
+        self._body_limit = 0
         self._idle_timer: asyncio.TimerHandle | None = None
+        self._unsent = 0
+        self._is_writable = True
+        self._waits_for_turn = False
+        self._discards = False
         self._on_close: Callable[[], None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._server.connections[self] = None
-        self._restart_idle_timer()
+        self._restart_timer(self._server.idle_s)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -297,40 +333,83 @@ class _Connection(asyncio.Protocol):
         if self._on_close is not None:
             self._on_close()
 
-    def _restart_idle_timer(self) -> None:
+    def _restart_timer(self, after_s: float) -> None:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        self._idle_timer = asyncio.get_running_loop().call_later(self._server.idle_s, self.end)
+        self._idle_timer = asyncio.get_running_loop().call_later(after_s, self._on_idle)
+
+    def _on_idle(self) -> None:
+        """Drop an idle connection, with what its client does not read."""
+        assert self._transport is not None, "the timer ends with the connection"
+        before, self._unsent = self._unsent, self._transport.get_write_buffer_size()
+        if self._unsent > 0 and (before == 0 or self._unsent < before):
+            self._restart_timer(self._server.idle_s)
+        else:
+            self._transport.abort()
 
     def end(self) -> None:
         """Close the connection once all is sent."""
         if self._transport is not None:
             self._transport.close()
 
+    def pause_writing(self) -> None:
+        self._is_writable = False
+
+    def resume_writing(self) -> None:
+        self._is_writable = True
+        self._restart_timer(self._server.idle_s)
+        self._wait_for_turn()
+
     def data_received(self, data: bytes) -> None:
-        if self._on_close is not None:
-            return  # the last response has no end
-        self._restart_idle_timer()
+        if self._on_close is not None or self._discards:
+            return  # the last response has no end, or its request's body is not read
+        self._restart_timer(self._server.idle_s)
         self._buffer += data
+        if not self._waits_for_turn:
+            self._go_on()
+
+    def _wait_for_turn(self) -> None:
+        """Go on with the buffer in the next turn of the loop, after the other connections."""
+        if not self._waits_for_turn:
+            self._waits_for_turn = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._waits_for_turn = False
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Parse what has arrived, and answer at most one request; stop reading while others wait in the buffer."""
+        if self._transport is None or self._transport.is_closing() or self._discards or self._on_close is not None:
+            return
+        is_answered = False
         try:
-            while self._transport is not None and not self._transport.is_closing() and self._read_next():
-                pass
+            while self._is_writable and not is_answered and self._read_next():
+                is_answered = self._head is None
         except BadRequestError as bad:
             page = f"<h1>Bad Message {bad.status.value}</h1><pre>reason: {bad.reason}</pre>"
-            self._send(Response(bad.status, HTML, page, is_dated=False, closes=True), None, bad.reason)
+            response = Response(bad.status, HTML, page, is_dated=False, closes=True)
+            self._send(response, None, bad.reason, lingers=True)
+            return
+        waits = is_answered and bool(self._buffer)
+        if waits and self._is_writable:
+            self._wait_for_turn()
+        if waits or not self._is_writable:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def _read_next(self) -> bool:
         """Parse the next head, body or chunk; return whether it has arrived."""
         if self._head is None:
             assert not self._body, "a body before its head"
             return self._read_request_head()
-        if self._head.headers.get("transfer-encoding", "").lower() == "chunked":
+        if self._head.is_chunked:
             return self._read_chunk()
-        length = int(self._head.headers.get("content-length", "0"))
-        self._check_body_size(length)
+        length = self._head.body_length
         if len(self._buffer) < length:
             return False
-        self._body.append(bytes(self._buffer[:length]))
+        self._body += self._buffer[:length]
         del self._buffer[:length]
         self._answer()
         return True
@@ -355,58 +434,79 @@ class _Connection(asyncio.Protocol):
             raise BadRequestError(HTTPStatus.BAD_REQUEST, "Bad EOL")
         self._head = _read_head(lines)
         del self._buffer[: found.end()]
-        if self._head.headers.get("expect", "").lower() == "100-continue":
-            assert self._transport is not None
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._begin_request(self._head)
         return True
 
-    def _read_chunk(self) -> bool:
-        """Parse one chunk of a body; the last one is empty."""
-        line = self._buffer.find(b"\r\n")
-        if line < 0:
-            return False
-        try:
-            length = int(self._buffer[:line].partition(b";")[0], 16)
-        except ValueError:
-            raise BadRequestError(HTTPStatus.BAD_REQUEST) from None
-        self._check_body_size(length)
-        end = line + 2 + length + 2
-        if len(self._buffer) < end:
-            return False
-        self._body.append(bytes(self._buffer[line + 2 : end - 2]))
-        self._body_bytes += length
-        del self._buffer[:end]
-        if not length:
-            self._answer()
-        return True
-
-    def _check_body_size(self, length: int) -> None:
-        if self._body_bytes + length > BODY_BYTES:
-            raise BadRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Payload Too Large")
-
-    def _answer(self) -> None:
-        head, body = self._head, b"".join(self._body)
-        assert head is not None
+    def _begin_request(self, head: _Head) -> None:
+        """Ask the server how much body it reads, or answer a request that needs no more."""
         assert self._transport is not None
-        assert self._body_bytes in (0, len(body)), "the count of a body in chunks differs from its length"
-        self._head, self._body, self._body_bytes = None, [], 0
-        if head.method not in _METHODS:
-            self._send(nothing(HTTPStatus.NOT_IMPLEMENTED), head)
-            return
         target = head.target.partition("#")[0]
         scheme, colon, rest = target.partition("://")
         if colon and scheme.isalpha():
             target = "/" + rest.partition("/")[2]
         path, _, query = target.partition("?")
         peer, own = peer_of(self._transport)[0], self._transport.get_extra_info("sockname")[0]
-        request = HttpRequest(head.method, path, query, head.headers, body, address=peer, local_address=own)
-        if path == "*":
-            self._send(error_page(request, HTTPStatus.BAD_REQUEST, servlet=""), head)
-            return
-        canonical_path(path)
-        self._send(self._server.answer(request), head)
+        request = HttpRequest(head.method, path, query, head.headers, b"", address=peer, local_address=own)
+        if head.method in _METHODS:
+            self._request = request
+        if path != "*" and head.method in _METHODS:
+            canonical_path(path)
+            self._body_limit = self._server.body_limit(request)
+        if self._accepts_body(head.body_length) and head.headers.get("expect", "").lower() == "100-continue":
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _send(self, response: Response, head: _Head | None, reason: str = "") -> None:
+    def _read_chunk(self) -> bool:
+        """Parse one chunk of a body; the last one is empty."""
+        line = self._buffer.find(b"\r\n", 0, HEAD_BYTES)
+        if line < 0:
+            if len(self._buffer) >= HEAD_BYTES:
+                raise BadRequestError(HTTPStatus.BAD_REQUEST)
+            return False
+        text = self._buffer[:line].partition(b";")[0].strip()
+        if _CHUNK_LENGTH.fullmatch(text) is None:
+            raise BadRequestError(HTTPStatus.BAD_REQUEST)
+        length = int(text, 16)
+        if not self._accepts_body(len(self._body) + length):
+            return True
+        end = line + 2 + length + 2
+        if len(self._buffer) < end:
+            return False
+        self._body += self._buffer[line + 2 : end - 2]
+        del self._buffer[:end]
+        if not length:
+            self._answer()
+        return True
+
+    def _accepts_body(self, length: int) -> bool:
+        """Return whether a body may have a length; answer a request that needs none."""
+        if length <= max(self._body_limit, IGNORED_BYTES):
+            return True
+        if self._body_limit:
+            raise BadRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Payload Too Large")
+        self._answer(is_read=False)
+        return False
+
+    def _answer(self, *, is_read: bool = True) -> None:
+        """Answer the request, and forget it.
+
+        Args:
+            is_read: whether its body is read; False for one that stays unread, with which the connection ends.
+        """
+        head, request, body = self._head, self._request, bytes(self._body) if is_read else b""
+        assert head is not None
+        self._head, self._request, self._body, self._body_limit = None, None, bytearray(), 0
+        if request is None:
+            response = nothing(HTTPStatus.NOT_IMPLEMENTED)
+        elif request.path == "*":
+            response = error_page(request, HTTPStatus.BAD_REQUEST, servlet="")
+        else:
+            response = self._server.answer(request._replace(body=body))
+        if is_read:
+            self._send(response, head)
+            return
+        self._send(response._replace(closes=True, on_close=None), head, lingers=True)
+
+    def _send(self, response: Response, head: _Head | None, reason: str = "", *, lingers: bool = False) -> None:
         assert self._transport is not None
         body = response.body if isinstance(response.body, bytes) else response.body.encode()
         is_held = response.on_close is not None
@@ -433,5 +533,11 @@ class _Connection(asyncio.Protocol):
         self._transport.write(
             f"{lines}\r\n".encode("latin-1") + (b"" if head is not None and head.method == "HEAD" else body)
         )
-        if ends:
+        if lingers:
+            self._discards = True
+            self._buffer.clear()
+            self._transport.write_eof()
+            self._transport.resume_reading()
+            self._restart_timer(LINGER_S)
+        elif ends:
             self._transport.close()

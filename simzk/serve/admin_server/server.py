@@ -4,8 +4,8 @@ Rules of this module:
   - `/commands/<name>` answers like the real server, status by status;
   - `/metrics` answers in Prometheus's text format, here and on a port of its own as with the real server's
     PrometheusMetricsProvider;
-  - POST `/faults/<verb>?...` and GET `/faults` are simzk's own (faults.py); what changes state there is a POST that
-    `Access` accepts. A GET never changes state, except by the commands that a real server has;
+  - POST `/faults/<verb>?...` and GET `/faults` are simzk's own (faults.py), for requests that `AccessRules` accepts. A
+    GET never changes state, except by the commands that a real server has;
   - `/` is the live page with its requests (live.py), where a real server has nothing;
   - everything runs on the loop of the server;
   - a stopped server of an ensemble answers no command (a real one's AdminServer ends with it), but accepts faults,
@@ -29,6 +29,7 @@ from simzk.serve.admin_server.access import AccessRules
 from simzk.serve.admin_server.commands import BY_NAME, COMMANDS, NEEDS_LEADER, RESTORE, SET_TRACE_MASK, SNAPSHOT
 from simzk.serve.admin_server.faults import FAULTS
 from simzk.serve.admin_server.http import (
+    BODY_BYTES,
     JSON,
     PROMETHEUS,
     STREAM,
@@ -110,7 +111,8 @@ class AdminServer(HttpServer):
         self._brokers = brokers
         self.use_server(server)
         self._access = AccessRules(server.settings.admin_token, address)
-        super().__init__(address, port, self._answer, idle_ms=server.settings.admin_idle_ms)
+        idle_ms = server.settings.admin_idle_ms
+        super().__init__(address, port, self._answer, idle_ms=idle_ms, body_limit=self._limit_of_body)
         self._path = path
 
     def use_server(self, server: TcpServer) -> None:
@@ -126,6 +128,9 @@ class AdminServer(HttpServer):
         if path in _LIVE or path.startswith("/brokers/"):
             return self._answer_live(request, path)
         if path == "/faults" and request.method in ("GET", "HEAD"):
+            rejection = self._access.rejection(request)
+            if rejection is not None:
+                return _rejected(rejection)
             with self._server.driver.lock:
                 rules = [rule.as_dict() for rule in self._server.driver.rules.list()]
             return _json({"command": "faults", "rules": rules, "error": None})
@@ -204,12 +209,21 @@ class AdminServer(HttpServer):
         fields["command"] = primary
         return _json(fields if "error" in fields else {**fields, "error": None})
 
-    def _guarded(self, request: HttpRequest, name: str) -> Response:
-        """Answer snapshot or restore, which need permissions and their own HTTP method."""
+    def _limit_of_body(self, request: HttpRequest) -> int:
+        """Return how much body a request may have: of the commands, restore alone reads one, from who is permitted."""
+        name = canonical_path(request.path).removeprefix(f"{self._path}/")
+        return BODY_BYTES if name in RESTORE and self._refusal(request) is None else 0
+
+    def _refusal(self, request: HttpRequest) -> CommandRejection | None:
+        """Return why the client lacks permission for snapshot and restore; None if it has it."""
         address = request.address
         if self._server.settings.trusts_forwarded_for:
             address = request.headers.get("x-forwarded-for", address).split(",")[0].strip()
-        refusal = self._snapshots.rejection(request.headers.get("authorization"), address)
+        return self._snapshots.rejection(request.headers.get("authorization"), address)
+
+    def _guarded(self, request: HttpRequest, name: str) -> Response:
+        """Answer snapshot or restore, which need permissions and their own HTTP method."""
+        refusal = self._refusal(request)
         if refusal is not None:
             return _refused(name, refusal)
         if (request.method == "POST") != (name == RESTORE[0]):
@@ -238,7 +252,7 @@ class AdminServer(HttpServer):
         required = "setTraceMask requires long traceMask argument"
         if asked is None:
             return required
-        mask = int(asked) if re.fullmatch(r"[+-]?\d+", asked) else None
+        mask = int(asked) if re.fullmatch(r"[+-]?[0-9]{1,30}", asked) else None
         if mask is None or not -(2**63) <= mask < 2**63:
             return f"{required}, got {asked}"
         self._server.set_trace_mask(mask)

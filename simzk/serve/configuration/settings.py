@@ -126,7 +126,7 @@ class Settings(NamedTuple):
         admin_address: the interface of the AdminServer.
         admin_port: its port, 0 for any free one; None for no AdminServer.
         admin_path: URL path of its commands (admin.commandURL).
-        admin_token: the token that a client needs to change state by HTTP; None if none is set.
+        admin_token: the token that a client needs for simzk's own requests by HTTP; None if none is set.
         admin_idle_ms: idle timeout of its connections (admin.idleTimeout).
         gives_snapshots: whether the command snapshot is enabled (admin.snapshot.enabled).
         takes_snapshots: whether the command restore is enabled (admin.restore.enabled).
