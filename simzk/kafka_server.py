@@ -474,8 +474,9 @@ class KafkaServer:
         security: protocol of the brokers' ports: `PLAINTEXT`, `SASL_PLAINTEXT`, `SSL` or `SASL_SSL`.
         tls: certificate and key of ports with TLS (`simzk.serve.tcp.tls.Tls`); None for a new self-signed certificate
             (needs the extra `tls`).
-        broker_config, inter_broker_protocol, cluster_id, log_dirs, tick_time_ms, max_session_timeout_ms,
-            zookeeper_set_acl, zookeeper_chroot, zookeeper_servers: as of `KafkaCluster`. ZooKeeper's port is that of an
+        broker_config, inter_broker_protocol, cluster_id, log_dirs, tick_time_ms, max_session_timeout_ms: as of
+            `KafkaCluster`.
+        zookeeper_set_acl, zookeeper_chroot, zookeeper_servers: as of `KafkaCluster`. ZooKeeper's port is that of an
             observer, which follows the servers of an ensemble and never fails.
 
     Attributes:
