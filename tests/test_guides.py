@@ -23,4 +23,5 @@ def test_the_page_works(name: str, tmp_path: Path) -> None:
 
 def test_there_is_a_guide_for_each_question() -> None:
     asked = {"own_client", "replace_container", "session_expiry", "what_if", "swarm", "real_kafka", "several_versions"}
+    asked |= {"kafka_recipes"}
     assert {f"guides/{name}.md" for name in asked} | {"tutorial.md"} <= set(PAGES)
