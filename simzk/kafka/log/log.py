@@ -150,13 +150,16 @@ class Log:
                 self._unflushed = deque()
             self._unflushed.append((self.end, at_us))
 
-    def read(self, offset: int, *, max_bytes: int | None = None, limit: int | None = None) -> tuple[RecordBatch, ...]:
+    def read(
+        self, offset: int, *, max_bytes: int | None = None, limit: int | None = None, is_cut: bool = False
+    ) -> tuple[RecordBatch, ...]:
         """Return batches from the one on that contains an offset.
 
         Args:
             offset: the first offset.
             max_bytes: size of all batches together; the first one is returned whatever its size. None: no limit.
             limit: offset at which to stop, such as the high watermark for consumers. None: the log end offset.
+            is_cut: whether the batch that does not fit is returned as the last one, for its beginning.
         """
         assert self.start <= offset <= self.end, f"offset {offset} is not in the log of {self.start} to {self.end}"
         end = self.end if limit is None else limit
@@ -167,8 +170,10 @@ class Log:
             if batch.base_offset + batch.records > end:
                 break
             if max_bytes is not None:
+                if is_cut and found and size_bytes >= max_bytes:
+                    break
                 size_bytes += batch.size_bytes
-                if found and size_bytes > max_bytes:
+                if not is_cut and found and size_bytes > max_bytes:
                     break
             found.append(batch)
         assert not found or found[0].next_offset > offset

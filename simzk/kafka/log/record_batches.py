@@ -281,6 +281,15 @@ def with_append_time(entry: bytes, now_ms: int) -> bytes:
     return bytes(changed)
 
 
+def without_append_time(entry: bytes | memoryview) -> bytes:
+    """Return a batch whose timestamps are those of the producer, with a new checksum (setMaxTimestamp)."""
+    assert entry[_MAGIC_AT] == NEWEST, "messages with this mark are rejected"
+    changed = bytearray(entry)
+    struct.pack_into(">h", changed, 21, struct.unpack_from(">h", entry, 21)[0] & ~_LOG_APPEND_TIME)
+    struct.pack_into(">I", changed, 17, _crc32c(changed[_CHECKED_FROM[NEWEST] :]))
+    return bytes(changed)
+
+
 # -- entries after a compaction
 
 

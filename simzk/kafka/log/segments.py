@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.jvm.numbers import parse_int
+from simzk.jvm.numbers import parse_int, parse_long
+from simzk.kafka.log.record_batches import CODECS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +37,8 @@ NO_TIMESTAMP = -1
 NEVER_MS = 2**63 - 1
 _MOST_OFFSETS = 2**31 - 1
 """Largest distance from the base offset: the indexes store four bytes of it."""
+_STORED_CODECS = {"uncompressed": 0, **CODECS}
+"""Codecs of batches in the log by `compression.type`; `producer` leaves them as they came."""
 _OFFSET_ENTRY_BYTES, _TIME_ENTRY_BYTES = 8, 12
 
 
@@ -52,6 +55,9 @@ class LogConfig(NamedTuple):
         min_compaction_lag_ms, max_compaction_lag_ms: `min.compaction.lag.ms`, `max.compaction.lag.ms`.
         max_message_bytes: `max.message.bytes`.
         has_append_time: whether `message.timestamp.type` is `LogAppendTime`.
+        before_max_ms, after_max_ms: how far timestamps of producers may be in the past and in the future.
+        codec: compression codec in which batches are stored, 0 for none; None for that of the producer.
+        down_converts: `message.downconversion.enable`.
         min_isr: `min.insync.replicas`.
 
     >>> LogConfig().max_segment_ms, LogConfig(compacts=True, max_compaction_lag_ms=100).max_segment_ms
@@ -72,6 +78,10 @@ class LogConfig(NamedTuple):
     max_compaction_lag_ms: int = NEVER_MS
     max_message_bytes: int = 1_048_588
     has_append_time: bool = False
+    before_max_ms: int = NEVER_MS
+    after_max_ms: int = NEVER_MS
+    codec: int | None = None
+    down_converts: bool = True
     min_isr: int = 1
 
     @property
@@ -105,6 +115,16 @@ def log_config(value_of: Callable[[str], str], default_of: Callable[[str], str])
         except ValueError:
             return float(default_of(key))
 
+    def milliseconds(key: str) -> int:
+        own = parse_long(value_of(key))
+        return NEVER_MS if own is None else own
+
+    # Since 3.6 the older key replaces both newer ones where it is set (LogConfig.getMessageTimestampBeforeMaxMs).
+    either_max_ms = milliseconds("message.timestamp.difference.max.ms")
+    before_max_ms, after_max_ms = (
+        milliseconds(f"message.timestamp.{side}.max.ms") if either_max_ms == NEVER_MS else either_max_ms
+        for side in ("before", "after")
+    )
     policies = {policy.strip() for policy in value_of("cleanup.policy").split(",")}
     return LogConfig(
         segment_bytes=integer("segment.bytes"),
@@ -121,6 +141,10 @@ def log_config(value_of: Callable[[str], str], default_of: Callable[[str], str])
         max_compaction_lag_ms=integer("max.compaction.lag.ms"),
         max_message_bytes=integer("max.message.bytes"),
         has_append_time=value_of("message.timestamp.type") == "LogAppendTime",
+        before_max_ms=before_max_ms,
+        after_max_ms=after_max_ms,
+        codec=_STORED_CODECS.get(value_of("compression.type")),
+        down_converts=value_of("message.downconversion.enable") != "false",
         min_isr=integer("min.insync.replicas"),
     )
 

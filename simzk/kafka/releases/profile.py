@@ -665,6 +665,25 @@ class ApiRules(Profile):
     """Records that are intact but invalid are INVALID_RECORD, before that CORRUPT_MESSAGE (KIP-467)."""
     rejects_keyless_records: bool = since((0, 9))
     """Records without a key are invalid in compacted topics."""
+    exempts_undated_records: bool = since((0, 11))
+    """Records without a timestamp are not out of any range of timestamps."""
+    rejects_append_time: bool = before((3, 6))
+    """A producer must not mark timestamps as those of the append; later only in topics that have these, or without a
+    timestamp (LogValidator.validateTimestamp)."""
+    stores_single_batch: bool = since((2, 4))
+    """Compressed records are invalid beside others; before, they are stored together (LogValidator)."""
+    rejects_internal_topics: bool = since((0, 8, 2))
+    """Clients cannot append to internal topics."""
+    admin_client_appends: bool = since((0, 9))
+    """A client with the id of AdminUtils can append to internal topics."""
+    converts_in_chunks: bool = since((2, 0))
+    """Records are converted down while they are sent, after their size is promised (KIP-283)."""
+    converts_by_version: bool = since((3, 0))
+    """Whether records are converted down depends on the version of the request alone, not on their formats."""
+    caps_min_bytes: bool = since((2, 5))
+    """A fetch waits for no more bytes than its response may have (KIP-541)."""
+    rejects_zstd_topics: bool = since((2, 1))
+    """A topic that is stored with zstd cannot be read by clients that do not know it (KIP-110)."""
     fetch_names_stable_offset: bool = since((2, 4))
     """A fetch of uncommitted records is answered with the last stable offset, before that with -1."""
     lists_no_transactions: bool = since((3, 0))

@@ -33,9 +33,10 @@ NEWEST: Final = (3, 9)
 FIRST_DESCRIBED: Final = (0, 11)
 """The first release with DescribeConfigs, which tells the keys of a broker."""
 _OF_LOGS: Final = (
-    *("cleanup.policy", "delete.retention.ms", "index.interval.bytes", "max.compaction.lag.ms"),
-    *("message.timestamp.type", "min.cleanable.dirty.ratio", "min.compaction.lag.ms", "retention.bytes"),
-    *("retention.ms", "segment.bytes", "segment.index.bytes", "segment.ms"),
+    *("cleanup.policy", "compression.type", "delete.retention.ms", "index.interval.bytes", "max.compaction.lag.ms"),
+    *("message.downconversion.enable", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms"),
+    *("message.timestamp.difference.max.ms", "message.timestamp.type", "min.cleanable.dirty.ratio"),
+    *("min.compaction.lag.ms", "retention.bytes", "retention.ms", "segment.bytes", "segment.index.bytes", "segment.ms"),
 )
 """Simulated keys of a topic whose defaults are settings of the broker (`simzk.kafka.log.segments`)."""
 
@@ -87,6 +88,7 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "log.cleaner.enable": {(0, 8, 0): None, (0, 8, 1): "false", (0, 9): "true"},  # KAFKA-2988 (0.9.0.1)
     "log.cleaner.backoff.ms": {(0, 8, 0): None, (0, 8, 1): "15000"},
     "log.retention.check.interval.ms": {(0, 8, 0): None, (0, 8, 1): "300000"},
+    "fetch.max.bytes": {(0, 8, 0): None, (2, 5): "57671680"},  # KIP-541
     "replica.selector.class": {(0, 8, 0): None, (2, 4): ""},  # KIP-392
     "replica.lag.max.messages": {(0, 8, 0): "4000", (0, 9): None},  # KIP-16
     "replication.quota.window.num": {(0, 8, 0): None, (0, 10, 1): "11"},  # KIP-73

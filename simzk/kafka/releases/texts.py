@@ -84,11 +84,20 @@ class TopicTexts(Profile):
     )
     keyless_record: str = by_release(
         "Compacted topic cannot accept message without key in topic partition {partition}.",
-        ((3, 9), "Compacted topic cannot accept message without key in topic partition {partition}"),
+        ((3, 5), "Compacted topic cannot accept message without key in topic partition {partition}"),
     )
-    keyless_record_in_list: bool = since((2, 8))
-    """The text of a rejected record is in the list of rejected records."""
-    rejected_records: str = by_release("{text}", ((2, 8), _REJECTED), ((3, 0), _REJECTED + _FIRST_ERRORS))
+    mistimed_record: str = by_release(
+        "Timestamp {timestamp} of message with offset {offset} is out of range. The timestamp should be within "
+        "[{first}, {last}]"
+    )
+    append_time_record: str = by_release(
+        "Invalid timestamp type in message {record}. Producer should not set timestamp type to LogAppendTime."
+    )
+    lists_rejected_records: bool = since((2, 5))
+    """All rejected records of a batch are listed with their texts; before, the first one without (KAFKA-8729)."""
+    rejected_records: str = by_release("{text}", ((2, 5), _REJECTED), ((3, 2), _REJECTED + _FIRST_ERRORS))
+    rejected_timestamps: str = by_release("{text}", ((2, 5), _REJECTED + " due to invalid timestamp"))
+    """The same if the timestamp of one of them is invalid."""
     not_controller: str | None = by_release(None, ((2, 4), ""))
     unknown_election: str = by_release("Value {kind} must be one of [PREFERRED, UNCLEAN]", ((2, 8), ""))
     """An election of an unknown kind; empty: no text."""

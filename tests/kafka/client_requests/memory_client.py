@@ -73,17 +73,19 @@ class MemoryClient:
     Args:
         cluster: the cluster; waiting for a response lets its time pass.
         broker: the broker's id.
+        client_id: the id that the client gives itself.
 
     Attributes:
         frames: responses that nobody has read.
         closed: whether the broker has closed the connection.
     """
 
-    def __init__(self, cluster: simzk.KafkaCluster, broker: int) -> None:
+    def __init__(self, cluster: simzk.KafkaCluster, broker: int, client_id: str = "test") -> None:
         self.frames: deque[bytes] = deque()
         self.closed = False
         self._cluster = cluster
         self._number = 0
+        self._client_id = client_id
         self.connection = cluster.brokers[broker].client_api.connect(self)
 
     def send(self, frame: bytes) -> None:
@@ -97,7 +99,9 @@ class MemoryClient:
     def send_request(self, request: Message, version: int) -> int:
         """Send a request; return its number."""
         self._number += 1
-        self.connection.receive(encode_request(request, version, correlation_id=self._number, client_id="test"))
+        self.connection.receive(
+            encode_request(request, version, correlation_id=self._number, client_id=self._client_id)
+        )
         return self._number
 
     def exchange(self, frame: bytes, limit_s: float = ANSWER_S) -> bytes | None:

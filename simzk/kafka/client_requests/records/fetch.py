@@ -10,7 +10,8 @@ Rules of this module (KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages
     batch of which the beginning does not fit is left out;
   - records newer than what the version can carry are converted down: magic 0 up to version 1, magic 1 up to version 3.
     Their headers, control batches and producer ids are lost. In 0.11 a record with headers fails the whole request
-    (KAFKA-6739);
+    (KAFKA-6739). From 2.0 on they are converted while they are sent: `_sent_in_chunks`. A topic may forbid it
+    (`message.downconversion.enable`), and clients before version 10 cannot read one that is stored with zstd;
   - records without content, which only the simulation's own producers send, have empty values;
   - what a consumer gets is noted as read: a later leader must have it (observation/records.py). A client with replica
     id -2 knows that it reads what may be lost.
@@ -18,6 +19,7 @@ Rules of this module (KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from itertools import accumulate, count
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,6 +37,7 @@ from simzk.kafka.client_requests.records.fetch_sessions import (
 from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd
 from simzk.kafka.log.record_batches import (
+    NEWEST,
     ZSTD,
     Record,
     RecordDataError,
@@ -48,7 +51,7 @@ from simzk.kafka.protocol.messages import FetchResponse
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from simzk.kafka.broker.replica_logs import Replica
     from simzk.kafka.log.batches import RecordBatch
@@ -59,8 +62,13 @@ FETCH = 1
 CONSUMER, DEBUGGER = -1, -2
 """Replica ids of clients: a consumer, and a tool that reads beyond the high watermark."""
 READ_COMMITTED = 1
-MAX_BYTES = 57_671_680
-"""`fetch.max.bytes` of a broker."""
+_MAX_BYTES = "fetch.max.bytes"
+"""A setting of 2.5 and later."""
+_CHUNK_BYTES = 128 * 1024
+"""Size of batches that are converted down together (LazyDownConversionRecordsSend.MAX_READ_SIZE)."""
+_OVERFLOW = struct.Struct(">qi")
+_OVERFLOW_MIN, _BATCH_MIN = _OVERFLOW.size, 61
+_ZSTD_SINCE = 10
 _WHOLE_BATCH_SINCE, _FOLLOWERS_SINCE, _DIVERGING_SINCE, _IDS_SINCE = 3, 11, 12, 13
 _LEADERS_SINCE = 16
 """Version of the response from which on it names the leader after an error (KIP-951)."""
@@ -159,9 +167,12 @@ class FetchApi(ClientApi):
             answer(FetchResponse(error_code=fetching))
             return
         replica_id = request.replica_id if version < 15 else request.replica_state.replica_id
-        max_bytes = min(request.max_bytes, MAX_BYTES)
+        max_bytes, min_bytes = request.max_bytes, request.min_bytes
+        if self.broker.version.api.caps_min_bytes:
+            max_bytes = min(max_bytes, self.broker.config.integer(_MAX_BYTES))
+            min_bytes = min(min_bytes, max_bytes)
         client = _Client(
-            *(version, replica_id, request.isolation_level, request.rack_id, max_bytes, request.min_bytes),
+            *(version, replica_id, request.isolation_level, request.rack_id, max_bytes, min_bytes),
             *(fetching, unknown, answer),
         )
         reads = self._read_all(client)
@@ -238,7 +249,8 @@ class FetchApi(ClientApi):
         max_bytes = max(0, min(asked.max_bytes, left))
         batches: tuple[RecordBatch, ...] = ()
         if offset < limit:
-            batches = log.read(offset, max_bytes=max_bytes + 1, limit=min(limit, log.segment_end(offset)))
+            read_end = min(limit, log.segment_end(offset))
+            batches = log.read(offset, max_bytes=max_bytes, limit=read_end, is_cut=True)
         entries = [self._entry(batch) for batch in batches]
         data = b"".join(entries)
         if entries and len(data) > max_bytes:
@@ -253,14 +265,46 @@ class FetchApi(ClientApi):
             known = log.aborted_transactions(offset, read_to) if offset < limit else []
             aborted = tuple((one.producer_id, one.first_offset) for one in known)
         try:
-            magic = max(_MAGIC_OF_VERSION.get(client.version, 2), 0 if self.broker.version.api.batch_magic else 2)
-            converted = _converted(data, entries, magic, offset, drops_headers=self.broker.version.api.drops_headers)
+            converted = self._converted(client, partition.topic, data, entries, offset)
         except RecordDataError:
             return _Read(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        if converted is None:
+            return _Read(ErrorCode.UNSUPPORTED_VERSION)
         # The batches of which the entries are in the first bytes of the record data that was read.
         ends = accumulate(map(len, entries))
         sent = tuple(batch for batch, end in zip(batches, ends, strict=False) if end <= len(data))
         return _Read(ErrorCode.NONE, converted, len(data), replica, aborted, batches=sent)
+
+    def _converted(
+        self, client: _Client, topic: str, data: bytes, entries: Sequence[bytes], offset: int
+    ) -> bytes | None:
+        """Return record data in a format that the client knows; None if the topic forbids to convert it.
+
+        Args:
+            client, topic: who reads what.
+            data: the data as it is stored; if its last entry is cut, that is left out of a conversion.
+            entries: its entries, whole.
+            offset: records before it are left out where they are not compressed.
+
+        Raises:
+            RecordDataError: the codec is not installed, or unknown to the client.
+            _HeadersError: a record has headers, which are not dropped.
+        """
+        rules, config = self.broker.version.api, self.broker.topic_configs.of_log(topic)
+        if config.codec == ZSTD and client.version < _ZSTD_SINCE and rules.rejects_zstd_topics:
+            raise RecordDataError("the client does not know zstd")
+        magic = _MAGIC_OF_VERSION.get(client.version, NEWEST)
+        if magic >= rules.batch_magic:
+            return data
+        ends = accumulate(map(len, entries))
+        whole = [entry for entry, end in zip(entries, ends, strict=True) if end <= len(data)]
+        if not rules.converts_by_version and all(entry_header(entry).magic <= magic for entry in whole):
+            return data
+        if not config.down_converts:
+            return None
+        if rules.converts_in_chunks:
+            return _sent_in_chunks(whole, magic, offset, len(data))
+        return _down_converted(whole, magic, offset, drops_headers=rules.drops_headers)
 
     def _error(self, client: _Client, partition: TopicPartition, asked: AskedPartition) -> ErrorCode:
         """Return the error of a partition that cannot be read here."""
@@ -369,26 +413,17 @@ class _HeadersError(Exception):
     """A record has headers, which the format that the client knows does not have."""
 
 
-def _converted(data: bytes, entries: list[bytes], magic: int, offset: int, *, drops_headers: bool) -> bytes:
-    """Return record data in a format that the client knows (RecordsUtil.downConvert).
-
-    Args:
-        data: the data as it is stored; if its last entry is cut, that is left out of a conversion.
-        entries: its entries, whole.
-        magic: the newest format that the client knows.
-        offset: records before it are left out where they are not compressed.
-        drops_headers: whether headers are lost.
+def _down_converted(entries: Sequence[bytes], magic: int, offset: int, *, drops_headers: bool = True) -> bytes:
+    """Return entries in an older format (RecordsUtil.downConvert).
 
     Raises:
         RecordDataError: the codec is not installed, or unknown in that format.
         _HeadersError: a record has headers, which are not dropped.
     """
-    if magic == 2 or all(entry_header(entry).magic <= magic for entry in entries):
-        return data
-    parts, left = [], len(data)
+    parts = []
     for entry in entries:
-        header, left = entry_header(entry), left - len(entry)
-        if header.is_control or left < 0:
+        header = entry_header(entry)
+        if header.is_control:
             continue
         if header.magic <= magic:
             parts.append(entry)
@@ -400,3 +435,35 @@ def _converted(data: bytes, entries: list[bytes], magic: int, offset: int, *, dr
             raise _HeadersError
         parts.append(encode_messages(records, magic, header.codec))
     return b"".join(parts)
+
+
+def _sent_in_chunks(entries: Sequence[bytes], magic: int, offset: int, size_bytes: int) -> bytes:
+    """Return entries in an older format as a broker sends them from 2.0 on (LazyDownConversionRecordsSend).
+
+    The size is that of the stored data, or of the first batch that has records in the older format, if that is larger.
+    The others follow in chunks. The rest of the size is filled with the beginning of a batch that is too large, which
+    clients ignore; so it is from a chunk on that cannot be converted. The client gets the error when it fetches that.
+
+    Raises:
+        RecordDataError: the first batch cannot be converted.
+    """
+    first, place = b"", 0
+    while not first and place < len(entries):
+        first = _down_converted(entries[place : place + 1], magic, offset)
+        place += 1
+    size_bytes = max(size_bytes, len(first)) if first else _OVERFLOW_MIN if entries else 0
+    sent, chunk = first, list[bytes]()
+    try:
+        for entry in entries[place:]:
+            if chunk and sum(map(len, chunk)) + len(entry) > _CHUNK_BYTES:
+                sent += _down_converted(chunk, magic, offset)
+                chunk = []
+            chunk.append(entry)
+        sent += _down_converted(chunk, magic, offset)
+    except RecordDataError:
+        pass
+    while len(sent) < size_bytes:
+        left = size_bytes - len(sent)
+        head = _OVERFLOW.pack(-1, max(left + 1, _BATCH_MIN))
+        sent += head[:left].ljust(min(left, _CHUNK_BYTES), b"\0")
+    return sent[:size_bytes]

@@ -4,7 +4,10 @@ Rules of this module (KafkaApis.handleProduceRequest, LogValidator; recorded 0.8
   - from version 3 on a partition has one batch of magic 2; before, messages. A request that breaks this closes the
     connection up to 2.3, later the partition gets an error;
   - records in an older format are converted to the broker's: messages of magic 0 up to 0.9, of magic 1 in 0.10, batches
-    since 0.11. Others are stored as they came;
+    since 0.11. So are those in another compression than the topic's `compression.type`, and compressed ones beside
+    others. The rest is stored as it came;
+  - a topic may restrict the timestamps that producers set (`message.timestamp.*.max.ms`);
+  - internal topics are for coordinators, and for clients that call themselves `__admin_client`;
   - sizes are checked before checksums, checksums before contents;
   - with acks 0 there is no response; an error closes the connection;
   - since 3.6 the leader verifies that the partition of a transactional batch was added to the transaction, unless the
@@ -16,6 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.jvm.numbers import wrapped_long
+from simzk.kafka.broker.services import INTERNAL_TOPICS
 from simzk.kafka.broker.transaction_verification import TransactionBatch
 from simzk.kafka.client_requests.broker_faults import Silence
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
@@ -23,7 +28,10 @@ from simzk.kafka.client_requests.records.current_leader import endpoints, name_l
 from simzk.kafka.log.log import find_batch
 from simzk.kafka.log.record_batches import (
     NEWEST,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
     ZSTD,
+    BatchProducer,
     InvalidRecordsError,
     RecordDataError,
     decode_entry,
@@ -34,7 +42,9 @@ from simzk.kafka.log.record_batches import (
     is_intact,
     new_batches,
     with_append_time,
+    without_append_time,
 )
+from simzk.kafka.log.segments import NEVER_MS
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import ProduceResponse
 from simzk.kafka.requests import Error
@@ -48,11 +58,15 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.transaction_verification import TransactionVerification
     from simzk.kafka.log.batches import NewBatch
     from simzk.kafka.log.producer_state import ProducerEntry
-    from simzk.kafka.log.record_batches import EntryHeader
+    from simzk.kafka.log.record_batches import EntryHeader, Record
+    from simzk.kafka.log.segments import LogConfig
     from simzk.kafka.protocol.messages import ProduceRequest
     from simzk.kafka.requests import ProduceResponse as Appended
 
 PRODUCE = 0
+ADMIN_CLIENT = "__admin_client"
+"""Id of clients that can append to internal topics (AdminUtils)."""
+_VALID_ACKS = (-1, 0, 1)
 _BATCHES_SINCE, _ZSTD_SINCE = 3, 7
 """Versions of the request from which on it has batches of magic 2, and may have zstd."""
 _LEADERS_SINCE = 10
@@ -77,6 +91,7 @@ _NO_LOG_START = frozenset(
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
     }
 )
 """Errors that are answered without the log start offset (ReplicaManager.appendToLocalLog)."""
@@ -146,7 +161,7 @@ class ProduceApi(ClientApi):
             for topic in request.topic_data:
                 for one in topic.partition_data:
                     partition = TopicPartition(topic.name, one.index)
-                    appends[partition] = self._checked(context.version, partition, one.records, request)
+                    appends[partition] = self._checked(context, partition, one.records, request)
         except _BrokenRequestError:
             answer(Silence.NO_RESPONSE if self.broker.version.api.ignores_null_records else None)
             return
@@ -201,7 +216,7 @@ class ProduceApi(ClientApi):
 
     def _checked(
         self,
-        version: int,
+        context: Context,
         partition: TopicPartition,
         data: bytes | bytearray | memoryview | None,
         request: ProduceRequest,
@@ -215,10 +230,14 @@ class ProduceApi(ClientApi):
             raise _BrokenRequestError
         entries = whole_entries(data)
         try:
-            self._check_form(version, entries)
+            self._check_form(context.version, entries)
             if partition not in self.broker.cache.partitions:
                 return _RejectedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, names_start=False)
             self._check_transaction(entries, request.transactional_id)
+            if not self.broker.version.broker.accepts_any_acks and request.acks not in _VALID_ACKS:
+                return _rejection(ErrorCode.INVALID_REQUIRED_ACKS)
+            if partition.topic in INTERNAL_TOPICS and not self._may_append_internally(context.client_id):
+                return _rejection(ErrorCode.INVALID_TOPIC_EXCEPTION)
             error = self.broker.replicas.refuses_append(partition, to_all=request.acks == -1)
             if error == Error.NOT_LEADER_OR_FOLLOWER and partition not in self.broker.replicas.replicas:
                 return _RejectedError(self.broker.version.api.without_replica, names_start=False)
@@ -230,6 +249,11 @@ class ProduceApi(ClientApi):
             return rejected
         except RecordDataError:  # of an unknown format
             return _rejection(ErrorCode.CORRUPT_MESSAGE)
+
+    def _may_append_internally(self, client_id: str | None) -> bool:
+        """Return whether a client can append to internal topics."""
+        rules = self.broker.version.api
+        return not rules.rejects_internal_topics or (rules.admin_client_appends and client_id == ADMIN_CLIENT)
 
     def _check_form(self, version: int, entries: Sequence[memoryview]) -> None:
         """Check what a request of this version may contain (ProduceRequest.validateRecords)."""
@@ -329,22 +353,19 @@ class ProduceApi(ClientApi):
                 raise _rejection(ErrorCode.MESSAGE_TOO_LARGE)
             if not is_intact(entry):
                 raise _rejection(ErrorCode.CORRUPT_MESSAGE)
-            counts = header.records > 0 and header.last_offset_delta == header.records - 1
-            if header.magic == 2 and (header.base_offset or not counts):
+            if header.magic == NEWEST and (header.base_offset or not _is_valid_batch(header)):
                 raise _rejection(invalid)
         try:
-            if config.compacts and rules.rejects_keyless_records:
-                self._check_keys(partition, entries, invalid)
-            converted = b"".join(entries)
-            if any(header.magic < rules.batch_magic for header in headers):
-                converted = self._converted(entries)
-            batches = new_batches(converted)
+            self._check_records(partition, entries, config, invalid)
+            batches = new_batches(self._stored(entries, headers, config, invalid))
         except InvalidRecordsError:  # DeepRecordsIterator (AbstractLegacyRecordBatch)
             raise _rejection(invalid) from None
         except RecordDataError:
             raise _rejection(ErrorCode.CORRUPT_MESSAGE) from None
-        size_bytes = sum(len(batch.payload) for batch in batches if batch.payload is not None)
-        if size_bytes > config.segment_bytes:
+        sizes = [len(batch.payload) for batch in batches if batch.payload is not None]
+        if any(size_bytes > config.max_message_bytes for size_bytes in sizes):  # after a conversion
+            raise _rejection(ErrorCode.MESSAGE_TOO_LARGE)
+        if sum(sizes) > config.segment_bytes:
             raise _rejection(ErrorCode.RECORD_LIST_TOO_LARGE)
         if not config.has_append_time:
             return batches
@@ -354,27 +375,87 @@ class ProduceApi(ClientApi):
             for batch in batches
         ]
 
-    def _check_keys(self, partition: TopicPartition, entries: Sequence[memoryview], invalid: ErrorCode) -> None:
-        """Check that all records have keys, as records of compacted topics must."""
-        records = [record for entry in entries for record in decode_entry(entry)]
-        places = [place for place, record in enumerate(records) if record.key is None]
-        if places:
-            texts = self.broker.version.texts
-            text = texts.keyless_record.format(partition=partition)
-            shown = texts.keyless_record_in_list
-            rejected = tuple((place, text if shown else None) for place in places)
-            errors = ", ".join(f"RecordError(batchIndex={place}, message='{text}')" for place in places[:3])
-            message = texts.rejected_records.format(text=text, count=len(places), errors=errors)
-            raise _RejectedError(invalid, invalid not in _NO_LOG_START, message, rejected)
+    def _check_records(
+        self, partition: TopicPartition, entries: Sequence[memoryview], config: LogConfig, invalid: ErrorCode
+    ) -> None:
+        """Check keys and timestamps of records where the topic restricts them (LogValidator.validateRecord)."""
+        needs_keys = config.compacts and self.broker.version.api.rejects_keyless_records
+        is_limited = not config.has_append_time and min(config.before_max_ms, config.after_max_ms) < NEVER_MS
+        rejected: list[tuple[int, str]] = []
+        is_mistimed = False
+        first = 0
+        for entry in entries:
+            header = entry_header(entry)
+            if not (needs_keys or is_limited or _is_marked(header)):
+                continue
+            records = decode_entry(entry)
+            for place, record in enumerate(records, first):
+                if needs_keys and record.key is None:
+                    rejected.append((place, self.broker.version.texts.keyless_record.format(partition=partition)))
+                elif (text := self._timestamp_problem(header, record, config)) is not None:
+                    is_mistimed = True
+                    rejected.append((place, text))
+            first += len(records)
+        if rejected:
+            raise self._rejected_records(rejected, ErrorCode.INVALID_TIMESTAMP if is_mistimed else invalid)
 
-    def _converted(self, entries: Sequence[memoryview]) -> bytes:
-        """Return messages of an older format in the broker's."""
+    def _timestamp_problem(self, header: EntryHeader, record: Record, config: LogConfig) -> str | None:
+        """Return why the timestamp of a record is invalid; None if it is not (LogValidator.validateTimestamp)."""
+        rules, texts, timestamp_ms = self.broker.version.api, self.broker.version.texts, record.timestamp_ms
+        is_dated = timestamp_ms != NO_TIMESTAMP
+        if not is_dated and not rules.exempts_undated_records:
+            is_dated = header.magic > 0 or not header.codec
+        if not config.has_append_time and is_dated:
+            now_ms = self.broker.now_ms()
+            ago_ms = wrapped_long(now_ms - timestamp_ms)
+            if ago_ms > config.before_max_ms or -ago_ms > config.after_max_ms:
+                first, last = wrapped_long(now_ms - config.before_max_ms), wrapped_long(now_ms + config.after_max_ms)
+                return texts.mistimed_record.format(
+                    timestamp=timestamp_ms, offset=record.offset, first=first, last=last
+                )
+        if _is_marked(header) and (rules.rejects_append_time or config.has_append_time or not is_dated):
+            return texts.append_time_record.format(record=_described(record))
+        return None
+
+    def _rejected_records(self, rejected: Sequence[tuple[int, str]], code: ErrorCode) -> _RejectedError:
+        """Return the rejection of some records, each with its place in the batch and its text."""
+        texts = self.broker.version.texts
+        errors = ", ".join(f"RecordError(batchIndex={place}, message='{text}')" for place, text in rejected[:3])
+        is_mistimed = code == ErrorCode.INVALID_TIMESTAMP
+        message = (texts.rejected_timestamps if is_mistimed else texts.rejected_records).format(
+            text=rejected[0][1], count=len(rejected), errors=errors
+        )
+        # Before 2.4 INVALID_TIMESTAMP is among the errors without a log start offset, like CORRUPT_MESSAGE.
+        names_start = code not in _NO_LOG_START and self.broker.version.api.has_invalid_record_error
+        if texts.lists_rejected_records:
+            return _RejectedError(code, names_start, message, tuple(rejected))
+        return _RejectedError(code, names_start, message, ((rejected[0][0], None),))
+
+    def _stored(
+        self, entries: Sequence[memoryview], headers: Sequence[EntryHeader], config: LogConfig, invalid: ErrorCode
+    ) -> bytes:
+        """Return record data in the format and compression of the log (LogValidator.validateMessagesAndAssignOffsets).
+
+        Records that are compressed, or are to be, become one batch or message unless they have that form already.
+        """
+        rules = self.broker.version.api
+        codecs = [header.codec for header in headers if header.codec]
+        source = codecs[-1] if codecs else 0
+        target = source if config.codec is None else config.codec
+        is_old = any(header.magic < rules.batch_magic for header in headers)
+        if codecs and len(entries) > 1 and rules.stores_single_batch:
+            raise _rejection(invalid)
+        is_one = len(entries) == 1 or not source | target
+        if source == target and is_one and not is_old:
+            is_marked = not config.has_append_time and any(map(_is_marked, headers))
+            return b"".join(map(without_append_time, entries) if is_marked else entries)
         records = [record for entry in entries for record in decode_entry(entry)]
-        codec = entry_header(entries[0]).codec
-        if self.broker.version.api.batch_magic > 1:
-            return encode_batch(records, codec=codec)
-        numbered = [record._replace(offset=number) for number, record in enumerate(records)]
-        return encode_messages(numbered, 1, codec)
+        if rules.batch_magic < NEWEST:
+            numbered = [record._replace(offset=number) for number, record in enumerate(records)]
+            return encode_messages(numbered, rules.batch_magic, target)
+        first = headers[0]
+        producer = BatchProducer(first.producer_id, first.producer_epoch, first.base_sequence)
+        return encode_batch(records, codec=target, producer=producer, is_transactional=_is_transactional(first))
 
     # -- response
 
@@ -425,6 +506,31 @@ class ProduceApi(ClientApi):
             responses=[kind(name=name, partition_responses=found) for name, found in topics.items()],
             node_endpoints=endpoints(ProduceResponse.NodeEndpoint, leaders, self.broker.cache, self.broker.endpoint_of),
         )
+
+
+def _is_valid_batch(header: EntryHeader) -> bool:
+    """Return whether a client may send a batch with this header (LogValidator.validateBatch)."""
+    counts = header.records > 0 and header.last_offset_delta == header.records - 1
+    is_numbered = header.producer_id == NO_PRODUCER_ID or header.base_sequence >= 0
+    return counts and is_numbered and not header.is_control
+
+
+def _is_transactional(header: EntryHeader) -> bool:
+    """Return whether a batch belongs to a transaction; messages of older formats cannot."""
+    return header.magic == NEWEST and header.is_transactional
+
+
+def _is_marked(header: EntryHeader) -> bool:
+    """Return whether timestamps are marked as those of the append; the oldest format has none."""
+    return header.magic > 0 and header.has_append_time
+
+
+def _described(record: Record) -> str:
+    """Return a record as its class shows it in texts (DefaultRecord.toString)."""
+    return (
+        f"DefaultRecord(offset={record.offset}, timestamp={record.timestamp_ms}, key={len(record.key or b'')} bytes, "
+        f"value={len(record.value or b'')} bytes)"
+    )
 
 
 def _not_in_transaction(code: ErrorCode) -> _RejectedError:
