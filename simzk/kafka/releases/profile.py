@@ -645,6 +645,8 @@ class ApiRules(Profile):
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ((2, 0), ErrorCode.NOT_LEADER_OR_FOLLOWER)
     )
     """Error of a broker that has no replica of a partition in its metadata cache (KAFKA-6650)."""
+    fetch_names_unknown_last: bool = since((0, 10, 1))
+    """A fetch answers partitions outside the metadata cache last, and waits for the others (KafkaApis)."""
     follower_without_replica: ErrorCode = by_release(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ((2, 0), ErrorCode.REPLICA_NOT_AVAILABLE),

@@ -43,7 +43,7 @@ from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.clusters import FOR_EVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 ORDERS = TopicPartition("orders", 0)
 PRODUCE, FETCH = 9, 12
@@ -188,6 +188,95 @@ def test_a_session_names_only_what_changed(cluster: simzk.KafkaCluster) -> None:
     assert moved == {}
     refused = client.call(fetch_request({}, session=(session, 3)), FETCH, FetchResponse)
     assert refused.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def fetch_ids(
+    client: MemoryClient, session: tuple[int, int], *ids: str, forgotten: Sequence[str] = (), version: int = 13
+) -> tuple[dict[str, int], FetchResponse]:
+    """Fetch the first partition of topics by their ids; return the errors by id, in order, and the response."""
+    one, kind = FetchRequest.FetchPartition, FetchRequest.FetchTopic
+    request = FetchRequest(
+        session_id=session[0],
+        session_epoch=session[1],
+        max_bytes=1 << 20,
+        topics=[
+            kind(topic_id=topic, partitions=[one(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)])
+            for topic in ids
+        ],
+        forgotten_topics_data=[FetchRequest.ForgottenTopic(topic_id=topic, partitions=[0]) for topic in forgotten],
+    )
+    response = client.call(request, version, FetchResponse)
+    return {topic.topic_id: topic.partitions[0].error_code for topic in response.responses}, response
+
+
+@pytest.mark.parametrize("version", ["3.1", "3.9"])
+def test_a_session_tells_a_topic_from_one_of_the_same_name_before(version: str) -> None:
+    with simzk.KafkaCluster(version, 1) as cluster:
+        ids = []
+        client = MemoryClient(cluster, 1)
+        session = 0
+        for number in range(2):
+            cluster.create_topic("orders", assignment={0: [1]})
+            cluster.run_until_quiet()
+            ids.append(cluster.brokers[1].metadata.topic_ids["orders"])
+            if number == 0:
+                errors, response = fetch_ids(client, (0, 0), ids[0])
+                session = response.session_id
+                assert (errors, session > 0) == ({ids[0]: 0}, True)
+                assert fetch_ids(client, (session, 1))[0] == {}
+                cluster.delete_topic("orders")
+                cluster.run_until_quiet()
+                # The session remembers the name of the id.
+                assert fetch_ids(client, (session, 2))[0] == {ids[0]: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        old, new = ids
+        assert fetch_ids(client, (session, 3))[0] == {old: ErrorCode.INCONSISTENT_TOPIC_ID}
+        assert fetch_ids(client, (session, 4), new)[0] == {old: ErrorCode.INCONSISTENT_TOPIC_ID, new: 0}
+        assert produce(client, batch(b"a"))[0] == 0
+        errors, response = fetch_ids(client, (session, 5))
+        assert errors == {old: ErrorCode.INCONSISTENT_TOPIC_ID, new: 0}
+        assert values(response.responses[1].partitions[0]) == [b"a"]
+        assert fetch_ids(client, (session, 6), forgotten=[old])[0] == {new: 0}
+        assert fetch_ids(client, (0, -1), old)[0] == {old: ErrorCode.UNKNOWN_TOPIC_ID}
+
+
+def test_a_session_keeps_an_unknown_id_until_it_is_forgotten(cluster: simzk.KafkaCluster) -> None:
+    client = MemoryClient(cluster, 1)
+    known, unknown = cluster.brokers[1].metadata.topic_ids["orders"], "A" * 20 + "ZA"
+    errors, response = fetch_ids(client, (0, 0), unknown, known)
+    assert list(errors.items()) == [(known, 0), (unknown, ErrorCode.UNKNOWN_TOPIC_ID)]
+    session = response.session_id
+    assert fetch_ids(client, (session, 1))[0] == {unknown: ErrorCode.UNKNOWN_TOPIC_ID}
+    assert fetch_ids(client, (session, 2), forgotten=[unknown])[0] == {}
+
+
+@pytest.mark.parametrize(("first", "later"), [(12, 13), (13, 12)])
+def test_a_session_does_not_change_between_names_and_ids(cluster: simzk.KafkaCluster, first: int, later: int) -> None:
+    client = MemoryClient(cluster, 1)
+    request = fetch_request({0: 0}, session=(0, 0))
+    request.topics[0].topic_id = cluster.brokers[1].metadata.topic_ids["orders"]
+    session = client.call(request, first, FetchResponse).session_id
+    assert session > 0
+    other = client.call(fetch_request({}, session=(session, 1)), later, FetchResponse)
+    assert (other.error_code, other.session_id) == (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, 0)
+    assert client.call(fetch_request({}, session=(session, 1)), first, FetchResponse).error_code == 0
+
+
+@pytest.mark.parametrize(("version", "api", "waits"), [("0.9", 1, False), ("0.10.1", 3, True), ("3.9", 12, True)])
+def test_a_partition_that_nobody_knows_hastens_no_fetch(version: str, api: int, waits: bool) -> None:
+    with simzk.KafkaCluster(version, 1) as cluster:
+        cluster.create_topic("orders", assignment={0: [1]})
+        cluster.run_until_quiet()
+        client = MemoryClient(cluster, 1)
+        begun_us = cluster.scheduler.now_us
+        response = client.call(fetch_request({7: 0, 0: 0}, max_wait_ms=1000), api, FetchResponse)
+        numbers = [one.partition_index for topic in response.responses for one in topic.partitions]
+        assert (cluster.scheduler.now_us - begun_us >= 1_000_000) == waits
+        assert sorted(numbers) == [0, 7]
+        if waits:
+            assert numbers == [0, 7]
+        begun_us = cluster.scheduler.now_us
+        client.call(fetch_request({7: 0}, max_wait_ms=1000), api, FetchResponse)
+        assert cluster.scheduler.now_us - begun_us < 100_000
 
 
 def test_a_consumer_in_the_rack_of_a_follower_reads_there(cluster: simzk.KafkaCluster) -> None:

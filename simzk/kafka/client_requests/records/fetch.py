@@ -5,7 +5,11 @@ Rules of this module (KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages
     with replica id -2 up to the log end offset;
   - from version 11 on a consumer may read from followers (KIP-392). With a rack, and `replica.selector.class` set to
     the rack-aware one, the leader names an in-sync replica of that rack instead of records;
-  - a response waits for `min_bytes` or for the time of the request; errors are answered at once;
+  - a response waits for `min_bytes` or for the time of the request; errors of replicas are answered at once. Partitions
+    that the metadata cache does not know, and since version 13 unknown topic ids, are at the end of a response and make
+    it come no earlier since 0.10.1, unless nothing else is asked for (`erroneous` of KafkaApis);
+  - since version 13 a request names topics by id. If the log of that name has another id, the topic was made again:
+    INCONSISTENT_TOPIC_ID;
   - records are cut at the limits. From version 3 on the first batch is sent whole, whatever its size (KIP-74), and a
     batch of which the beginning does not fit is left out;
   - records newer than what the version can carry are converted down: magic 0 up to version 1, magic 1 up to version 3.
@@ -31,6 +35,7 @@ from simzk.kafka.client_requests.records.fetch_sessions import (
     NO_SESSION,
     AskedPartition,
     Fetching,
+    FetchKey,
     FetchSessionCache,
     Sent,
 )
@@ -106,7 +111,10 @@ class _Read(NamedTuple):
 
 @dataclass(eq=False)
 class _Client:
-    """Fields of a request that hold for all its partitions."""
+    """Fields of a request that hold for all its partitions.
+
+    `unknown` are partitions without a topic, or that are not in the metadata cache, with the error of each.
+    """
 
     version: int
     replica_id: int
@@ -115,7 +123,7 @@ class _Client:
     max_bytes: int
     min_bytes: int
     fetching: Fetching
-    unknown_ids: Mapping[str, list[int]]
+    unknown: Mapping[FetchKey, ErrorCode]
     answer: Answer
     timer: Timer | None = None
 
@@ -127,42 +135,40 @@ class FetchApi(ClientApi):
     _waiting: dict[TopicPartition, dict[_Client, None]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self.sessions = FetchSessionCache(count(1).__next__)
+        self.sessions = FetchSessionCache(count(1).__next__, self._name_of)
         self.broker.replicas.on_readable = self.complete_waiting
 
     @property
     def handlers(self) -> dict[int, Handler]:
         return {FETCH: self.serve}
 
+    def _name_of(self, topic_id: str) -> str | None:
+        return self.broker.cache.topic_names.get(topic_id)
+
     # -- requests
 
     def serve(self, context: Context, request: FetchRequest, answer: Answer) -> None:
         """Answer a fetch now, or when there are enough records, an error, or its time is over."""
-        version = context.version
-        names = self.broker.cache.topic_names
-        asked: dict[TopicPartition, AskedPartition] = {}
-        unknown: dict[str, list[int]] = {}
-        for topic in request.topics:
-            name = names.get(topic.topic_id) if version >= _IDS_SINCE else topic.topic
-            if name is None:
-                unknown.setdefault(topic.topic_id, []).extend(one.partition for one in topic.partitions)
-                continue
-            for one in topic.partitions:
-                asked[TopicPartition(name, one.partition)] = AskedPartition(
-                    one.fetch_offset,
-                    one.partition_max_bytes,
-                    one.current_leader_epoch,
-                    one.last_fetched_epoch,
-                    topic.topic_id,
-                )
+        version, has_ids = context.version, context.version >= _IDS_SINCE
+        asked = {
+            ((topic.topic_id if has_ids else topic.topic), one.partition): AskedPartition(
+                self._name_of(topic.topic_id) if has_ids else topic.topic,
+                one.fetch_offset,
+                one.partition_max_bytes,
+                one.current_leader_epoch,
+                one.last_fetched_epoch,
+                topic.topic_id if has_ids else "",
+            )
+            for topic in request.topics
+            for one in topic.partitions
+        }
         forgotten = [
-            TopicPartition(name, number)
+            ((topic.topic_id if has_ids else topic.topic), number)
             for topic in request.forgotten_topics_data
-            if (name := names.get(topic.topic_id) if version >= _IDS_SINCE else topic.topic) is not None
             for number in topic.partitions
         ]
         session = request.session_id, request.session_epoch
-        fetching = self.sessions.begin(*session, asked, forgotten, self.broker.now_ms())
+        fetching = self.sessions.begin(*session, asked, forgotten, self.broker.now_ms(), uses_topic_ids=has_ids)
         if isinstance(fetching, ErrorCode):
             answer(FetchResponse(error_code=fetching))
             return
@@ -173,15 +179,28 @@ class FetchApi(ClientApi):
             min_bytes = min(min_bytes, max_bytes)
         client = _Client(
             *(version, replica_id, request.isolation_level, request.rack_id, max_bytes, min_bytes),
-            *(fetching, unknown, answer),
+            *(fetching, self._unknown(fetching), answer),
         )
         reads = self._read_all(client)
-        if request.max_wait_ms <= 0 or unknown or not reads or self._is_enough(client, reads):
+        if request.max_wait_ms <= 0 or not reads or self._is_enough(client, reads):
             self._answer(client, reads)
             return
-        for partition in reads:
+        for partition in _partitions_of(client.fetching):
             self._waiting.setdefault(partition, {})[client] = None
         client.timer = self.broker.process.call_later(request.max_wait_ms * 1000, lambda: self._end(client))
+
+    def _unknown(self, fetching: Fetching) -> dict[FetchKey, ErrorCode]:
+        """Return the errors of partitions that are not looked for among the replicas."""
+        unknown = {}
+        for key, asked in fetching.partitions.items():
+            if asked.topic is None:
+                unknown[key] = ErrorCode.UNKNOWN_TOPIC_ID
+            elif (
+                self.broker.version.api.fetch_names_unknown_last
+                and TopicPartition(asked.topic, key[1]) not in self.broker.cache.partitions
+            ):
+                unknown[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return unknown
 
     def complete_waiting(self, partition: TopicPartition) -> None:
         """Answer the requests that wait for a partition and now have enough, or an error."""
@@ -190,17 +209,17 @@ class FetchApi(ClientApi):
             if self._is_enough(client, reads):
                 self._end(client, reads)
 
-    def _end(self, client: _Client, reads: dict[TopicPartition, _Read] | None = None) -> None:
+    def _end(self, client: _Client, reads: dict[FetchKey, _Read] | None = None) -> None:
         """Answer a request that waits."""
         assert client.timer is not None
         client.timer.cancel()
-        for partition in client.fetching.partitions:
+        for partition in _partitions_of(client.fetching):
             waiting = self._waiting.get(partition)
             if waiting is not None and waiting.pop(client, 0) is None and not waiting:
                 del self._waiting[partition]
         self._answer(client, self._read_all(client) if reads is None else reads)
 
-    def _is_enough(self, client: _Client, reads: Mapping[TopicPartition, _Read]) -> bool:
+    def _is_enough(self, client: _Client, reads: Mapping[FetchKey, _Read]) -> bool:
         """Return whether a request need not wait (any more)."""
         if any(read.code or read.diverging is not None or read.preferred >= 0 for read in reads.values()):
             return True
@@ -208,18 +227,20 @@ class FetchApi(ClientApi):
 
     # -- reads
 
-    def _read_all(self, client: _Client) -> dict[TopicPartition, _Read]:
-        """Read the partitions of a request up to its limit."""
+    def _read_all(self, client: _Client) -> dict[FetchKey, _Read]:
+        """Read the partitions of a request, but for the unknown ones, up to its limit."""
         left, has_records, found = max(client.max_bytes, 0), False, {}
-        for partition, asked in client.fetching.partitions.items():
+        for key, asked in client.fetching.partitions.items():
+            if key in client.unknown or asked.topic is None:
+                continue
             is_first = client.version >= _WHOLE_BATCH_SINCE and not has_records
             try:
-                read = self._read(client, partition, asked, left, is_first=is_first)
+                read = self._read(client, TopicPartition(asked.topic, key[1]), asked, left, is_first=is_first)
             except _HeadersError:
                 return dict.fromkeys(client.fetching.partitions, _Read(ErrorCode.UNKNOWN_SERVER_ERROR))
             has_records = has_records or read.size_bytes > 0
             left = max(0, left - read.size_bytes)
-            found[partition] = read
+            found[key] = read
         return found
 
     def _read(
@@ -314,6 +335,8 @@ class FetchApi(ClientApi):
         may_follow = client.version >= _FOLLOWERS_SINCE and client.replica_id == CONSUMER
         if replica is None:
             return rules.follower_without_replica if may_follow else rules.without_replica
+        if asked.topic_id and replica.log.topic_id not in (None, asked.topic_id):  # ReplicaManager.hasConsistentTopicId
+            return ErrorCode.INCONSISTENT_TOPIC_ID
         code = leader_epoch_error(asked.leader_epoch, replica.state.leader_epoch)
         if code != ErrorCode.NONE:
             return code
@@ -348,31 +371,31 @@ class FetchApi(ClientApi):
 
     # -- responses
 
-    def _answer(self, client: _Client, reads: Mapping[TopicPartition, _Read]) -> None:
+    def _answer(self, client: _Client, reads: Mapping[FetchKey, _Read]) -> None:
         session, is_full = client.fetching.session, client.fetching.is_full
         topics: list[FetchResponse.FetchableTopicResponse] = []
         leaders: list[int] = []
-        for partition, read in reads.items():
+        last: str | None = None
+        all_reads = {**reads, **{key: _Read(code) for key, code in client.unknown.items()}}
+        sent = {key: _offsets_of(read) for key, read in all_reads.items()}
+        if session is not None and is_full:
+            session.begin(sent)
+        for key, read in all_reads.items():
+            asked = client.fetching.partitions[key]
+            partition = TopicPartition(asked.topic or "", key[1])
             assert read.replica is None or read.replica.partition == partition, f"{partition} is read from another one"
             if read.replica is not None and client.replica_id == CONSUMER:
                 self.broker.replicas.note_read(read.replica, read.batches)
-            log = None if read.replica is None else read.replica.log
-            now = Sent(-1, -1) if log is None else Sent(log.high_watermark, log.start)
             has_news = bool(read.code or read.data or read.diverging is not None or read.preferred >= 0)
-            if session is not None and not session.is_due(partition, now, has_news=has_news) and not is_full:
+            later = None if is_full else session
+            if later and not later.is_due(key, sent[key], has_news=has_news, has_records=bool(read.data)):
                 continue
-            if not topics or topics[-1].topic != partition.topic:
-                topic_id = client.fetching.partitions[partition].topic_id
-                topics.append(FetchResponse.FetchableTopicResponse(topic=partition.topic, topic_id=topic_id))
+            if key[0] != last:
+                last = key[0]
+                topics.append(FetchResponse.FetchableTopicResponse(topic=partition.topic))
+                if asked.topic_id:
+                    topics[-1].topic_id = asked.topic_id
             topics[-1].partitions = [*topics[-1].partitions, self._data(client, partition, read, leaders)]
-        for topic_id, numbers in client.unknown_ids.items():
-            refused = [
-                PartitionData(partition_index=number, error_code=ErrorCode.UNKNOWN_TOPIC_ID, high_watermark=-1)
-                for number in numbers
-            ]
-            for one in refused:
-                one.aborted_transactions = [] if self.broker.version.api.lists_no_transactions else None
-            topics.append(FetchResponse.FetchableTopicResponse(topic_id=topic_id, partitions=refused))
         session_id = NO_SESSION if session is None else session.id
         addresses = endpoints(FetchResponse.NodeEndpoint, leaders, self.broker.cache, self.broker.endpoint_of)
         client.answer(FetchResponse(session_id=session_id, responses=topics, node_endpoints=addresses))
@@ -381,7 +404,7 @@ class FetchApi(ClientApi):
         """Return a partition of the response; note the leader that it names."""
         assert (read.replica is None) == (read.code != ErrorCode.NONE), "a replica is read, or there is an error"
         data = PartitionData(partition_index=partition.partition, error_code=read.code, high_watermark=-1)
-        is_unknown = read.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        is_unknown = read.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
         data.aborted_transactions = [] if is_unknown and self.broker.version.api.lists_no_transactions else None
         data.records = read.data
         if read.replica is not None:
@@ -398,6 +421,17 @@ class FetchApi(ClientApi):
         if client.version >= _LEADERS_SINCE and read.code in _LEADER_ERRORS:
             leaders += name_leader(data.current_leader, partition, self.broker.cache)
         return data
+
+
+def _partitions_of(fetching: Fetching) -> dict[TopicPartition, None]:
+    """Return the partitions of a fetch by name; an old and a new id of a topic may have the same."""
+    named = ((asked.topic, number) for (_, number), asked in fetching.partitions.items())
+    return {TopicPartition(topic, number): None for topic, number in named if topic is not None}
+
+
+def _offsets_of(read: _Read) -> Sent:
+    """Return the offsets that a response names."""
+    return Sent(-1, -1) if read.replica is None else Sent(read.replica.log.high_watermark, read.replica.log.start)
 
 
 def leader_epoch_error(named: int, own: int) -> ErrorCode:
