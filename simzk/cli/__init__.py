@@ -27,6 +27,7 @@ from simzk.cli.commands import (
     packages_of,
     run_plain,
 )
+from simzk.cli.messages import say
 from simzk.errors import ConfigError, SimzkError
 
 if TYPE_CHECKING:
@@ -119,5 +120,5 @@ def _run_without_packages(option: str) -> int:
 
 
 def _exit_with_error(what: str) -> None:
-    sys.stderr.write(f"simzk: error: {what}\n")
+    say("error", what)
     sys.exit(BAD_INPUT)

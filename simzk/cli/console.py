@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, NoReturn, Self
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as escape_markup
 from rich.measure import Measurement
 from rich.progress import BarColumn, Task, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
@@ -28,7 +28,9 @@ from rich.table import Table
 from rich.text import Text
 
 from simzk.cli.commands import INTERRUPTED
+from simzk.cli.messages import say
 from simzk.errors import ConfigError
+from simzk.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -143,13 +145,22 @@ def show_in_colours(lines: Iterable[Line]) -> None:
     """Write lines to a terminal in colours, without wrapping."""
     console = Console(highlight=False, markup=False, emoji=False)
     for line in lines:
-        console.print(Text.assemble(*line), soft_wrap=True)
+        console.print(Text.assemble(*((printable(text), style) for text, style in line)), soft_wrap=True)
 
 
 def console() -> Console:
     """Return the console for tables: as wide as the terminal, or `PLAIN_WIDTH` in a file or pipe."""
     screen = Console(highlight=False)
     return screen if screen.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+
+
+def escape(text: str) -> str:
+    r"""Return a name from a file for a table: without markup, and in one line.
+
+    >>> print(escape("[red]\x1b[31m"))
+    \[red]\x1b[31m
+    """
+    return escape_markup(printable(text))
 
 
 def number_table(title: str, first: str, headings: Iterable[str]) -> Table:
@@ -176,7 +187,7 @@ def exit_interrupted(done: str) -> NoReturn:
     Raises:
         typer.Exit: always, with the status of an interrupted command.
     """
-    typer.echo(f"simzk: interrupted: {done}", err=True)
+    say("interrupted", done)
     raise typer.Exit(INTERRUPTED)
 
 
@@ -226,9 +237,10 @@ class Progress:
         """Replace the line.
 
         Args:
-            line: text.
+            line: text, which is escaped.
             share: finished share of the present step, 0 to 1; None if it is unknown. A smaller one begins a new step.
         """
+        line = printable(line)
         if share is None or share < self._share:
             self._progress.reset(self._task, total=None, description=line)
         if share is not None:

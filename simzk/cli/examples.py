@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from simzk.cli.commands import complete_scenario
-from simzk.cli.console import JsonOut, console, fact_table, text_output, write_json
+from simzk.cli.console import JsonOut, console, escape, fact_table, text_output, write_json
 
 
 def examples(json_out: JsonOut = None) -> None:

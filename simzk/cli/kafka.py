@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from simzk.cli.arguments import CommandParser
+from simzk.cli.messages import say
 from simzk.cli.serve import LAYOUTS, TOKEN_VARIABLE, port, show_events, show_skipped
 from simzk.cli.signals import ENDING
 from simzk.errors import ConfigError
@@ -175,7 +176,7 @@ def _settings(asked: argparse.Namespace) -> tuple[dict[str, str], dict[int, dict
         raise ConfigError(f"cannot read: {error.strerror}", where=str(asked.config)) from error
     common, own, ignored = settings_of(text, str(asked.config), asked.version or DEFAULT_VERSION)
     if ignored:
-        sys.stderr.write(f"simzk: not simulated, and ignored: {', '.join(ignored)}\n")
+        say("not simulated, and ignored", ", ".join(ignored))
     return common, own
 
 

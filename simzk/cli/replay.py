@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simzk.cli.console import JsonOut, Progress, exit_interrupted, text_output, write_text
+from simzk.printable import printable_lines
 
 if TYPE_CHECKING:
     from simzk.kafka.replay.report import ReplayReport
@@ -50,7 +51,7 @@ def replay(
     if json_out is not None:
         write_text(json_out, compared.to_json() + "\n")
     with text_output(json_out):
-        typer.echo(compared.to_text())
+        typer.echo(printable_lines(compared.to_text()))
     if is_interrupted:
         exit_interrupted(f"{len(compared.steps)} of {count} steps are compared")
     raise typer.Exit(0 if compared.equal else 1)

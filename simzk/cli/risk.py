@@ -6,9 +6,18 @@ from pathlib import Path  # noqa: TC003 - typer reads it at run time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from simzk.cli.console import JsonOut, Progress, console, exit_interrupted, number_table, text_output, write_json
+from simzk.cli.console import (
+    JsonOut,
+    Progress,
+    console,
+    escape,
+    exit_interrupted,
+    number_table,
+    text_output,
+    write_json,
+)
+from simzk.cli.messages import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,7 +164,7 @@ def _assess(plan: RiskPlan, master: str | None, json_out: Path | None) -> None:
     except KeyboardInterrupt:
         exit_interrupted(f"none of {of} assignments is done")
     for name, why in plan.left_out:
-        typer.echo(f"simzk: skipped: {name}: {why}", err=True)
+        say("skipped", f"{name}: {why}")
     if json_out is not None:
         write_json(json_out, _document(plan, found))
     with text_output(json_out):

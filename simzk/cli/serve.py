@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from simzk.cli.arguments import CommandParser
 from simzk.cli.commands import COMMANDS
+from simzk.cli.messages import say
 from simzk.cli.signals import ended_by_signals
 from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
@@ -55,9 +56,9 @@ def main(arguments: list[str]) -> int:
     server = _server(files, options)
     admins, metrics = _http_servers(server)
     for notice in server.notices:
-        sys.stderr.write(f"simzk: warning: {notice}\n")
+        say("warning", str(notice))
     for loss in server.losses:
-        sys.stderr.write(f"simzk: lost: {loss}\n")
+        say("lost", str(loss))
     _tune_garbage_collector()
     _allow_open_files()
     return asyncio.run(_serve(server, admins, metrics))
@@ -160,7 +161,7 @@ def show_events(events: Sequence[Event]) -> None:
 
 def show_skipped(what: str) -> None:
     """Write to stderr which step of a scenario cannot be played on wall time."""
-    sys.stderr.write(f"simzk: skipped: {what}\n")
+    say("skipped", what)
 
 
 def read_settings(options: argparse.Namespace, config: Path | None) -> Settings:
@@ -322,7 +323,7 @@ async def _serve(server: TcpServer | TcpEnsemble, admins: list[AdminServer], met
     for listener in (*admins, *metrics):
         listener.stop()
     if server.failure is not None:
-        sys.stderr.write(f"simzk: error: {server.failure}\n")
+        say("error", str(server.failure))
         return FAILED
     return 0
 

@@ -6,9 +6,18 @@ from pathlib import Path  # noqa: TC003 - typer reads it at run time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from simzk.cli.console import JsonOut, Progress, console, exit_interrupted, number_table, text_output, write_json
+from simzk.cli.console import (
+    JsonOut,
+    Progress,
+    console,
+    escape,
+    exit_interrupted,
+    number_table,
+    text_output,
+    write_json,
+)
+from simzk.cli.messages import say
 from simzk.partitions.failures.sets import NamedFailure
 
 if TYPE_CHECKING:
@@ -139,7 +148,7 @@ def sweep(
     except KeyboardInterrupt:
         exit_interrupted(f"none of {plan.sets:,} failure sets is done")
     for _, why in plan.unfit:
-        typer.echo(f"simzk: skipped: {why}", err=True)
+        say("skipped", why)
     if json_out is not None:
         write_json(json_out, _document(plan, swept))
     with text_output(json_out):

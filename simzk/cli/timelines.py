@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simzk.cli.console import JsonOut, Progress, exit_interrupted, text_output, write_json
+from simzk.cli.messages import say
 
 if TYPE_CHECKING:
     from simzk.pipeline.timelines.run import Findings
@@ -63,7 +64,7 @@ def timelines(
             f"{len(finished)} of {len(TABLES)} tables are written{': ' * bool(finished)}{', '.join(finished)}"
         )
     for damage in found.damages[:DAMAGES_SHOWN]:
-        typer.echo(f"simzk: lost: {damage['file']}: {damage['damage']}", err=True)
+        say("lost", f"{damage['file']}: {damage['damage']}")
     write_json(json_out, {"out": str(plan.out), **found._asdict()})
     with text_output(json_out):
         _show(found, out)

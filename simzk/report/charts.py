@@ -12,11 +12,11 @@ where a row has none, there is nothing.
 
 from __future__ import annotations
 
-from html import escape
 from itertools import pairwise
 from math import log10
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.report.markup import escape
 from simzk.report.svg import number, percent, rect, scale_top, stretched, text, ticks, to_date
 from simzk.report.table import length
 

@@ -10,6 +10,8 @@ import zlib
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
+from simzk.printable import printable_lines
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,7 +32,7 @@ def data_block(value: object, plain_max: int) -> str:
     """Return a value as a data block.
 
     Args:
-        value: a value of JSON.
+        value: a value of JSON, with keys that are text; control characters in it are escaped.
         plain_max: number of characters from which its JSON is compressed.
 
     >>> data_block(["</script>"], 100)
@@ -39,7 +41,16 @@ def data_block(value: object, plain_max: int) -> str:
     >>> block.partition(">")[0], len(block) < 100
     ('<script type="application/octet-stream"', True)
     """
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    text = json.dumps(_shown(value), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     if len(text) <= plain_max:
         return f'<script type="{JSON}">{text}</script>'
     return f'<script type="{DEFLATED}">{b64encode(zlib.compress(text.encode(), 9)).decode()}</script>'
+
+
+def _shown(value: object) -> object:
+    """Return a value of JSON with all text in it as a page shows it."""
+    if isinstance(value, str):
+        return printable_lines(value)
+    if isinstance(value, dict):
+        return {printable_lines(name): _shown(field) for name, field in value.items()}
+    return list(map(_shown, value)) if isinstance(value, list | tuple) else value

@@ -11,11 +11,11 @@ from __future__ import annotations
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
-from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from simzk.report import table
+from simzk.report.markup import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

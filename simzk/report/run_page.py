@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.report import page
@@ -27,6 +26,7 @@ from simzk.report.charts import (
     strip_paths,
     used_legend,
 )
+from simzk.report.markup import escape
 from simzk.report.packed import data_block, differences_of
 from simzk.report.page import PAGE_BYTES, Figures, Section, Table, Text
 from simzk.report.table import length

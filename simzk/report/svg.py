@@ -8,8 +8,9 @@ Rules of this module:
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from html import escape
 from math import ceil, floor, log10
+
+from simzk.report.markup import escape
 
 TICKS_MAX = 8
 """Maximum number of labelled ticks of a time axis; they have room at 390 px if every other one is hidden."""

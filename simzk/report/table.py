@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import NamedTuple, TypeAlias
+
+from simzk.report.markup import escape
 
 Columns: TypeAlias = Mapping[str, Sequence[object]]
 """A table: columns of equal length, by name."""

@@ -2,7 +2,8 @@
 
 Rules of this module:
   - a report is a list of lines, a line a list of (text, style); a file or a pipe gets the text alone, byte for byte the
-    same in every process; a terminal gets the same text in colours (`simzk.cli.console`);
+    same in every process; a terminal gets the same text in colours (`simzk.cli.console`). Names and data of znodes are
+    escaped when it is written;
   - no function here reads a clock, the width of a terminal or the environment.
 """
 
@@ -12,6 +13,7 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from simzk.printable import printable
 from simzk.scenarios import view
 from simzk.scenarios.player import BROKEN, EXPECTATION, OPERATOR, is_scenario_event
 from simzk.scenarios.results import describe_plan
@@ -177,7 +179,7 @@ def conclusion(play: Play, replay: str) -> list[Line]:
 
 def plain(lines: Iterable[Line]) -> str:
     """Return lines as plain text, each with a newline."""
-    return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in lines)
+    return "".join("".join(printable(text) for text, _ in line).rstrip() + "\n" for line in lines)
 
 
 def verdict_piece(event: Event) -> tuple[str, str]:

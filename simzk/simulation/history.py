@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
+from simzk.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -37,7 +39,7 @@ class Event(NamedTuple):
     def __str__(self) -> str:
         change = " -> ".join(part for part in (self.before, self.after) if part)
         text = "  ".join(part for part in (self.who, self.what, self.subject, change) if part)
-        return f"{format_time(self.at_us)}  {text}"
+        return f"{format_time(self.at_us)}  {printable(text)}"
 
     def to_json(self) -> dict[str, int | str]:
         """Return the event as one flat JSON object with every field."""
@@ -164,7 +166,7 @@ def format_timeline(events: Iterable[Event]) -> str:
             f"{format_time(event.at_us)}  {event.who:<{who_width}}  {event.what:<{what_width}}"
             f"  {event.subject:<{subject_width}}  {change}"
         )
-        lines.append(line.rstrip())
+        lines.append(printable(line.rstrip()))
     return "\n".join(lines)
 
 

@@ -1,8 +1,9 @@
 """Section "simzk" in pytest's report of a failed test: events, requests, sessions and znodes of the test's servers.
 
 Rules of this module:
-  - pytest loads it in every run, so importing it imports nothing but pytest and `simzk.lifecycle`; servers are
-    recognized only after something else has imported them;
+  - pytest loads it in every run, so importing it imports nothing but pytest and two small modules; servers are
+    recognized only after something else has imported them. Its asserts are not rewritten (PYTEST_DONT_REWRITE), which
+    pytest would warn of where a test runs pytest;
   - a server belongs to a test if a fixture of the test returned or made it, whoever wrote the fixture, or if the test
     made it: in its body, or in `setUp` of a `unittest.TestCase`;
   - "since the start" counts from the creation of the server, or from the start of the test if the server is older;
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import pytest
 
 from simzk.lifecycle import observe
+from simzk.printable import printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
@@ -504,7 +506,7 @@ def pytest_runtest_makereport(
     """Add the section to the report of a test that failed in its setup or its call."""
     report = yield
     if report.failed and call.when != "teardown" and (text := section_of(item)):
-        report.sections.append(("simzk", text))
+        report.sections.append(("simzk", printable_lines(text)))
     return report
 
 

@@ -9,6 +9,7 @@ import typer
 
 from simzk.cli.commands import complete_release
 from simzk.cli.console import JsonOut, Progress, require_one_stdout, text_output, writable, write_json
+from simzk.cli.messages import say
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _report(
     if left_out is not None:
         document["left_out"] = left_out
     for reason in left_out or ():
-        typer.echo(f"simzk: left out: {reason}", err=True)
+        say("left out", reason)
     write_json(json_out, document | ({"step": step} if step else {}))
     with text_output(json_out):
         typer.echo(f"wrote {out}: {_size(partitions, brokers)}{step and f', as of step {step}'}")
@@ -193,14 +194,14 @@ def _import(
         progress.show(f"reading {data_dir}")
         layout, losses = layout_sources.layout_of_directory(data_dir, data_log_dir, chroot, _note, leave_out)
         for loss in losses:
-            typer.echo(f"simzk: lost: {loss}", err=True)
+            say("lost", str(loss))
         return layout, ""
     assert zookeeper is not None, "_check_sources requires one source"
     return layout_sources.layout_of_server(zookeeper, progress.show, _note, leave_out), ""
 
 
 def _note(what: str) -> None:
-    typer.echo(f"simzk: not imported: {what}", err=True)
+    say("not imported", what)
 
 
 def _check_sources(sources: dict[str, object]) -> None:

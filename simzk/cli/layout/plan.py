@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.markup import escape
 from rich.table import Table
 
-from simzk.cli.console import console, fact_table, number_table, text_output, writes_to
+from simzk.cli.console import console, escape, fact_table, number_table, text_output, writes_to
 from simzk.cli.console import write_json as write_document
 from simzk.cli.layout.show import EXTREMES, MOST_LISTED, NARROW_WIDTH, alarm
 from simzk.errors import ConfigError

@@ -11,7 +11,6 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from rich.markup import escape
 from rich.table import Table
 
 from simzk.cli.console import (
@@ -22,6 +21,7 @@ from simzk.cli.console import (
     PLAIN_KEY,
     Bar,
     console,
+    escape,
     fact_table,
     histogram,
     write_text,
