@@ -52,9 +52,11 @@ class WireLink(Link):
         sent: number of messages sent, replies and events alike.
         last_zxid: of the last of them; -1 before the first.
         unanswered: the recorded requests without a reply, by xid; empty if nothing is recorded.
+        has_unread: returns whether bytes have arrived that the transport has yet to give to the wire or the driver.
+        arrived_ms: time since which bytes given to `receive` wait for the lock, on wall time; None if none wait.
     """
 
-    __slots__ = ("last_zxid", "sent", "transport", "unanswered", "wire")
+    __slots__ = ("arrived_ms", "has_unread", "last_zxid", "sent", "transport", "unanswered", "wire")
     driver: WireDriver
 
     def __init__(self, driver: WireDriver, transport: Transport, address: str) -> None:
@@ -65,11 +67,25 @@ class WireLink(Link):
         self.sent: int = 0
         self.last_zxid: int = -1
         self.unanswered: dict[int, Pending] = {}
+        self.has_unread: Callable[[], bool] = lambda: False
+        self.arrived_ms: int | None = None
+
+    @property
+    def was_heard(self) -> bool:
+        """Whether its client sent something in time that is not processed yet."""
+        connection = self.connection
+        if connection is None or connection.session is None or self.paused or self.closed:
+            return False
+        if self.arrived_ms is not None:
+            return self.arrived_ms < connection.session.expiry_ms
+        return self.has_unread()
 
     def receive(self, data: bytes) -> None:
         """Process bytes from the client, in its thread; send what comes of it. A closed link ignores them."""
         driver, wire, connection = self.driver, self.wire, self.connection
         still_clock = driver.still_clock
+        if driver.is_on_wall_time:
+            self.arrived_ms = driver.clock.now_ms()
         with driver.lock:
             # A client that waits for each reply sends one whole request: answer it without the output queue.
             one = wire.receive_one(data)
@@ -92,6 +108,7 @@ class WireLink(Link):
                 if driver.recorder is not None:
                     self.unanswered[xid] = driver.recorder.begin(still_clock.at_ms, self.session_id, request)
                 wire.expect(one)
+            self.arrived_ms = None
             driver.send_output()
 
     def hang_up(self) -> None:
@@ -139,6 +156,7 @@ class WireDriver(Driver):
     Attributes:
         rules: the table of fault rules.
         recorder: records requests, their results and watch events; None for no recording.
+        is_on_wall_time: whether time goes by while a request is processed.
         still_clock: the clock, if a reply may be sent at once: virtual time, no disk, nobody else drives the server.
     """
 
@@ -166,7 +184,7 @@ class WireDriver(Driver):
             rules = FaultRules(VOCABULARY)
         rules.lock = lock
         self.clock = clock
-        self._on_wall_time = isinstance(clock, WallClock)
+        self.is_on_wall_time = isinstance(clock, WallClock)
         super().__init__(
             server,
             now_ms=clock.now_ms,
@@ -174,7 +192,7 @@ class WireDriver(Driver):
             new_filter=partial(FaultPoint, rules),
             send=send,
             persist=persist,
-            keeps_alive=not self._on_wall_time,
+            keeps_alive=not self.is_on_wall_time,
             lock=lock,
             group=group,
         )
@@ -202,7 +220,7 @@ class WireDriver(Driver):
 
     def process(self, link: WireLink, received: Sequence[Received]) -> None:
         """Process what a link's wire has decoded; hold the lock, and call `send_output` afterwards."""
-        if self._on_wall_time:
+        if self.is_on_wall_time:
             self.tick()  # what is due comes first, whichever client's thread wakes first
         if self.recorder is not None:
             self._record(self.recorder, link, received)
@@ -275,10 +293,36 @@ class WireDriver(Driver):
                 self.tick()
             self.on_deadline(self.clock.now_ms())
 
+    def tick(self) -> None:
+        """Process delayed requests, and what is due; a session whose client was heard in time does not expire."""
+        with self.lock:
+            if not self.is_on_wall_time or not self._is_due():
+                super().tick()
+                return
+            with self._attended(self._heard_links()):
+                super().tick()
+
+    def _is_due(self) -> bool:
+        deadline_ms = self.next_deadline_ms()
+        return deadline_ms is not None and deadline_ms <= self.clock.now_ms()
+
+    def _heard_links(self) -> list[Link]:
+        """Return the links whose clients were heard, but not processed.
+
+        A real server's IO threads touch the sessions of requests that wait for the processors (ZooKeeperServer.touch);
+        here one thread does both, so that a long request may keep pings waiting.
+        """
+        return [link for link in self.group.open_links() if isinstance(link, WireLink) and link.was_heard]
+
     @contextmanager
     def attended_links(self) -> Iterator[None]:
         """Keep the sessions of connected clients that are not paused alive in a block in which time jumps."""
-        heard = [link for link in self.open_links() if link.connection is not None and not link.paused]
+        with self._attended([link for link in self.open_links() if link.connection is not None and not link.paused]):
+            yield
+
+    @contextmanager
+    def _attended(self, heard: Sequence[Link]) -> Iterator[None]:
+        """Keep the sessions of links alive in a block."""
         for link in heard:
             assert link.connection is not None
             link.connection.attended = True
@@ -293,7 +337,7 @@ class WireDriver(Driver):
 
     def seconds_to_deadline(self) -> float | None:
         """Return how long a client may sleep before `tick` has something to do; None on virtual time, or if never."""
-        if not self._on_wall_time:
+        if not self.is_on_wall_time:
             return None
         with self.lock:
             deadline_ms = self.next_deadline_ms()

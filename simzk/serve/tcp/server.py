@@ -306,6 +306,7 @@ class TcpConnection(asyncio.Protocol):
         self._reading = True
         self._clogged = False
         self._clogged_bytes = 0
+        self._is_handling = False
         self._flushing = False  # a slice was processed, and its replies wait for the disk
         self._queue: deque[Received] = deque()
         self._slice = FIRST_SLICE
@@ -333,6 +334,7 @@ class TcpConnection(asyncio.Protocol):
         if self._link is None:
             transport.abort()
             return
+        self._link.has_unread = self._has_unread
         certificate = transport.get_extra_info("peercert")
         if certificate:
             from simzk.serve.tcp.tls import subject_of
@@ -422,6 +424,17 @@ class TcpConnection(asyncio.Protocol):
             self._deadline.cancel()
             self._deadline = None
 
+    def _has_unread(self) -> bool:
+        """Return whether bytes of the client have arrived that are read next."""
+        if self._clogged or self._transport is None:
+            return False  # a client that reads no replies is not read either
+        if self._queue or self._is_handling:
+            return True
+        from simzk.serve.client_activity import unread_bytes
+
+        connected = self._transport.get_extra_info("socket")
+        return connected is not None and unread_bytes(connected) > 0
+
     # Requests
 
     def go_on(self) -> None:
@@ -446,7 +459,9 @@ class TcpConnection(asyncio.Protocol):
         else:
             batch = [queue.popleft() for _ in range(self._slice)]
         begin_ns, written_before = time.perf_counter_ns(), self._written_bytes
+        self._is_handling = True
         self._driver.process(link, batch)
+        self._is_handling = False
         if self._server.directory is None:
             self._driver.send_output()
             self._flushed(link, batch, begin_ns, written_before)

@@ -102,8 +102,12 @@ class ClusterDriver(WireDriver):
         with self.lock:
             if not self.accepts_links:
                 return
+            present_ms = self._cluster_clock.present_ms()
+            deadline_ms = self.server.next_deadline_ms()
+            is_due = deadline_ms is not None and deadline_ms <= present_ms
             try:
-                self._cluster.run_until(self._cluster_clock.present_ms())
+                with self._attended(self._heard_links() if is_due else []):
+                    self._cluster.run_until(present_ms)
             except Exception as error:  # of any kind: nobody else would report it
                 self._on_error(error)
                 return

@@ -419,6 +419,7 @@ _digest_layout = Struct(">qqqqqiiiq")
 _digested_numbers = attrgetter("czxid", "mzxid", "pzxid", *_TIMES_AND_VERSIONS)
 _MASK = 0xFFFFFFFFFFFFFFFF
 _UNCOUNTED = "/zookeeper/"
+_LONG_DATA_BYTES = 4096  # their CRC32 takes longer than to look for it
 
 _in_file = Struct(">8x16s36s8s")
 """Layout of the same numbers in a snapshot: behind the ACL's id, pzxid last."""
@@ -428,8 +429,12 @@ def node_digest(path: str, node: Znode) -> int:
     """Return the digest of one node; the path of the root is "/"."""
     if path.startswith(_UNCOUNTED):
         return 0
-    path_and_data = crc32(node.data or b"", crc32(b"" if path == "/" else path.encode("utf-8", "replace")))
-    return crc32(_digest_layout.pack(*_digested_numbers(node)), path_and_data)
+    return crc32(_digest_layout.pack(*_digested_numbers(node)), _crc_of_content(path, node.data))
+
+
+def _crc_of_content(path: str, data: bytes | None) -> int:
+    """Return the CRC32 of path and data, with which that of a node begins."""
+    return crc32(data or b"", crc32(b"" if path == "/" else path.encode("utf-8", "replace")))
 
 
 def batch_digests(batch: NodeBatch) -> list[int]:
@@ -445,7 +450,8 @@ def batch_digests(batch: NodeBatch) -> list[int]:
 class TreeDigest:
     """Digest of a tree, updated as transactions are applied.
 
-    The CRC32 of each node is stored, so that a changed node is subtracted with its old value.
+    The CRC32 of each node is stored, so that a changed node is subtracted with its old value; so is that of path and
+    data if the data are long, because each change of a child changes the numbers of its parent.
 
     Args:
         tree: the tree; it is read now, and by `refresh` where it changed.
@@ -457,12 +463,13 @@ class TreeDigest:
     1371985504
     """
 
-    __slots__ = ("_parts", "_tree", "value")
+    __slots__ = ("_contents", "_parts", "_tree", "value")
 
     def __init__(
         self, tree: DataTree, known: Mapping[str, int] | None = None, others: Iterable[tuple[str, Znode]] | None = None
     ) -> None:
         self._tree = tree
+        self._contents: dict[str, tuple[bytes, int]] = {}
         self._parts: dict[str, int] = {} if known is None else dict(known)
         nodes = tree.in_any_order() if others is None else others
         self._parts.update((path, node_digest(path, node)) for path, node in nodes)
@@ -472,17 +479,27 @@ class TreeDigest:
         """Update the digest after the nodes at these paths changed (`transactions.touched_paths`), and return it."""
         parts, get = self._parts, self._tree.get
         change = 0
-        for path in paths:
+        for path in dict.fromkeys(paths):  # a multi may name a parent thousands of times
             node = get(path)
             before = parts.get(path, 0)
             if node is None:
                 parts.pop(path, None)
+                self._contents.pop(path, None)
                 change -= before
             else:
-                now = parts[path] = node_digest(path, node)
+                now = parts[path] = self._digest_of(path, node)
                 change += now - before
         self.value = (self.value + change) & _MASK
         return self.value
+
+    def _digest_of(self, path: str, node: Znode) -> int:
+        data = node.data
+        if data is None or len(data) < _LONG_DATA_BYTES or path.startswith(_UNCOUNTED):
+            return node_digest(path, node)
+        content = self._contents.get(path)
+        if content is None or content[0] is not data:
+            content = self._contents[path] = data, _crc_of_content(path, data)
+        return crc32(_digest_layout.pack(*_digested_numbers(node)), content[1])
 
     def check(self) -> None:
         """Assert that the digest is that of the tree."""
