@@ -609,7 +609,11 @@ class Broker:
         def topics() -> dict[int, Handler]:
             from simzk.kafka.client_requests.admin.topics import TopicsApi
 
-            return TopicsApi(serving, self._admin, self.described_configs.topic_entries).handlers
+            def is_queued_for_deletion(topic: str) -> bool:
+                return topic in self.controller.context.to_be_deleted
+
+            entries = self.described_configs.topic_entries
+            return TopicsApi(serving, self._admin, entries, is_queued_for_deletion).handlers
 
         def leadership() -> dict[int, Handler]:
             from simzk.kafka.client_requests.admin.leadership import LeadershipApi

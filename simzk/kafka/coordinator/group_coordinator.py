@@ -10,11 +10,14 @@ Rules of this module (GroupCoordinator, GroupMetadataManager; recorded 0.8.2 to 
   - offsets of a transaction are appended in batches of its producer, and are pending until its marker is in the same
     partition: then they are committed, or dropped (KIP-98). A later commit outside of transactions keeps them out;
   - offsets of a deleted topic are removed, and those of an empty group, or of a consumer without a group, after
-    `offsets.retention.minutes` (KIP-211). A group without members and offsets is removed.
+    `offsets.retention.minutes` (KIP-211). A group without members and offsets is removed;
+  - from 2.4 on the coordinator knows the topics that consumers have subscribed to, if it can parse the metadata of all
+    members (KIP-496). Offsets of other topics can be deleted, and expire while the group is stable.
 """
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -70,6 +73,8 @@ if TYPE_CHECKING:
 
 _UNLIMITED = (1 << 31) - 1
 _MS_OF_MINUTE = 60_000
+_CONSUMERS = "consumer"
+"""Protocol type of groups of consumers."""
 
 _OF_STORED_GROUP = ERRORS_OF_APPEND | {Error.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS}
 """Errors of members, by the error of the append of their group."""
@@ -506,12 +511,9 @@ class GroupCoordinator:
         return found
 
     def delete_offsets(
-        self, group_id: str, partitions: Sequence[TopicPartition], subscribed: Callable[[GroupDescription], set[str]]
+        self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> ErrorCode | dict[TopicPartition, ErrorCode]:
-        """Delete offsets of topics that no member reads, or return an error for all (KIP-496).
-
-        `subscribed` returns the topics that a group of consumers reads.
-        """
+        """Delete offsets of topics that no member reads, or return an error for all (KIP-496)."""
         found = self._find(group_id)
         if isinstance(found, ErrorCode):
             return found
@@ -519,9 +521,10 @@ class GroupCoordinator:
             return ErrorCode.GROUP_ID_NOT_FOUND
         group, read = found.group, set[str]()
         if group.state != GroupState.EMPTY:
-            if group.protocol_type != "consumer":
+            if group.protocol_type != _CONSUMERS:
                 return ErrorCode.NON_EMPTY_GROUP
-            read = subscribed(GroupDescription(group.state, group.snapshot()))
+            known = _subscribed_topics(group)
+            read = {partition.topic for partition in partitions} if known is None else known
         deleted = [partition for partition in partitions if partition.topic not in read]
         self._remove_offsets(found, deleted)
         refused = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -609,12 +612,19 @@ class GroupCoordinator:
     def _has_expired(self, entry: _Entry, partition: TopicPartition, now_ms: int) -> bool:
         group, committed = entry.group, entry.offsets[partition][1]
         expires_in_active = self.rules.offsets_expire_in_active_groups  # up to 2.0
-        if partition in entry.pending or not (expires_in_active or group.state == GroupState.EMPTY):
+        if partition in entry.pending:
             return False
+        if not expires_in_active and group.state != GroupState.EMPTY:
+            if not self.rules.expires_unsubscribed or group.state != GroupState.STABLE:
+                return False
+            read = _subscribed_topics(group) if group.protocol_type == _CONSUMERS else None
+            if read is None or partition.topic in read:
+                return False
         if committed.expire_ms != NO_TIMESTAMP:
             return now_ms >= committed.expire_ms
         since_ms = committed.commit_ms
-        if not expires_in_active and group.protocol_type is not None and group.state_since_ms != NO_TIMESTAMP:
+        was_read = group.state == GroupState.EMPTY and group.protocol_type is not None
+        if not expires_in_active and was_read and group.state_since_ms != NO_TIMESTAMP:
             since_ms = group.state_since_ms
         return now_ms - since_ms >= self.config.integer("offsets.retention.minutes") * _MS_OF_MINUTE
 
@@ -629,3 +639,41 @@ class GroupCoordinator:
                 assert entry.group.state != GroupState.DEAD
                 assert all(entry.in_transactions.values()), f"a transaction without offsets in {group_id}"
                 entry.group.check()
+
+
+def _subscribed_topics(group: Group) -> set[str] | None:
+    """Return the topics that the members of a group of consumers have subscribed to (computeSubscribedTopics).
+
+    None: the group has had no protocol yet, or the metadata of a member are malformed.
+    """
+    stored = group.snapshot()
+    if stored.protocol_name is None:
+        return set() if stored.generation else None
+    topics: set[str] = set()
+    try:
+        for member in stored.members:
+            topics.update(_topics_of_subscription(member.subscription))
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return topics
+
+
+def _topics_of_subscription(data: bytes) -> list[str]:
+    """Return the topics of a subscription: a version, names, and bytes of the client (ConsumerProtocol, version 0).
+
+    Raises:
+        struct.error: it is cut short.
+
+    >>> _topics_of_subscription(bytes((0, 1, 0, 0, 0, 1, 0, 1, 97, 255, 255, 255, 255)))
+    ['a']
+    """
+    (count,) = struct.unpack_from(">i", data, 2)
+    topics, at = [], 6
+    for _ in range(count):
+        (length,) = struct.unpack_from(">h", data, at)
+        (name,) = struct.unpack_from(f"{max(length, 0)}s", data, at + 2)
+        topics.append(name.decode())
+        at += 2 + max(length, 0)
+    (length,) = struct.unpack_from(">i", data, at)
+    struct.unpack_from(f"{max(length, 0)}s", data, at + 4)
+    return topics

@@ -617,6 +617,10 @@ class ApiRules(Profile):
     """The answer to ApiVersions in an unknown version names the versions of ApiVersions (KIP-511)."""
     validates_unknown_names: bool = since((2, 8))
     """Metadata answers INVALID_TOPIC_EXCEPTION to an illegal name, even if no topic may be created."""
+    rejects_metadata_topic: ErrorCode = by_release(
+        ErrorCode.NONE, ((3, 3), ErrorCode.TOPIC_AUTHORIZATION_FAILED), ((3, 9), ErrorCode.INVALID_REQUEST)
+    )
+    """Error of CreateTopics for the topic of KRaft's metadata (KafkaApis; the last one recorded in 3.9.1)."""
     creates_internal_topics: bool = before((2, 8))
     """Metadata creates an internal topic that a client names, even if no topic may be created."""
     closes_at_null_config: bool = before((0, 11))
@@ -779,6 +783,8 @@ class GroupRules(Profile):
     """OffsetFetch version 1 without topics answers all offsets of the group."""
     deletes_empty_ids: bool = since((2, 0))
     """DeleteGroups accepts an empty group id."""
+    expires_unsubscribed: bool = since((2, 4))
+    """Offsets of topics that a stable group of consumers does not read expire (KIP-496)."""
     offsets_expire_in_active_groups: bool = before((2, 1))
     """Offsets expire after a time since their commit, even those that an active group reads (KIP-211)."""
 

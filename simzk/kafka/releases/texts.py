@@ -98,6 +98,10 @@ class TopicTexts(Profile):
     rejected_records: str = by_release("{text}", ((2, 5), _REJECTED), ((3, 2), _REJECTED + _FIRST_ERRORS))
     rejected_timestamps: str = by_release("{text}", ((2, 5), _REJECTED + " due to invalid timestamp"))
     """The same if the timestamp of one of them is invalid."""
+    metadata_topic: str = by_release(
+        "Authorization failed.", ((3, 9), "Creation of internal topic __cluster_metadata is prohibited.")
+    )
+    queued_for_deletion: str = by_release("The topic is queued for deletion.")
     not_controller: str | None = by_release(None, ((2, 4), ""))
     unknown_election: str = by_release("Value {kind} must be one of [PREFERRED, UNCLEAN]", ((2, 8), ""))
     """An election of an unknown kind; empty: no text."""

@@ -17,6 +17,8 @@ from simzk.kafka.protocol.messages import (
     AlterConfigsResponse,
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribeLogDirsRequest,
@@ -251,6 +253,21 @@ def test_altered_quotas_are_answered_in_the_order_of_their_maps() -> None:
     assert [one for one in found if len(one) == 1] == alone
     assert [one for one in found if len(one) == 2] == both
     assert found[:3] == [alone[0], both[0], alone[1]]
+
+
+@pytest.mark.parametrize("release", ["2.8", "3.9"])
+def test_a_strict_filter_without_components_matches_no_quota(release: str) -> None:
+    """Recorded of 2.8.2 and 3.9.1."""
+    part = AlterClientQuotasRequest.EntityData(entity_type="user", entity_name="alice")
+    change = AlterClientQuotasRequest.OpData(key="producer_byte_rate", value=1.0, remove=False)
+    with simzk.KafkaCluster(release, 1) as cluster:
+        client = MemoryClient(cluster, 1)
+        entry = AlterClientQuotasRequest.EntryData(entity=[part], ops=[change])
+        client.call(AlterClientQuotasRequest(entries=[entry]), 0, AlterClientQuotasResponse)
+        for strict, count in ((True, 0), (False, 1)):
+            request = DescribeClientQuotasRequest(components=[], strict=strict)
+            response = client.call(request, 0, DescribeClientQuotasResponse)
+            assert (response.error_code, len(response.entries or ())) == (0, count)
 
 
 def test_a_failed_log_directory_is_described() -> None:

@@ -148,6 +148,65 @@ def test_a_removed_offset_stays_removed_at_the_next_coordinator(cluster: simzk.K
     assert fetch(coordinator(cluster)) == (ErrorCode.NONE, [])
 
 
+SUBSCRIBED = bytes((0, 1, 0, 0, 0, 1, 0, 4)) + b"paid" + b"\xff\xff\xff\xff"
+"""A subscription to the topic `paid`."""
+
+
+def stable_group(cluster: simzk.KafkaCluster, client: MemoryClient, subscription: bytes) -> tuple[str, int]:
+    """Let a member join and get its assignment; return its id and generation."""
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=subscription)
+    request = JoinGroupRequest(
+        group_id=GROUP,
+        session_timeout_ms=300_000,
+        rebalance_timeout_ms=300_000,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+    joined = client.call(request, 3, JoinGroupResponse)
+    sync = SyncGroupRequest(group_id=GROUP, generation_id=joined.generation_id, member_id=joined.member_id)
+    assert client.call(sync, 3, SyncGroupResponse).error_code == ErrorCode.NONE
+    return joined.member_id, joined.generation_id
+
+
+@pytest.mark.parametrize(
+    ("subscription", "is_known"),
+    [(SUBSCRIBED, True), (SUBSCRIBED[:-1], False), (SUBSCRIBED[:12], False), (b"\0", False), (b"", False)],
+)
+def test_offsets_of_topics_that_members_read_are_not_deleted(
+    cluster: simzk.KafkaCluster, subscription: bytes, is_known: bool
+) -> None:
+    cluster.create_topic("paid", partitions=1, replication_factor=1)
+    cluster.run_until_quiet()
+    client = coordinator(cluster)
+    stable_group(cluster, client, subscription)
+    one = OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=0)
+    topics = [OffsetDeleteRequest.OffsetDeleteRequestTopic(name=name, partitions=[one]) for name in ("orders", "paid")]
+    deleted = client.call(OffsetDeleteRequest(group_id=GROUP, topics=topics), 0, OffsetDeleteResponse)
+    refused = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    codes = [topic.partitions[0].error_code for topic in deleted.topics]
+    assert codes == [ErrorCode.NONE if is_known else refused, refused]
+
+
+@pytest.mark.parametrize(("subscription", "is_known"), [(SUBSCRIBED, True), (b"", False)])
+def test_offsets_that_a_stable_group_does_not_read_expire(
+    cluster: simzk.KafkaCluster, subscription: bytes, is_known: bool
+) -> None:
+    for broker in cluster.brokers.values():
+        assert broker.version.groups.expires_unsubscribed
+    client = coordinator(cluster)
+    member, generation = stable_group(cluster, client, subscription)
+    assert commit(client, 7, generation, member) == ErrorCode.NONE
+    group = cluster.brokers[find(cluster).node_id].groups
+    days_ms = cluster.brokers[1].config.integer("offsets.retention.minutes") * 60_000
+    entry = next(one for one in group._entries() if one.group.group_id == GROUP)
+    (partition,) = entry.offsets
+    committed_ms = entry.offsets[partition][1].commit_ms
+    assert [group._has_expired(entry, partition, committed_ms + ago_ms) for ago_ms in (days_ms - 1, days_ms)] == [
+        False,
+        is_known,
+    ]
+
+
 def test_a_member_goes_on_at_the_next_coordinator(cluster: simzk.KafkaCluster) -> None:
     client = coordinator(cluster)
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")

@@ -128,3 +128,47 @@ def test_deletion_is_disabled(version: str, api: int, code: ErrorCode) -> None:
         stated = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="orders")], timeout_ms=500)
         (result,) = client.call(stated if api == 6 else named, api, DeleteTopicsResponse).responses
         assert result.error_code == code
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.8", "3.9"])
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_a_topic_that_waits_for_its_deletion_gets_no_partitions(version: str, validate_only: bool) -> None:
+    config = {"delete.topic.enable": True}
+    with simzk.KafkaCluster(version, brokers=2, config=config) as cluster:
+        cluster.create_topic("orders", assignment={0: [1, 2]})
+        cluster.run_until_quiet()
+        assert cluster.controller is not None
+        cluster.kill(3 - cluster.controller)  # its replica halts the deletion
+        cluster.run_for(30)
+        client = MemoryClient(cluster, cluster.controller)
+        client.call(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=0), 0, DeleteTopicsResponse)
+        cluster.run_for(1)
+        topic = CreatePartitionsRequest.CreatePartitionsTopic(name="orders", count=2, assignments=None)
+        request = CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=validate_only)
+        (result,) = client.call(request, 0, CreatePartitionsResponse).results
+        assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert result.error_message == "The topic is queued for deletion."
+        assert len(cluster.assignment("orders")) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "text"),
+    [
+        ("3.2", ErrorCode.NONE, None),
+        ("3.3", ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."),
+        ("3.8", ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."),
+        ("3.9", ErrorCode.INVALID_REQUEST, "Creation of internal topic __cluster_metadata is prohibited."),
+    ],
+)
+def test_the_topic_of_metadata_is_not_created(version: str, code: ErrorCode, text: str | None) -> None:
+    """Recorded of 3.9.1; the others as KafkaApis of their tags says."""
+    with simzk.KafkaCluster(version, brokers=1) as cluster:
+        kind = CreateTopicsRequest.CreatableTopic
+        topics = [kind(name=name, num_partitions=1, replication_factor=1) for name in ("__cluster_metadata", "orders")]
+        request = CreateTopicsRequest(topics=topics, timeout_ms=5000)
+        refused, made = MemoryClient(cluster, 1).call(request, V, CreateTopicsResponse).topics
+        assert (refused.error_code, refused.error_message) == (code, text)
+        is_denied = code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert refused.topic_config_error_code == (code if is_denied else 0)
+        assert (made.name, made.error_code) == ("orders", 0)
+        assert (cluster.tree.get("/brokers/topics/__cluster_metadata") is not None) == (code == ErrorCode.NONE)

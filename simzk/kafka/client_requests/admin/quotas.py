@@ -7,7 +7,7 @@ Rules of this module (ZkAdminManager; recorded 2.8 to 3.9):
   - each entry of a request succeeds or fails by itself. They are answered in the order of Scala's map of them, their
     components in that of a Java map;
   - a filter without a component for a type of entity matches entities of any name of it, or only those without one if
-    it is strict.
+    it is strict; a strict one without components matches none.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ def _path(entity: Mapping[str, str | None]) -> str:
 
 def _matches(entity: Entity, filters: Mapping[str, Component], *, strict: bool) -> bool:
     """Return whether an entity matches a filter."""
-    if strict and filters and set(entity) != set(filters):
+    if strict and set(entity) != set(filters):
         return False
     return all(
         kind in entity and (one.match_type == ANY or entity[kind] == (None if one.match_type == DEFAULT else one.match))

@@ -5,7 +5,8 @@ Rules of this module (KafkaApis, ZkAdminManager, DelayedCreatePartitions, Delaye
   - each topic of a request succeeds or fails by itself;
   - what was written is answered when this broker's metadata cache shows it: leaders of all new partitions, or the topic
     gone. After the timeout, or at once with a timeout of 0, the answer is REQUEST_TIMED_OUT, and the work goes on;
-  - a request that only validates writes nothing and does not wait.
+  - a request that only validates writes nothing and does not wait;
+  - a topic whose deletion the controller knows of gets no partitions.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.described_configs import ConfigEntry
     from simzk.simulation import Future
 
+METADATA_TOPIC = "__cluster_metadata"
+"""The topic of KRaft's metadata, which clients must not create."""
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
 UNKNOWN_COUNT = -1
 PARTITIONS_MAX = 100_000
@@ -60,10 +63,12 @@ class TopicsApi(ClientApi):
     Args:
         admin: plans and writes topics.
         topic_entries: returns the configuration of a topic, from the values of its own.
+        is_queued_for_deletion: whether the controller of this broker is to delete a topic.
     """
 
     admin: AdminHandlers
     topic_entries: Callable[[Mapping[str, str]], Sequence[ConfigEntry]]
+    is_queued_for_deletion: Callable[[str], bool]
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -91,6 +96,11 @@ class TopicsApi(ClientApi):
         for topic in request.topics:
             if not self.broker.is_controller():
                 results.append(_failed(topic.name, ErrorCode.NOT_CONTROLLER, texts.not_controller))
+            elif topic.name == METADATA_TOPIC and api.rejects_metadata_topic:
+                refused = api.rejects_metadata_topic
+                results.append(_failed(topic.name, refused, texts.metadata_topic))
+                if refused == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                    results[-1].topic_config_error_code = refused
             elif names.count(topic.name) == 1:
                 results.append(await self._create_topic(topic, created, validate_only=request.validate_only))
             elif api.answers_each_duplicate or all(topic.name != one.name for one in results):
@@ -227,6 +237,9 @@ class TopicsApi(ClientApi):
                 if all(name != one.name for one in results):
                     text = "Duplicate topic in request."
                     results.append(Grown(name=name, error_code=ErrorCode.INVALID_REQUEST, error_message=text))
+            elif self.is_queued_for_deletion(name):
+                text = self.broker.version.texts.queued_for_deletion
+                results.append(Grown(name=name, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=text))
             else:
                 made = await self._add_partitions(topic, validate_only=request.validate_only)
                 if isinstance(made, AdminResponse):

@@ -12,7 +12,6 @@ Rules of this module (KafkaApis; recorded 0.8.2 to 3.9):
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from simzk.kafka.broker.transaction_verification import TransactionVerification
-    from simzk.kafka.coordinator.group_coordinator import GroupCoordinator, GroupDescription
+    from simzk.kafka.coordinator.group_coordinator import GroupCoordinator
 
 OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT, OFFSET_DELETE = 8, 9, 28, 47
 NO_OFFSET = -1
@@ -56,26 +55,6 @@ _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 _Topic = TypeVar("_Topic")
 Fetched = dict[TopicPartition, FetchedOffset]
-
-
-def subscribed_topics(description: GroupDescription) -> set[str]:
-    """Return the topics that the members of a group of consumers have subscribed to.
-
-    A subscription is a version, and a list of names (ConsumerProtocol). One that is malformed counts as empty.
-    """
-    topics: set[str] = set()
-    for member in description.snapshot.members:
-        data = member.subscription
-        try:
-            (count,) = struct.unpack_from(">i", data, 2)
-            at = 6
-            for _ in range(count):
-                (length,) = struct.unpack_from(">h", data, at)
-                topics.add(data[at + 2 : at + 2 + length].decode())
-                at += 2 + length
-        except (struct.error, UnicodeDecodeError):
-            continue
-    return topics
 
 
 @dataclass(eq=False)
@@ -290,7 +269,7 @@ class OffsetsApi(ClientApi):
             TopicPartition(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
         ]
         known = [partition for partition in asked if partition in self.broker.cache.partitions]
-        deleted = self.coordinator.delete_offsets(request.group_id, known, subscribed_topics)
+        deleted = self.coordinator.delete_offsets(request.group_id, known)
         if isinstance(deleted, ErrorCode):
             answer(OffsetDeleteResponse(error_code=deleted))
             return
