@@ -47,7 +47,8 @@ class _MemoryBrokers:
         self._cluster = cluster
         self.scheduler: Scheduler = cluster.scheduler
         self.network: Network = cluster.network
-        self.lock: AbstractContextManager[object] = cluster.lock
+        assert isinstance(cluster.lock, FiberLock), "clients in memory are made in virtual time only"
+        self.lock: FiberLock = cluster.lock
 
     @property
     def addresses(self) -> list[str]:

@@ -9,7 +9,8 @@ Rules of this module:
 from __future__ import annotations
 
 import inspect
-from functools import wraps
+import math
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from kafka import KafkaProducer
@@ -43,13 +44,30 @@ class _RecordFuture(FutureRecordMetadata):  # type: ignore[misc]  # kafka-python
             return super().get(timeout)
 
 
+def _timeout_s(method: Callable[..., object], client: Any, args: tuple[object, ...], options: object) -> float | None:
+    """Return the longest timeout that a call or its client was given, in seconds; None for none."""
+    given = inspect.signature(method).bind(client, *args, **dict(options)).arguments  # type: ignore[call-overload]
+    values = {name: value for name, value in given.items() if "timeout" in name}
+    if method.__name__ == "__next__":
+        values["consumer_timeout_ms"] = client.config["consumer_timeout_ms"]
+    seconds = [
+        value / (1000 if name.endswith("_ms") else 1)
+        for name, value in values.items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    ]
+    return max(seconds, default=None)
+
+
 def _entering(method: Callable[..., object]) -> Callable[..., object]:
     """Return a method that notes which client this thread runs."""
+
+    name = method.__name__.strip("_")
 
     @wraps(method)
     def run(self: Any, /, *args: object, **kwargs: object) -> object:
         runtime: ClientRuntime = self._simzk_runtime
-        with runtime.brokers.lock, runtime.entered():
+        asked_s = partial(_timeout_s, method, self, args, kwargs)
+        with runtime.brokers.lock, runtime.entered(), runtime.calling(f"{name}()", asked_s):
             return method(self, *args, **kwargs)
 
     return run

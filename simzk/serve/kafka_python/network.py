@@ -22,6 +22,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector, Task
 
+from simzk.serve.kafka_python.runtime import is_outside, poller
 from simzk.serve.tcp.broker_ports import MAX_REQUEST_BYTES
 from simzk.simulation.network import Direction
 from simzk.wire.frames import BadLengthError, FrameBuffer
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from simzk.simulation.scheduler import Timer
 
 _LENGTH_BYTES = 4
+_FRUITLESS = 50
+"""Number of polls in a row of which nothing came, after which a poll takes time."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _MAX_DOUBLINGS = 0.001, 0.1, 7
 
 
 class MemoryConnection:
@@ -136,18 +140,22 @@ class MemoryTransport:
 
     def establish(self) -> None:
         """Note that the broker has accepted the connection."""
+        self._net.note_news()
         self._net.call_soon(lambda: self._open(None))
 
     def refuse(self) -> None:
         """End the connection: no broker accepts it."""
+        self._net.note_news()
         self._net.call_soon(lambda: self._open(errors.KafkaConnectionError("111 ECONNREFUSED")))
 
     def arrive(self, data: bytes) -> None:
         """Receive bytes."""
+        self._net.note_news()
         self._net.call_soon(lambda: self._receive(data))
 
     def end(self) -> None:
         """Note that the broker has closed the connection."""
+        self._net.note_news()
         self._net.call_soon(lambda: self.abort(errors.KafkaConnectionError("socket disconnected")))
 
     def _open(self, error: Exception | None) -> None:
@@ -252,13 +260,23 @@ class MemoryNet(NetworkSelector):  # type: ignore[misc]
         self.runtime: ClientRuntime = runtime
         self._timer: Timer | None = None
         self._turns = 0
+        self._news = 0  # messages of brokers, and calls of other threads than the one that polls
+        self._seen = -1
+        self._fruitless = 0
+        self._poller: object = None
         super().__init__(**{**configs, "selector": _NoSelector, "slow_task_threshold_secs": 0})
 
     def start(self) -> None:
         """Do nothing: the loop has no thread."""
 
+    def note_news(self) -> None:
+        """Note that something has happened which a poll may wait for."""
+        self._news += 1
+
     def wakeup(self) -> None:
         """Run a turn of the loop now."""
+        if is_outside(self._poller):
+            self.note_news()
         self._arm_at(self.runtime.brokers.scheduler.now_us)
 
     def call_soon(self, task: object) -> Task:
@@ -289,9 +307,30 @@ class MemoryNet(NetworkSelector):  # type: ignore[misc]
 
     def poll(self, timeout_ms: float | None = None, future: Any = None) -> None:
         """Let virtual time pass until the loop had a turn, or until a future is done."""
-        turns = self._turns
+        turns, news = self._turns, self._news
         timeout_s = None if timeout_ms is None or math.isinf(timeout_ms) else timeout_ms / 1000
-        self.runtime.wait(lambda: self._turns != turns if future is None else future.is_done, timeout_s)
+        if future is not None:
+            self.runtime.wait(lambda: future.is_done, timeout_s)
+            return
+        self._poller = poller()
+        began_us = self.runtime.brokers.scheduler.now_us
+        self.runtime.wait(lambda: self._turns != turns, timeout_s)
+        # News ends a pause; a metadata response in each tenth of a second does not end the search for a leader.
+        self._fruitless = self._fruitless + 1 if news == self._seen else max(0, min(self._fruitless, _FRUITLESS) - 1)
+        self._seen = self._news
+        passed_s = (self.runtime.brokers.scheduler.now_us - began_us) / 1_000_000
+        left_s = min(self._pause_s(), math.inf if timeout_s is None else timeout_s) - passed_s
+        if left_s > 0 and self._news == news:
+            self.runtime.wait(lambda: self._news != news, left_s)
+
+    def _pause_s(self) -> float:
+        """Return the shortest time of a poll: more and more if nothing comes of polling.
+
+        The sender of a producer whose partition has no leader asks for metadata in each turn, which wakes its own loop.
+        On wall time each turn costs time; here time would stand still.
+        """
+        doublings = self._fruitless - _FRUITLESS
+        return 0.0 if doublings < 0 else min(_FIRST_PAUSE_S * 2 ** min(doublings, _MAX_DOUBLINGS), _LONGEST_PAUSE_S)
 
     def _add_ready_task(self, task: Task) -> None:
         super()._add_ready_task(task)

@@ -5,6 +5,7 @@ Rules of this module:
     order of all steps is decided by the scheduler of the cluster, and not by the operating system;
   - time passes only while the thread of the test waits, as it does in `KafkaCluster.run_for`;
   - a clock that is read again has advanced by a microsecond, so that a loop that waits for the clock ends;
+  - threads that a test starts by itself take turns: a thread that waits in a client gives the others theirs;
   - a client draws from a random stream of its own.
 """
 
@@ -12,12 +13,13 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableSequence, Sequence
-    from contextlib import AbstractContextManager
+    from typing import Any
 
     from simzk.serve.tcp.broker_ports import FrameConnection, FrameTransport
     from simzk.simulation import Network, Scheduler
@@ -35,7 +37,9 @@ FOREVER_S = 86_400.0
 LATEST_S = 1e12
 """Latest time of an event, for one that kafka-python wants never."""
 PATIENCE_US = 3_600_000_000
-"""Longest virtual time that a wait without a timeout takes."""
+"""Longest virtual time that a wait without a timeout takes, and a call of a client, which may wait many times."""
+TURN_S = 0.0005
+"""Wall time in which another thread begins its turn."""
 
 
 class MemoryBrokers(Protocol):
@@ -49,7 +53,7 @@ class MemoryBrokers(Protocol):
 
     scheduler: Scheduler
     network: Network
-    lock: AbstractContextManager[object]
+    lock: FiberLock
 
     @property
     def addresses(self) -> list[str]:
@@ -71,10 +75,35 @@ class MemoryBrokers(Protocol):
         """Return the broker's end of a new connection; None if it accepts none."""
 
 
+class Call(NamedTuple):
+    """A call of a client's public method.
+
+    Attributes:
+        name: the method's.
+        began_us: the virtual time at which it began.
+        asked_s: returns the timeout that the caller asked for, in seconds; None for none.
+    """
+
+    name: str
+    began_us: int
+    asked_s: Callable[[], float | None]
+
+    def check(self, runtime: ClientRuntime) -> None:
+        """Raise TimeoutError if the call waits in vain: kafka-python's next() polls again and again."""
+        passed_us = runtime.brokers.scheduler.now_us - self.began_us
+        if passed_us < PATIENCE_US:
+            return
+        asked_s = self.asked_s()
+        if asked_s is None or passed_us >= asked_s * 1_000_000 + PATIENCE_US:
+            waited_s = passed_us // 1_000_000
+            raise TimeoutError(f"{runtime.name}: {self.name} has waited for {waited_s} virtual seconds in vain")
+
+
 class _Present(threading.local):
     """The client that a thread runs at present."""
 
     runtime: ClientRuntime | None = None
+    call: Call | None = None
     fiber: Fiber | None = None
     in_step: bool = False
 
@@ -87,6 +116,16 @@ def present() -> ClientRuntime | None:
     return _present.runtime
 
 
+def poller() -> object:
+    """Return what identifies the present thread: its fiber, or the thread itself."""
+    return _present.fiber or threading.get_ident()
+
+
+def is_outside(polling: object) -> bool:
+    """Return whether this thread runs neither an event nor the code of `polling`, a value of `poller()`."""
+    return not _present.in_step and poller() != polling
+
+
 def require_test() -> None:
     """Raise RuntimeError if this thread runs in an event: a callback of a client in memory, or a background call."""
     if _present.in_step or _present.fiber is not None:
@@ -96,14 +135,28 @@ def require_test() -> None:
 class FiberLock:
     """A reentrant lock that the thread which resumes a fiber holds for it too."""
 
-    __slots__ = ("_lock",)
+    __slots__ = ("_lock", "_waiting")
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._waiting: dict[int, None] = {}  # threads; each changes its own item only
 
     def __enter__(self) -> None:
-        if _present.fiber is None:
-            self._lock.acquire()
+        if _present.fiber is None and not self._lock.acquire(blocking=False):
+            thread = threading.get_ident()
+            self._waiting[thread] = None
+            try:
+                self._lock.acquire()
+            finally:
+                del self._waiting[thread]
+
+    def give_turn(self) -> None:
+        """Let a thread that waits for the lock have it, however often this thread has acquired it."""
+        if self._waiting and _present.fiber is None:
+            lock: Any = self._lock
+            held = lock._release_save()  # as threading.Condition.wait does
+            time.sleep(TURN_S)
+            lock._acquire_restore(held)
 
     def __exit__(self, *_: object) -> None:
         if _present.fiber is None:
@@ -119,6 +172,17 @@ class ClientRuntime:
         self._waiting: dict[Fiber, None] = {}
         self._stream = brokers.scheduler.stream(name)
         self._read_s = EPOCH_S
+
+    @contextmanager
+    def calling(self, name: str, asked_s: Callable[[], float | None]) -> Iterator[None]:
+        """Note that this thread is in a call of the client's method `name`, whose time is limited."""
+        before = _present.call
+        if before is None:
+            _present.call = Call(name, self.brokers.scheduler.now_us, asked_s)
+        try:
+            yield
+        finally:
+            _present.call = before
 
     @contextmanager
     def entered(self, *, in_step: bool = False) -> Iterator[None]:
@@ -165,7 +229,8 @@ class ClientRuntime:
 
         Raises:
             RuntimeError: a callback of a client waits, in the middle of an event.
-            TimeoutError: the condition does not hold within an hour, and there is no limit.
+            TimeoutError: the condition does not hold within an hour, and there is no limit; or the call that waits
+                takes more than an hour.
         """
         if _present.fiber is not None:
             return self._wait_in_fiber(_present.fiber, is_over, timeout_s)
@@ -177,12 +242,15 @@ class ClientRuntime:
             limit_us = max(1, math.ceil(timeout_s * 1_000_000)) if timeout_s is not None and is_limited else PATIENCE_US
             end_us = scheduler.now_us + limit_us
             while not is_over():
+                if _present.call is not None:
+                    _present.call.check(self)
                 if scheduler.now_us >= end_us:
                     if is_limited:
                         return False
                     raise TimeoutError(f"{self.name} waited for {limit_us // 1_000_000} virtual seconds in vain")
                 next_us = scheduler.next_at_us
                 brokers.pass_time(end_us if next_us is None else min(next_us, end_us))
+                brokers.lock.give_turn()
         return True
 
     def _wait_in_fiber(self, fiber: Fiber, is_over: Callable[[], bool], timeout_s: float | None) -> bool:

@@ -12,6 +12,8 @@ import pytest
 
 import simzk
 from simzk.errors import ConfigError
+from simzk.serve.kafka_python import runtime
+from tests.waiting import PATIENCE_S, in_thread
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it reads its resources with a deprecated function
@@ -325,3 +327,56 @@ def test_older_releases_have_clients_in_memory(version: str) -> None:
         cluster.create_topic("orders", partitions=1, replication_factor=3)
         cluster.client(KafkaProducer, acks="all").send("orders", b"paid").get(timeout=10)
         assert next(consumer_of(cluster)).value == b"paid"
+
+
+@pytest.mark.parametrize("options", [{}, {"linger_ms": 50}, {"retry_backoff_ms": 500}])
+def test_a_record_for_a_partition_without_a_leader_expires(options: dict[str, int]) -> None:
+    """The sender asks for metadata in each turn, which wakes it: a loop without end if turns took no virtual time."""
+    with simzk.KafkaCluster(brokers=3, seed=1) as cluster:
+        cluster.create_topic("lonely", assignment={0: [2]})
+        cluster.run_until_quiet()
+        timeouts = {"delivery_timeout_ms": 8000, "request_timeout_ms": 3000}
+        producer = cluster.client(KafkaProducer, **timeouts, **options)
+        producer.send("lonely", b"1").get(timeout=LONG_S)
+        cluster.kill(2)
+        net = producer._sender._client._net
+        began_s, turns = now_s(cluster), net._turns
+        with pytest.raises(KafkaTimeoutError, match="8000 ms has passed"):
+            producer.send("lonely", b"2").get(timeout=LONG_S)
+        assert 8 <= now_s(cluster) - began_s < 9
+        assert net._turns - turns < 2_000
+        again = cluster.client(KafkaProducer, **options).send("lonely", b"3")
+        cluster.run_for(5)
+        cluster.restart(2)
+        assert again.get(timeout=LONG_S).offset == 1, "a leader that comes back is found"
+
+
+def test_a_call_that_waits_again_and_again_fails_after_an_hour(
+    cluster: simzk.KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "PATIENCE_US", 20_000_000)
+    began_s = now_s(cluster)
+    with pytest.raises(TimeoutError, match=r"kafka client 1: next\(\) has waited for 2\d virtual seconds in vain"):
+        next(consumer_of(cluster))
+    assert 20 <= now_s(cluster) - began_s < 25
+    began_s = now_s(cluster)
+    assert list(consumer_of(cluster, consumer_timeout_ms=40_000)) == [], "a longer timeout of the client counts"
+    assert consumer_of(cluster).poll(timeout_ms=50_000) == {}, "and one of the call"
+    assert now_s(cluster) - began_s >= 90
+
+
+def test_a_thread_that_iterates_over_a_consumer_gives_others_their_turn(cluster: simzk.KafkaCluster) -> None:
+    consumer, got = consumer_of(cluster, group_id="g"), []
+
+    def work() -> None:
+        for message in consumer:
+            got.append(message.value)
+            if len(got) == 3:
+                return
+
+    worker = in_thread(work)
+    producer = cluster.client(KafkaProducer)
+    for number in range(3):
+        producer.send("orders", b"%d" % number, partition=0).get(timeout=LONG_S)
+    worker.result(PATIENCE_S)
+    assert got == [b"0", b"1", b"2"]
