@@ -128,7 +128,9 @@ def test_an_adminserver_whose_port_is_taken_is_passed_over(tmp_path: Path) -> No
 
 def test_one_file_of_several_and_what_they_say_already(tmp_path: Path) -> None:
     said = refused(*files(tmp_path, 1))
-    assert "zoo1.cfg: it is the file of one of 4 servers; expected one process with the files of all: simzk" in said
+    assert "zoo1.cfg: it is the file of one of 4 servers, which simzk runs in one process, not in one each;" in said
+    assert "expected one process with the files of all: simzk serve --config" in said
+    assert "; without files: simzk serve --servers 4" in said
     for option in (
         ("--port", "0"),
         ("--servers", "3"),

@@ -195,9 +195,9 @@ TAKEN = {
         localSessionsUpgradingEnabled quorumListenOnAllIPs syncEnabled standaloneEnabled sslQuorum portUnification
         sslQuorumReloadCertFiles quorum.auth.enableSasl quorum.auth.serverRequireSasl quorum.auth.learnerRequireSasl
         multiAddress.enabled multiAddress.reachabilityCheckEnabled jvm.pause.monitor client.portUnification
-        connection_throttle_weight_enabled""",
+        connection_throttle_weight_enabled emulate353TTLNodes""",
     "false": """enforce.auth.enabled admin.portUnification admin.forceHttps ssl.crl ssl.ocsp
-        ssl.clientHostnameVerification emulate353TTLNodes""",
+        ssl.clientHostnameVerification""",
     "no": "skipACL forceSync",
     "3": "electionAlg snapCount autopurge.snapRetainCount",
     "observer": "peerType",

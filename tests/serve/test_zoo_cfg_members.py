@@ -136,7 +136,7 @@ def test_files_that_make_no_ensemble_are_refused(tmp_path: Path) -> None:
     for files, said in (
         (
             [first],
-            "one of 3 servers; expected one process with the files of all: simzk serve --config .*zoo1.cfg",
+            "one of 3 servers, which .*; expected one process with the files of all: simzk serve --config .*zoo1.cfg",
         ),
         ([first, twice], "again.cfg: it is for server 1, like .*zoo1.cfg"),
         ([first, lone], "a file of several is that of a single server"),

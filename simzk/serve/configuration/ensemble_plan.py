@@ -106,8 +106,12 @@ def of_files(files: Sequence[Settings], *, read_only: bool = False) -> EnsembleP
     read_only = read_only or any(file.read_only for file in files)
     if len(files) == 1 < len(first.membership.lines) and not read_only:
         others = " ".join(f"--config ZOO{line.server_id}.CFG" for line in first.membership.lines[1:])
-        right = f"one process with the files of all: simzk serve --config {first.file} {others}"
-        what = f"it is the file of one of {len(first.membership.lines)} servers"
+        count = len(first.membership.lines)
+        right = (
+            f"one process with the files of all: simzk serve --config {first.file} {others}"
+            f"; without files: simzk serve --servers {count}"
+        )
+        what = f"it is the file of one of {count} servers, which simzk runs in one process, not in one each"
         raise ConfigError(what, where=str(first.file), right=right)
     newest = max((_belonging(file).membership for file in files), key=lambda membership: membership.version)
     left = [server_id for server_id in settings if server_id not in newest.voters | newest.observers]

@@ -341,7 +341,6 @@ KEYS = {
     "sessionRequireClientSASLAuth": Key("requires_sasl", loose_boolean, "file"),
     "allowSaslFailedClients": Key("keeps_failed_logins", loose_boolean, "server"),
     # Features that are not supported
-    "emulate353TTLNodes": Key("", never("false, or absent: TTL nodes are those of 3.5.4 and later"), "file"),
     "ssl.context.supplier.class": Key("", absent("nothing: keys come from files"), "file"),
     "letAnySaslUserDoX": Key("", absent("nothing: permissions are those of ACLs"), "file"),
     "admin.portUnification": Key("", never("false, or absent: the AdminServer speaks HTTP"), "file"),

@@ -29,6 +29,7 @@ _KERBEROS = "it configures Kerberos, which is not supported; users log in by DIG
 _LOGGING = "it configures Java's logging"
 _JAVA = "it monitors the Java virtual machine"
 _BOUND = "entries read back from the disk may be twice as long as jute.maxbuffer"
+_OLD_TTLS = "it reads TTL nodes that 3.5.3 wrote; new ones have the form of 3.5.4 and later with it, too"
 _ONCE = "key stores are read once, at the start"
 
 
@@ -94,6 +95,7 @@ _NAMES: dict[WithoutEffect, tuple[str, ...]] = {
         "ssl.allowReverseDnsLookup", "ssl.handshakeDetectionTimeoutMillis", "fips-mode", "admin.needClientAuth",
     ),
     WithoutEffect(_ONCE): ("client.certReload",),
+    WithoutEffect(_OLD_TTLS): ("emulate353TTLNodes",),
     WithoutEffect(_BOUND): ("jute.maxbuffer.extrasize",),
     WithoutEffect(_KERBEROS): (
         "kerberos.removeHostFromPrincipal", "kerberos.removeRealmFromPrincipal", "kerberos.canonicalizeHostNames",
