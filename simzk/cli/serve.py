@@ -179,6 +179,8 @@ def read_settings(options: argparse.Namespace, config: Path | None) -> Settings:
         "admin_token": options.admin_token,
     }
     settings = settings._replace(**{key: value for key, value in given.items() if value is not None})
+    if options.host is not None and settings.live_address is not None:
+        settings = settings._replace(live_address=options.host)
     if options.data_dir is not None:
         settings = settings._replace(data_directory=options.data_dir, log_directory=None)
     settings = _with_tls(settings, options)
@@ -312,7 +314,9 @@ async def _serve(server: TcpServer | TcpEnsemble, admins: list[AdminServer], met
         for admin in admins:
             await admin.start()
             path = server.settings.admin_path
-            sys.stderr.write(f"simzk: AdminServer on http://{admin.name}{path}, live page on http://{admin.name}/\n")
+            sys.stderr.write(
+                f"simzk: AdminServer on http://{admin.name}{path}, live page on http://{admin.live_name}/\n"
+            )
         for endpoint in metrics:
             await endpoint.start()
             sys.stderr.write(f"simzk: metrics on http://{endpoint.name}/metrics\n")

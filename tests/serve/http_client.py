@@ -8,10 +8,16 @@ from tests.waiting import PATIENCE_S
 
 
 def fetch(
-    port: int, target: str, method: str = "GET", *, body: bytes | None = None, headers: dict[str, str] | None = None
+    port: int,
+    target: str,
+    method: str = "GET",
+    *,
+    body: bytes | None = None,
+    headers: dict[str, str] | None = None,
+    host: str = "127.0.0.1",
 ) -> tuple[int, dict[str, str], bytes]:
     """Return status, headers and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    connection = http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
     try:
         connection.request(method, target, body, headers or {})
         response = connection.getresponse()

@@ -14,11 +14,13 @@ from simzk.serve.admin_server.access import AccessRules
 from simzk.serve.admin_server.faults import FAULTS
 from simzk.serve.admin_server.http import HttpRequest
 from simzk.serve.configuration.settings import Settings
+from simzk.serve.configuration.zoo_cfg import parse_zoo_cfg
 from tests.serve.http_client import fetch
 from tests.serve.served import Served, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 TOKEN = "a-token-of-this-test"
 
@@ -165,3 +167,23 @@ def test_any_headers_are_judged(host: str, origin: str, authorization: str) -> N
 def test_a_token_that_no_header_can_have_is_refused(token: str) -> None:
     with pytest.raises(simzk.ConfigError, match="--admin-token: the token is empty"):
         AccessRules(token, "")
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_everywhere"),
+    [
+        ("clientPortAddress=127.0.0.1", False),
+        ("clientPortAddress=localhost", False),
+        ("clientPortAddress=127.0.0.1\nadmin.serverAddress=0.0.0.0", True),
+        ("clientPortAddress=0.0.0.0", True),
+        ("", True),
+    ],
+)
+def test_what_only_simzk_has_listens_where_clients_connect(lines: str, is_everywhere: bool, tmp_path: Path) -> None:
+    settings = parse_zoo_cfg(f"dataDir={tmp_path}\nclientPort=0\nadmin.serverPort=0\n{lines}\n")
+    with served(settings) as running:
+        for host, has_page in (("127.0.0.1", True), ("127.0.0.2", is_everywhere)):
+            assert fetch(running.admin_port, "/commands/ruok", host=host)[0] == 200
+            assert fetch(running.admin_port, "/no/servlet", host=host)[0] == 404
+            for path, method in (("/", "GET"), ("/faults", "GET"), ("/live/state", "GET"), ("/faults/clear", "POST")):
+                assert (fetch(running.admin_port, path, method, host=host)[0] == 200) is has_page, (host, path)

@@ -7,6 +7,7 @@ Rules of this module:
   - POST `/faults/<verb>?...` and GET `/faults` are simzk's own (faults.py), for requests that `AccessRules` accepts. A
     GET never changes state, except by the commands that a real server has;
   - `/` is the live page with its requests (live.py), where a real server has nothing;
+  - what only simzk has may be limited to the clients' interface (`Settings.live_address`);
   - everything runs on the loop of the server;
   - a stopped server of an ensemble answers no command (a real one's AdminServer ends with it), but accepts faults,
     which can start it again.
@@ -43,6 +44,7 @@ from simzk.serve.admin_server.http import (
 )
 from simzk.serve.admin_server.live import LiveView, page_response
 from simzk.serve.admin_server.snapshots import CommandRejection, Snapshots
+from simzk.serve.tcp.addresses import addresses_of, as_java, written
 from simzk.wire.four_letter_words import NOT_SERVING
 from simzk.wire.monitoring import families_of, text_of
 
@@ -85,6 +87,11 @@ def pretty(value: Any, indent: str = "") -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def is_simulators(path: str) -> bool:
+    """Return whether only simzk answers a path, not a real AdminServer."""
+    return path in _LIVE or path in ("/", "/faults", "/metrics") or path.startswith(("/faults/", "/brokers/"))
+
+
 class AdminServer(HttpServer):
     """AdminServer of one server.
 
@@ -94,6 +101,9 @@ class AdminServer(HttpServer):
         port: the port; 0 for any free one.
         path: URL path of the commands.
         brokers: the brokers of the simulated cluster that the server belongs to; None for none.
+
+    Attributes:
+        live_name: the address of its live page.
 
     Raises:
         ConfigError: it cannot listen, or the token is invalid.
@@ -110,10 +120,15 @@ class AdminServer(HttpServer):
     ) -> None:
         self._brokers = brokers
         self.use_server(server)
+        live_address = server.settings.live_address
+        self._live_addresses = None if live_address is None else addresses_of(live_address)
         self._access = AccessRules(server.settings.admin_token, address)
         idle_ms = server.settings.admin_idle_ms
         super().__init__(address, port, self._answer, idle_ms=idle_ms, body_limit=self._limit_of_body)
         self._path = path
+        self.live_name = self.name
+        if live_address is not None and self._live_addresses is not None:
+            self.live_name = written((live_address, int(self.name.rpartition(":")[2])))
 
     def use_server(self, server: TcpServer) -> None:
         """Use another server from now on: the one before was stopped, and this one is its new start."""
@@ -123,6 +138,8 @@ class AdminServer(HttpServer):
 
     def _answer(self, request: HttpRequest) -> Response:
         path = canonical_path(request.path)
+        if is_simulators(path) and not self._has_live_page_at(request.local_address):
+            return no_servlet(request)
         if request.path == "/" and request.method in ("GET", "HEAD"):
             return page_response()
         if path in _LIVE or path.startswith("/brokers/"):
@@ -152,6 +169,10 @@ class AdminServer(HttpServer):
         if request.method not in ("GET", "HEAD", "POST"):
             return nothing(HTTPStatus.METHOD_NOT_ALLOWED)
         return self._command(request, path.removeprefix(self._path).removeprefix("/"))
+
+    def _has_live_page_at(self, address: str) -> bool:
+        """Return whether what only simzk has is at an address of this machine."""
+        return self._live_addresses is None or as_java(address) in self._live_addresses
 
     def _answer_live(self, request: HttpRequest, path: str) -> Response:
         """Answer the live page: what it shows is guarded like what it does, because it shows data without ACLs."""

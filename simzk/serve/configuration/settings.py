@@ -124,6 +124,8 @@ class Settings(NamedTuple):
         tls: TLS configuration; None for no TLS.
         unifies_ports: whether `port` accepts both plain text and TLS (client.portUnification).
         admin_address: the interface of the AdminServer.
+        live_address: the interface on which it also has what only simzk has (live page, faults, brokers, metrics); None
+            for its own.
         admin_port: its port, 0 for any free one; None for no AdminServer.
         admin_path: URL path of its commands (admin.commandURL).
         admin_token: the token that a client needs for simzk's own requests by HTTP; None if none is set.
@@ -160,6 +162,7 @@ class Settings(NamedTuple):
     log_directory: Path | None = None
     storage: Storage = Storage()
     admin_address: str = "127.0.0.1"
+    live_address: str | None = None
     admin_port: int | None = None
     admin_path: str = "/commands"
     admin_token: str | None = None

@@ -143,6 +143,8 @@ class _File:
         self._read_members(settings["data_directory"])
         self._choose_ports()
         settings["address"] = settings.get("address", "")
+        # The real AdminServer listens everywhere; what only simzk has keeps to the clients' interface.
+        settings["live_address"] = None if "admin_address" in settings else settings["address"]
         enabled = file.get("admin_enabled", True)
         settings["admin_port"] = settings.get("admin_port", 8080) if enabled else None
         defaults = {

@@ -50,6 +50,21 @@ def name_of(listener: socket.socket) -> str:
     return written((ANY_HOST if address == _ANY_HOST_6 else address, port))
 
 
+def addresses_of(host: str) -> frozenset[str] | None:
+    """Return the addresses of an interface or host of this machine, in Java's form; None for all interfaces.
+
+    >>> addresses_of("127.0.0.1"), addresses_of("0.0.0.0")
+    (frozenset({'127.0.0.1'}), None)
+    """
+    if host in _EVERYWHERE:
+        return None
+    try:
+        found = socket.getaddrinfo(host, None)
+    except OSError as error:
+        raise ConfigError(f"unknown address: {error.strerror}", where=host) from error
+    return frozenset(as_java(str(address[0])) for *_, address in found)
+
+
 def peer_of(transport: asyncio.BaseTransport) -> tuple[str, int]:
     """Return the address and port of a client."""
     address, port = transport.get_extra_info("peername")[:2]
