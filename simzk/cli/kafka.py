@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from simzk.cli.arguments import CommandParser
 from simzk.cli.messages import say
-from simzk.cli.serve import LAYOUTS, TOKEN_VARIABLE, port, show_events, show_skipped
+from simzk.cli.serve import LAYOUTS, TOKEN_VARIABLE, number, port, show_events, show_skipped
 from simzk.cli.signals import ENDING
 from simzk.errors import ConfigError
 from simzk.kafka.security.settings import PLAINTEXT, PROTOCOLS
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 DEFAULT_VERSION, DEFAULT_BROKERS = "3.9", 3
 DEFAULT_PORT, DEFAULT_ZOOKEEPER_PORT = 9092, 2181
+DEFAULT_TICK_TIME_MS = 2000
 
 DESCRIPTION = """\
 Serve a simulated Kafka cluster and its ZooKeeper on TCP ports. When all brokers serve, the first line on stdout tells
@@ -86,6 +88,8 @@ def _server(asked: argparse.Namespace, listeners: Listeners) -> KafkaServer:
         asked.seed,
         config=common,
         broker_config=own,
+        cluster_id=asked.cluster_id,
+        tick_time_ms=DEFAULT_TICK_TIME_MS if asked.tick_time is None else asked.tick_time,
         zookeeper_servers=1 if asked.zookeeper_servers is None else asked.zookeeper_servers,
         **listeners._asdict(),
     )
@@ -105,6 +109,8 @@ def _server_of_file(asked: argparse.Namespace, listeners: Listeners) -> KafkaSer
         "--broker-ids": asked.broker_ids,
         "--racks": asked.racks,
         "--zookeeper-servers": asked.zookeeper_servers,
+        "--cluster-id": asked.cluster_id,
+        "--tick-time": asked.tick_time,
     }
     is_layout = Path(asked.file).suffix in LAYOUTS
     if not is_layout:
@@ -159,11 +165,11 @@ def _announce(server: KafkaServer, *, as_json: bool) -> None:
 
 def _wait_for_signal() -> None:
     stopped = threading.Event()
-    for number in ENDING:
-        signal.signal(number, lambda *_: stopped.set())
+    for ending in ENDING:
+        signal.signal(ending, lambda *_: stopped.set())
     stopped.wait()
-    for number in ENDING:
-        signal.signal(number, signal.SIG_IGN)  # a second signal does not interrupt the stop
+    for ending in ENDING:
+        signal.signal(ending, signal.SIG_IGN)  # a second signal does not interrupt the stop
 
 
 def _settings(asked: argparse.Namespace) -> tuple[dict[str, str], dict[int, dict[str, str]]]:
@@ -242,6 +248,12 @@ def ids_of(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
+def _cluster_id(text: str) -> str:
+    if re.fullmatch(r"[\w-]{1,64}", text, re.ASCII) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no cluster id: 1 to 64 of a-z A-Z 0-9 _ -")
+    return text
+
+
 def _ids(text: str) -> list[int]:
     try:
         return ids_of(text)
@@ -261,6 +273,13 @@ def make_parser() -> argparse.ArgumentParser:
         help="scenario (.toml, or a shipped one by name) whose steps happen on wall time, or layout (.parquet, .json) "
         "[default: a new cluster]",
     )
+    _add_cluster_options(parser)
+    _add_listener_options(parser)
+    parser.add_argument("--json", action="store_true", help="write the first line as one JSON object")
+    return parser
+
+
+def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--version",
         metavar="V",
@@ -277,6 +296,21 @@ def make_parser() -> argparse.ArgumentParser:
         help="properties file with settings of all brokers; broker.N.KEY is for broker N",
     )
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of all random choices [default: 0]")
+    parser.add_argument(
+        "--cluster-id",
+        metavar="ID",
+        type=_cluster_id,
+        help="id of the cluster [default: drawn from the seed, so clusters of one seed have one id]",
+    )
+    parser.add_argument(
+        "--tick-time",
+        metavar="MS",
+        type=number("a number of ms", 1, 3_600_000),
+        help=f"ZooKeeper's tickTime, which bounds session timeouts [default: {DEFAULT_TICK_TIME_MS}]",
+    )
+
+
+def _add_listener_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", metavar="H", default="127.0.0.1", help="interface to listen on [default: 127.0.0.1]")
     parser.add_argument(
         "--port",
@@ -316,5 +350,3 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tls-ca", metavar="FILE", type=Path, help="CA certificates of clients, which must have one [default: none]"
     )
-    parser.add_argument("--json", action="store_true", help="write the first line as one JSON object")
-    return parser

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simzk.cli.console import (
+    Bar,
+    BarPart,
     JsonOut,
     Progress,
     console,
@@ -20,7 +22,7 @@ from simzk.cli.console import (
 from simzk.cli.messages import say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
@@ -28,18 +30,25 @@ if TYPE_CHECKING:
 
 TOPICS_SHOWN = 5
 HEADINGS = ("outage\n(95 % confidence)", "minutes\noffline", "data loss", "partitions\nlost", "sets of\nreplicas")
+OFFLINE = BarPart("█", "#", "red")
+_CELLS = 1000
+"""Steps of the longest bar: bars have whole values, and minutes may be tiny."""
 
 
 def show_risk(plan: RiskPlan, assignments: pa.Table) -> None:
     """Print the assignments, the topics at the highest risk, and the place of the others."""
     screen = console()
     table = number_table("All partitions, per year", "assignment", (*HEADINGS, "replicas\nto move"))
-    for row in assignments.to_pylist():
-        table.add_row(escape(row["assignment"]), *_cells(row), f"{row['replicas_moved']:,}")
+    table.add_column()
+    rows = assignments.to_pylist()
+    for row, bar in zip(rows, _bars(rows), strict=True):
+        table.add_row(escape(row["assignment"]), *_cells(row), f"{row['replicas_moved']:,}", bar)
     screen.print(table)
     topics = number_table("Topics at the highest risk under the present assignment, per year", "topic", HEADINGS)
-    for row in _worst_topics(plan):
-        topics.add_row(escape(row["topic"]), *_cells(row))
+    topics.add_column()
+    rows = _worst_topics(plan)
+    for row, bar in zip(rows, _bars(rows), strict=True):
+        topics.add_row(escape(row["topic"]), *_cells(row), bar)
     screen.print(topics)
     screen.print(escape(f"All topics: {plan.out / 'topics.parquet'}"), soft_wrap=True)
 
@@ -65,17 +74,33 @@ def _document(plan: RiskPlan, assignments: pa.Table) -> dict[str, object]:
     }
 
 
+def _bars(rows: Sequence[dict[str, Any]]) -> list[Bar]:
+    """Return a bar for the minutes offline of each row."""
+    most = max((row["offline_minutes"] for row in rows), default=0.0)
+    scale = _CELLS / most if most else 0.0
+    return [Bar([round(row["offline_minutes"] * scale)], [OFFLINE], _CELLS) for row in rows]
+
+
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     outage = probability(row["outage_probability"])
     if not row["exact"]:
         outage += f"\n({probability(row['outage_probability_low'])} to {probability(row['outage_probability_high'])})"
     return (
         outage,
-        f"{row['offline_minutes']:.3g}",
+        amount(row["offline_minutes"]),
         probability(row["loss_probability"]),
-        f"{row['partitions_lost']:.3g}",
+        amount(row["partitions_lost"]),
         f"{row['replica_sets']:,}",
     )
+
+
+def amount(value: float) -> str:
+    """Return an expected number as text.
+
+    >>> amount(0.0), amount(0.01234), amount(87.65), amount(12345.6)
+    ('0', '0.0123', '87.7', '12,346')
+    """
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def probability(value: float) -> str:

@@ -558,9 +558,9 @@ def _summary(files: list[str], results: list[Result]) -> list[Line]:
         if not of_file:
             continue  # interrupted before its first run was done
         failed = [result for result in of_file if not result.held]
-        seeds = f"seed {of_file[0].seed}" if len(of_file) == 1 else f"{len(of_file)} seeds"
+        seeds = f"seed {of_file[0].seed}" if len(of_file) == 1 else f"{len(of_file):,} seeds"
         if failed:
-            count = seeds if len(of_file) == 1 else f"{len(failed)} of {seeds} failed"
+            count = seeds if len(of_file) == 1 else f"{len(failed):,} of {seeds} failed"
             lines.append([("FAILED  ", "bold red"), (f"{file}: {count}", "")])
         else:
             lines.append([("holds   ", "green"), (f"{file}: {seeds}", "")])

@@ -201,7 +201,7 @@ def read_settings(options: argparse.Namespace, config: Path | None) -> Settings:
     return settings
 
 
-def _number(what: str, least: int, most: int) -> Callable[[str], int]:
+def number(what: str, least: int, most: int) -> Callable[[str], int]:
     """Return the parser of a number in a range."""
 
     def parse(text: str) -> int:
@@ -212,7 +212,7 @@ def _number(what: str, least: int, most: int) -> Callable[[str], int]:
     return parse
 
 
-port = _number("a port", 0, 65535)
+port = number("a port", 0, 65535)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -242,14 +242,14 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--servers",
         metavar="N",
-        type=_number("a number of servers", 1, 254),
+        type=number("a number of servers", 1, 254),
         default=1,
         help="number of servers of the ensemble, each on its own port [default: 1]",
     )
     parser.add_argument(
         "--observers",
         metavar="N",
-        type=_number("a number of observers", 0, 253),
+        type=number("a number of observers", 0, 253),
         default=0,
         help="number of additional servers without a vote [default: 0]",
     )

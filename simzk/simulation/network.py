@@ -130,8 +130,22 @@ class Network:
             link.in_flight.clear()
             link.held_back.clear()
 
-    def heal(self, source: str, target: str, *, both: bool = True) -> None:
-        """End every fault of a link: cut, hold, slowness, and messages to be dropped."""
+    def heal(self, source: str | None = None, target: str | None = None, *, both: bool = True) -> None:
+        """End every fault of a link: cut, hold, slowness, and messages to be dropped.
+
+        Args:
+            source: one end; None heals all links.
+            target: the other end; None heals all links of `source`.
+            both: also in the direction from `target` to `source`.
+        """
+        if source is None:
+            assert target is None, "a link is named by both ends, or by its source"
+            self.heal_all()
+            return
+        if target is None:
+            for ends in [ends for ends in self._links if source in ends]:
+                self.heal(*ends, both=False)
+            return
         for link in self._directions(source, target, both):
             link.cut = False
             link.latency = None

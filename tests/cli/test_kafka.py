@@ -42,6 +42,17 @@ def running(*options: str) -> Iterator[tuple[dict[str, Any], subprocess.Popen[st
             process.wait(PATIENCE_S)
 
 
+def test_the_cluster_has_the_given_id_and_zookeeper_the_given_tick() -> None:
+    with running("--cluster-id", "my-cluster", "--tick-time", "500", "--brokers", "1") as (said, _):
+        assert said["cluster_id"] == "my-cluster"
+        client = KazooClient(said["zookeeper"], timeout=0.5)
+        client.start(PATIENCE_S)
+        assert json.loads(client.get("/cluster/id")[0])["id"] == "my-cluster"
+        assert b"tickTime=500" in client.command(b"conf").encode()
+        client.stop()
+        client.close()
+
+
 def http(method: str, url: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, Any]]:
     """Send a request; return status and body."""
     request = Request(url, body if method == "POST" else None, headers, method=method)

@@ -67,6 +67,18 @@ def test_a_cut_loses_what_is_under_way_and_what_is_sent() -> None:
     assert wire.run() == ["after"]
 
 
+def test_one_end_or_no_end_heals_all_its_links() -> None:
+    network = Wire().network
+    for source, target in (("a", "b"), ("b", "c"), ("c", "d")):
+        network.cut(source, target)
+    network.heal("b")
+    pairs = (("a", "b"), ("b", "a"), ("c", "b"), ("c", "d"))
+    assert [network.is_cut(*pair) for pair in pairs] == [False, False, False, True]
+    network.heal()
+    assert not network.is_cut("d", "c")
+    assert network.is_undisturbed
+
+
 def test_what_is_sent_after_a_heal_takes_its_own_time() -> None:
     wire = Wire(latency_us=(500, 500))
     wire.send("lost")

@@ -267,7 +267,7 @@ class TcpServer(EventLoopServer):
         )
 
     def _conf(self, sizes_bytes: tuple[int, int]) -> dict[str, str | int]:
-        config, directory = self.settings.server, self.directory
+        config, directory = self.driver.server.config, self.directory
         return {
             "clientPort": self.port,
             "secureClientPort": self.secure_port,
