@@ -4,14 +4,15 @@ Rules of this module:
   - a request is served in the process of its target, which may respond later; the response is handled in the process
     of the caller;
   - if the target is dead, or dies before it responds, the connection breaks and the caller gets `Disconnected`;
-  - if no response comes (a cut link, a long pause), the caller gets `Disconnected` after its timeout.
+  - if no response comes (a cut link, a long pause), the caller gets `Disconnected` after its timeout;
+  - a fault of calls refuses requests before they are served, or breaks the connection when they have been.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from simzk.simulation import Future, Network, Process, Scheduler, Timer
 
@@ -25,6 +26,20 @@ class Disconnected(Exception):  # noqa: N818 - an outcome, not a mistake
 
 Respond = Callable[[Any], None]
 Serve = Callable[[Any, Respond], None]
+
+
+class CallFault(NamedTuple):
+    """A fault of the calls of one kind, from or to one process.
+
+    Args:
+        end: name of the process that sends them, or that serves them.
+        kind: class of the requests.
+        refuse: returns the response with which a request is refused; None to serve it and break the connection then.
+    """
+
+    end: str
+    kind: type[object]
+    refuse: Callable[[Any], object] | None = None
 
 
 class _Call:
@@ -45,13 +60,26 @@ class _Call:
         end = self._connections.ends.get(self.target)
         if end is None or not end[0].alive:
             self._connections.network.send(self.target, self.source.name, self.fail)
+        elif (fault := self._fault()) is not None and fault.refuse is not None:
+            self.respond(fault.refuse(self._request))
         else:
             process, serve = end
-            process.deliver(partial(serve, self._request, self.respond))
+            process.deliver(partial(serve, self._request, self.respond if fault is None else self._break))
 
     def respond(self, response: Any) -> None:
         """Send the response to the caller."""
         self._connections.network.send(self.target, self.source.name, partial(self._finish, response))
+
+    def _fault(self) -> CallFault | None:
+        """Return the fault of this call, if there is one."""
+        for fault in self._connections.faults:
+            if fault.end in (self.source.name, self.target) and isinstance(self._request, fault.kind):
+                return fault
+        return None
+
+    def _break(self, _response: Any) -> None:
+        """Break the connection in place of a response."""
+        self._connections.network.send(self.target, self.source.name, self.fail)
 
     def _finish(self, response: Any) -> None:
         if self._close():
@@ -77,12 +105,14 @@ class Connections:
 
     Attributes:
         ends: each process with its request handler, by name.
+        faults: the faults of calls at present.
     """
 
     def __init__(self, scheduler: Scheduler, network: Network) -> None:
         self.scheduler = scheduler
         self.network = network
         self.ends: dict[str, tuple[Process, Serve]] = {}
+        self.faults: list[CallFault] = []
         self._calls: dict[str, dict[_Call, None]] = {}
 
     def register(self, process: Process, serve: Serve) -> None:

@@ -15,9 +15,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from simzk.errors import ConfigError
+from simzk.kafka import paths
 from simzk.kafka.log.log import first_difference
 from simzk.kafka.observation import recording
-from simzk.kafka.observation.agreement import disagreements, missed_deletions, read_written
+from simzk.kafka.observation.agreement import (
+    WrittenState,
+    controller_differences,
+    disagreements,
+    missed_deletions,
+    read_written,
+)
 from simzk.kafka.observation.beliefs import (
     awaits_in_vain,
     is_fenced_by_known_bug,
@@ -43,6 +50,7 @@ from simzk.scenarios.source import BrokerId, Index, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from simzk.kafka.broker.broker import Broker
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.kafka.observation.recording import Recording
     from simzk.scenarios.cluster_model import ClusterModel
@@ -322,33 +330,93 @@ class ExpectAgreed(Expectation, kw_only=True):
     reads_brokers: ClassVar[bool] = True
 
     def failures(self, observed: Observed) -> list[str]:
-        cluster = observed.cluster
-        serving = [one for one in cluster.brokers.values() if one.alive and one.registered and not one.paused]
-        written = read_written(cluster.tree, cluster.controller, cluster.live_brokers)
-        releases = [broker.version for broker in cluster.brokers.values()]
-        missed = missed_deletions(cluster.history)
-        written = replace(
-            written,
-            missed={
-                broker.id: missed.get(broker.id, frozenset()) | unannounced_deletions(cluster.invariants, broker.id)
-                for broker in serving
-            },
-            unnoticed=restarted_unnoticed(cluster.invariants),
-            isrs_are_announced=all(release.broker.announces_isr_changes for release in releases),
-            dead_stay_cached=not all(release.broker.cache_drops_dead_brokers for release in releases),
-            followers_miss_epochs=any(release.controller.sends_shrunk_isr_to_leader_alone for release in releases),
-        )
-        excused = frozenset(
-            partition
-            for partition, (_, state) in written.partitions.items()
-            if awaits_in_vain(cluster.invariants, partition, state.leader_epoch)
-            or is_outdated_by_known_bug(cluster.invariants, partition, state.leader_epoch)
-            or is_written_by_former_controller(cluster.invariants, partition, state.leader_epoch)
-        )
-        return disagreements(serving, written.without(renamed_by_known_bug(cluster.invariants), excused))
+        return disagreements(_serving(observed.cluster), _written(observed.cluster))
 
     def _summary(self) -> str:
         return "every broker believes what the znodes say"
+
+
+def _serving(cluster: KafkaCluster) -> list[Broker]:
+    """Return the brokers that run and are registered."""
+    return [one for one in cluster.brokers.values() if one.alive and one.registered and not one.paused]
+
+
+def _written(cluster: KafkaCluster) -> WrittenState:
+    """Return what the znodes say, without what known bugs of Kafka excuse."""
+    serving = _serving(cluster)
+    written = read_written(cluster.tree, cluster.controller, cluster.live_brokers)
+    releases = [broker.version for broker in cluster.brokers.values()]
+    missed = missed_deletions(cluster.history)
+    written = replace(
+        written,
+        missed={
+            broker.id: missed.get(broker.id, frozenset()) | unannounced_deletions(cluster.invariants, broker.id)
+            for broker in serving
+        },
+        unnoticed=restarted_unnoticed(cluster.invariants),
+        isrs_are_announced=all(release.broker.announces_isr_changes for release in releases),
+        dead_stay_cached=not all(release.broker.cache_drops_dead_brokers for release in releases),
+        followers_miss_epochs=any(release.controller.sends_shrunk_isr_to_leader_alone for release in releases),
+    )
+    excused = frozenset(
+        partition
+        for partition, (_, state) in written.partitions.items()
+        if awaits_in_vain(cluster.invariants, partition, state.leader_epoch)
+        or is_outdated_by_known_bug(cluster.invariants, partition, state.leader_epoch)
+        or is_written_by_former_controller(cluster.invariants, partition, state.leader_epoch)
+    )
+    return written.without(renamed_by_known_bug(cluster.invariants), excused)
+
+
+_REQUESTS = {
+    paths.REASSIGN_PARTITIONS: "a reassignment",
+    paths.PREFERRED_ELECTION: "a preferred election",
+}
+_QUEUES = {
+    paths.DELETE_TOPICS: "a deletion",
+    paths.ISR_CHANGES: "an ISR change",
+    paths.LOG_DIR_EVENTS: "a failed log directory",
+}
+
+
+_DELETES_LEADERLESS = (2, 0, 0)
+"""First release whose deletion of a topic without leaders ends (KAFKA-6650)."""
+
+
+class ExpectDone(Expectation, kw_only=True):
+    """Nothing is left to be done: no request waits, all records are committed, and the controller knows the znodes.
+
+    No request is in the znodes, every high watermark is the log end offset, and what the controller remembers of
+    brokers, replicas, reassignments, elections and deletions equals the znodes. Excused are the partitions and topics
+    of known bugs as for `agreed`, topics whose deletion a reassignment halts (KAFKA-14424), and before 2.0 all that are
+    being deleted: one of a topic without leaders never ends (KAFKA-6650).
+    """
+
+    reads_brokers: ClassVar[bool] = True
+
+    def failures(self, observed: Observed) -> list[str]:
+        cluster = observed.cluster
+        halted = halted_by_known_bug(cluster.invariants)
+        stays = any(broker.version.number < _DELETES_LEADERLESS for broker in cluster.brokers.values())
+        left = [f"{what} waits: {path}" for path, what in _REQUESTS.items() if cluster.tree.get(path) is not None]
+        for path, what in _QUEUES.items():
+            node = cluster.tree.get(path)
+            is_excused = path == paths.DELETE_TOPICS and stays
+            names = () if node is None or is_excused else node.child_names()
+            left += [f"{what} waits: {path}/{name}" for name in sorted(names) if name not in halted]
+        written = _written(cluster)
+        for broker in _serving(cluster):
+            for partition, replica in broker.replicas.replicas.items():
+                is_compared = partition in written.partitions and broker.replicas.leads(partition)
+                if is_compared and replica.high_watermark != replica.log_end:
+                    left.append(f"{partition} is committed up to {replica.high_watermark} of {replica.log_end}")
+        controller = cluster.brokers.get(-1 if cluster.controller is None else cluster.controller)
+        if controller is None or not controller.controller.is_active:
+            return [*left, "no controller is active"]
+        return [*left, *controller_differences(controller.controller.context, written)]
+
+    def _summary(self) -> str:
+        return "nothing is left to be done, and the controller knows what the znodes say"
 
 
 class ExpectLeaders(Expectation, kw_only=True):
@@ -618,6 +686,7 @@ EXPECTATIONS: dict[str, type[Expectation]] = {
     "offline": ExpectOffline,
     "whole": ExpectWhole,
     "agreed": ExpectAgreed,
+    "done": ExpectDone,
     "leaders": ExpectLeaders,
     "event": ExpectEvent,
     "metadata": ExpectMetadata,

@@ -28,7 +28,8 @@ from simzk.scenarios import actions
 from simzk.scenarios.actions import RestartStep
 from simzk.scenarios.broker_control import BrokerControl
 from simzk.scenarios.cluster_model import by_broker
-from simzk.scenarios.expectations import ExpectAgreed, Expectation, ExpectRecovered, Observed
+from simzk.scenarios.expectations import ExpectAgreed, Expectation, ExpectDone, ExpectRecovered, Observed
+from simzk.scenarios.faults.dense_producers import DenseProducers
 from simzk.scenarios.faults.fault import FAULT, OPERATOR, Setting, Target
 from simzk.scenarios.faults.operator import DeleteTopic
 from simzk.scenarios.faults.plan import FaultPlan
@@ -67,6 +68,9 @@ QUIESCENCE_TIMEOUT_SECONDS = 60.0
 SETTLING_US, AGREEMENT_US = 10_000_000, 60_000_000
 """How long the caches of brokers may take after the recovery: leaders of up to 2.6 announce ISRs after five seconds,
 and within a minute (IsrChangePropagationInterval); the first comparison waits for most of them."""
+
+DONE_US = 30_000_000
+"""How long requests may take that wait when the brokers agree."""
 
 EXAMINATION_US, EXAMINATION_STEP_US = 600_000_000, 250_000
 """Time limit of the examination by clients, and how often the play looks whether it is over."""
@@ -156,6 +160,8 @@ class Play:
         self._has_clients = self.plan is not None and self.plan.has_clients
         promised = self._target.clients.ledger.invariants if self._has_clients else ()
         self._monitor = Monitor(self.history, (*self.cluster.invariants, *promised), seed=seed)
+        if scenario.faults is not None and (traffic := scenario.faults.traffic) is not None and traffic.every_us:
+            DenseProducers(self.cluster, scenario.topics, traffic.every_us)
         self.probes = None if self.plan is None else Probes(self.cluster)
         self.faults_from_us: int | None = None
         self.crash: Crash | None = None
@@ -346,6 +352,9 @@ class Play:
             yield PlayWait(self._scheduler.now_us + SETTLING_US)
             agreed = ExpectAgreed(expect="agreed", name="after all faults, every broker believes what the znodes say")
             yield from self._judge(agreed, self.scenario.faults_line, AGREEMENT_US, kept)
+        if self.verdicts[-1].held:
+            done = ExpectDone(expect="done", name="after all faults, nothing is left to be done")
+            yield from self._judge(done, self.scenario.faults_line, DONE_US, kept)
         if self._has_clients and self.verdicts[-1].held:
             yield from self._examine(kept)
 

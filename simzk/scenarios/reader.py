@@ -53,12 +53,18 @@ SHOWN, MENDED = "shown", "mended"
 Weight = Annotated[int, Meta(ge=0, le=1000)]
 
 
-class TrafficTable(TomlTable, kw_only=True):
-    """`[faults.traffic]` and `[faults.clients]`: what is drawn of the clients during the faults."""
+class ClientsTable(TomlTable, kw_only=True):
+    """`[faults.clients]`: what is drawn of the clients during the faults."""
 
     gap: str = ""
     longest: str = ""
     weights: dict[str, Weight] = field(default_factory=dict)
+
+
+class TrafficTable(ClientsTable, kw_only=True):
+    """`[faults.traffic]`: what is drawn of producers and consumers, and how often others send all the time."""
+
+    every: str = ""
 
 
 class FaultsTable(TomlTable, kw_only=True):
@@ -71,7 +77,7 @@ class FaultsTable(TomlTable, kw_only=True):
     broken_max: Count | None = None
     weights: dict[str, Weight] = field(default_factory=dict)
     traffic: TrafficTable | None = None
-    clients: TrafficTable | None = None
+    clients: ClientsTable | None = None
 
 
 class BugTable(TomlTable, kw_only=True):
@@ -370,7 +376,7 @@ class _Reader:
         limits = None
         if faults.traffic is not None:
             gap_us, longest_us = parse_duration(faults.traffic.gap), parse_duration(faults.traffic.longest)
-            limits = TrafficLimits(faults.traffic.weights, gap_us, longest_us)
+            limits = TrafficLimits(faults.traffic.weights, gap_us, longest_us, parse_duration(faults.traffic.every))
         clients = None
         if faults.clients is not None:
             gap_us, longest_us = parse_duration(faults.clients.gap), parse_duration(faults.clients.longest)
@@ -388,7 +394,7 @@ class _Reader:
 
     def _check_drawn(self, table: dict[str, object], at: KeyPath, noun: str, known: Collection[str]) -> None:
         """Check the times and the weights in a table of what is drawn."""
-        for key in ("gap", "longest"):
+        for key in ("gap", "longest", "every"):
             with self._mistakes:
                 if key in table and not self._source.duration(str(table[key]), (*at, key)):
                     self._source.fail((*at, key), f"{table[key]!r} is not positive", FORM)

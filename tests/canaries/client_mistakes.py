@@ -22,6 +22,8 @@ _PRODUCERS = "kafka/log/producer_state.py"
 _LOG = "kafka/log/log.py"
 _COMPACTION = "kafka/log/compaction.py"
 _REPLICAS = "kafka/broker/replica_logs.py"
+_WATCHES = "zookeeper/watches.py"
+_SESSION_TRACKER = "zookeeper/sessions.py"
 _mistake = partial(SwarmMistake, scenario="clients")
 
 CLIENT_MISTAKES: dict[str, SwarmMistake] = {
@@ -199,5 +201,37 @@ CLIENT_MISTAKES: dict[str, SwarmMistake] = {
         _FETCH,
         "        limit = log.last_stable_offset if is_committed else log.high_watermark\n",
         "        limit = log.high_watermark\n",
+    ),
+    # Watches and sessions of ZooKeeper
+    "a watch stays after its event": _mistake(
+        _WATCHES,
+        "            if modes & _STANDARD:\n                self._set(path, watcher, modes, modes & ~_STANDARD)\n",
+        "",
+    ),
+    "a deleted znode gives no event to its data watches": _mistake(
+        _WATCHES,
+        "        notified = self.data.trigger(path, kind) if self.data else {}\n",
+        "        notified = self.data.trigger(path, kind) if self.data and kind != EventType.NODE_DELETED else {}\n",
+    ),
+    "a parent gives no event for a new child": _mistake(
+        _WATCHES,
+        "        above = self.child.trigger(parent_path, _CHILDREN_CHANGED)\n",
+        "        is_seen = kind != EventType.NODE_CREATED\n"
+        "        above = self.child.trigger(parent_path, _CHILDREN_CHANGED) if is_seen else {}\n",
+    ),
+    "a session expires a tick too early": _mistake(
+        _SESSION_TRACKER,
+        "+ timeout_ms) // self._tick_ms + 1) * self._tick_ms",
+        "+ timeout_ms) // self._tick_ms - 1) * self._tick_ms",
+    ),
+    "watches that are set again miss a change": _mistake(
+        "zookeeper/reads.py",
+        "            elif node.mzxid > since:\n",
+        "            elif node.mzxid > since + 1_000_000_000:\n",
+    ),
+    "a quota does not count what is deleted": _mistake(
+        "zookeeper/quotas.py",
+        "                for key, change in ((COUNT, nodes), (BYTES, size)):\n",
+        "                for key, change in ((COUNT, max(nodes, 0)), (BYTES, size)):\n",
     ),
 }

@@ -12,4 +12,4 @@ class SwarmMistake(NamedTuple):
     right: str
     wrong: str
     version: str = ""
-    scenario: str = "swarm"
+    scenario: str = "dense"

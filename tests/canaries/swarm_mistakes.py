@@ -138,7 +138,7 @@ SWARM_MISTAKES: dict[str, SwarmMistake] = {
         _ACCEPTED,
         '        codes[controller_epoch < self._controller_epoch.take(brokers, mode="clip")] = _STALE_CONTROLLER\n',
         "",
-        scenario="controllers",
+        scenario="zombies",
     ),
     "a controller does not raise the controller epoch": SwarmMistake(
         _CLIENT,

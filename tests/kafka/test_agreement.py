@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.controller.states import ReplicaState
 from simzk.kafka.observation.agreement import AGREEMENTS, disagreements, missed_deletions, read_written
-from simzk.kafka.topic_partition import TopicPartition
-from simzk.scenarios.expectations import ExpectAgreed, Observed
+from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
+from simzk.scenarios.expectations import ExpectAgreed, ExpectDone, Observed
 from tests.kafka.clusters import cluster, quiet, topic
 
 if TYPE_CHECKING:
@@ -205,3 +206,40 @@ def test_brokers_of_older_releases_agree_after_faults(version: str) -> None:
         assert list(agreed.failures(Observed(c, {}, None))) == []
         c.brokers[dead].metadata.partitions.clear()
         assert list(agreed.failures(Observed(c, {}, None))) != []
+
+
+def left(c: KafkaCluster) -> list[str]:
+    return ExpectDone(expect="done").failures(Observed(c, {}, None))
+
+
+def test_nothing_is_left_to_be_done(c: KafkaCluster) -> None:
+    assert left(c) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/admin/reassign_partitions", "/admin/delete_topics/t", "/log_dir_event_notification/x"]
+)
+def test_a_request_in_the_znodes_is_left(c: KafkaCluster, path: str) -> None:
+    c.pause(c.controller or 0)
+    c.write_znode(path, None, create=True)
+    c.run_for(1)
+    assert any(path in one for one in left(c))
+
+
+def test_records_that_are_not_committed_are_left(c: KafkaCluster) -> None:
+    leader = c.state("t", 0).leader
+    c.brokers[leader].replicas.replicas[T0].log.high_watermark -= 1
+    assert left(c) == ["t-0 is committed up to -1 of 0"]
+
+
+def test_what_the_controller_remembers_is_compared(c: KafkaCluster) -> None:
+    assert c.controller is not None
+    context = c.brokers[c.controller].controller.context
+    context.being_reassigned[T0] = (1, 2)
+    context.shutting_down[2] = None
+    context.put_leadership(T0, c.state("t", 0)._replace(leader_epoch=77))
+    row, replica = context.rows_of([T0]), PartitionAndReplica(T0, 2)
+    context.replica_states.put(row, replica.replica, ReplicaState.OFFLINE)
+    found = "; ".join(left(c))
+    for part in ("reassignments: t-0", "brokers that shut down: 2", "of epoch 77", "of t-0 on [2] for offline"):
+        assert part in found

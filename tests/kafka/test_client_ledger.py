@@ -164,12 +164,13 @@ def test_records_above_the_log_start_are_there() -> None:
 def test_a_log_begins_where_it_was_deleted_to() -> None:
     ledger = ClientLedger()
     ledger.on_delete_sent(ORDERS, 8)
-    ledger.on_log_start(ORDERS, 8, sent=ledger.moment())
+    ledger.on_log_start(ORDERS, 8, broker=1, sent=ledger.moment())
     before = ledger.moment()
-    ledger.on_deleted(ORDERS, 8, 8)
-    ledger.on_log_start(ORDERS, 0, sent=before)
-    assert not violated(ledger)
-    ledger.on_log_start(ORDERS, 7, sent=ledger.moment())
+    ledger.on_deleted(ORDERS, 8, 8, broker=1)
+    ledger.on_log_start(ORDERS, 0, broker=1, sent=before)
+    ledger.on_log_start(ORDERS, 0, broker=2, sent=ledger.moment())
+    assert not violated(ledger), "broker 2 may not have been live"
+    ledger.on_log_start(ORDERS, 7, broker=1, sent=ledger.moment())
     assert violated(ledger) == [ledger.log_start]
 
 

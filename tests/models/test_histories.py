@@ -15,9 +15,10 @@ import pytest
 
 from simzk.kafka.broker.replica_logs import ReplicaLogs
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.scenarios.faults.dense_producers import DenseProducers
 from simzk.scenarios.player import Play
 from simzk.scenarios.reader import read_scenario
-from tests.canaries.swarm import Producers, failures
+from tests.canaries.swarm import failures
 from tests.models.exploration import explore
 from tests.models.histories import Refinement, abstract, observed_fetches
 from tests.models.replication import (
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from tests.models.replication import Model
 
 SCENARIO = Path(__file__).with_name("swarm.toml")
+MEAN_GAP_US = 250_000
+"""Mean time between two batches of all producers."""
 CHECKED = (
     "high watermark raised",
     "records fetched",
@@ -81,7 +84,7 @@ def judge(seed: int, version: str = "3.9", make: Callable[[int], Model] = KIP_32
 
     run.cluster.history.observers.append(check)
     with closing(run), observed_fetches(refinements):
-        Producers(run.cluster, scenario.topics)
+        DenseProducers(run.cluster, scenario.topics, MEAN_GAP_US)
         run.run()
         for refinement in refinements:
             refinement.compare()

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from simzk.kafka.topic_partition import TopicPartition
+from simzk.scenarios.faults.dense_producers import DenseProducers
 from simzk.scenarios.player import Play
 from simzk.scenarios.reader import read_scenario
-from tests.canaries.swarm import Producers
 from tests.models.exploration import explore
 from tests.models.histories import Refinement, observed_fetches
 from tests.models.replication import KIP_320, KIP_320_SEEN, PROPERTIES, State
@@ -108,7 +108,7 @@ def states_of_run(seed: int) -> list[list[State]]:
     partitions = [TopicPartition(topic, number) for topic, n in scenario.topics.items() for number in range(n)]
     refinements = [Refinement(run.cluster, partition, KIP_320_SEEN) for partition in partitions]
     with closing(run), observed_fetches(refinements):
-        Producers(run.cluster, scenario.topics, MEAN_GAP_US)
+        DenseProducers(run.cluster, scenario.topics, MEAN_GAP_US)
         run.run()
     assert not any(one.unexplained for one in refinements)
     return [[state._replace(left=frozenset()) for state in one.states] for one in refinements]

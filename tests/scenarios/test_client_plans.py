@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simzk.errors import ScenarioError
+from simzk.scenarios.faults.calls import CALL_KINDS
 from simzk.scenarios.faults.clients import CLIENT_ENTRIES, ClientLimits
 from simzk.scenarios.faults.plan import FaultPlan
 from simzk.scenarios.faults.plan_file import PlanFile, SavedPlan, write_plan
@@ -40,7 +41,7 @@ def clients(plan: FaultPlan) -> list[str]:
 def test_clients_do_not_change_the_faults() -> None:
     assert SCENARIO.faults is not None
     without = FaultPlan.draw(partial(RandomStream, 8), replace(SCENARIO.faults, clients=None), SETTING)
-    kept = tuple(fault for fault in drawn(8).faults if not isinstance(fault, CLIENT_ENTRIES))
+    kept = tuple(fault for fault in drawn(8).faults if not isinstance(fault, (*CLIENT_ENTRIES, *CALL_KINDS)))
     assert kept == without.faults
     assert not clients(without)
 
@@ -55,6 +56,13 @@ def test_every_role_is_drawn_and_old_releases_have_fewer() -> None:
     assert kinds == {entry.name for entry in CLIENT_ENTRIES}
     old = {kind for seed in range(12) for kind in clients(drawn(seed, "1.0"))}
     assert old == kinds - {"fetch_by_session", "administer"}
+
+
+def test_faults_of_single_calls_are_drawn_where_the_release_has_them() -> None:
+    kinds = {fault.kind for seed in range(12) for fault in drawn(seed).faults if isinstance(fault, CALL_KINDS)}
+    assert kinds == {kind.name for kind in CALL_KINDS}
+    old = {fault.kind for seed in range(12) for fault in drawn(seed, "2.4").faults if isinstance(fault, CALL_KINDS)}
+    assert old == {"lose_marker_answers"}
 
 
 def test_a_plan_is_written_and_read(tmp_path: Path) -> None:

@@ -92,6 +92,8 @@ FAULTS = {
         'broker = 2\noperation = "ping"\nerror = "SESSION_EXPIRED"\nfor = "60s"',
         ["fault: expire", "broker 2 registration gone"],
     ),
+    "refuse_isr": ('broker = 1\nfor = "60s"', ["refuses the ISR proposals of broker 1"]),
+    "lose_marker_answers": ('broker = 1\nfor = "60s"', ["loses the answers to transaction markers"]),
     "create_topic": (
         'topic = "new"\npartitions = 2\nreplication_factor = 3',
         ["creates topic new: 2 partitions", "topic created new"],

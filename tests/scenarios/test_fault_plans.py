@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simzk.errors import ScenarioError
+from simzk.scenarios.faults.calls import CALL_KINDS
 from simzk.scenarios.faults.fault import Setting
 from simzk.scenarios.faults.plan import FAULT_KINDS, FaultPlan, SwarmLimits, SwarmOptions
 from simzk.scenarios.faults.plan_file import PlanFile, SavedPlan, fault_fields, write_plan
@@ -80,15 +81,16 @@ def test_plans_differ_from_seed_to_seed_and_print_every_option() -> None:
     assert len({str(plan.options) for plan in plans}) == 50
     for plan in plans:
         printed = {kind for kind in FAULT_KINDS.values() if f" {kind.name}=" in str(plan.options)}
-        assert printed == set(FAULT_KINDS.values()) - {*ENSEMBLE_KINDS, *SERVER_KINDS}
+        assert printed == set(FAULT_KINDS.values()) - {*ENSEMBLE_KINDS, *SERVER_KINDS, *CALL_KINDS}
 
 
 def test_a_hundred_seeds_draw_every_kind() -> None:
-    upgrade, of_ensemble = {"rolling_upgrade"}, {kind.name for kind in (*ENSEMBLE_KINDS, *SERVER_KINDS)}
+    upgrade, of_calls = {"rolling_upgrade"}, {kind.name for kind in CALL_KINDS}
+    of_ensemble = {kind.name for kind in (*ENSEMBLE_KINDS, *SERVER_KINDS)}
     for path, limits in (
-        (ANYTHING, upgrade | of_ensemble),
-        (ROOT / "scenarios" / "anything_breaks_upgrade.toml", of_ensemble),
-        (ROOT / "scenarios" / "anything_breaks_ensemble.toml", upgrade),
+        (ANYTHING, upgrade | of_ensemble | of_calls),
+        (ROOT / "scenarios" / "anything_breaks_upgrade.toml", of_ensemble | of_calls),
+        (ROOT / "scenarios" / "anything_breaks_ensemble.toml", upgrade | of_calls),
     ):
         scenario = read_scenario(path)
         assert scenario.faults is not None

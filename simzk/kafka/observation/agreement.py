@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
+from simzk.kafka.controller.states import ReplicaState
 from simzk.kafka.schemas import partition_state, topic
-from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, ReplicaAssignment, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.cluster.zookeeper_access import KafkaTree
+    from simzk.kafka.controller.context import ControllerContext
     from simzk.simulation import Event
 
 
@@ -212,6 +214,40 @@ class SameReplicas(Agreement):
 
 AGREEMENTS: tuple[type[Agreement], ...] = (SameController, SameBrokers, SameCachedStates, SameReplicas)
 """All agreements of brokers with the znodes."""
+
+
+def controller_differences(context: ControllerContext, written: WrittenState) -> Iterator[str]:
+    """Yield a sentence for each difference between the controller's memory and the znodes, when nothing is to be done.
+
+    All brokers run with all their directories, so every replica is online.
+    """
+    if sorted(context.brokers) != list(written.brokers):
+        yield f"the controller takes {sorted(context.brokers)} for the live brokers"
+    for what, left in (
+        ("brokers that shut down", context.shutting_down),
+        ("reassignments", context.being_reassigned),
+        ("preferred elections", context.pending_elections),
+        ("deletions", [name for name in context.to_be_deleted if name not in written.deleted]),
+        ("failed directories", [broker for broker, failed in context.on_failed_dirs.items() if failed]),
+    ):
+        if left:
+            yield f"the controller still has {what}: {', '.join(map(str, left))}"
+    for partition, (assignment, state) in written.partitions.items():
+        known = context.leadership(partition)
+        if known is not None and not written.isrs_are_announced:
+            known = known._replace(isr=state.isr)
+        yield from _state_differences("the controller", partition, known, state)
+        if known is None:
+            continue
+        if context.assignment(partition).replicas != assignment.replicas:
+            yield f"the controller has replicas {context.assignment(partition).replicas} of {partition}"
+        offline = [
+            broker
+            for broker in assignment.replicas
+            if context.replica_states[PartitionAndReplica(partition, broker)] != ReplicaState.ONLINE
+        ]
+        if offline:
+            yield f"the controller takes the replicas of {partition} on {offline} for offline"
 
 
 def _state_differences(

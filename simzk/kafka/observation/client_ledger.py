@@ -136,13 +136,16 @@ class ClientLedger:
         self.atomic = one("committed transactions are read whole, and no others")
         self.once = one("records of idempotent producers are in the log once, in order, where it was acknowledged")
         self.sessions = one("an incremental fetch equals a full one")
-        self.log_start = one("a log begins where clients have deleted it to, and is whole from there on")
+        self.log_start = one("a log begins where its leader has deleted it to, and is whole from there on")
         self.newest_kept = one("compaction keeps the newest value of each key")
         self.administered = one("a change that an administrator was confirmed is there")
+        self.watches = one("a watch of a znode gives one event, before its client sees the change")
+        self.session_kept = one("a session keeps its timeout, and its ephemerals as long, and no longer")
+        self.quotas = one("the totals of a quota are those of its znodes")
         self.counts = Counter[str]()
         self.records: dict[bytes, SentRecord] = {}
         self.transactions: list[SentTransaction] = []
-        self.deleted_to: dict[TopicPartition, _Highest] = {}
+        self.deleted_to: dict[tuple[TopicPartition, int], _Highest] = {}
         self.asked_to_delete: dict[TopicPartition, int] = {}
         self.read_by: dict[str, dict[TopicPartition, list[tuple[int, bytes]]]] = {}
         self._moments = count(1)
@@ -313,16 +316,20 @@ class ClientLedger:
         """Note how far records may be deleted from now on."""
         self.asked_to_delete[partition] = max(offset, self.asked_to_delete.get(partition, 0))
 
-    def on_deleted(self, partition: TopicPartition, offset: int, low_watermark: int) -> None:
-        """Note that the records below an offset are deleted, and check the log start offset in the answer."""
+    def on_deleted(self, partition: TopicPartition, offset: int, low_watermark: int, *, broker: int) -> None:
+        """Note that a leader has deleted the records below an offset, and check the log start offset in its answer."""
         if not offset <= low_watermark <= self.asked_to_delete[partition]:
             self.log_start.violate(f"{partition} is deleted to {low_watermark} after a request to {offset}")
         self.counts["deletions of records"] += 1
-        self.deleted_to.setdefault(partition, _Highest()).note(self.moment(), offset)
+        self.deleted_to.setdefault((partition, broker), _Highest()).note(self.moment(), offset)
 
-    def on_log_start(self, partition: TopicPartition, offset: int, *, sent: int) -> None:
-        """Check the log start offset in an answer."""
-        deleted = self.deleted_to.get(partition)
+    def on_log_start(self, partition: TopicPartition, offset: int, *, broker: int, sent: int) -> None:
+        """Check the log start offset in an answer of a leader.
+
+        Another leader may have an older one: a replica that was not live when records were deleted joins the ISR with
+        its first fetch, and is told the log start offset with the answer, which waits for records.
+        """
+        deleted = self.deleted_to.get((partition, broker))
         least = 0 if deleted is None else max(0, deleted.before(sent))
         most = self.asked_to_delete.get(partition, 0)
         if not least <= offset <= most:

@@ -234,8 +234,21 @@ class Administer(WireClientEntry, kw_only=True, frozen=True):
         return "creates, changes and deletes topics"
 
 
+class WatchZnodes(WireClientEntry, kw_only=True, frozen=True):
+    """Watch znodes of its own, which another client changes; `topic` is not used."""
+
+    since = (0, 8, 0)
+
+    def begin(self, target: Target) -> None:
+        watcher = target.clients.start_watcher(self.gap_us)
+        target.call_later(self.duration_us, watcher.kill)
+
+    def describe(self) -> str:
+        return "watches znodes"
+
+
 _STATIC_SINCE: Final = (2, 3, 0)
-CLIENT_ENTRIES: Final = (JoinGroup, Transact, ProduceOnce, FetchBySession, DeleteRecords, Administer)
+CLIENT_ENTRIES: Final = (JoinGroup, Transact, ProduceOnce, FetchBySession, DeleteRecords, Administer, WatchZnodes)
 CLIENT_ROLES: Final[dict[str, type[WireClientEntry]]] = {entry.name: entry for entry in CLIENT_ENTRIES}
 """All roles by name, in the order in which a plan draws their weights."""
 

@@ -197,8 +197,9 @@ class Target:
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self.cluster: KafkaCluster = cluster
+        host = cluster.zookeeper_host
         self.clients: ClientFleet = ClientFleet(
-            cluster.scheduler, Ports(cluster.network, cluster.brokers, cluster.zookeeper_host.now_ms)
+            cluster.scheduler, Ports(cluster.network, cluster.brokers, host.now_ms), host
         )
         self._is_healed = False
         self._replaced: set[int] = set()  # brokers with a failed log directory
@@ -282,6 +283,7 @@ class Target:
         cluster.heal_zookeeper_servers()
         cluster.network.heal_all()
         cluster.zookeeper_faults.clear()
+        cluster.traffic.connections.faults.clear()
         fails_over_in_vain = [one.id for one in cluster.brokers.values() if one.controller.fails_over_in_vain]
         for number, broker in cluster.brokers.items():
             cluster.slow_disk(number, 0)

@@ -9,6 +9,7 @@ Rules of this module:
   - options draw a weight for each kind in the order of `FAULT_KINDS`, so a new kind changes the plans of all seeds;
   - kinds that need a ZooKeeper ensemble draw their weights from another stream, and only if there is one: the plans of
     clusters with one server do not depend on them;
+  - faults of single calls (`CALL_KINDS`) are drawn so, too, if there are clients;
   - pauses and cuts of single servers (`SERVER_KINDS`) are drawn from streams of their own, beside the other faults: a
     plan without them does not depend on them either;
   - traffic and clients are drawn from other random streams, and their entries are in the same list (`traffic`,
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from simzk.scenarios.faults.brokers import BROKER_KINDS
+from simzk.scenarios.faults.calls import CALL_KINDS
 from simzk.scenarios.faults.clients import CLIENT_ENTRIES, WireClientEntry, draw_clients
 from simzk.scenarios.faults.fault import Draw, Fault, Setting
 from simzk.scenarios.faults.links import LINK_KINDS
@@ -44,7 +46,7 @@ _EVERYWHERE: Final[dict[str, type[Fault]]] = {
     kind.name: kind for kind in (*BROKER_KINDS, *LINK_KINDS, *ZOOKEEPER_KINDS, *OPERATOR_KINDS)
 }
 FAULT_KINDS: Final[dict[str, type[Fault]]] = _EVERYWHERE | {
-    kind.name: kind for kind in (*ENSEMBLE_KINDS, *SERVER_KINDS)
+    kind.name: kind for kind in (*ENSEMBLE_KINDS, *SERVER_KINDS, *CALL_KINDS)
 }
 """All kinds of fault by name, in the order in which a plan draws their weights."""
 PLAN_KINDS: Final[dict[str, type[Fault]]] = FAULT_KINDS | {
@@ -174,6 +176,10 @@ class FaultPlan:
             faults += draw_faults(stream_of("faults/servers"), of_servers, limits.safety_us, setting)
             options = replace(options, weights=options.weights | of_servers.weights)
         if limits.clients is not None:
+            stream = stream_of("fault plan/calls")
+            of_calls = replace(options, weights={}).with_weights(stream, limits, _possible(CALL_KINDS, setting))
+            faults += draw_faults(stream_of("faults/calls"), of_calls, limits.safety_us, setting)
+            options = replace(options, weights=options.weights | of_calls.weights)
             faults += draw_clients(
                 stream_of("clients plan"), limits.clients, limits.safety_us, _kept_topics(setting, faults)
             )
@@ -183,6 +189,11 @@ class FaultPlan:
     def with_faults(self, faults: tuple[Fault, ...]) -> FaultPlan:
         """Return a plan of the same lengths with other faults."""
         return FaultPlan(self.safety_us, self.liveness_us, tuple(sorted(faults, key=lambda fault: fault.at_us)))
+
+
+def _possible(kinds: Sequence[type[Fault]], setting: Setting) -> tuple[type[Fault], ...]:
+    """Return the kinds that a cluster can have."""
+    return tuple(kind for kind in kinds if kind.is_possible(setting))
 
 
 def _kept_topics(setting: Setting, faults: Sequence[Fault]) -> Setting:

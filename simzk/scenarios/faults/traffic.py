@@ -217,11 +217,13 @@ class TrafficLimits:
         weights: relative frequency of roles by name [default: 1 for each]; a role of weight 0 is never drawn.
         gap_us: mean time between the begins of two clients; None to draw it.
         longest_us: maximum duration of a client; None to draw it.
+        every_us: mean time between two batches of producers that send all the time (`DenseProducers`); None for none.
     """
 
     weights: Mapping[str, int] = field(default_factory=dict)
     gap_us: int | None = None
     longest_us: int | None = None
+    every_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class RecordDeleter(FetchingClient):
         if found.error_code:
             self.forget_leader(partition)
         else:
-            self._ledger.on_deleted(partition, offset, found.low_watermark)
+            self._ledger.on_deleted(partition, offset, found.low_watermark, broker=broker)
 
 
 class TopicState:

@@ -32,6 +32,7 @@ from simzk.kafka.cluster.clients.readers import (
     LogReader,
 )
 from simzk.kafka.cluster.clients.wire import GROUP_COORDINATOR, CoordinatorLostError
+from simzk.kafka.cluster.clients.znode_watcher import ZooKeeperExaminer
 from simzk.kafka.log.record_batches import Record, encode_batch
 from simzk.kafka.observation.client_ledger import LogRecord
 from simzk.kafka.protocol.messages import (
@@ -93,6 +94,7 @@ class Examiner(FetchingClient):
     async def _run(self) -> None:
         for partition in self._partitions:
             await self._require(f"{partition} takes no record", ANSWERED_US, partial(self._append, partition))
+        await self._examine_zookeeper()
         await self._deliver_windows()
         for partition in self._partitions:
             failure = f"a transaction on {partition} stays open"
@@ -121,6 +123,12 @@ class Examiner(FetchingClient):
                 self.failures.append(f"{failure} after {limit_us // 1_000_000} s")
                 return False
             await self.process.sleep(STEP_US)
+
+    async def _examine_zookeeper(self) -> None:
+        """Let a client of ZooKeeper examine sessions and quotas."""
+        examiner = ZooKeeperExaminer(self.process.scheduler, self._fleet.zookeeper, self._ledger)
+        await self._require("the examination of ZooKeeper does not end", ENDED_US, partial(_is_done, examiner))
+        examiner.kill()
 
     async def _deliver_windows(self) -> None:
         """Let idempotent producers deliver what they have sent: their numbers are still the next ones."""
@@ -167,7 +175,7 @@ class Examiner(FetchingClient):
         end = await self.list_offset(broker, partition, LATEST)
         if start is None or end is None:
             return False
-        self._ledger.on_log_start(partition, start, sent=sent)
+        self._ledger.on_log_start(partition, start, broker=broker, sent=sent)
         reader, records = LogReader(start), list[LogRecord]()
         while reader.position < end:
             request = self.fetch_request({partition: reader.position}, isolation=COMMITTED)
@@ -210,23 +218,27 @@ class Examiner(FetchingClient):
         for one in self._fleet.clients:
             if isinstance(one, TopicAdministrator):
                 for name, topic in one.topics.items():
-                    count = await self._partition_count(name)
-                    if count not in topic.partitions:
-                        self._ledger.administered.violate(f"{name} has {count} partitions, not {topic.partitions}")
-                    elif count is not None and (retention := await self._retention(name)) not in topic.retention:
+                    found = await self._partition_counts(name)
+                    if found.isdisjoint(topic.partitions):
+                        self._ledger.administered.violate(f"{name} has {found} partitions, not {topic.partitions}")
+                    elif None not in found and (retention := await self._retention(name)) not in topic.retention:
                         self._ledger.administered.violate(f"{name} has {RETENTION}={retention}, not {topic.retention}")
 
-    async def _partition_count(self, topic: str) -> int | None:
-        """Return the number of partitions of a topic; None if it does not exist."""
-        found: list[int | None] = []
+    async def _partition_counts(self, topic: str) -> set[int | None]:
+        """Return the numbers of partitions of a topic that brokers tell, None where it does not exist.
 
-        async def ask() -> bool:
-            (answer,) = (await self.metadata(topic)).topics
-            found.append(None if answer.error_code else len(answer.partitions))
+        A broker that was not registered when a topic was deleted keeps it in its cache (`agreement.py`).
+        """
+        found: set[int | None] = set()
+
+        async def ask(broker: int) -> bool:
+            (answer,) = (await self.metadata(topic, broker)).topics
+            found.add(None if answer.error_code else len(answer.partitions))
             return True
 
-        await self._require(f"there is no metadata of {topic}", ANSWERED_US, ask)
-        return found[-1] if found else None
+        for broker in self.ports.brokers:
+            await self._require(f"broker {broker} has no metadata of {topic}", ANSWERED_US, partial(ask, broker))
+        return found
 
     async def _retention(self, topic: str) -> str:
         """Return the value of `retention.ms` that a topic itself has; empty for none."""
@@ -324,9 +336,9 @@ async def _is_fenced(producer: TransactionalProducer) -> bool:
     return producer.fenced > 0
 
 
-async def _is_done(producer: ResumedProducer) -> bool:
-    """Return whether a producer has delivered its batches."""
-    return producer.is_done
+async def _is_done(client: ResumedProducer | ZooKeeperExaminer) -> bool:
+    """Return whether a client has ended."""
+    return client.is_done
 
 
 async def _owns(member: GroupMember, count: int) -> bool:

@@ -9,6 +9,7 @@ from simzk.kafka.cluster.clients.administrators import RecordDeleter, TopicAdmin
 from simzk.kafka.cluster.clients.group_member import GroupMember
 from simzk.kafka.cluster.clients.producers import IdempotentProducer, ResumedProducer, TransactionalProducer
 from simzk.kafka.cluster.clients.readers import SessionReader
+from simzk.kafka.cluster.clients.znode_watcher import ZnodeWatcher
 from simzk.kafka.observation.client_ledger import ClientLedger
 from simzk.simulation import Process
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.clients.group_member import MemberSettings
     from simzk.kafka.cluster.clients.producers import TransactionSettings
     from simzk.kafka.cluster.clients.wire import Ports, WireClient
+    from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Scheduler
 
@@ -29,16 +31,20 @@ class ClientFleet:
     Args:
         scheduler: the clock.
         ports: the brokers.
+        zookeeper: the ZooKeeper.
 
     Attributes:
         ledger: what the clients were promised.
-        clients: all that were started, also those that have ended.
+        clients: all clients of brokers that were started, also those that have ended.
+        watchers: all watchers of znodes.
     """
 
     scheduler: Scheduler
     ports: Ports
+    zookeeper: ZooKeeperHost
     ledger: ClientLedger = field(default_factory=ClientLedger)
     clients: list[WireClient] = field(default_factory=list)
+    watchers: list[ZnodeWatcher] = field(default_factory=list)
 
     def start_member(self, settings: MemberSettings) -> GroupMember:
         """Start a member of a group."""
@@ -81,6 +87,12 @@ class ClientFleet:
         self.clients.append(administrator)
         return administrator
 
+    def start_watcher(self, gap_us: int) -> ZnodeWatcher:
+        """Start a client that watches znodes."""
+        name = f"watcher {len(self.watchers) + 1}"
+        self.watchers.append(ZnodeWatcher(self.scheduler, name, self.zookeeper, self.ledger, gap_us=gap_us))
+        return self.watchers[-1]
+
     def resume(self, stopped: IdempotentProducer) -> ResumedProducer:
         """Let an idempotent producer that was stopped deliver what it has sent."""
         producer = ResumedProducer(self._process("resumed producer"), self.ports, stopped)
@@ -91,6 +103,8 @@ class ClientFleet:
         """Stop all clients; requests in flight may still be served."""
         for client in self.clients:
             client.kill()
+        for watcher in self.watchers:
+            watcher.kill()
 
     def _process(self, kind: str) -> Process:
         return Process(self.scheduler, f"{kind} {len(self.clients) + 1}")

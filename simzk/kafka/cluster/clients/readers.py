@@ -252,13 +252,17 @@ class SessionReader(FetchingClient):
         if found.error_code:
             self._note_error(found.error_code)
             return
+        full_before, full_after = self.answered(before), self.answered(after)
+        if any(one.error == ErrorCode.UNKNOWN_TOPIC_ID for one in full_before.values()):  # the broker has just started
+            self._begin_anew()
+            return
         self._asked = positions
         if found.session_id != NO_SESSION and self._session[1] != INITIAL_EPOCH != found.session_id:
             assert found.session_id == self._session[0], "a session keeps its id"
         is_first = self._session[1] == INITIAL_EPOCH
         self._session = (found.session_id, self._session[1] + 1) if found.session_id else (NO_SESSION, INITIAL_EPOCH)
         self._ledger.counts["incremental fetches"] += not is_first
-        answers, full_before, full_after = self.answered(found), self.answered(before), self.answered(after)
+        answers = self.answered(found)
         if not answers.keys() <= led.keys():
             odd = ", ".join(map(str, answers.keys() - led.keys()))
             self._ledger.sessions.violate(f"{self._session} of broker {broker} answers for {odd}, which it forgot")
@@ -304,7 +308,7 @@ class SessionReader(FetchingClient):
             if answered.error:
                 self._note_partition_error(partition, answered)
                 continue
-            self._ledger.on_log_start(partition, answered.log_start, sent=sent)
+            self._ledger.on_log_start(partition, answered.log_start, broker=self._broker, sent=sent)
             for record in self._readers[partition].read(answered):
                 if record.is_committed:
                     self._ledger.on_read(self.process.name, partition, record)
@@ -321,7 +325,7 @@ class SessionReader(FetchingClient):
         start = await self.list_offset(self._broker, partition, EARLIEST)
         if start is not None:
             del self._lost[partition]
-            self._ledger.on_log_start(partition, start, sent=sent)
+            self._ledger.on_log_start(partition, start, broker=self._broker, sent=sent)
             reader = self._readers[partition]
             if start > reader.position:
                 reader.position, reader.aborted = start, set()

@@ -239,10 +239,10 @@ class WireClient:
         """Return a broker, chosen at random."""
         return self.stream.choice(list(self.ports.brokers))
 
-    async def metadata(self, topic: str) -> MetadataResponse:
-        """Ask a broker for a topic; raise `Disconnected`."""
+    async def metadata(self, topic: str, broker: int | None = None) -> MetadataResponse:
+        """Ask a broker for a topic, any one if none is named; raise `Disconnected` without an answer."""
         asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
-        return await self.call(self.any_broker(), asked, MetadataResponse, 12, TIMEOUT_MS)
+        return await self.call(self.any_broker() if broker is None else broker, asked, MetadataResponse, 12)
 
     async def leader(self, partition: TopicPartition) -> int | None:
         """Return the leader of a partition, as a broker or this client knows it; None if there is none."""
