@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, IgnoredSettingWarning
 from simzk.lifecycle import note_closing, note_made
 
 try:  # before the modules that import them, so that the error names the extra to install
@@ -20,6 +21,7 @@ except ImportError as missing:
     ) from missing
 
 from simzk.kafka.cluster import cluster as kafka
+from simzk.kafka.releases.settings import has_effect
 from simzk.serve.kafka_python.runtime import FiberLock, require_test
 
 if TYPE_CHECKING:
@@ -203,6 +205,15 @@ class KafkaCluster(kafka.KafkaCluster):
 
     def _note_ready(self) -> None:
         note_made(self)
+        ignored = {
+            key: None
+            for broker in self.brokers.values()
+            for key in broker.config.given
+            if not has_effect(key, broker.version)
+        }
+        if ignored:
+            text = f"config: not simulated, and only shown to clients: {', '.join(ignored)}"
+            warnings.warn(text, IgnoredSettingWarning, stacklevel=3)
 
     def close(self) -> None:
         """Stop the kazoo clients of this cluster, then kill all its processes; closing twice is allowed."""

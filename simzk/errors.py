@@ -82,3 +82,7 @@ class ConfigError(SimzkError):
 
 class FailureSetError(ConfigError):
     """Failure sets that a layout does not have: more brokers or racks fail than there are."""
+
+
+class IgnoredSettingWarning(UserWarning):
+    """Settings of brokers that are shown to clients, and change nothing that the simulated brokers do."""

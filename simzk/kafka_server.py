@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Concatenate, Final, NamedTuple, ParamSpec, Sel
 from simzk.api import KafkaCluster
 from simzk.errors import ConfigError, SimzkError
 from simzk.kafka import paths
+from simzk.kafka.advertised import advertised_address, check_distinct
 from simzk.kafka.client_requests.broker_faults import rule_fields
 from simzk.kafka.client_requests.handlers import ANONYMOUS
 from simzk.kafka.cluster import cluster as kafka
@@ -374,13 +375,15 @@ class Listeners(NamedTuple):
     """Addresses of a cluster.
 
     Attributes:
-        host: the interface, which is the brokers' address for clients too.
+        host: the interface, which is the brokers' address for clients too unless another is advertised.
         port: the first broker's port; each other one listens on the next port. 0 for any free ports.
         zookeeper_port: ZooKeeper's port; 0 for any free one.
         control_port: port of the HTTP control; 0 for any free one, None for none.
         control_token: token that its clients send; needed beyond this machine.
         security: protocol of the brokers' ports: `PLAINTEXT`, `SASL_PLAINTEXT`, `SSL` or `SASL_SSL`.
         tls: certificate and key of ports with TLS; None for a new self-signed certificate.
+        advertised_host: the host that brokers give to clients; None for the one of the setting `advertised.listeners`,
+            else `host`.
     """
 
     host: str = "127.0.0.1"
@@ -390,6 +393,16 @@ class Listeners(NamedTuple):
     control_token: str | None = None
     security: str = PLAINTEXT
     tls: Tls | None = None
+    advertised_host: str | None = None
+
+
+def _set_address(broker: Broker, port: int, listeners: Listeners) -> None:
+    """Set where a broker listens, and which address it gives to clients."""
+    bound, given = (listeners.host, port), broker.config.given
+    host, advertised_port = advertised_address(given, bound, listeners.advertised_host, listeners.security)
+    broker.set_endpoint(
+        advertised_port, None, host, listeners.security, bound if (host, advertised_port) != bound else None
+    )
 
 
 def _boot(cluster: ServedCluster) -> None:
@@ -466,7 +479,9 @@ class KafkaServer:
 
     Args:
         version, brokers, racks, seed, config: as of `KafkaCluster`.
-        host: the interface to listen on, which is the brokers' address for clients too.
+        host: the interface to listen on, which is the brokers' address for clients too unless another is advertised.
+        advertised_host: the host that brokers give to clients; None for the one of the setting `advertised.listeners`,
+            which has a port too, else `host`. With `host="0.0.0.0"` one of them is needed.
         port: the first broker's port; each other one listens on the next port. 0 for any free ports.
         zookeeper_port: ZooKeeper's port; 0 for any free one.
         control_port: port of the HTTP control; 0 for any free one, None for none.
@@ -508,6 +523,7 @@ class KafkaServer:
         control_token: str | None = None,
         security: str = PLAINTEXT,
         tls: Tls | None = None,
+        advertised_host: str | None = None,
         inter_broker_protocol: str | Mapping[int, str] | None = None,
         cluster_id: str | None = None,
         log_dirs: int = 1,
@@ -535,7 +551,7 @@ class KafkaServer:
             boot=False,
             start_ms=WallClock().now_ms() - _LEAD_MS,
         )
-        listeners = Listeners(host, port, zookeeper_port, control_port, control_token, security, tls)
+        listeners = Listeners(host, port, zookeeper_port, control_port, control_token, security, tls, advertised_host)
         self._serve(cluster, listeners, lambda: _boot(cluster))
 
     def _serve(
@@ -549,7 +565,8 @@ class KafkaServer:
             tls = self._tls(listeners)
             for place, broker in enumerate(cluster.brokers.values()):
                 ports[broker.id] = reserve(listeners.host, listeners.port + place if listeners.port else 0)
-                broker.set_endpoint(ports[broker.id].getsockname()[1], None, listeners.host, listeners.security)
+                _set_address(broker, ports[broker.id].getsockname()[1], listeners)
+            check_distinct({broker.id: broker.endpoint for broker in cluster.brokers.values()})
             boot()
             _catch_up(cluster, live)
             settings = Settings(

@@ -41,7 +41,9 @@ def main(arguments: list[str]) -> int:
     from simzk.serve.admin_server.clusters import ClustersServer
 
     asked = make_parser().parse_args(arguments)
-    server = ClustersServer(asked.host, asked.port, asked.token, partial(_Hosted, asked.host, asked.token))
+    server = ClustersServer(
+        asked.host, asked.port, asked.token, partial(_Hosted, asked.host, asked.advertised_host, asked.token)
+    )
     _prepare()
     return asyncio.run(_serve(server))
 
@@ -69,6 +71,7 @@ class _Hosted:
 
     Args:
         host: the interface to listen on.
+        advertised: the host that brokers give to clients; None for `host`.
         token: token of its HTTP control; None if none is needed.
         options: what the request asks for.
         properties: settings of the brokers.
@@ -77,7 +80,9 @@ class _Hosted:
         ConfigError: an option or a setting is invalid.
     """
 
-    def __init__(self, host: str, token: str | None, options: Mapping[str, str], properties: str) -> None:
+    def __init__(
+        self, host: str, advertised: str | None, token: str | None, options: Mapping[str, str], properties: str
+    ) -> None:
         from simzk.kafka_server import KafkaServer
 
         asked = {name: _value(name, text) for name, text in options.items()}
@@ -96,6 +101,7 @@ class _Hosted:
             host=host,
             control_port=0,
             control_token=token,
+            advertised_host=advertised,
             **asked,  # type: ignore[arg-type]
         )
 
@@ -159,6 +165,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="simzk clusters", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--host", metavar="H", default="127.0.0.1", help="interface to listen on [default: 127.0.0.1]")
+    parser.add_argument("--advertised-host", metavar="H", help="host that brokers give to clients [default: --host]")
     parser.add_argument(
         "--port",
         metavar="N",

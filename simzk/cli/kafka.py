@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 import threading
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +17,7 @@ from simzk.cli.arguments import CommandParser
 from simzk.cli.messages import say
 from simzk.cli.serve import LAYOUTS, TOKEN_VARIABLE, number, port, show_events, show_skipped
 from simzk.cli.signals import ENDING
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, IgnoredSettingWarning
 from simzk.kafka.security.settings import PLAINTEXT, PROTOCOLS
 from simzk.serve.configuration.file_formats import read_properties
 
@@ -54,8 +55,12 @@ def main(arguments: list[str]) -> int:
         asked.control_token,
         asked.security,
         _tls(asked),
+        asked.advertised_host,
     )
-    with _server(asked, listeners) as server:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IgnoredSettingWarning)  # named by their names in the file instead
+        served = _server(asked, listeners)
+    with served as server:
         _announce(server, as_json=asked.json)
         _wait_for_signal()
     return 0
@@ -312,6 +317,12 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_listener_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", metavar="H", default="127.0.0.1", help="interface to listen on [default: 127.0.0.1]")
+    parser.add_argument(
+        "--advertised-host",
+        metavar="H",
+        help="host that brokers give to clients, such as the name of the container "
+        "[default: of advertised.listeners in --config, else --host]",
+    )
     parser.add_argument(
         "--port",
         metavar="N",

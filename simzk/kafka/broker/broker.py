@@ -23,6 +23,7 @@ from simzk.errors import ZnodeError
 from simzk.jvm.numbers import JavaRandom
 from simzk.jvm.scala_collections import long_map_order, mutable_order
 from simzk.kafka import paths
+from simzk.kafka.advertised import LISTENERS
 from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.broker.authorizer import Authorizer
 from simzk.kafka.broker.broker_log import BrokerLog
@@ -130,6 +131,7 @@ class Broker:
         self._name = f"broker {broker_id}"
         self._record = partial(environment.history.record, self._name)
         self._address = registration.host, registration.port
+        self._bound: tuple[str, int] | None = None
         self.security: str = PLAINTEXT
         self._session_before = 0
         process.kill()
@@ -194,9 +196,16 @@ class Broker:
         return self.version.znodes.encode_broker(registration)
 
     def set_endpoint(
-        self, port: int | None, rack: str | None, host: str | None = None, security: str | None = None
+        self,
+        port: int | None,
+        rack: str | None,
+        host: str | None = None,
+        security: str | None = None,
+        bound: tuple[str, int] | None = None,
     ) -> None:
         """Set port, rack, host and protocol of the listener from the next start on; None changes nothing.
+
+        `bound` is where it listens, if clients are told another host and port.
 
         Raises:
             ConfigError: the release does not have the protocol, or its settings for it are invalid.
@@ -207,6 +216,7 @@ class Broker:
         if port is not None or host is not None or security is not None:
             at_host, at_port = self._address = host or self._address[0], port or self._address[1]
             self._registration = local_registration(at_port, self.rack, at_host, self.security)
+        self._bound = bound or self._bound
         if self.alive and uses_sasl(self.security):
             self._spawn_in_session(self._load_scram_credentials, "SCRAM credentials")
         if rack is not None:
@@ -766,6 +776,14 @@ class Broker:
             **on_first_request(api_keys.TRANSACTION_MARKERS, markers),
         }
 
+    def _bound_listeners(self, host: str, port: int) -> dict[str, str]:
+        """Return the settings of a broker that listens at another address than it advertises."""
+        assert self._bound is not None
+        listener, advertised = (
+            "{}:{}".format(f"[{at}]" if ":" in at else at, of) for at, of in (self._bound, (host, port))
+        )
+        return {"listeners": f"{self.security}://{listener}", LISTENERS: f"{self.security}://{advertised}"}
+
     def _static_config(self) -> dict[str, str]:
         """Return the broker's properties as clients see them: those that were given, and those of its place."""
         host, port = self._environment.endpoint_of(self.id)
@@ -773,6 +791,7 @@ class Broker:
         own = {
             "broker.id": str(self.id),
             "listeners": f"{self.security}://{host}:{port}",
+            **({} if self._bound is None else self._bound_listeners(host, port)),
             "log.dirs": ",".join(self.log_dirs.paths),
             "zookeeper.connect": zookeeper.client_address + zookeeper.access.chroot,
         }
