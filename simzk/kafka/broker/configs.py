@@ -18,7 +18,8 @@ from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.notifications import Notifications
 from simzk.kafka.log.segments import LogConfig, log_config
-from simzk.kafka.releases.settings import topic_keys, value_problem
+from simzk.kafka.releases.config_values import topic_problem
+from simzk.kafka.releases.settings import topic_keys
 from simzk.kafka.requests import AdminResponse, AlterConfigRequest, Error
 from simzk.kafka.schemas import config
 from simzk.kafka.schemas.json_text import NoJsonError
@@ -155,6 +156,8 @@ class EntityConfigs:
                 values.pop(key, None)
             else:
                 values[key] = value
+        if (invalid := self.invalid_values(path, values)) is not None:
+            return invalid
         await self.replace(path, values)
         return OK
 
@@ -176,17 +179,14 @@ class EntityConfigs:
         return AdminResponse(Error.INVALID_CONFIG, text.format(key=unknown[0])) if unknown else None
 
     def invalid_values(self, path: str, values: Mapping[str, str]) -> AdminResponse | None:
-        """Return an error if a topic's value is not of the type of its key (ConfigDef.parseType)."""
+        """Return an error if a topic cannot have these values (LogConfig.validate)."""
         version = self._client.version
         if not path.startswith("topics/") or "topics" not in version.configs.entity_types:
             return None
-        for key, value in values.items():
-            reason = value_problem(key, value)
-            if reason is not None:
-                refused = Error.UNKNOWN_SERVER_ERROR if version.api.fails_on_invalid_values else Error.INVALID_CONFIG
-                text = version.texts.invalid_value.format(value=value, key=key, reason=reason)
-                return AdminResponse(refused, text)
-        return None
+        if (problem := topic_problem(values, version.number)) is None:
+            return None
+        fails = problem.is_value and version.api.fails_on_invalid_values
+        return AdminResponse(Error.UNKNOWN_SERVER_ERROR if fails else Error.INVALID_CONFIG, problem.text)
 
     def _problem(self, path: str) -> str | None:
         """Return why the entity cannot be configured in this release; None if it can."""

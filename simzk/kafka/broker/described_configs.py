@@ -20,6 +20,7 @@ from simzk.kafka.releases.config_keys import (
     broker_keys,
     default_values,
     in_milliseconds,
+    internal_keys,
     other_key,
     topic_config_keys,
 )
@@ -82,11 +83,32 @@ class DescribedConfigs:
         elif name == str(self.broker_id):
             self.own = dict(values)
 
+    def effective(self, name: str | None = None, values: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the values that the broker has besides the defaults.
+
+        Args:
+            name: the broker, or all brokers if it is empty, whose dynamic configuration is exchanged.
+            values: the configuration instead.
+        """
+        own = self.own if values is None or not name else values
+        of_all = self.of_all if values is None or name else values
+        found: dict[str, str] = {}
+        for layer in (self.static(), of_all, own):
+            for key in layer:  # another key for the same setting does not win over a stronger source
+                for other in alternatives(key):
+                    found.pop(other, None)
+            found.update(layer)
+        return found
+
     def broker_entries(self) -> list[ConfigEntry]:
-        """Return all keys of the broker: those of the release, from 1.1 on also those of plug-ins and of listeners."""
+        """Return all keys of the broker: those of the release, from 1.1 on also others that are set.
+
+        Others are internal keys, throttle rates, and keys of plug-ins and of listeners.
+        """
         layers, keys = self._layers(), dict(broker_keys(self.release))
         if self.release >= LISTS_OTHER_KEYS:
-            keys |= {name: other_key(name, keys) for _, values in layers for name in values if name not in keys}
+            others = [name for _, values in layers[:-1] for name in values if name not in keys]
+            keys |= {name: other_key(name, keys, self.release) for name in others}
         return [
             ConfigEntry(key, None if key.is_sensitive else _value(layers, name), self._synonyms(layers, key))
             for name, key in keys.items()
@@ -97,7 +119,7 @@ class DescribedConfigs:
         keys = broker_keys(self.release)
         entries = []
         for name, value in self.of_all.items():
-            key = keys.get(name, ConfigKey(name, "unknown", None, is_read_only=False))
+            key = keys.get(name) or other_key(name, keys, self.release)
             shown = None if key.is_sensitive else value
             entries.append(ConfigEntry(key, shown, (Synonym(name, shown, DYNAMIC_DEFAULT),)))
         return entries
@@ -111,6 +133,9 @@ class DescribedConfigs:
                 entries.append(ConfigEntry(key, values[name], (Synonym(name, values[name], TOPIC), *synonyms)))
             else:
                 entries.append(ConfigEntry(key, _topic_default(layers, key), synonyms))
+        for name, key in internal_keys("topic", self.release).items():
+            if name in values:
+                entries.append(ConfigEntry(key, values[name], (Synonym(name, values[name], TOPIC),)))
         return entries
 
     def topic_default(self, name: str) -> str:
@@ -126,7 +151,8 @@ class DescribedConfigs:
 
     def _layers(self) -> Layers:
         """Return the values of each source, the strongest first."""
-        defaults = default_values(self.release)
+        internal = internal_keys("broker", self.release).values()
+        defaults = default_values(self.release) | {key.name: key.default for key in internal if key.default is not None}
         return ((DYNAMIC, self.own), (DYNAMIC_DEFAULT, self.of_all), (STATIC, self.static()), (DEFAULT, defaults))
 
     def _synonyms(self, layers: Layers, key: ConfigKey) -> tuple[Synonym, ...]:

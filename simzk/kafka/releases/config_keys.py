@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
 from simzk.kafka.releases.config_definitions import DEFINITIONS
+from simzk.kafka.releases.config_validators import INTERNAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,8 +33,6 @@ TYPES: Final = (UNKNOWN, "boolean", "string", "int", "short", "long", "double", 
 """Types by their number in DescribeConfigs."""
 PASSWORD: Final = "password"
 _REMOVED: Final = "removed"
-_BITS: Final = {"short": 15, "int": 31, "long": 63}
-_BOOLEANS: Final = ("true", "false")
 _ALTERNATIVES: Final = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     ("log.roll.ms", "log.roll.hours"),
@@ -42,6 +41,13 @@ _ALTERNATIVES: Final = (
 )
 """Keys for the same setting, of which the first one that is set wins (DynamicBrokerConfig.brokerConfigSynonyms)."""
 _FACTORS: Final = {"minutes": 60_000, "hours": 3_600_000}
+RATES: Final = (
+    *("leader.replication.throttled.rate", "follower.replication.throttled.rate"),
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+"""Keys of a broker that are set dynamically only (DynamicConfig.Broker)."""
+TYPES_RATES: Final = (2, 5)
+"""The first release that describes the rates with their values; before, their type is unknown (KafkaConfig)."""
 _PER_BROKER: Final = frozenset(
     {"advertised.listeners", "listener.security.protocol.map", "listeners", "principal.builder.class"}
 )
@@ -52,15 +58,6 @@ _OF_MECHANISMS: Final = (
 )
 """Keys that are set for a mechanism of a listener (DynamicBrokerConfig.ListenerMechanismConfigs)."""
 _PER_BROKER_PREFIXES: Final = ("listener.name.", "sasl.", "ssl.")
-_AT_LEAST: Final = {
-    **dict.fromkeys(("delete.retention.ms", "file.delete.delay.ms", "flush.ms", "index.interval.bytes"), 0),
-    **dict.fromkeys(("max.message.bytes", "message.timestamp.difference.max.ms", "min.cleanable.dirty.ratio"), 0),
-    **dict.fromkeys(("min.compaction.lag.ms", "segment.jitter.ms"), 0),
-    **dict.fromkeys(("flush.messages", "max.compaction.lag.ms", "min.insync.replicas", "segment.ms"), 1),
-    "segment.bytes": 14,
-    "segment.index.bytes": 4,
-}
-"""Lowest values of a topic's keys (LogConfig)."""
 
 
 class ConfigKey(NamedTuple):
@@ -139,6 +136,24 @@ def _keys(owner: str, release: Release) -> dict[str, ConfigKey]:
     return keys
 
 
+@cache
+def internal_keys(owner: str, release: Release) -> dict[str, ConfigKey]:
+    """Return the internal keys of a `broker` or a `topic`: it obeys them, and describes those that are set.
+
+    >>> internal_keys("broker", (3, 9))["unstable.api.versions.enable"].default, internal_keys("topic", (3, 9))
+    ('false', {})
+    """
+    keys = {}
+    for line in INTERNAL.split("\n")[1:-1]:
+        kind_of_owner, name, kind, *steps = line.split(" ")
+        parts = [step.partition(":")[::2] for step in steps]
+        default = next((text for first, text in reversed(parts) if _release(first) <= release), _REMOVED)
+        if kind_of_owner == owner and default != _REMOVED:
+            value = None if default == "null" else default.strip('"')
+            keys[name] = ConfigKey(name, kind, value, is_read_only=owner == "broker")
+    return keys
+
+
 def documentation(owner: str, name: str, release: Release) -> str | None:
     """Return what a key of a `broker` or a `topic` means; None if it is unknown.
 
@@ -174,17 +189,23 @@ def alternatives(name: str) -> tuple[str, ...]:
     return found if (base := _base_of_listener(name)) is None else (name, base)
 
 
-def other_key(name: str, keys: Mapping[str, ConfigKey]) -> ConfigKey:
-    """Return a key that is not among those of the release: of a listener, or one that only a plug-in knows.
+def other_key(name: str, keys: Mapping[str, ConfigKey], release: Release) -> ConfigKey:
+    """Return a key that is not among those of the release: internal, of a listener, or one that only a plug-in knows.
 
     >>> keys = broker_keys((3, 9, 1))
-    >>> other_key("listener.name.outside.ssl.client.auth", keys).kind, other_key("super.users", keys).is_sensitive
-    ('string', True)
+    >>> other_key("listener.name.outside.ssl.client.auth", keys, (3, 9)).kind
+    'string'
+    >>> other_key("super.users", keys, (3, 9)).is_sensitive
+    True
+    >>> [other_key(RATES[0], keys, release).kind for release in ((2, 4), (2, 5))]
+    ['unknown', 'long']
     """
-    base = keys.get(_base_of_listener(name) or name)
+    if name in RATES and release >= TYPES_RATES:
+        return ConfigKey(name, "long", None, is_read_only=True)
+    base = internal_keys("broker", release).get(name) or keys.get(_base_of_listener(name) or name)
     if base is None:
         return ConfigKey(name, UNKNOWN, None, is_read_only=True, may_be_secret=True)
-    return ConfigKey(name, base.kind, None, is_read_only=True)
+    return ConfigKey(name, base.kind, base.default if base.name == name else None, is_read_only=True)
 
 
 def _base_of_listener(name: str) -> str | None:
@@ -211,35 +232,3 @@ def belongs_to_one_broker(name: str) -> bool:
     (True, False)
     """
     return name in _PER_BROKER or name.startswith(_PER_BROKER_PREFIXES)
-
-
-def type_problem(kind: str, value: str) -> str | None:
-    """Return why a value is not of a type, in the words of ConfigDef; None if it is.
-
-    >>> type_problem("long", "x"), type_problem("long", "-1"), type_problem("boolean", "1")
-    ('Not a number of type LONG', None, 'Expected value to be either true or false')
-    """
-    if kind == "boolean":
-        return None if value.strip().lower() in _BOOLEANS else "Expected value to be either true or false"
-    if kind == "double":
-        try:
-            float(value)
-        except ValueError:
-            return "Not a number of type DOUBLE"
-        return None
-    if kind not in _BITS:
-        return None
-    text = value.strip()
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    fits = digits.isascii() and digits.isdecimal() and -(1 << _BITS[kind]) <= int(text) < 1 << _BITS[kind]
-    return None if fits else f"Not a number of type {kind.upper()}"
-
-
-def range_problem(name: str, value: str) -> str | None:
-    """Return why a value of the right type is out of the range of a topic's key; None if it is not.
-
-    >>> range_problem("segment.bytes", "1"), range_problem("retention.ms", "-1")
-    ('Value must be at least 14', None)
-    """
-    least = _AT_LEAST.get(name)
-    return f"Value must be at least {least}" if least is not None and float(value) < least else None

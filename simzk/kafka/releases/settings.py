@@ -11,10 +11,10 @@ from simzk.kafka.advertised import is_advertised_key
 from simzk.kafka.releases.config_keys import (
     alternatives,
     broker_keys,
-    range_problem,
+    internal_keys,
     topic_config_keys,
-    type_problem,
 )
+from simzk.kafka.releases.config_values import broker_problem, value_problem
 from simzk.kafka.security.settings import base_key, check_login_module, is_security_key
 
 if TYPE_CHECKING:
@@ -120,16 +120,6 @@ _TOPIC_KEYS_SINCE: Final[dict[Release, tuple[str, ...]]] = {
 """First release of each key of a topic's configuration (LogConfig.configNames of each release's last tag)."""
 
 
-def value_problem(key: str, value: str) -> str | None:
-    """Return why a value is not of the type or in the range of a topic's key, in the words of ConfigDef; None if it is.
-
-    >>> value_problem("retention.ms", "x"), value_problem("retention.ms", "-1"), value_problem("preallocate", "1")
-    ('Not a number of type LONG', None, 'Expected value to be either true or false')
-    """
-    kind = topic_config_keys(NEWEST)[key].kind
-    return type_problem(kind, value) or range_problem(key, value)
-
-
 def broker_defaults(release: Release) -> dict[str, str]:
     """Return the simulated settings of a broker with their defaults.
 
@@ -167,7 +157,7 @@ def is_setting(key: str, version: KafkaVersion) -> bool:
     >>> [is_setting(key, kafka_version("3.9")) for key in ("num.io.threads", "super.users", "no.such")]
     [True, True, False]
     """
-    keys = broker_keys(version.number)
+    keys = broker_keys(version.number) | internal_keys("broker", version.number)
     if key in version.defaults or key in keys or (key in _OF_AUTHORIZER and CLASS_OF_AUTHORIZER in keys):
         return True
     if key in _defaults_of_logs(version.number) or is_advertised_key(key, version.number):
@@ -188,15 +178,18 @@ def has_effect(key: str, version: KafkaVersion) -> bool:
     return is_security_key(key, version.number) or is_advertised_key(key, version.number)
 
 
-def _check_unsimulated(key: str, text: str, version: KafkaVersion) -> None:
-    """Raise an error if the release has no such setting, or another type."""
+def _check_known(key: str, text: str, version: KafkaVersion) -> None:
+    """Raise an error if the release has no such setting, or if it is for a login module that is not simulated."""
     if not is_setting(key, version):
         right = f"one of {', '.join(version.defaults)}"
         raise ConfigError(f"{key} is not simulated", where=f"config.{key}", right=right)
     check_login_module(key, text)
-    known = broker_keys(max(version.number, FIRST_DESCRIBED)).get(base_key(key) or key)
-    if known is not None and type_problem(known.kind, text) is not None:
-        raise ConfigError(f"{key} is {text!r}", where=f"config.{key}", right=f"a value of type {known.kind}")
+
+
+def _check_value(key: str, text: str, version: KafkaVersion) -> None:
+    """Raise an error if a broker of the release does not start with this value, in its words."""
+    if (problem := value_problem("broker", base_key(key) or key, text, version.number)) is not None:
+        raise ConfigError(problem, where=f"config.{key}", right="a value that Kafka accepts")
 
 
 class Settings:
@@ -229,7 +222,7 @@ class BrokerConfig(Settings):
         given: the values that were given, as text.
 
     Raises:
-        ConfigError: the release has no such setting, or its value is not of the right type.
+        ConfigError: the release has no such setting, or a broker of the release does not start with these values.
 
     >>> from simzk.kafka.releases.versions import kafka_version
     >>> config = BrokerConfig(kafka_version("3.9"), {"replica.lag.time.max.ms": 10_000})
@@ -244,13 +237,17 @@ class BrokerConfig(Settings):
             text = str(value).lower() if isinstance(value, bool) else str(value)
             self.given[key] = text
             if (default := version.defaults.get(key)) is None:
-                _check_unsimulated(key, text, version)
+                _check_known(key, text, version)
+                _check_value(key, text, version)
                 continue
             is_boolean = default in _BOOLEANS
             if default and not (text in _BOOLEANS if is_boolean else is_count(text)):  # empty: any text
                 right = "true or false" if is_boolean else "a whole number"
                 raise ConfigError(f"{key} is {value!r}", where=f"config.{key}", right=right)
+            _check_value(key, text, version)
             self._values[key] = text
+        if (problem := broker_problem(self.given, version.number)) is not None:
+            raise ConfigError(problem, where="config", right="settings with which a broker of this release starts")
 
     @property
     def keys(self) -> KeysView[str]:

@@ -72,7 +72,6 @@ class TopicTexts(Profile):
         "the same time."
     )
     unknown_key: str = by_release("Unknown Log configuration {key}.", ((0, 11), "Unknown topic config name: {key}"))
-    invalid_value: str = by_release("Invalid value {value} for configuration {key}: {reason}")
     null_value: str | None = by_release(
         None,
         ((2, 8), "Null value not supported for topic configs : {key}"),

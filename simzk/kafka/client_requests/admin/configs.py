@@ -38,13 +38,15 @@ from simzk.kafka.releases.config_keys import (
     belongs_to_one_broker,
     broker_keys,
     documentation,
+    internal_keys,
     topic_config_keys,
-    type_problem,
 )
 from simzk.kafka.releases.config_texts import ConfigTexts
-from simzk.kafka.releases.settings import topic_keys, value_problem
+from simzk.kafka.releases.config_values import broker_problem, resizing_problem, topic_problem, value_problem
+from simzk.kafka.releases.settings import topic_keys
 from simzk.kafka.releases.since import at_release
 from simzk.kafka.schemas.acl import AclResource
+from simzk.kafka.security.settings import base_key
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
@@ -382,11 +384,11 @@ class ConfigsApi(ClientApi):
         known = topic_keys(self.broker.version.number)
         if (unknown := next((key for key in values if key not in known), None)) is not None:
             return ResourceError(ErrorCode.INVALID_CONFIG, self.broker.version.texts.unknown_key.format(key=unknown))
-        for key, value in values.items():
-            if (reason := value_problem(key, value)) is not None:
-                text = self.broker.version.texts.invalid_value.format(value=value, key=key, reason=reason)
-                return ResourceError(self.texts.invalid_value, self._prefix(TOPIC_RESOURCE, name) + text)
-        return None
+        if (problem := topic_problem(values, self.broker.version.number)) is None:
+            return None
+        if not problem.is_value:
+            return ResourceError(ErrorCode.INVALID_CONFIG, problem.text)
+        return ResourceError(self.texts.invalid_value, self._prefix(TOPIC_RESOURCE, name) + problem.text)
 
     def _value_problem(self, name: str, values: Mapping[str, str]) -> ResourceError | None:
         """Return why a broker cannot have a dynamic configuration; None if it can."""
@@ -395,25 +397,26 @@ class ConfigsApi(ClientApi):
             return ResourceError(ErrorCode.INVALID_REQUEST, text)
         if name and (refused := self._broker_problem(BROKER_RESOURCE, name, self.texts.other_altered)) is not None:
             return refused
-        keys = broker_keys(self.broker.version.number)
         prefix = self._prefix(BROKER_RESOURCE, name) if self.texts.prefixes_broker_errors else ""
+        problem = self._dynamic_problem(name, values)
+        return None if problem is None else ResourceError(ErrorCode.INVALID_REQUEST, prefix + problem)
+
+    def _dynamic_problem(self, name: str, values: Mapping[str, str]) -> str | None:
+        """Return why a broker rejects a dynamic configuration, in the order of DynamicBrokerConfig.validate."""
+        release = self.broker.version.number
+        keys = internal_keys("broker", release) | broker_keys(release)
         fixed = [key for key in values if key in keys and keys[key].is_read_only]
         if fixed:
-            text = f"{prefix}Cannot update these configs dynamically: Set({', '.join(fixed)})"
-            return ResourceError(ErrorCode.INVALID_REQUEST, text)
+            return f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
+        for key, value in values.items():
+            if (problem := value_problem("broker", base_key(key) or key, value, release)) is not None:
+                return problem
         single = [key for key in values if not name and belongs_to_one_broker(key)]
         if single:
-            text = (
-                "Cannot update these configs at default cluster level, broker id must be specified: "
-                f"Set({', '.join(single)})"
-            )
-            return ResourceError(ErrorCode.INVALID_REQUEST, prefix + text)
-        for key, value in values.items():
-            reason = type_problem(keys[key].kind, value) if key in keys else None
-            if reason is not None:
-                text = self.broker.version.texts.invalid_value.format(value=value, key=key, reason=reason)
-                return ResourceError(ErrorCode.INVALID_REQUEST, prefix + text)
-        return None
+            what = "Cannot update these configs at default cluster level, broker id must be specified"
+            return f"{what}: Set({', '.join(single)})"
+        present, changed = self.described.effective(), self.described.effective(name, values)
+        return broker_problem(changed, release) or resizing_problem(present, changed, release)
 
 
 def _broker_path(name: str) -> str:
