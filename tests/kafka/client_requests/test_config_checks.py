@@ -11,6 +11,8 @@ import pytest
 
 import simzk
 from simzk.errors import ConfigError
+from simzk.jvm.hash_codes import hash_code, spread
+from simzk.jvm.hash_map import capacity_for
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterConfigsRequest,
@@ -24,6 +26,7 @@ from simzk.kafka.protocol.messages import (
 )
 from simzk.kafka.releases.versions import kafka_version
 from tests.kafka.client_requests.memory_client import MemoryClient
+from tests.kafka.client_requests.recorded_admin import exchanges
 
 INVALID_TOPICS = {
     "cleanup.policy": (
@@ -211,3 +214,37 @@ def test_internal_keys_are_described_if_they_are_set() -> None:
     entry = entries["log.initial.task.delay.ms"]
     assert (entry.value, entry.is_sensitive, entry.config_type) == ("100", False, LONG)
     assert [(one.value, one.source) for one in entry.synonyms] == [("100", 4), ("30000", 5)]
+
+
+@pytest.mark.parametrize("release", list(dict.fromkeys(one["release"] for one in exchanges())))
+def test_keys_are_described_in_the_recorded_order(release: str) -> None:
+    """From 2.6 on it is the whole order; before, keys of one bucket of the map are in the order of their definition."""
+    recorded: dict[int, list[str]] = {}
+    for exchange in exchanges():
+        if exchange["release"] == release and exchange["api"] == "DescribeConfigs":
+            for result in exchange.get("response", {}).get("Results", ()):
+                names = [entry["Name"] for entry in result["Configs"] or ()]
+                if result["ResourceType"] in (TOPIC, BROKER) and len(names) > len(
+                    recorded.get(result["ResourceType"], ())
+                ):
+                    recorded[result["ResourceType"]] = names
+    if not recorded:
+        pytest.skip("the release has no DescribeConfigs")
+    with simzk.KafkaCluster(release, 1) as cluster:
+        cluster.create_topic("orders", 1, 1)
+        cluster.run_until_quiet()
+        for kind, wanted in recorded.items():
+            resource = DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=kind, resource_name="1" if kind == BROKER else "orders", configuration_keys=None
+            )
+            request = DescribeConfigsRequest(resources=[resource])
+            (result,) = MemoryClient(cluster, 1).call(request, 0, DescribeConfigsResponse).results
+            got = [entry.name for entry in result.configs]
+            assert sorted(got) == sorted(wanted)
+            if kafka_version(release).number >= (2, 6):
+                assert got == wanted
+            else:
+                capacity = capacity_for(len(got), 16)
+                assert [spread(hash_code(name)) % capacity for name in got] == [
+                    spread(hash_code(name)) % capacity for name in wanted
+                ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import simzk
+from simzk.kafka.client_requests.admin.leadership import result_order
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterPartitionReassignmentsRequest,
@@ -14,6 +15,8 @@ from simzk.kafka.protocol.messages import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from simzk.kafka.releases.versions import kafka_version
+from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.client_requests.memory_client import MemoryClient
 
 UNCLEAN = 1
@@ -132,3 +135,34 @@ def test_a_reassignment_from_begin_to_end() -> None:
         cluster.run_until_quiet()
         assert moving() == []
         assert cluster.assignment("orders")[0].replicas == (3, 2)
+
+
+ORDERS: list[tuple[str, bool, list[tuple[str, int]]]] = [
+    ("2.4", False, [("nosuch", 0), ("m0", 1), ("m0", 2)]),
+    ("2.4", True, [("nosuch", 0), ("m0", 1), ("m0", 2)]),
+    (
+        "2.4",
+        True,
+        [("strict", 0), ("__transaction_state", 2), ("strict3", 0), ("down2", 0), ("__consumer_offsets", 0)],
+    ),
+    ("2.4", True, [("move", 0), ("__transaction_state", 0), ("compacted", 0), ("__consumer_offsets", 1), ("m0", 2)]),
+    ("2.4", True, [("__consumer_offsets", 2), ("__transaction_state", 1), ("m0", 0)]),
+    ("2.8", False, [("nosuch", 0), ("m0", 2), ("m0", 1)]),
+    ("2.8", True, [("nosuch", 0), ("m0", 2), ("m0", 1)]),
+    (
+        "2.8",
+        True,
+        [("__consumer_offsets", 0), ("strict", 0), ("__transaction_state", 0), ("strict3", 0), ("down2", 0)],
+    ),
+    ("2.8", True, [("compacted", 0), ("__consumer_offsets", 1), ("m0", 2), ("move", 0), ("__transaction_state", 1)]),
+    ("3.9", True, [("compacted", 0), ("__consumer_offsets", 2), ("m0", 2), ("move", 0), ("__transaction_state", 1)]),
+    ("3.9", True, [("__transaction_state", 2), ("__consumer_offsets", 0), ("m0", 0)]),
+]
+"""Results that real brokers answered, in their order, and whether leaders were elected."""
+
+
+@pytest.mark.parametrize(("release", "waits", "recorded"), ORDERS)
+def test_results_are_in_the_order_of_real_brokers(release: str, waits: bool, recorded: list[tuple[str, int]]) -> None:
+    wanted = [TopicPartition(*one) for one in recorded]
+    for asked in (wanted, sorted(wanted), sorted(wanted, reverse=True)):
+        assert result_order(asked, kafka_version(release).orders, waits=waits) == wanted

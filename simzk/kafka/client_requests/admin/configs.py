@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.errors import ZnodeError
+from simzk.jvm.hash_map import hash_map_order
 from simzk.jvm.numbers import parse_int
+from simzk.jvm.scala_collections import mutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.admin_handlers import name_problem
 from simzk.kafka.broker.authorizer import CLUSTER
@@ -124,10 +126,24 @@ class ConfigsApi(ClientApi):
                 continue
             if names is not None and (names or not self.texts.no_keys_are_all):
                 found = [entry for entry in found if entry.key.name in names]
+            if kind != LOGGER_RESOURCE:
+                found = self._in_order(found, of_all=kind == BROKER_RESOURCE and not name)
             configs = [self._described(entry, kind, context.version, request) for entry in found]
             success = self.texts.described
             results.append(Described(error_message=success, resource_type=kind, resource_name=name, configs=configs))
         answer(DescribeConfigsResponse(results=results))
+
+    def _in_order(self, entries: list[ConfigEntry], *, of_all: bool) -> list[ConfigEntry]:
+        """Return entries in the order of the map that holds them.
+
+        It is Java's HashMap up to 2.5, and Scala's since (AbstractConfig.originals as a Scala map, filtered). Keys that
+        share a bucket are in alphabetical order, in Kafka up to 2.5 in that of their definition.
+        """
+        by_name, scala = {entry.key.name: entry for entry in entries}, self.broker.version.orders.scala
+        assert len(by_name) == len(entries), "no key is described twice"
+        names = sorted(by_name)
+        is_scala = of_all or scala == "2.13"
+        return [by_name[one] for one in (mutable_order(names, scala) if is_scala else hash_map_order(names))]
 
     def _shown_kind(self, kind: int) -> int:
         """Return the type of a resource in an answer: 0 for an unknown one, up to 2.7."""

@@ -10,8 +10,9 @@ Rules of this module (KafkaApis, DelayedElectLeader; recorded with 2.4, 2.8, 3.4
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from simzk.jvm.scala_collections import hash_order, immutable_order, mutable_order
 from simzk.kafka.broker.authorizer import NOT_AUTHORIZED
 from simzk.kafka.client_requests.cache_wait import wait_for_cache
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
@@ -29,9 +30,10 @@ from simzk.kafka.requests import ElectLeadersRequest as LeadersToElect
 from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from simzk.kafka.controller.controller import KafkaController
+    from simzk.kafka.releases.profile import OrderRules
     from simzk.kafka.rpc import Respond
 
 ELECT_LEADERS, ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS = 43, 45, 46
@@ -41,6 +43,8 @@ _TEXTS: Mapping[Error, str | None] = {
     Error.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
 }
 """Texts of results of elections and reassignments."""
+Results: TypeAlias = "Mapping[TopicPartition, tuple[ErrorCode, str | None]]"
+"""Error and text of each partition."""
 PREFERRED, UNCLEAN = "preferred", "unclean"
 KINDS = {0: PREFERRED, 1: UNCLEAN}
 """Kinds of elections by their number (KIP-460)."""
@@ -62,6 +66,10 @@ class LeadershipApi(ClientApi):
 
     controller: KafkaController
     serve: Callable[[object, Respond], None]
+
+    @property
+    def _orders(self) -> OrderRules:
+        return self.broker.version.orders
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -93,8 +101,9 @@ class LeadershipApi(ClientApi):
             answer(ElectLeadersResponse(error_code=code, replica_election_results=_by_topic(failed)))
             return
         if not self.controller.is_active:
-            refused = {} if named is None else dict.fromkeys(partitions, (ErrorCode.NOT_CONTROLLER, None))
-            answer(ElectLeadersResponse(replica_election_results=_by_topic(refused)))
+            order = result_order(() if named is None else partitions, self._orders)
+            results = _by_topic(dict.fromkeys(order, (ErrorCode.NOT_CONTROLLER, None)))
+            answer(ElectLeadersResponse(replica_election_results=results))
             return
 
         def respond(response: AdminResponse) -> None:
@@ -127,8 +136,10 @@ class LeadershipApi(ClientApi):
                 for partition, error in errors.items()
                 if not (all_partitions and error == Error.ELECTION_NOT_NEEDED)
             }
-            code = ErrorCode[response.error.name]
-            answer(ElectLeadersResponse(error_code=code, replica_election_results=_by_topic(results)))
+            late = [partition for partition in elected if not is_led(partition)]
+            code, order = ErrorCode[response.error.name], result_order(results, self._orders, late, waits=bool(elected))
+            ordered = {partition: results[partition] for partition in order}
+            answer(ElectLeadersResponse(error_code=code, replica_election_results=_by_topic(ordered)))
 
         wait_for_cache(self.broker, lambda: all(map(is_led, elected)), timeout_ms, finish)
 
@@ -221,9 +232,39 @@ class LeadershipApi(ClientApi):
         answer(ListPartitionReassignmentsResponse(error_message="", topics=topics))
 
 
-def _by_topic(
-    results: Mapping[TopicPartition, tuple[ErrorCode, str | None]],
-) -> list[ElectLeadersResponse.ReplicaElectionResult]:
+def result_order(
+    partitions: Iterable[TopicPartition],
+    orders: OrderRules,
+    late: Sequence[TopicPartition] = (),
+    *,
+    waits: bool = False,
+) -> list[TopicPartition]:
+    """Return the order in which results of elections are answered, by topic.
+
+    Failures are in a mutable map. If there are elections to wait for, those that are late are in an immutable map, to
+    which all others are added (ReplicaManager.electLeaders, DelayedElectLeader, KafkaApis.handleElectLeaders).
+
+    Args:
+        partitions: those that have a result.
+        late: those of them that were not elected in time.
+        waits: whether any partition was elected.
+    """
+    scala, hash_of = orders.scala, orders.collections.partition_hash
+
+    def of_map(keys: Iterable[TopicPartition]) -> list[TopicPartition]:
+        return immutable_order(keys, scala, hash_of) if waits else mutable_order(keys, scala, hash_of)
+
+    others = [partition for partition in partitions if partition not in late]
+    first = mutable_order(late, scala, hash_of)
+    by_topic = grouped_by_topic(of_map([*first, *mutable_order(others, scala, hash_of)]))
+    topics = mutable_order(by_topic, scala)  # `groupBy` collects in a mutable map, and copies it
+    topics = hash_order(topics, scala) if scala == "2.13" else immutable_order(topics, scala)
+    ordered = [partition for topic in topics for partition in of_map(by_topic[topic])]
+    assert len(ordered) == len(first) + len(others), "an order loses no partition"
+    return ordered
+
+
+def _by_topic(results: Results) -> list[ElectLeadersResponse.ReplicaElectionResult]:
     """Return results of elections by topic."""
     kind = ElectLeadersResponse.PartitionResult
     made = {
