@@ -34,10 +34,11 @@ from simzk.kafka.broker.disk import Disk
 from simzk.kafka.broker.fetching import STARTS_US, Fetchers, FetchSessions
 from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
 from simzk.kafka.broker.log_cleaner import LogCleaner
+from simzk.kafka.broker.log_dir_moves import RATE_KEY, LogDirMoves
 from simzk.kafka.broker.producer_ids import NoProducerIdsError, ProducerIds
 from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
-from simzk.kafka.broker.replication_quotas import ReplicationQuotas
+from simzk.kafka.broker.replication_quotas import ReplicationQuotas, moves_quota
 from simzk.kafka.broker.scram_credentials import ScramCredentials
 from simzk.kafka.broker.services import SETTINGS_OF_INTERNAL, Services
 from simzk.kafka.client_requests import api_keys
@@ -46,6 +47,7 @@ from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.releases.cluster_releases import BrokerRelease, local_registration
+from simzk.kafka.releases.settings import LOG_DIRS
 from simzk.kafka.requests import (
     AllocateProducerIdsRequest,
     ControlledShutdownRequest,
@@ -282,10 +284,13 @@ class Broker:
         self.log_dirs = self._new_log_dirs(self.log_dirs.count)
 
     def _new_log_dirs(self, count: int) -> LogDirs:
-        """Return empty log directories: those of `log.dirs`, or a number of them."""
-        given = self.config.given.get("log.dirs")
-        paths_of = given.split(",") if given else [f"/kafka/b{self.id}-{number}" for number in range(count)]
-        return LogDirs([f"/kafka/b{self.id}"] if count == 1 and not given else paths_of)
+        """Return empty log directories: those of the settings, or a number of them."""
+        texts = [text for key in LOG_DIRS if (text := self.config.given.get(key)) is not None]
+        given = [path.strip() for path in texts[0].split(",") if path.strip()] if texts else []
+        if given:
+            return LogDirs(given)
+        numbered = [f"/kafka/b{self.id}-{number}" for number in range(count)]
+        return LogDirs(numbered if count > 1 else [f"/kafka/b{self.id}"])
 
     def shut_down(self) -> None:
         """Start a clean shutdown; a broker of 0.9 or later that is still starting halts."""
@@ -421,6 +426,15 @@ class Broker:
         self.topic_configs = TopicConfigs(process, self.client, defaults, self._on_topic_config)
         self.quotas = ReplicationQuotas(self.id, version, config)
         self.replicas = self._replica_logs()
+        self.log_dir_moves = LogDirMoves(
+            process,
+            self.replicas,
+            self.log_dirs,
+            moves_quota(version, config),
+            config.integer("replica.fetch.max.bytes"),
+            lambda: self.described_configs.own.get(RATE_KEY),
+        )
+        self.replicas.on_future = self.log_dir_moves.go_on
         self.replica_requests = environment.replication.requests_of(self.id, self.replicas)
         self.log_cleaner = LogCleaner(
             process, self.replicas, self.topic_configs, config, version.log, environment.now_ms
@@ -658,7 +672,7 @@ class Broker:
         def log_dirs() -> dict[int, Handler]:
             from simzk.kafka.client_requests.admin.log_dirs import LogDirsApi
 
-            return LogDirsApi(serving, self.log_dirs).handlers
+            return LogDirsApi(serving, self.log_dirs, self.log_dir_moves).handlers
 
         def features() -> dict[int, Handler]:
             from simzk.kafka.client_requests.admin.features import UPDATE_FEATURES, update_features
@@ -792,9 +806,10 @@ class Broker:
             "broker.id": str(self.id),
             "listeners": f"{self.security}://{host}:{port}",
             **({} if self._bound is None else self._bound_listeners(host, port)),
-            "log.dirs": ",".join(self.log_dirs.paths),
             "zookeeper.connect": zookeeper.client_address + zookeeper.access.chroot,
         }
+        if not any(key in self.config.given for key in LOG_DIRS):
+            own["log.dirs"] = ",".join(self.log_dirs.paths)
         if self.security != PLAINTEXT:
             own["security.inter.broker.protocol"] = self.security
         if self.version.number >= NODE_IDS:

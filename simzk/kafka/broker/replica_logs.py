@@ -22,7 +22,7 @@ Rules of this module (Partition, Replica, ReplicaManager, LogManager; docs/refer
   - the check for lagging followers iterates a set of the led partitions (up to 0.8.1), later a ConcurrentHashMap of all
     partitions of the broker (ReplicaManager.maybeShrinkIsr). A member of the ISR outside the assignment lags; from 2.4
     to 2.8 the check throws there, and comes to no other partition (KAFKA-9672);
-  - a new log is created in the directory with the fewest logs, the first of several;
+  - a new log is created in the directory with the fewest logs, the first of several, or where a client wanted it;
   - logs in a failed directory are offline until the broker restarts; then the directory is empty;
   - after a failure a log that is missing, and is not new, may be in the failed directory: it is offline, too, and is
     not created again.
@@ -165,11 +165,35 @@ class Replica:
         return self.log.high_watermark
 
 
+@dataclass(slots=True)
+class FutureLog:
+    """A copy of a log that is to replace it in another directory.
+
+    Args:
+        directory: its directory.
+        end: the offset up to which the log is copied.
+    """
+
+    directory: int
+    end: int = 0
+
+    def follow(self, log: Log) -> None:
+        """Truncate the copy as its log was truncated since, or begin it again where that begins."""
+        self.end = max(log.start, min(self.end, log.end))
+
+    def size_bytes(self, log: Log) -> int:
+        """Return the size of the copied batches of a log."""
+        return sum(batch.size_bytes for batch in log.batches if batch.next_offset <= self.end)
+
+
 class LogDirs:
     """Log directories of one broker, by number; they survive its process.
 
     Args:
         directories: their paths, as clients see them.
+
+    Attributes:
+        futures: logs that are being moved.
     """
 
     def __init__(self, directories: Sequence[str]) -> None:
@@ -178,6 +202,8 @@ class LogDirs:
         self.count = len(directories)
         self.failed: dict[int, None] = {}
         self.offline: dict[TopicPartition, None] = {}
+        self.futures: dict[TopicPartition, FutureLog] = {}
+        self._preferred: dict[TopicPartition, int] = {}  # directories for logs that do not exist yet
         self._directory_of: dict[TopicPartition, int] = {}
         self._loads = [0] * len(directories)  # number of logs in each directory
 
@@ -193,19 +219,43 @@ class LogDirs:
     def open(self, partition: TopicPartition, *, is_new: bool) -> bool:
         """Open or create a log; return false if it is, or may be, in a failed directory."""
         if partition not in self.offline and partition not in self._directory_of:
-            if self.failed and not is_new:
+            live, preferred = self.live, self._preferred.pop(partition, None)
+            if (self.failed and not is_new) or (preferred is not None and preferred not in live):
                 self.offline[partition] = None
             else:
-                live = self.live
                 assert live, "a broker without a live log directory halts"
-                self._put(partition, min(live, key=self._loads.__getitem__))  # the first with the fewest logs
+                fewest = min(live, key=self._loads.__getitem__)  # the first with the fewest logs
+                self._put(partition, fewest if preferred is None else preferred)
         assert (partition in self.offline) != (partition in self._directory_of)
         return partition not in self.offline
 
-    def move(self, partition: TopicPartition, directory: int) -> None:
-        """Move a log to another live directory."""
+    def prefer(self, partition: TopicPartition, directory: int) -> None:
+        """Remember in which directory a log is to be, unless it or its copy is there (maybeUpdatePreferredLogDir)."""
+        assert directory in self.live, f"directory {directory} has failed or does not exist"
+        future = self.futures.get(partition)
+        if directory != self._directory_of.get(partition) and (future is None or directory != future.directory):
+            self._preferred[partition] = directory
+
+    def begin_move(self, partition: TopicPartition, directory: int) -> None:
+        """Begin a copy of a log in another live directory, if there is none (maybeCreateFutureReplica)."""
         assert partition in self._directory_of, f"{partition} has no log"
         assert directory in self.live, f"directory {directory} has failed or does not exist"
+        if directory == self._directory_of[partition] or partition in self.futures:
+            return
+        assert not self.failed, "no log is moved after a failure"
+        self._preferred.pop(partition, None)
+        self.futures[partition] = FutureLog(directory)
+        self._loads[directory] += 1
+
+    def cancel_move(self, partition: TopicPartition) -> None:
+        """Delete the copy of a log, if there is one."""
+        future = self.futures.pop(partition, None)
+        if future is not None:
+            self._loads[future.directory] -= 1
+
+    def finish_move(self, partition: TopicPartition) -> None:
+        """Replace a log by its copy."""
+        directory = self.futures[partition].directory
         self._remove(partition)
         self._put(partition, directory)
 
@@ -221,6 +271,8 @@ class LogDirs:
         lost = [partition for partition, where in self._directory_of.items() if where == directory]
         for partition in lost:
             self._remove(partition)
+        for partition in [one for one, future in self.futures.items() if future.directory == directory]:
+            self.cancel_move(partition)
         self.offline.update(dict.fromkeys(lost))
         return lost
 
@@ -228,6 +280,7 @@ class LogDirs:
         """Replace failed directories by empty ones: the broker restarts."""
         self.failed.clear()
         self.offline.clear()
+        self._preferred.clear()
 
     def _put(self, partition: TopicPartition, directory: int) -> None:
         assert partition not in self._directory_of, f"{partition} has a log"
@@ -235,6 +288,7 @@ class LogDirs:
         self._loads[directory] += 1
 
     def _remove(self, partition: TopicPartition) -> None:
+        self.cancel_move(partition)
         directory = self._directory_of.pop(partition, None)
         if directory is not None:
             self._loads[directory] -= 1
@@ -245,7 +299,11 @@ class LogDirs:
         assert self.failed.keys() <= set(range(self.count))
         assert not self.offline.keys() & self._directory_of.keys()
         assert set(self._directory_of.values()) <= set(self.live)
-        assert self._loads == [list(self._directory_of.values()).count(number) for number in range(self.count)]
+        assert self.futures.keys() <= self._directory_of.keys()
+        copies = {partition: future.directory for partition, future in self.futures.items()}
+        assert not copies.items() & self._directory_of.items(), "a log is moved to where it is"
+        logs = [*self._directory_of.values(), *copies.values()]
+        assert self._loads == [logs.count(number) for number in range(self.count)]
 
 
 @dataclass(eq=False, repr=False)
@@ -272,6 +330,7 @@ class ReplicaLogs:
             start offset, its leader or its replica changed.
         on_first_segment: called when a log without segments gets records with content, or one with segments is opened.
         on_start: called with each partition of which a follower has a new log start offset.
+        on_future: called when a replica is opened whose log is being moved.
         raised_starts: partitions with a log start offset above 0.
     """
 
@@ -303,6 +362,7 @@ class ReplicaLogs:
         self.on_readable: Callable[[TopicPartition], None] = lambda _: None
         self.on_first_segment: Callable[[], None] = lambda: None
         self.on_start: Callable[[TopicPartition], None] = lambda _: None
+        self.on_future: Callable[[], None] = lambda: None
         self.raised_starts: dict[TopicPartition, None] = {}
         self._scheduler = self.process.scheduler
         self._isrs = LeaderIsrs(self, version.orders.scala, self.is_alive)
@@ -427,6 +487,8 @@ class ReplicaLogs:
             replica.log.lists_empty_transactions = self.version.broker.lists_empty_transactions
             self.replicas[partition] = self._of_topic.setdefault(partition.topic, {})[partition] = replica
             self._most_replicas = max(self._most_replicas, len(self.replicas))
+            if partition in self.log_dirs.futures:
+                self.on_future()
             self.configs.open(partition.topic)
         else:
             assert state.leader_epoch > replica.state.leader_epoch, f"{partition} accepted an old leader epoch"

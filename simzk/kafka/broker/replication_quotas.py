@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 WINDOWS_KEY, WINDOW_KEY = "replication.quota.window.num", "replication.quota.window.size.seconds"
 """Settings of 0.10.1 and later."""
+MOVES_WINDOWS_KEY = "alter.log.dirs.replication.quota.window.num"
+MOVES_WINDOW_KEY = "alter.log.dirs.replication.quota.window.size.seconds"
+"""Settings of 1.1 and later, for moves between log directories."""
 EMPTY_RESPONSE_BYTES = 16
 """Size of a Fetch response without partitions: 16 to 18 bytes, by version (FetchResponse.sizeOf)."""
 _LISTED = re.compile(r"(\d+:\d+)?(,\d+:\d+)*")  # ThrottledReplicaListValidator
@@ -118,6 +121,13 @@ class ReplicationQuota:
             return False
         elapsed_us = max(now_us - windows[0].begin_us, self._window_us)
         return sum(window.size_bytes for window in windows) * 1_000_000 > self.limit * elapsed_us
+
+
+def moves_quota(version: KafkaVersion, config: BrokerConfig) -> ReplicationQuota:
+    """Return the quota of moves between log directories, which knows no throttled replicas: it holds for all."""
+    if MOVES_WINDOWS_KEY not in version.defaults:
+        return ReplicationQuota("", "", 1, 1)
+    return ReplicationQuota("", "", config.integer(MOVES_WINDOWS_KEY), config.integer(MOVES_WINDOW_KEY) * 1_000_000)
 
 
 class ReplicationQuotas:

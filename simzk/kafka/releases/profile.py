@@ -413,6 +413,10 @@ class BrokerRules(Profile):
     """The metadata cache drops brokers that the controller no longer lists (MetadataCache.updateCache)."""
     blocks_on_bad_notification: bool = before((2, 0))
     """A notification that cannot be parsed is retried for ever, and later ones are never processed (0.9 to 1.1)."""
+    moves_logs: bool = since((1, 1))
+    """AlterReplicaLogDirs moves a log; before, it only says where a log is to be created (KIP-113)."""
+    limits_moved_names: bool = since((2, 2))
+    """A log is not moved if the name of its copy's directory is longer than a file system allows (KAFKA-4893)."""
     survives_log_dir_failure: bool = since((1, 0))
     """A broker outlives the failure of a log directory and announces it (KIP-112)."""
     recognized_duplicates: int = by_release(1, ((1, 0), 5))

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 RESERVED = "reserved.broker.max.id"
 """The highest broker id that ZooKeeper does not generate."""
 _BOOLEANS = {"true": True, "false": False}
-CLASS_OF_AUTHORIZER, LOG_DIRS = "authorizer.class.name", "log.dirs"
+CLASS_OF_AUTHORIZER = "authorizer.class.name"
+LOG_DIRS = "log.dirs", "log.dir"
+"""Settings with log directories; the first one that is set counts."""
 _OF_AUTHORIZER = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 """Settings that AclAuthorizer reads; DescribeConfigs does not answer them."""
 NEWEST: Final = (3, 9)
@@ -92,6 +94,8 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "fetch.max.bytes": {(0, 8, 0): None, (2, 5): "57671680"},  # KIP-541
     "replica.selector.class": {(0, 8, 0): None, (2, 4): ""},  # KIP-392
     "replica.lag.max.messages": {(0, 8, 0): "4000", (0, 9): None},  # KIP-16
+    "alter.log.dirs.replication.quota.window.num": {(0, 8, 0): None, (1, 1): "11"},  # KIP-113
+    "alter.log.dirs.replication.quota.window.size.seconds": {(0, 8, 0): None, (1, 1): "1"},
     "replication.quota.window.num": {(0, 8, 0): None, (0, 10, 1): "11"},  # KIP-73
     "replication.quota.window.size.seconds": {(0, 8, 0): None, (0, 10, 1): "1"},
 }
@@ -172,7 +176,7 @@ def has_effect(key: str, version: KafkaVersion) -> bool:
     >>> [has_effect(key, kafka_version("3.9")) for key in ("num.partitions", "log.retention.hours", "num.io.threads")]
     [True, True, False]
     """
-    others = (*_OF_AUTHORIZER, CLASS_OF_AUTHORIZER, LOG_DIRS)
+    others = (*_OF_AUTHORIZER, CLASS_OF_AUTHORIZER, *LOG_DIRS)
     if key in version.defaults or key in others or key in _defaults_of_logs(version.number):
         return True
     return is_security_key(key, version.number) or is_advertised_key(key, version.number)

@@ -2,7 +2,9 @@
 
 Rules of this module (ReplicaManager; recorded 1.1 to 3.9):
   - each log directory lists the logs in it, with their bytes; a directory that has failed is KAFKA_STORAGE_ERROR;
-  - a replica is in its new directory at once, without a future log;
+  - a log is moved as `broker/log_dir_moves.py` says; its copy is listed with how many records it lacks;
+  - where a log is to be is remembered for a replica that this broker does not have yet, until it restarts;
+  - after the failure of a directory no move begins;
   - a partition that this broker does not have is REPLICA_NOT_AVAILABLE, from 2.4 on UNKNOWN_TOPIC_OR_PARTITION if the
     metadata cache lacks it too.
 """
@@ -25,10 +27,13 @@ from simzk.kafka.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from simzk.kafka.broker.log_dir_moves import LogDirMoves
     from simzk.kafka.broker.replica_logs import LogDirs
 
 ALTER_LOG_DIRS, DESCRIBE_LOG_DIRS = 34, 35
 UNKNOWN_TOPICS_SINCE = (2, 4)
+NAME_MAX, COPY_SUFFIX = 255, len(".-future") + 32
+"""Length of a directory's name, and of what the copy of a log adds to it (UnifiedLog.logFutureDirName)."""
 DISK_BYTES = 1 << 40
 """Size of each disk, as clients see it; the logs are in memory."""
 
@@ -41,9 +46,11 @@ class LogDirsApi(ClientApi):
 
     Args:
         log_dirs: its log directories.
+        moves: moves logs between them.
     """
 
     log_dirs: LogDirs
+    moves: LogDirMoves
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -69,15 +76,20 @@ class LogDirsApi(ClientApi):
         topics: dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]] = {}
         part, used = DescribeLogDirsResponse.DescribeLogDirsPartition, 0
         for partition, replica in self.broker.replicas.replicas.items():
-            if self.log_dirs.directory_of(partition) != number:
+            future = self.log_dirs.futures.get(partition)
+            is_copy = future is not None and future.directory == number
+            if self.log_dirs.directory_of(partition) != number and not is_copy:
                 continue
-            size = replica.log.size_bytes
-            used += size
+            shown = part(partition_index=partition.partition, partition_size=replica.log.size_bytes)
+            if future is not None and is_copy:
+                shown.partition_size, shown.is_future_key = future.size_bytes(replica.log), True
+                shown.offset_lag = max(0, replica.log.end - future.end)
+            used += shown.partition_size
             is_asked = asked is None or partition in asked
             if is_asked or lists_every_topic:
                 topics.setdefault(partition.topic, [])
             if is_asked:
-                topics[partition.topic].append(part(partition_index=partition.partition, partition_size=size))
+                topics[partition.topic].append(shown)
         kind = DescribeLogDirsResponse.DescribeLogDirsTopic
         return Directory(
             log_dir=path,
@@ -103,14 +115,26 @@ class LogDirsApi(ClientApi):
         answer(AlterReplicaLogDirsResponse(results=results))
 
     def _move(self, partition: TopicPartition, path: str) -> ErrorCode:
+        rules = self.broker.version.broker
+        if rules.limits_moved_names and len(str(partition)) + COPY_SUFFIX > NAME_MAX:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
         if path not in self.log_dirs.paths:
             return ErrorCode.LOG_DIR_NOT_FOUND
         number = list(self.log_dirs.paths).index(path)
         if number not in self.log_dirs.live or partition in self.log_dirs.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if self.log_dirs.directory_of(partition) is None:
+        current, future = self.log_dirs.directory_of(partition), self.log_dirs.futures.get(partition)
+        if future is not None and future.directory != number:
+            self.log_dirs.cancel_move(partition)
+        if rules.moves_logs or current is None:
+            self.log_dirs.prefer(partition, number)
+        if current is None:
             is_known = partition in self.broker.cache.partitions or self.broker.version.number < UNKNOWN_TOPICS_SINCE
             return ErrorCode.REPLICA_NOT_AVAILABLE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        self.log_dirs.move(partition, number)
-        assert self.log_dirs.directory_of(partition) == number, f"{partition} has moved"
+        if not rules.moves_logs:
+            return ErrorCode.NONE
+        if self.log_dirs.failed and current != number:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        self.log_dirs.begin_move(partition, number)
+        self.moves.go_on()
         return ErrorCode.NONE
