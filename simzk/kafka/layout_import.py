@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from simzk.errors import LayoutError, ZnodeError
-from simzk.jvm.numbers import parse_int
+from simzk.jvm.numbers import INT_MAX, parse_int
 from simzk.kafka import paths
 from simzk.kafka.observation.recording import load
 from simzk.kafka.schemas import admin, broker_registration, config, partition_state
@@ -372,7 +373,7 @@ def _read_layout(znodes: Znodes, names: Sequence[str], errors: list[ZnodeError])
     states = _states(znodes, names, topics, errors)
     least = _min_insync_replicas(znodes, names, errors)
     brokers = _brokers(znodes, np.unique(topics.replicas[topics.replicas != NONE]).tolist(), errors)
-    return Layout(
+    layout = Layout(
         brokers=brokers,
         topics=tuple(names),
         topic=topics.topic,
@@ -384,6 +385,31 @@ def _read_layout(znodes: Znodes, names: Sequence[str], errors: list[ZnodeError])
         min_insync_replicas=np.array(least, np.int32)[topics.topic],
         adding=topics.adding,
         removing=topics.removing,
+    )
+    return layout if not len(brokers.ids) or brokers.ids[-1] <= MAX_BROKER_ID else _with_small_ids(layout)
+
+
+def _with_small_ids(layout: Layout) -> Layout:
+    """Return a layout whose brokers are numbered from 0 by ascending id; `cluster_ids` has their ids.
+
+    Kafka accepts ids up to 2147483647, such as addresses without dots; a layout has masks over ids (`MAX_BROKER_ID`).
+    """
+    known = layout.brokers.ids
+
+    def renumbered(ids: IntArray) -> IntArray:
+        """Return the numbers of ids; an id that no replica list and no registration has is one beyond the last."""
+        places = np.minimum(np.searchsorted(known, ids), len(known) - 1).astype(np.int32)
+        return np.where(ids == NONE, np.int32(NONE), np.where(known[places] == ids, places, np.int32(len(known))))
+
+    brokers = replace(layout.brokers, ids=np.arange(len(known), dtype=np.int32), cluster_ids=known.astype(np.int64))
+    return replace(
+        layout,
+        brokers=brokers,
+        replicas=renumbered(layout.replicas),
+        isr=renumbered(layout.isr),
+        leader=renumbered(layout.leader),
+        adding=renumbered(layout.adding),
+        removing=renumbered(layout.removing),
     )
 
 
@@ -459,8 +485,8 @@ def _brokers(znodes: Znodes, named: Sequence[int], errors: list[ZnodeError]) -> 
     for name, path, text in zip(names, ids, znodes.data(ids), strict=True):
         with _collect_error(errors):
             broker = paths.number_of(name)
-            if broker is None or broker > MAX_BROKER_ID:
-                raise ZnodeError(f"{name} is not a broker id", where=path, right=f"0 to {MAX_BROKER_ID}")
+            if broker is None or broker > INT_MAX:
+                raise ZnodeError(f"{name} is not a broker id", where=path, right=f"0 to {INT_MAX}")
             racks[broker] = broker_registration.decode(path, text).rack
             registered.append(broker)
     brokers = Brokers.from_racks(racks)

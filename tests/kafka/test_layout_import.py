@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from simzk.errors import LayoutError, ZnodeError
+from simzk.errors import ConfigError, LayoutError, ZnodeError
 from simzk.kafka.layout_import import layout_from_tree, layout_of_recording
 from simzk.kafka.observation.recording import load
+from simzk.kafka.releases.versions import VERSIONS
+from simzk.kafka.tools.plan_documents import read_plan
 from simzk.partitions.arrays import unpack
 from simzk.partitions.failures.what_if import WhatIf
+from simzk.partitions.layouts import Layout, read_layout, write_layout
 from tests.partitions.layout_strategies import Row, rows_of
 
 RECORDED = Path(__file__).parents[2] / "scenarios" / "layouts" / "kafka-3.9.1" / "dumps.json"
@@ -148,7 +151,7 @@ def test_min_insync_replicas_is_the_topics_own() -> None:
             "partitions/0/state: field leader_epoch is 30000000000; expected a whole number of 32 bits",
         ),
         ("/brokers/ids/x", TREE["/brokers/ids/1"], ZnodeError, "/brokers/ids/x: x is not a broker id"),
-        ("/brokers/ids/1048576", TREE["/brokers/ids/1"], ZnodeError, "ids/1048576: 1048576 is not a broker id"),
+        ("/brokers/ids/2147483648", TREE["/brokers/ids/1"], ZnodeError, "2147483648 is not a broker id; expected 0 to"),
         (
             "/brokers/topics/t/partitions/0/state",
             b'{"controller_epoch":1,"leader":2,"version":1,"leader_epoch":3,"isr":[1]}',
@@ -169,7 +172,6 @@ def test_invalid_znodes_are_rejected(path: str, data: bytes, error: type[Excepti
         ("/brokers/topics/t", b""),
         ("/brokers/topics/t", b"null"),
         ("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1,1]}}'),
-        ("/brokers/topics/t", b'{"version":1,"partitions":{"0":[1,99999999]}}'),
         ("/brokers/topics/t/partitions/0/state", b""),
         (
             "/brokers/topics/t/partitions/0/state",
@@ -194,7 +196,53 @@ def test_an_invalid_registration_is_left_out_on_request() -> None:
     left_out: list[str] = []
     layout = layout_from_tree(TREE | {"/brokers/ids/x": b"{}"}, where="here", leave_out=left_out.append)
     assert layout.brokers.live.tolist() == layout_from_tree(TREE, where="here").brokers.live.tolist()
-    assert left_out == ["/brokers/ids/x: x is not a broker id; expected 0 to 1048575"]
+    assert left_out == ["/brokers/ids/x: x is not a broker id; expected 0 to 2147483647"]
+
+
+LARGE, LARGER = 102_030_040, 2**31 - 1
+"""Ids that are made from addresses, and the largest that Kafka accepts."""
+
+
+def layout_with_large_ids() -> Layout:
+    topic = b'{"version":2,"partitions":{"0":[%d,7]},"adding_replicas":{"0":[%d]},"removing_replicas":{}}'
+    state = b'{"controller_epoch":1,"leader":%d,"version":1,"leader_epoch":3,"isr":[%d,7]}'
+    return layout_from_tree(
+        {
+            f"/brokers/ids/{LARGE}": TREE["/brokers/ids/1"],
+            f"/brokers/ids/{LARGER}": TREE["/brokers/ids/1"],
+            "/brokers/topics/t": topic % (LARGE, LARGE),
+            "/brokers/topics/t/partitions/0/state": state % (LARGE, LARGE),
+        },
+        where="here",
+    )
+
+
+def test_large_ids_of_brokers_become_numbers_and_stay_known() -> None:
+    layout = layout_with_large_ids()
+    brokers = layout.brokers
+    assert brokers.cluster_ids is not None
+    assert (brokers.ids.tolist(), brokers.cluster_ids.tolist()) == ([0, 1, 2], [7, LARGE, LARGER])
+    assert brokers.live.tolist() == [False, True, True]
+    assert (layout.replicas.tolist(), layout.isr.tolist(), layout.leader.tolist()) == ([[1, 0]], [[1, 0]], [1])
+    assert layout.adding.tolist() == [[1]]
+    assert layout_from_tree(TREE, where="here").brokers.cluster_ids is None
+
+
+@pytest.mark.parametrize("form", [".json", ".parquet", ".arrow"])
+def test_a_layout_file_has_the_ids_in_the_cluster(form: str, tmp_path: Path) -> None:
+    path = tmp_path / f"layout{form}"
+    write_layout(layout_with_large_ids(), path)
+    ids = read_layout(path).brokers.cluster_ids
+    assert ids is not None
+    assert ids.tolist() == [7, LARGE, LARGER]
+
+
+def test_a_plan_names_brokers_by_their_ids_in_the_cluster() -> None:
+    layout = layout_with_large_ids()
+    plan = '{"partitions":[{"topic":"t","partition":0,"replicas":[%d,%d]}]}'
+    assert read_plan(layout, plan % (LARGER, LARGE), VERSIONS["3.9"]).replicas.tolist() == [[2, 1]]
+    with pytest.raises(ConfigError, match="Unknown broker id 1"):
+        read_plan(layout, plan % (LARGER, 1), VERSIONS["3.9"])
 
 
 def test_invalid_znodes_are_counted_and_the_first_ten_named() -> None:

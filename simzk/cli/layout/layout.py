@@ -106,6 +106,10 @@ def _report(
         document["left_out"] = left_out
     for reason in left_out or ():
         say("left out", reason)
+    if layout.brokers.cluster_ids is not None:
+        largest = layout.brokers.cluster_ids[-1]
+        numbers = f"brokers have the numbers 0 to {brokers - 1}, because id {largest} is too large for a layout"
+        say("numbered", f"{numbers}; layout show has both, and plans name brokers by their ids in the cluster")
     write_json(json_out, document | ({"step": step} if step else {}))
     with text_output(json_out):
         typer.echo(f"wrote {out}: {_size(partitions, brokers)}{step and f', as of step {step}'}")

@@ -366,7 +366,7 @@ def _by_rack(report: PlanReport) -> _Load:
 def _broker_table(report: PlanReport) -> Table:
     brokers = report.what_if.layout.brokers
     count = len(brokers.ids)
-    load = _Load([str(broker) for broker in brokers.ids.tolist()], report, np.arange(count), count)
+    load = _Load([brokers.name_of(at) for at in range(count)], report, np.arange(count), count)
     if count <= MOST_LISTED:
         return _load_table("broker", "Brokers", report, load, range(count))
     order = np.lexsort((np.arange(count), -load.moved[0]))

@@ -81,7 +81,7 @@ def show_layout(name: str, layout: Layout, summary: LayoutSummary, *, all_broker
             screen.print(_histogram(what, loads_of[brokers.live]))
     table = _table("broker", "rack", len(brokers.ids), chosen, key, narrow=narrow)
     for at in chosen:
-        broker = str(brokers.ids[at]) if brokers.live[at] else f"{brokers.ids[at]} [red]down[/red]"
+        broker = brokers.name_of(at) if brokers.live[at] else f"{brokers.name_of(at)} [red]down[/red]"
         table.add_row(broker, escape(brokers.racks[at] or "-"), *_load_cells(summary.by_broker, at, narrow=narrow))
     screen.print(table)
 

@@ -57,7 +57,7 @@ def read_plan(layout: Layout, text: str, version: KafkaVersion) -> Plan:
     Traceback (most recent call last):
     simzk.errors.ConfigError: reassignment: Unknown broker id 7...
     """
-    wanted = reassign_tool.read_plan(text, version)
+    wanted = _with_ids_of_layout(layout, reassign_tool.read_plan(text, version))
     plan = Plan(named(list(wanted)), pack(list(wanted.values())))
     _reject_unknown(layout, list(wanted), plan, version)
     live = set(layout.brokers.ids[layout.brokers.live].tolist())
@@ -70,6 +70,20 @@ def read_plan(layout: Layout, text: str, version: KafkaVersion) -> Plan:
         right = f"live brokers, such as {some}" if live else "a layout with a live broker"
         raise ConfigError(reason, where="reassignment", right=right)
     return plan
+
+
+def _with_ids_of_layout(
+    layout: Layout, wanted: dict[TopicPartition, tuple[int, ...]]
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """Return a plan with the layout's ids of brokers; the document has those of the cluster."""
+    ids = layout.brokers.cluster_ids
+    if ids is None:
+        return wanted
+    number = dict(zip(ids.tolist(), layout.brokers.ids.tolist(), strict=True))
+    unknown = next((broker for replicas in wanted.values() for broker in replicas if broker not in number), None)
+    if unknown is not None:
+        raise ConfigError(f"Unknown broker id {unknown}", where="reassignment", right="ids of brokers of the cluster")
+    return {partition: tuple(number[broker] for broker in replicas) for partition, replicas in wanted.items()}
 
 
 def _reject_unknown(layout: Layout, names: list[TopicPartition], plan: Plan, version: KafkaVersion) -> None:

@@ -226,6 +226,10 @@ OPTIONAL = {"min_insync_replicas": 1, **dict.fromkeys(MOVES, NONE)}
 """Columns that may be missing, with Kafka's default or no replica."""
 
 
+CLUSTER_ID = "cluster_id"
+"""Column of the brokers' ids in the cluster, where these are too large for a layout; missing elsewhere."""
+
+
 def partitions_schema() -> pa.Schema:
     """Return the Arrow schema of the partitions of a layout."""
     import pyarrow as pa
@@ -254,6 +258,7 @@ def brokers_schema() -> pa.Schema:
             pa.field("broker", pa.int32(), nullable=False),
             pa.field("rack", pa.string()),
             pa.field("live", pa.bool_(), nullable=False),
+            pa.field(CLUSTER_ID, pa.int64(), nullable=False),
         ]
     )
 
@@ -273,8 +278,10 @@ def brokers_table(brokers: Brokers) -> pa.Table:
     """Return the brokers of a layout as an Arrow table of `brokers_schema`."""
     import pyarrow as pa
 
+    mapped = brokers.ids if brokers.cluster_ids is None else brokers.cluster_ids
     arrays = [pa.array(brokers.ids), pa.array(brokers.racks, pa.string()), pa.array(brokers.live)]
-    return pa.Table.from_arrays(arrays, schema=brokers_schema())
+    table = pa.Table.from_arrays([*arrays, pa.array(mapped, pa.int64())], schema=brokers_schema())
+    return table.drop_columns([CLUSTER_ID]) if brokers.cluster_ids is None else table
 
 
 def to_layout(partitions: pa.Table, brokers: Brokers | None, where: str) -> Layout:
@@ -309,7 +316,7 @@ def to_layout(partitions: pa.Table, brokers: Brokers | None, where: str) -> Layo
 
 def to_brokers(table: pa.Table, where: str) -> Brokers:
     """Return the brokers of a table after checking each row; `where` names the file in errors."""
-    rows = Rows(table, brokers_schema(), optional={}, names=("broker",), where=where)
+    rows = Rows(table, brokers_schema(), optional={CLUSTER_ID: 0}, names=("broker",), where=where)
     ids, racks = rows.integers("broker"), rows.column("rack").to_pylist()
     live = rows.column("live").to_numpy(zero_copy_only=False)
     outside = np.flatnonzero((ids < 0) | (ids > MAX_BROKER_ID))
@@ -319,9 +326,21 @@ def to_brokers(table: pa.Table, where: str) -> Brokers:
     rows.refuse(np.sort(repeated), lambda row: f"broker {ids[row]} is repeated; expected each once")
     nameless = np.array([rack == "" for rack in racks], np.bool_)
     rows.refuse(np.flatnonzero(nameless), lambda row: "the rack name is empty; expected a name or null")
-    brokers = Brokers(ids[order].astype(np.int32), tuple(racks[index] for index in order), live[order])
+    cluster_ids = _cluster_ids(table, rows, order)
+    brokers = Brokers(ids[order].astype(np.int32), tuple(racks[index] for index in order), live[order], cluster_ids)
     brokers.check()
     return brokers
+
+
+def _cluster_ids(table: pa.Table, rows: Rows, order: NDArray[np.intp]) -> NDArray[np.int64] | None:
+    """Return the brokers' ids in the cluster, in their order; None if the table has none."""
+    if CLUSTER_ID not in table.column_names:
+        return None
+    found = rows.integers(CLUSTER_ID).astype(np.int64)
+    falls = np.flatnonzero(np.diff(found[order]) <= 0) + 1
+    right = "ids that ascend as those of the layout do"
+    rows.refuse(np.sort(order[falls]), lambda row: f"{CLUSTER_ID} {found[row]} is out of order; expected {right}")
+    return found[order]
 
 
 def list_array(padded: NDArray[np.int32]) -> pa.Array:
@@ -489,7 +508,7 @@ def _read_json(path: Path) -> Layout:
     if not isinstance(document, dict) or set(document) != {"brokers", "partitions"}:
         raise LayoutError("not a layout", where=str(path), right="an object with the lists `brokers` and `partitions`")
     listed, rows = document["brokers"], document["partitions"]
-    named = rows_of_json(listed, brokers_schema(), optional={}, of="broker", where=f"{path}: brokers")
+    named = rows_of_json(listed, brokers_schema(), optional=(CLUSTER_ID,), of="broker", where=f"{path}: brokers")
     brokers = to_brokers(named, str(path))
     partitions = rows_of_json(rows, partitions_schema(), optional=OPTIONAL, of="partition", where=f"{path}: partitions")
     return to_layout(partitions, brokers, str(path))

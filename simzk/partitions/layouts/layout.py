@@ -212,6 +212,8 @@ class Brokers:
         ids: int32[b], ascending.
         racks: the rack of each broker, None for none.
         live: bool[b], false for a broker that replicas name but that is not registered.
+        cluster_ids: int64[b], the ids in the cluster, ascending, where they are too large for a layout and `ids` stand
+            for them; None where they are the same.
 
     >>> brokers = Brokers.from_racks({2: "west", 1: "east"})
     >>> brokers.ids.tolist(), brokers.racks
@@ -221,12 +223,22 @@ class Brokers:
     ids: NDArray[np.int32]
     racks: tuple[str | None, ...]
     live: NDArray[np.bool_]
+    cluster_ids: NDArray[np.int64] | None = None
 
     @classmethod
     def from_racks(cls, racks: Mapping[int, str | None]) -> Brokers:
         """Return live brokers from a mapping of id to rack."""
         ids = sorted(racks)
         return cls(np.array(ids, np.int32), tuple(racks[broker] for broker in ids), np.ones(len(ids), np.bool_))
+
+    def name_of(self, at: int) -> str:
+        """Return the id of the broker at a position as text, with its id in the cluster if that is another.
+
+        >>> ids = np.arange(2, dtype=np.int32)
+        >>> Brokers(ids, (None, None), ids >= 0, np.array([7, 102030040])).name_of(1)
+        '1 (102030040)'
+        """
+        return str(self.ids[at]) if self.cluster_ids is None else f"{self.ids[at]} ({self.cluster_ids[at]})"
 
     @property
     def rack_names(self) -> tuple[str, ...]:
@@ -276,6 +288,9 @@ class Brokers:
         assert bool(np.all(np.diff(self.ids) > 0)), "ids must ascend, each once"
         assert len(self.ids) == 0 or (self.ids[0] >= 0 and self.ids[-1] <= MAX_BROKER_ID)
         assert all(rack is None or rack for rack in self.racks), "a rack has a name"
+        if self.cluster_ids is not None:
+            assert len(self.cluster_ids) == len(self.ids)
+            assert bool(np.all(np.diff(self.cluster_ids) > 0)), "ids in the cluster must ascend, each once"
 
 
 @dataclass(frozen=True, eq=False)
