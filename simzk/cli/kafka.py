@@ -17,6 +17,7 @@ from simzk.cli.arguments import CommandParser
 from simzk.cli.messages import say
 from simzk.cli.serve import LAYOUTS, TOKEN_VARIABLE, number, port, show_events, show_skipped
 from simzk.cli.signals import ENDING
+from simzk.documents import is_number
 from simzk.errors import ConfigError, IgnoredSettingWarning
 from simzk.kafka.security.settings import PLAINTEXT, PROTOCOLS
 from simzk.serve.configuration.file_formats import read_properties
@@ -232,7 +233,7 @@ def _split(name: str) -> tuple[int | None, str]:
     """
     first, _, rest = name.partition(".")
     number, _, key = rest.partition(".")
-    return (int(number), key) if first == "broker" and number.isascii() and number.isdecimal() else (None, name)
+    return (int(number), key) if first == "broker" and is_number(number) else (None, name)
 
 
 def racks_of(own: dict[int, dict[str, str]]) -> Mapping[int, str] | None:

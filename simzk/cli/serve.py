@@ -15,6 +15,7 @@ from simzk.cli.arguments import CommandParser
 from simzk.cli.commands import COMMANDS
 from simzk.cli.messages import say
 from simzk.cli.signals import ended_by_signals
+from simzk.documents import is_number
 from simzk.errors import ConfigError
 from simzk.serve.clock import WallClock
 from simzk.serve.configuration.settings import Settings
@@ -205,7 +206,7 @@ def number(what: str, least: int, most: int) -> Callable[[str], int]:
     """Return the parser of a number in a range."""
 
     def parse(text: str) -> int:
-        if not text.isdecimal() or not least <= int(text) <= most:
+        if not is_number(text) or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(f"{text!r} is not {what}, {least} to {most}")
         return int(text)
 

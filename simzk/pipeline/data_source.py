@@ -6,6 +6,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from simzk.documents import is_number
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def number(options: Mapping[str, str], name: str, default: int, least: int = 1) 
     (4096, 1)
     """
     text = options.get(name, str(default))
-    if not (text.isdecimal() and text.isascii() and int(text) >= least):
+    if not (is_number(text) and int(text) >= least):
         raise ConfigError(f"{text!r} is invalid", where=name, right=f"{least} or more")
     return int(text)
 

@@ -10,7 +10,6 @@ docs/risk.md documents the files. Rules of this module:
 from __future__ import annotations
 
 import json
-import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +19,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from simzk.documents import is_number, read_json, read_toml
 from simzk.errors import ConfigError
 from simzk.partitions.layouts import read_layout, write_layout
 from simzk.partitions.risk.alternatives import NAMES, alternative, moved, with_replicas
@@ -91,7 +91,7 @@ def rates_spec(file: Path | None, broker: Mapping[str, float | None], rack: Mapp
     singles = {name: _table(tables.get(name, {}), f"{where}: {name}") for name in ("brokers", "racks")}
     ids = {}
     for text, values in singles["brokers"].items():
-        if not (text.isascii() and text.isdecimal()):
+        if not is_number(text):
             raise ConfigError(
                 f"{text!r} is no broker id", where=f"{where}: brokers", right="a number, as in [brokers.7]"
             )
@@ -132,7 +132,7 @@ def cluster_rates(spec: RatesSpec, brokers: Brokers) -> ClusterRates:
 def _read(file: Path) -> dict[str, Any]:
     try:
         text = file.read_text(encoding="utf-8")
-        tables = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+        tables = read_json(text) if file.suffix == ".json" else read_toml(text)
     except OSError as error:
         raise ConfigError(f"cannot read it: {error.strerror}", where=str(file)) from None
     except ValueError as error:  # of TOML, of JSON, of UTF-8

@@ -6,9 +6,9 @@ without a summary are incomplete. The columns are checked by name, to distinguis
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from simzk.documents import read_json
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def _whole(directory: Path, name: str) -> Saved:
 
 def _summary(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = read_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot be read: {error}", where=str(file)) from None
     if not isinstance(found, dict):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from simzk.documents import is_number
 from simzk.errors import ConfigError, ScenarioError, SimzkError
 from simzk.kafka.cluster.zookeeper_access import access_of
 from simzk.kafka.releases.cluster_releases import Releases
@@ -142,7 +143,7 @@ class ClusterModel:
     def check_partition_name(self, name: str, key: str) -> None:
         """Check that a name such as `orders-0` names a partition that exists at this step."""
         topic, dash, number = name.rpartition("-")
-        if not dash or not number.isdigit():
+        if not dash or not is_number(number):
             right = "a topic, a dash and a number, such as orders-0"
             self.note(key, f"{name!r} is not the name of a partition", right)
         elif self.check_topic(topic, key):
@@ -232,7 +233,7 @@ def by_broker(given: str | dict[str, str]) -> str | dict[int, str]:
     """Return a value for all brokers, or one value per broker id; an invalid key becomes `NO_BROKER`."""
     if isinstance(given, str):
         return given
-    return {int(broker) if broker.isdigit() else NO_BROKER: value for broker, value in given.items()}
+    return {int(broker) if is_number(broker) else NO_BROKER: value for broker, value in given.items()}
 
 
 def _racks(source: Source, cluster: ClusterTable, brokers: tuple[int, ...]) -> dict[int, str]:
@@ -265,7 +266,7 @@ def _releases(source: Source, cluster: ClusterTable, brokers: tuple[int, ...]) -
 def _broker_ids(source: Source, table: Mapping[str, object], at: KeyPath) -> list[int]:
     mistakes = Mistakes()
     for key in table:
-        if not key.isdigit():
+        if not is_number(key):
             mistakes.note(source.mistake(at, f"{key!r} is not a broker id", "broker ids as keys, such as 1"))
     mistakes.report()
     return [int(key) for key in table]

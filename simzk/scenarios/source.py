@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, NoReturn, Self, TypeVar
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, Self, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from simzk.documents import read_toml
 from simzk.errors import ScenarioError, SeveralMistakesError
 
 if TYPE_CHECKING:
@@ -229,8 +229,8 @@ class Source:
         except UnicodeDecodeError:
             raise ScenarioError("the file is not text", where=str(path), right="TOML in UTF-8") from None
         try:
-            self.document: dict[str, object] = tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as error:
+            self.document: dict[str, object] = read_toml(self.text)
+        except ValueError as error:
             what, line = _split_toml_error(str(error), self.text)
             raise ScenarioError(f"invalid TOML: {what}", where=f"{path}:{line}") from None
 
@@ -367,11 +367,16 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return close[0] if close else f"one of {', '.join(names)}" if names else "nothing"
 
 
+_AT_END = " (at end of document)"
+
+
 def _split_toml_error(message: str, text: str) -> tuple[str, int]:
     found = re.match(r"(.*) \(at line (\d+), column (\d+)\)", message, re.DOTALL)
     if found:
         return f"{found[1]} (column {found[3]})", int(found[2])
-    return message.removesuffix(" (at end of document)") + " at the end of the file", max(1, len(text.splitlines()))
+    if not message.endswith(_AT_END):
+        return message, 1
+    return message.removesuffix(_AT_END) + " at the end of the file", max(1, len(text.splitlines()))
 
 
 def _path_of(text: str) -> list[str | int]:

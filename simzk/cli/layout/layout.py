@@ -10,6 +10,7 @@ import typer
 from simzk.cli.commands import complete_release
 from simzk.cli.console import JsonOut, Progress, require_one_stdout, text_output, writable, write_json
 from simzk.cli.messages import say
+from simzk.documents import is_number
 from simzk.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _report(
 
 def _factors(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and part.isascii() for part in parts):
+    if not all(map(is_number, parts)):
         raise ConfigError(
             f"{text!r} is not a replication factor", where="--rf", right="a number, or a list such as 3,3,2"
         )

@@ -40,7 +40,7 @@ MOVES_WINDOW_KEY = "alter.log.dirs.replication.quota.window.size.seconds"
 """Settings of 1.1 and later, for moves between log directories."""
 EMPTY_RESPONSE_BYTES = 16
 """Size of a Fetch response without partitions: 16 to 18 bytes, by version (FetchResponse.sizeOf)."""
-_LISTED = re.compile(r"(\d+:\d+)?(,\d+:\d+)*")  # ThrottledReplicaListValidator
+_LISTED = re.compile(r"([0-9]{1,9}:[0-9]{1,9})?(,[0-9]{1,9}:[0-9]{1,9})*")  # ThrottledReplicaListValidator
 
 
 class _Window(NamedTuple):

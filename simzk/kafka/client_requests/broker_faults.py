@@ -17,6 +17,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol, TypeAlias, TypedDict, Unpack
 
+from simzk.documents import is_number
 from simzk.errors import ConfigError
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.api_versions import api_names
@@ -248,7 +249,7 @@ def _broker(number: int) -> str:
 def _whole(parameters: Mapping[str, str], name: str) -> int:
     """Return a parameter as a whole number."""
     text = parameters[name]
-    if not (text.isascii() and text.isdecimal()):
+    if not is_number(text):
         raise ConfigError(f"{text!r} is no number", where=name, right="a whole number")
     return int(text)
 

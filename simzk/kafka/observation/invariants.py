@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from simzk.documents import is_number
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.schemas import controller, partition_state, topic
@@ -712,7 +713,7 @@ class _TransactionReader:
                     if path == paths.CONTROLLER:
                         controllers.append(_controller_id(data))
                         self._znodes.controller_session = transaction.session_id
-                    elif path.startswith(_BROKERS) and (name := path[len(_BROKERS) :]).isdecimal():
+                    elif path.startswith(_BROKERS) and is_number(name := path[len(_BROKERS) :]):
                         self._znodes.brokers[transaction.session_id] = None
                         self._znodes.resume_deletions(int(name))
                 case txns.SetDataTxn(path=path, data=data, version=version):

@@ -9,11 +9,11 @@ A recording is a JSON file: a list of steps, the first with the whole `tree`, ea
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from simzk.documents import gunzip, read_json
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.schemas import broker_registration, partition_state, topic
@@ -158,7 +158,7 @@ def load(path: Path) -> Recording:
     """
     packed = path.read_bytes()
     try:
-        document = json.loads(gzip.decompress(packed) if path.suffix == ".gz" else packed)
+        document = read_json(gunzip(packed) if path.suffix == ".gz" else packed)
     except ValueError as error:
         raise ZnodeError(f"it is no JSON ({error})", where=str(path), right="a recorded dumps.json") from None
     if not isinstance(document, list) or not document:
@@ -211,7 +211,7 @@ def _compare_data(path: str, ours: str | None, theirs: str | None) -> list[Diffe
 def json_fields(data: str | None) -> dict[str, object] | None:
     """Return the fields of a JSON object; None if the text is no JSON, or another value."""
     try:
-        fields = json.loads(data or "")
+        fields = read_json(data or "")
     except ValueError:
         return None
     return fields if isinstance(fields, dict) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from simzk.documents import read_json
 from simzk.kafka import paths
 from simzk.kafka.requests import FetchedPartition
 from simzk.zookeeper.transactions import CreateTxn, MultiTxn, SetDataTxn
@@ -55,7 +56,7 @@ def _isr_writes(transactions: Recorded, before: RecordedTree) -> Iterator[_IsrWr
 
 
 def _state(data: str | None) -> tuple[int, int, tuple[int, ...]]:
-    fields = json.loads(data or "")
+    fields = read_json(data or "")
     return fields["leader"], fields["leader_epoch"], tuple(fields["isr"])
 
 

@@ -12,7 +12,6 @@ done.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from msgspec import Struct
 
+from simzk.documents import gunzip
 from simzk.errors import RecordingError, SimzkError
 from simzk.kafka import paths
 from simzk.kafka.observation import recording
@@ -193,8 +193,8 @@ def _file(folder: Path, name: str) -> Path:
 def _decode(path: Path, to: type[T]) -> T:
     packed = path.read_bytes()
     try:
-        return msgspec.json.decode(gzip.decompress(packed) if path.suffix == ".gz" else packed, type=to)
-    except (msgspec.MsgspecError, OSError, EOFError) as error:
+        return msgspec.json.decode(gunzip(packed) if path.suffix == ".gz" else packed, type=to)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise RecordingError(f"the file is not valid ({error})", where=str(path), right="see docs/replay.md") from None
 
 

@@ -11,7 +11,6 @@ Rules of this module:
 
 from __future__ import annotations
 
-import gzip
 import re
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from simzk.documents import gunzip
 from simzk.errors import ZnodeError
 from simzk.kafka.observation.recording import json_fields
 from simzk.kafka.tools.operator import NAME as OPERATOR
@@ -158,9 +158,9 @@ def load(path: Path) -> list[RecordedTransaction]:
     """
     packed = path.read_bytes()
     try:
-        text = gzip.decompress(packed) if path.suffix == ".gz" else packed
+        text = gunzip(packed) if path.suffix == ".gz" else packed
         return msgspec.json.decode(text, type=list[RecordedTransaction])
-    except (msgspec.MsgspecError, OSError, EOFError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ZnodeError(f"it is no list of transactions ({error})", where=str(path), right="a txns.json") from None
 
 

@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from simzk.documents import is_number
 from simzk.errors import ConfigError
 from simzk.kafka.schemas.scram import MECHANISMS as SCRAM_DIGESTS
 from simzk.kafka.security.mechanisms import MECHANISMS, PLAIN
@@ -177,7 +178,7 @@ def sasl_settings(given: Mapping[str, str], release: Release, protocol: str) -> 
 
     def milliseconds(key: str, mechanism: str | None, default: int) -> int:
         name, text = value(key, mechanism) or (key, str(default))
-        if not text.isdecimal():
+        if not is_number(text):
             raise ConfigError(f"{name} is {text!r}", where=f"config.{name}", right="a number of milliseconds")
         return int(text)
 

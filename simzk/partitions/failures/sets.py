@@ -18,7 +18,6 @@ Rules of the module:
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -27,6 +26,7 @@ from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from simzk.documents import is_number, read_json
 from simzk.errors import ConfigError, FailureSetError
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def combination_at(items: Sequence[Item], count: int, number: int) -> list[Item]
 
 
 def _count(text: str) -> int | None:
-    return int(text) if text.isdecimal() and text.isascii() and int(text) > 0 else None
+    return int(text) if is_number(text) and int(text) > 0 else None
 
 
 FILE = ".json"
@@ -293,7 +293,7 @@ class NamedFailure:
                 raise ConfigError(f"{text!r} is not a failure specification", right=RIGHT)
             of_kind.append(member if equals else term)
         ids, racks = members.get(BROKERS, []), sorted(set(members.get(RACKS, [])))
-        if not all(one.isdecimal() and one.isascii() for one in ids) or not all(racks):
+        if not all(map(is_number, ids)) or not all(racks):
             raise ConfigError(f"{text!r} is not a failure specification", right=RIGHT)
         brokers = sorted({int(one) for one in ids})
         terms = [f"{kind}={'+'.join(map(str, some))}" for kind, some in ((RACKS, racks), (BROKERS, brokers)) if some]
@@ -371,7 +371,7 @@ def read_failures(path: Path) -> tuple[NamedFailure, ...]:
         ConfigError: the file is unreadable or invalid.
     """
     try:
-        read = json.loads(path.read_bytes(), object_pairs_hook=list)
+        read = read_json(path.read_bytes(), pairs_as_list=True)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from None
     except ValueError as error:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from simzk.documents import read_json
 from simzk.errors import ConfigError, LayoutError
 from simzk.partitions.arrays import MAX_BROKER_ID, NONE, pack_flat, sizes
 from simzk.partitions.layouts.layout import LONGEST_LIST, NAMED_PROBLEMS, Brokers, Layout, Problems, find_problems
@@ -502,7 +503,7 @@ TABLES = {".parquet": _TableForm(parquet_table, _write_parquet), ".arrow": _Tabl
 
 def _read_json(path: Path) -> Layout:
     try:
-        document = json.loads(path.read_bytes())
+        document = read_json(path.read_bytes())
     except (ValueError, OSError) as error:
         raise LayoutError(f"cannot be read as JSON: {error}", where=str(path)) from error
     if not isinstance(document, dict) or set(document) != {"brokers", "partitions"}:

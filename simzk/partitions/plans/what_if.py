@@ -17,13 +17,13 @@ Rules of the module:
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from simzk.documents import read_json
 from simzk.errors import LayoutError
 from simzk.partitions.arrays import NONE, IntArray, concat, without
 from simzk.partitions.failures.what_if import WhatIf
@@ -111,7 +111,7 @@ def _read_log_dirs(path: Path) -> Sizes:
     # The tool prints messages before the document.
     start = next((at for at, line in enumerate(lines) if line.lstrip().startswith("{")), 0)
     try:
-        found = list(_replicas(json.loads("\n".join(lines[start:]))))
+        found = list(_replicas(read_json("\n".join(lines[start:]))))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LayoutError(f"cannot be read: {error!r}", where=str(path), right=_LOG_DIRS) from error
     topics = {name: number for number, name in enumerate(dict.fromkeys(name for name, _, _ in found))}

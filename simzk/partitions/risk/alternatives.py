@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simzk.documents import is_number
 from simzk.errors import ConfigError, LayoutError
 from simzk.jvm.numbers import JavaRandom
 from simzk.partitions.arrays import NONE, contained, sizes
@@ -66,7 +67,7 @@ def alternative(layout: Layout, name: str, seed: int) -> IntArray:
     if kind not in NAMES or (colon and kind != COPYSETS):
         raise ConfigError(f"unknown assignment {name!r}", right=RIGHT)
     if colon:
-        if not (number.isascii() and number.isdecimal() and int(number) > 0):
+        if not (is_number(number) and int(number) > 0):
             raise ConfigError(f"missing scatter width in {name!r}", right="a number, such as copysets:10")
         width = int(number)
 

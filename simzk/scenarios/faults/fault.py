@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 from msgspec import Struct, field, structs
 
+from simzk.documents import is_number
 from simzk.errors import ConfigError
 from simzk.kafka import paths
 from simzk.kafka.cluster.clients.fleet import ClientFleet
@@ -167,7 +168,7 @@ class FaultCheck(NamedTuple):
     def partition(self, key: str, name: str) -> None:
         """Check that a text has the form of a partition's name; its topic may be created during the run."""
         topic, dash, number = name.rpartition("-")
-        if not (topic and dash and number.isdecimal()):
+        if not (topic and dash and is_number(number)):
             right = "a topic, a dash and a number, such as orders-0"
             self.fail(key, f"{name!r} is not the name of a partition", right)
 

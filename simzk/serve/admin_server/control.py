@@ -23,6 +23,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
 
+from simzk.documents import is_number
 from simzk.errors import ConfigError, SimzkError
 from simzk.serve.admin_server.access import AccessRules
 from simzk.serve.admin_server.http import JSON, SETTINGS_BYTES, HttpRequest, Response, canonical_path
@@ -183,7 +184,7 @@ def _broker(parameters: Mapping[str, str]) -> int | None:
     text = parameters.get("broker")
     if text is None:
         return None
-    if not (text.isascii() and text.isdecimal()):
+    if not is_number(text):
         raise ConfigError(f"{text!r} is no broker", where="broker", right="the id of a broker")
     return int(text)
 

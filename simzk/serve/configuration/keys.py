@@ -42,7 +42,7 @@ class DoubtError(Exception):
 
 def integer(value: str) -> int:
     """Read an integer, like Integer.parseInt."""
-    number = int(value) if re.fullmatch(r"[+-]?[0-9]+", value) else None
+    number = int(value) if re.fullmatch(r"[+-]?[0-9]{1,4000}", value) else None
     if number is None or not -(2**31) <= number < 2**31:
         raise ValueError("a whole number")
     return number
@@ -84,7 +84,7 @@ def one_of(*values: str) -> Callable[[str], str]:
 
 def loose_integer(value: str) -> int:
     """Read an integer, also hexadecimal or octal, like Integer.getInteger (Integer.decode)."""
-    found = re.fullmatch(r"([+-]?)(?:(?:0[xX]|#)([0-9a-fA-F]+)|(0[0-7]+)|([0-9]+))", value)
+    found = re.fullmatch(r"([+-]?)(?:(?:0[xX]|#)([0-9a-fA-F]+)|(0[0-7]+)|([0-9]{1,4000}))", value)
     if found is None:
         raise DoubtError("a whole number")
     sign, hexadecimal, octal, decimal = found.groups()

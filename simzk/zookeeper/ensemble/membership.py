@@ -33,7 +33,7 @@ ANY_HOST = "0.0.0.0"
 MIN_VOTERS = 2
 """Smallest number of voters of an ensemble (standaloneEnabled)."""
 _MAP_CAPACITY = 16
-_INTEGER = re.compile(r"[+-]?\d+")
+_INTEGER = re.compile(r"[+-]?\d{1,4000}")
 
 
 class Endpoint(NamedTuple):
