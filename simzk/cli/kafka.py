@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from simzk.kafka_server import KafkaServer, Listeners
     from simzk.serve.simulated_brokers import Json
     from simzk.serve.tcp.tls import Tls
+    from simzk.simulation import Event
 
 DEFAULT_VERSION, DEFAULT_BROKERS = "3.9", 3
 DEFAULT_PORT, DEFAULT_ZOOKEEPER_PORT = 9092, 2181
@@ -62,6 +63,7 @@ def main(arguments: list[str]) -> int:
         warnings.simplefilter("ignore", IgnoredSettingWarning)  # named by their names in the file instead
         served = _server(asked, listeners)
     with served as server:
+        _show_shortages(server)
         _announce(server, as_json=asked.json)
         _wait_for_signal()
     return 0
@@ -135,6 +137,30 @@ def _server_of_file(asked: argparse.Namespace, listeners: Listeners) -> KafkaSer
             read_layout(asked.file), version=version, seed=asked.seed, config=common, listeners=listeners
         )
     return KafkaServer.from_scenario(asked.file, listeners=listeners, tell=show_events, warn=show_skipped)
+
+
+_FACTORS = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
+_STRICT_SINCE = (0, 11)
+"""First release that creates no internal topic with fewer replicas than configured."""
+
+
+def _show_shortages(server: KafkaServer) -> None:
+    """Write to stderr why consumer groups or transactions cannot start with so few brokers."""
+    from simzk.kafka.client_requests.metadata import SHORT_OF_BROKERS
+
+    brokers = server.cluster.brokers
+    first = next(iter(brokers.values()))
+    needed = {key: first.config.integer(key) for key in _FACTORS if first.version.number >= _STRICT_SINCE}
+    short = [f"{key}={factor}" for key, factor in needed.items() if factor > len(brokers)]
+    if short:
+        count = f"{len(brokers)} broker{'s' * (len(brokers) > 1)}"
+        say("note", f"{count}: no consumer groups or transactions with {', '.join(short)}; --config can set them")
+
+    def show(event: Event) -> None:
+        if event.what == SHORT_OF_BROKERS:
+            say("note", f"{event.subject}: {event.before}, {event.after}")
+
+    server.history.observers.append(show)
 
 
 def _port_of(given: int | None, by_default: int | None, well_known: int) -> int:

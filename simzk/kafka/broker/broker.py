@@ -722,6 +722,7 @@ class Broker:
             serving,
             cluster_id=lambda: self.cluster_id if version.znodes.has_cluster_id else None,
             create_topic=self._admin.create_topic,
+            record=self._record,
         )
 
         def groups() -> dict[int, Handler]:

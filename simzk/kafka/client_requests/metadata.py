@@ -51,6 +51,8 @@ CLUSTER_OPERATIONS = 8096
 """Operations on the cluster without an authorizer: CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS,
 ALTER_CONFIGS, IDEMPOTENT_WRITE."""
 BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
+SHORT_OF_BROKERS = "internal topic short of brokers"
+"""Event of a broker: consumer groups or transactions cannot start."""
 _WITH_OPERATIONS = range(8, 11)
 """Versions of Metadata with the authorized operations on the cluster."""
 
@@ -65,10 +67,13 @@ class MetadataApi(ClientApi):
     Args:
         cluster_id: returns the cluster's id; None in releases without ids.
         create_topic: creates a topic in ZooKeeper.
+        record: adds an event of the broker to the history.
     """
 
     cluster_id: Callable[[], str | None]
     create_topic: Callable[[CreateTopicRequest], Coroutine[Future[Any], None, AdminResponse]]
+    record: Callable[[str, str, str, str], None]
+    _told: set[str] = field(default_factory=set, init=False)
     _encoded: dict[int, dict[str, EncodedRows[Partition]]] = field(default_factory=dict, init=False)
     _encoded_revision: int = field(default=-1, init=False)
 
@@ -150,7 +155,23 @@ class MetadataApi(ClientApi):
                 factor = min(factor, live)
         made = await self.create_topic(CreateTopicRequest(name, partitions, factor, None, config, None))
         is_there = made.error in (Error.NONE, Error.TOPIC_ALREADY_EXISTS)
+        if prefix is not None and made.error == Error.INVALID_REPLICATION_FACTOR:
+            self._tell(name, f"{prefix}.replication.factor", factor, f"{len(self.broker.cache.live_brokers)} live")
+        elif made.error == Error.NONE and self._needs_more_replicas(factor, config):
+            self._tell(name, f"{prefix}.min.isr", int(config["min.insync.replicas"]), f"{factor} replicas")
         return ErrorCode.LEADER_NOT_AVAILABLE if is_there else ErrorCode[made.error.name]
+
+    def _needs_more_replicas(self, factor: int, config: Mapping[str, str]) -> bool:
+        """Return whether no write to a topic is accepted; later releases ask for all replicas at most (KAFKA-15583)."""
+        is_capped = self.broker.version.broker.high_watermark_needs_min_isr
+        return not is_capped and factor < int(config.get("min.insync.replicas", 0))
+
+    def _tell(self, topic: str, setting: str, value: int, available: str) -> None:
+        """Record once why groups or transactions cannot start, as KafkaApis.createInternalTopic logs it."""
+        if setting not in self._told:
+            self._told.add(setting)
+            fix = f'{setting}={value}: start more brokers, or set config={{"{setting}": 1}}'
+            self.record(SHORT_OF_BROKERS, topic, available, fix)
 
     def _unknown(self, name: str) -> Topic:
         """Return the answer for a topic that is not in the cache and is not created."""

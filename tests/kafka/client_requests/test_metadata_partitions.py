@@ -93,7 +93,7 @@ def api_of(cache: MetadataCache, rules: KafkaVersion) -> MetadataApi:
         *(1, rules, config, unused, cache, unused, unused, unused, unused),
         *(lambda: False, lambda broker: ("h", broker), lambda: 0),
     )
-    return MetadataApi(serving, lambda: "c", refuse)  # type: ignore[arg-type]
+    return MetadataApi(serving, lambda: "c", refuse, lambda *_: None)  # type: ignore[arg-type]
 
 
 def answered(api: MetadataApi, version: int, names: list[str] | None) -> MetadataResponse:
