@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from kazoo.exceptions import ConnectionLoss, UnimplementedError
 
 import simzk
 from tests.cli.test_serve import refused, serving
 from tests.serve.tcp_client import word
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_kazoo_learns_that_an_old_server_does_not_know_a_request() -> None:
@@ -31,6 +36,20 @@ def test_a_version_that_is_not_simulated_is_refused() -> None:
         simzk.ConfigError, match=r"ZooKeeper .4. is not simulated; expected one of 3\.4, 3\.4\.0 to 3\.4\.14, 3\.5"
     ):
         simzk.ZooKeeper(version="4")
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+@pytest.mark.parametrize("version", ["3.4", "3.5.1", "3.9"])
+def test_a_new_data_directory_has_the_tree_of_the_release(version: str, servers: int, tmp_path: Path) -> None:
+    trees = []
+    for folder in (None, tmp_path, tmp_path):  # in memory, new, and read back
+        with simzk.ZooKeeperServer(version=version, servers=servers, data_directory=folder) as server:
+            client = server.client()
+            client.start()
+            names = sorted(client.get_children("/zookeeper"))
+            trees.append([(name, client.get_acls(f"/zookeeper/{name}")[0]) for name in names])
+    assert trees[0] == trees[1] == trees[2]
+    assert ("config" in dict(trees[0])) == (version != "3.4")
 
 
 def test_a_tcp_server_introduces_itself_as_the_release() -> None:

@@ -285,7 +285,7 @@ class DataDirectory:
         # The real server limits entries that it reads back by the same setting (BinaryInputArchive.checkLength).
         restoration = self._reader.restore(
             2 * config.max_buffer_bytes,
-            rejects_gaps=rules_of(config.version).rejects_gaps,
+            rules=rules_of(config.version),
             extended_types=config.extended_types,
         )
         restoration.finish()

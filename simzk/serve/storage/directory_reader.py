@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from simzk.zookeeper.releases import Rules
+
 
 class Numbered(NamedTuple):
     """A log or a snapshot, with the zxid in its name."""
@@ -99,7 +101,8 @@ class DirectoryReader:
         self._trusts_empty = trusts_empty
         self._compares_digests = compares_digests
         self._is_lazy = is_lazy
-        self._rejects_gaps, self._extended_types = False, True
+        self._rules: Rules | None = None
+        self._extended_types = True
         self._last_entry: int | None = None
         self.losses: list[Loss] = []
 
@@ -112,14 +115,15 @@ class DirectoryReader:
         return _numbered(LOG, self.log_folder)
 
     def restore(
-        self, max_entry_bytes: int = MAX_ENTRY_BYTES, *, rejects_gaps: bool = False, extended_types: bool = True
+        self, max_entry_bytes: int = MAX_ENTRY_BYTES, *, rules: Rules | None = None, extended_types: bool = True
     ) -> Restoration:
         """Load the newest whole snapshot and replay the logs after it; return a new tree if there is neither.
 
         Args:
             max_entry_bytes: a log entry with a greater length is damage.
-            rejects_gaps: whether transactions that are missing between two log entries are an error, as for a server
-                of 3.9.4 and later, instead of a loss.
+            rules: rules of the release that boots; they say what a new tree has, and whether transactions that are
+                missing between two log entries are an error. With None a new tree is the newest release's, and a gap
+                a loss.
             extended_types: whether there are TTL nodes (zookeeper.extendedTypesEnabled).
 
         Raises:
@@ -127,7 +131,7 @@ class DirectoryReader:
         """
         self._reject_misplaced_files()
         self.losses.clear()
-        self._rejects_gaps, self._extended_types = rejects_gaps, extended_types
+        self._rules, self._extended_types = rules, extended_types
         self._last_entry = None
         with without_cyclic_gc():
             return self._restore(max_entry_bytes)
@@ -169,7 +173,7 @@ class DirectoryReader:
                 zxid = entry.transaction.zxid
                 if zxid > restoration.zxid + 1 and zxid >> 32 == restoration.zxid >> 32:
                     missing = f"the transactions 0x{restoration.zxid + 1:x} to 0x{zxid - 1:x} are missing before it"
-                    if self._rejects_gaps and self._last_entry is not None:
+                    if self._rules is not None and self._rules.rejects_gaps and self._last_entry is not None:
                         right = "logs without a gap, as a server of 3.9.4 and later demands"
                         raise ConfigError(missing, where=str(log.path), right=right)
                     self.losses.append(Loss(log.path, missing))
@@ -186,7 +190,7 @@ class DirectoryReader:
         self.losses.append(Loss(log.path, str(damage)))
 
     def _new_restoration(self) -> Restoration:
-        return Restoration(is_lazy=self._is_lazy, extended_types=self._extended_types)
+        return Restoration(is_lazy=self._is_lazy, extended_types=self._extended_types, rules=self._rules)
 
     def _report_gaps(self, restoration: Restoration) -> None:
         if restoration.missing_until is not None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from simzk.zookeeper.persistence.snapshot import NodeBatch, SnapshotReader
     from simzk.zookeeper.persistence.snapshot import Record as NodeRecord
+    from simzk.zookeeper.releases import Rules
     from simzk.zookeeper.requests import ACL
 
 
@@ -156,6 +157,7 @@ class Restoration:
             time then.
         extended_types: whether there are TTL nodes (zookeeper.extendedTypesEnabled); without, a TTL node is an
             ephemeral of a session that does not exist.
+        rules: rules of the release, which say what a new tree has; None for the newest.
 
     Attributes:
         tree: tree restored so far.
@@ -170,10 +172,10 @@ class Restoration:
     ({7: 30000}, 1)
     """
 
-    def __init__(self, *, is_lazy: bool = False, extended_types: bool = True) -> None:
+    def __init__(self, *, is_lazy: bool = False, extended_types: bool = True, rules: Rules | None = None) -> None:
         self._extended_types = extended_types
         self._has_begun = False
-        self.tree: DataTree = DataTree()
+        self.tree: DataTree = DataTree(rules)
         self._is_lazy = is_lazy
         self._nodes: LazyNodes | None = None
         self.sessions: dict[int, int] = {}
