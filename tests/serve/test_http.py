@@ -19,6 +19,7 @@ SERVER = "Server: Jetty(9.4.58.v20250814)\r\n\r\n"
 RUOK = '{\n  "command" : "ruok",\n  "error" : null\n}'
 TOLD = f"HTTP/1.1 200 OK\r\nDate: D\r\nContent-Type: application/json\r\nContent-Length: 42\r\n{SERVER}{RUOK}"
 ASKED = b"GET /commands/ruok HTTP/1.1\r\nHost: a\r\n\r\n"
+EXPECTING = ASKED[:-2] + b"Expect: 100-continue\r\n\r\n"
 LAST = b"GET /commands/ruok HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 TOLD_LAST = TOLD.replace("OK\r\n", "OK\r\nConnection: close\r\n")
 
@@ -80,6 +81,18 @@ def request(method: str, target: str) -> bytes:
         (b"GARBAGE\r\n\r\n", bad(400, "No URI")),
         (b"GET / HTTP/2.5\r\n\r\n", bad(505, "Unknown Version")),
         (b"GET /\r\n\r\n", bad(505, "HTTP/0.9 not supported")),
+        (b"GET / HTTP/0.9\r\nHost: a\r\n\r\n", bad(505, "Unsupported Version")),
+        (b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", bad(426, "Upgrade Required")),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", bad(426, "Upgrade Required")),
+        (b"GET ? HTTP/1.1\r\nHost: a\r\n\r\n", bad(400, "Bad URI")),
+        (b"GET / HTTP/1.1\r\nHost\r\n\r\n", bad(400, "Illegal character LF=\\n")),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n", bad(400, "Header Folding")),
+        (b"GET / HTTP/1.1\r\nHost:\r\n\ta\r\n\r\n", bad(400, "Header Folding")),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n", bad(400, "Header Folding")),
+        (b"GET / HTTP/1.1\r\nHost: a:xx\r\n\r\n", bad(400, "Bad HostPort")),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n", bad(417, "Expectation Failed")),
+        (EXPECTING, TOLD.replace("42\r\n", "42\r\nConnection: close\r\n")),
+        (EXPECTING.replace(b"1.1\r\nHost: a", b"1.0"), TOLD),
         (b"GET /commands/ruok HTTP/1.1\r\n\r\n", bad(400, "No Host")),
         (b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", bad(400, "Invalid Content-Length Value")),
         (b"GET / HTTP/1.1\r\nHost: a\r\nbad header\r\n\r\n", bad(400, "Illegal character SPACE=' '")),
@@ -137,6 +150,54 @@ def test_error_pages_in_other_forms(server: Served, accept: str, kind: str, body
     assert (status, headers["Content-Type"]) == (404, kind)
     text = re.sub(r"org\.eclipse[\w.$-]+", "S", reported.decode())
     assert text.replace(",\n", ",") == body
+
+
+HTML, JSON, TEXT = "text/html;charset=iso-8859-1", "application/json", "text/plain;charset=iso-8859-1"
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("text/html;q=0.5,application/json", JSON),
+        ("application/json;q=0.5,text/html", HTML),
+        ("text/plain;q=0.2, application/json;q=0.8", JSON),
+        ("application/json;q=0", None),
+        ("text/html;q=0,application/json", JSON),
+        ("text/*", HTML),
+        ("image/png", None),
+        ("text/json", "text/json"),
+        ("application/*", None),
+        ("text/plain,*/*", TEXT),
+        ("*/*;q=0.1,text/plain;q=0.2", TEXT),
+        ("text/plain, application/json", TEXT),
+        ("application/json, text/html", JSON),
+        ("text/plain;charset=utf-8", None),
+        ("TEXT/PLAIN", None),
+        ("", None),
+        ("text/plain;q=x", None),
+        ("*/*, application/json;q=0.9", HTML),
+        ("text/plain;q=0.5;level=1, application/json;q=0.4", JSON),
+        ("text/plain\r\nAccept: application/json", TEXT),
+    ],
+)
+def test_the_form_of_an_error_page_is_chosen_as_by_jetty(server: Served, accept: str, kind: str | None) -> None:
+    answer = said(server, f"GET /x HTTP/1.0\r\nAccept: {accept}\r\n\r\n".encode())
+    assert re.findall("Content-Type: (.*)\r", answer) == ([] if kind is None else [kind])
+    assert ("Content-Length: 0\r\n" in answer) == (kind is None)
+
+
+def test_a_body_is_asked_for_where_it_is_read(server: Served) -> None:
+    head = (
+        b"POST /commands/restore HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2"
+    )
+    with TcpClient(server.admin_port) as client:
+        client.socket.sendall(head + b"\r\n\r\n")
+        asked = client.socket.recv(100)
+        client.socket.sendall(b"ab")
+        answer = client.rest()
+    assert asked == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert said(server, head + b"\r\n\r\nab").startswith("HTTP/1.1 401 ")
 
 
 def test_what_is_no_command_of_a_method_is_a_stumble(server: Served) -> None:

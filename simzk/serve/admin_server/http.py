@@ -46,6 +46,13 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _CHUNK_LENGTH = re.compile(rb"[0-9a-fA-F]{1,15}")
 _VERSIONS = ("HTTP/1.1", "HTTP/1.0")
+_OTHER_VERSIONS = {
+    "HTTP/2.0": (HTTPStatus.UPGRADE_REQUIRED, "Upgrade Required"),
+    "HTTP/0.9": (HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "Unsupported Version"),
+}
+_QUALITY = re.compile(r"[0-9]{1,3}(\.[0-9]{0,9})?|\.[0-9]{1,9}")
+_CONTINUE = "100-continue"
+_BAD_PORT = re.compile(r"[^:\[]*:[^:]*[^:0-9][^:]*")  # of a Host with one colon
 
 
 class HttpRequest(NamedTuple):
@@ -165,16 +172,40 @@ def error_page(
     if cause:
         rows["CAUSED BY"] = cause
     fresh = ("Cache-Control", "must-revalidate,no-cache,no-store")
-    accepted = request.headers.get("accept", "*/*")
-    if "json" in accepted and "html" not in accepted:
-        fields = {"servlet": rows["SERVLET"], "message": message, "url": request.path, "status": rows["STATUS"]}
-        lines = ",\n".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in fields.items())
-        return Response(status, JSON, f"{{\n{lines}\n}}", (fresh,), is_dated=False)
-    if "text/plain" in accepted and "html" not in accepted:
-        lines = "".join(f"{name}: {value}\n" for name, value in rows.items())
-        plain = f"HTTP ERROR {status.value} {message}\n{lines}"
-        return Response(status, "text/plain;charset=iso-8859-1", plain, (fresh,), is_dated=False)
-    return Response(status, HTML, _page(rows, f"{status.value} {message}", cause), (fresh,), is_dated=False)
+    for kind in accepted_types(request.headers.get("accept")):
+        if kind in ("text/html", "text/*", "*/*"):
+            return Response(status, HTML, _page(rows, f"{status.value} {message}", cause), (fresh,), is_dated=False)
+        if kind in (JSON, "text/json"):
+            fields = {"servlet": rows["SERVLET"], "message": message, "url": request.path, "status": rows["STATUS"]}
+            lines = ",\n".join(f"{json.dumps(name)}:{json.dumps(value)}" for name, value in fields.items())
+            return Response(status, kind, f"{{\n{lines}\n}}", (fresh,), is_dated=False)
+        if kind == "text/plain":
+            lines = "".join(f"{name}: {value}\n" for name, value in rows.items())
+            plain = f"HTTP ERROR {status.value} {message}\n{lines}"
+            return Response(status, "text/plain;charset=iso-8859-1", plain, (fresh,), is_dated=False)
+    return nothing(status, fresh)
+
+
+def accepted_types(accept: str | None) -> list[str]:
+    """Return the media types of a header Accept as Jetty orders them (QuotedQualityCSV, MOST_SPECIFIC_MIME_ORDERING).
+
+    The quality decides, then how specific a type is, then the order; those of quality 0 or an invalid one are left out.
+
+    >>> accepted_types("*/*, text/plain;q=0.5, application/json, text/html;q=0"), accepted_types(None)
+    (['application/json', '*/*', 'text/plain'], ['text/html'])
+    """
+    if accept is None:
+        return ["text/html"]
+    rated: list[tuple[float, int, str]] = []
+    for item in accept.split(","):
+        kind, *parameters = (part.strip() for part in item.split(";"))
+        quality = next((part[2:] for part in parameters if part.startswith("q=")), "1")
+        others = [part for part in parameters if not part.startswith("q=")]
+        rating = float(quality) if _QUALITY.fullmatch(quality) else 0.0
+        if kind and rating > 0:
+            specific = 0 if kind == "*/*" else 1 if kind.endswith("/*") else 3 if others else 2
+            rated.append((rating, specific, ";".join((kind, *others))))
+    return [kind for _, _, kind in sorted(rated, key=lambda row: row[:2], reverse=True)]
 
 
 def no_servlet(request: HttpRequest) -> Response:
@@ -267,6 +298,11 @@ class _Head(NamedTuple):
         return option == "keep-alive" if self.version == "HTTP/1.0" else option != "close"
 
     @property
+    def expects_continue(self) -> bool:
+        """Whether the client waits for a status 100 before it sends a body."""
+        return self.version == "HTTP/1.1" and "expect" in self.headers
+
+    @property
     def is_chunked(self) -> bool:
         """Whether the body comes in chunks."""
         return self.headers.get("transfer-encoding", "").lower() == "chunked"
@@ -275,6 +311,24 @@ class _Head(NamedTuple):
     def body_length(self) -> int:
         """Length of a body that does not come in chunks."""
         return int(self.headers.get("content-length", "0"))
+
+
+def _read_fields(lines: list[str]) -> dict[str, str]:
+    """Return header fields by their names in lower case, the values of repeated Accept fields as one."""
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not name or line[0] in " \t":
+            raise BadRequestError(HTTPStatus.BAD_REQUEST, "Header Folding")
+        if " " in name:
+            raise BadRequestError(HTTPStatus.BAD_REQUEST, "Illegal character SPACE=' '")
+        if not colon:
+            raise BadRequestError(HTTPStatus.BAD_REQUEST, "Illegal character LF=\\n")
+        name, value = name.lower(), value.strip()
+        if name == "host" and _BAD_PORT.fullmatch(value):
+            raise BadRequestError(HTTPStatus.BAD_REQUEST, "Bad HostPort")
+        headers[name] = f"{headers[name]}, {value}" if name == "accept" and name in headers else value
+    return headers
 
 
 def _read_head(lines: list[str]) -> _Head:
@@ -287,15 +341,16 @@ def _read_head(lines: list[str]) -> _Head:
     if len(words) == 2:
         raise BadRequestError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/0.9 not supported")
     if len(words) > 3 or words[2] not in _VERSIONS:
-        raise BadRequestError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "Unknown Version")
-    headers: dict[str, str] = {}
-    for line in lines[1:]:
-        name, colon, value = line.partition(":")
-        if not colon or " " in name:
-            raise BadRequestError(HTTPStatus.BAD_REQUEST, "Illegal character SPACE=' '")
-        headers[name.lower()] = value.strip()
-    if words[2] == "HTTP/1.1" and "host" not in headers:
-        raise BadRequestError(HTTPStatus.BAD_REQUEST, "No Host")
+        unsupported = (HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "Unknown Version")
+        raise BadRequestError(*_OTHER_VERSIONS.get(words[2], unsupported))
+    if words[1].startswith("?"):
+        raise BadRequestError(HTTPStatus.BAD_REQUEST, "Bad URI")
+    headers = _read_fields(lines[1:])
+    if words[2] == "HTTP/1.1":
+        if "host" not in headers:
+            raise BadRequestError(HTTPStatus.BAD_REQUEST, "No Host")
+        if headers.get("expect", _CONTINUE).lower() != _CONTINUE:
+            raise BadRequestError(HTTPStatus.EXPECTATION_FAILED)
     if _LENGTH.fullmatch(headers.get("content-length", "0")) is None:
         raise BadRequestError(HTTPStatus.BAD_REQUEST, "Invalid Content-Length Value")
     return _Head(words[0], words[1], words[2], headers)
@@ -452,7 +507,11 @@ class _Connection(asyncio.Protocol):
         if path != "*" and head.method in _METHODS:
             canonical_path(path)
             self._body_limit = self._server.body_limit(request)
-        if self._accepts_body(head.body_length) and head.headers.get("expect", "").lower() == "100-continue":
+        if not self._accepts_body(head.body_length) or not head.expects_continue:
+            return
+        if head.method in ("GET", "HEAD"):
+            self._answer(is_read=False)  # Jetty asks for a body where somebody reads it, and nobody reads this one
+        elif (head.is_chunked or head.body_length) and not self._buffer:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _read_chunk(self) -> bool:
