@@ -188,6 +188,34 @@ def test_a_lost_connection_is_opened_again_after_one_to_two_seconds(world: World
         assert all(1000 <= pause_ms <= 2010 for pause_ms in recorded)
 
 
+@pytest.mark.parametrize(("paused_s", "is_read"), [(1.5, True), (TIMEOUT_MS / 1500, False), (12, False)])
+def test_what_arrived_is_lost_on_a_client_that_was_silent_for_too_long(
+    world: World, paused_s: float, is_read: bool
+) -> None:
+    """ClientCnxn looks at its read timeout before it reads on; a real controller did not hear of its own end.
+
+    A server sends a session the events of its end before it closes the connection.
+    """
+    session, reported = world.session, list[EventType]()
+    session.data_handlers["/mine"] = reported.append
+
+    async def prepare() -> None:
+        await session.call(create_request("/mine", None, 1))
+        await session.exists("/mine")
+
+    world.run(prepare())
+    reported.clear()
+    old = session.session_id
+    world.process.pause(round(paused_s * 1_000_000))
+    if paused_s * 1000 < TIMEOUT_MS:
+        world.server.expire(old, world.host.now_ms())
+        world.host.send_output()
+    world.sleep(20)
+    assert session.session_id not in (0, old)
+    assert session.connected
+    assert reported == [EventType.NODE_DELETED] * is_read
+
+
 def test_an_expired_session_fails_pending_requests_and_is_replaced(world: World) -> None:
     order: list[str] = []
 

@@ -7,7 +7,8 @@ Rules of the module (docs/reference/kafka.md §1.10, §2.15; the ZooKeeper clien
   - a watch is set only if a handler is registered for the path; handlers are permanent, watches are one-shot;
   - an idle client pings; after two thirds of the timeout without a message it drops the connection, reconnects with the
     same session after a pause of one to two seconds, and sets its watches again. With several servers it tries the next
-    one after a pause of up to one second, and gives an attempt up after its share of the session timeout;
+    one after a pause of up to one second, and gives an attempt up after its share of the session timeout. A process
+    that was paused for so long reads nothing of what has arrived (ClientCnxn.SendThread.run);
   - a batch is one message; if it cannot be sent as one (`ZooKeeperHost.takes_batches`) its requests are pipelined;
   - an expired session is replaced at once: `before_new_session` runs, the new session is opened, `after_new_session`
     runs;
@@ -296,7 +297,12 @@ class ZooKeeperSession:
     def _receive(self, link: NetworkLink, messages: Sequence[Outgoing] | None) -> None:
         if link is not self._link:
             return
-        self._last_heard_us = self.process.scheduler.now_us
+        now_us = self.process.scheduler.now_us
+        if self.connected and now_us - self._last_heard_us >= self._silence_us:
+            link.driver.break_link(link)
+            self._on_connection_lost()
+            return
+        self._last_heard_us = now_us
         if messages is None:
             self._on_connection_lost()
             return
@@ -422,12 +428,17 @@ class ZooKeeperSession:
         self._last_sent_us = self.process.scheduler.now_us
         self._link.driver.send(self._link, xid, request if isinstance(request, Batch) else self.access.send(request))
 
+    @property
+    def _silence_us(self) -> int:
+        """The time without a message after which the client drops its connection (ClientCnxn.readTimeout)."""
+        return self.timeout_ms * 2000 // 3
+
     def _arm_timer(self) -> None:
         """Start the timer for the next ping and for the limit of silence."""
         link = self._link
         assert self.timeout_ms > 0, f"the session timeout is {self.timeout_ms} ms"
         ping_us = min(self.timeout_ms // 3, PING_INTERVAL_MAX_MS) * 1000
-        silence_us = self.timeout_ms * 2000 // 3
+        silence_us = self._silence_us
 
         def check() -> None:
             if link is not self._link or not self.connected:
