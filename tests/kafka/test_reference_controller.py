@@ -136,6 +136,7 @@ class Both:
         self.made = 0
         self.compared = 0
         self.stranded: set[str] = set()
+        self.former: dict[int, int] = {}
         self.looked_us: list[int] = []
         self._note_looks()
 
@@ -207,6 +208,8 @@ class Both:
         if broker is None or len(self.reference.live) < 2 or self.reference.version < (0, 8, 1):
             return
         ruled = self.cluster.controller == broker
+        if ruled:
+            self.former[broker] = self.cluster.brokers[broker].process.incarnation
         self.cluster.pause(broker, 4)
         self.cluster.expire(broker)
         self.cluster.run_for(3)
@@ -277,7 +280,7 @@ class Both:
         partition = topic, 0
         target = [broker for broker in self._some(brokers, number, 1 + number % 3) if broker in self.reference.live]
         busy = self.reference.version < (2, 6, 0) and self.reference.targets  # the znode is there still
-        if not target or partition not in self.reference.states or busy:
+        if not target or partition not in self.reference.states or busy or self._has_rival():
             return
         self.cluster.reassign({partition: target})
         quiet(self.cluster)
@@ -291,7 +294,7 @@ class Both:
         busy = self.reference.version < (2, 6, 0) and self.reference.targets
         if topic is None or busy or self.cluster.controller is None or (topic, 0) not in self.reference.states:
             return
-        if self.reference.version < (0, 8, 1):
+        if self.reference.version < (0, 8, 1) or self._has_rival():
             return  # a replica outside of the assignment may then lead without a LeaderAndIsr: not in the tables
         partition = topic, 0
         needed = (self.cluster.controller, *self.reference.states[partition].isr)
@@ -323,7 +326,7 @@ class Both:
         self.reference.cancel(partition)
 
     def elect(self, _number: int, _brokers: list[int]) -> None:
-        if self.cluster.controller is None:
+        if self.cluster.controller is None or self._has_rival():
             return
         if self.reference.version < (2, 2, 0) and not self.reference.states.keys() >= self.reference.assignment.keys():
             return  # an election of a partition that never had a leader fails, see test_failed_elections
@@ -332,6 +335,13 @@ class Both:
         self.reference.elect_preferred()
 
     # -- help
+
+    def _has_rival(self) -> bool:
+        """Return whether a former controller handles requests by znode too, as up to 0.8.1 (KAFKA-1578, recorded)."""
+        if self.reference.version >= (0, 8, 2):
+            return False
+        processes = {broker: self.cluster.brokers[broker].process for broker in self.former}
+        return any(one.alive and one.incarnation == self.former[broker] for broker, one in processes.items())
 
     def _leave(self, broker: int, before: int) -> None:
         self.reference.shut_down(broker, self._rejoined(broker, before, after_its_end=False))
