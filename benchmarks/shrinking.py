@@ -23,6 +23,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
@@ -68,7 +69,9 @@ def without_new_epochs(correct: Callable[..., States]) -> Callable[..., States]:
     """Return `after_controller_write` with a mistake: an election keeps the old leader epoch."""
 
     def unraised(before: States, *arguments: object, **options: object) -> States:
-        return correct(before, *arguments, **options)._replace(leader_epoch=before.leader_epoch)
+        after = correct(before, *arguments, **options)
+        is_election = after.leader != before.leader
+        return after._replace(leader_epoch=np.where(is_election, before.leader_epoch, after.leader_epoch))
 
     return unraised
 

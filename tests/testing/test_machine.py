@@ -32,8 +32,15 @@ if TYPE_CHECKING:
 
     from simzk.simulation.history import Event
 
-# To find is enough here; what is found need not be made small.
-FIND = settings(max_examples=200, deadline=None, database=None, phases=[Phase.generate])
+# To find is enough here; what is found need not be made small. Of several failures one is raised, not a group of them.
+FIND = settings(
+    max_examples=200,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    report_multiple_bugs=False,
+)
 
 
 class SmallCluster(KafkaClusterMachine):
