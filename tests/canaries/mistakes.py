@@ -670,9 +670,21 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a request that a former controller cannot send is forgotten": Mistake(
         "kafka/controller/former_controller.py",
-        "            self.has_unsent = True\n",
+        "            self._channels.has_unsent = True\n",
         "            pass\n",
         "kafka/test_recorded_former_controllers.py::test_a_former_controller_handles_requests_as_a_real_one[0.8.1.1]",
+    ),
+    "a client reads on that was silent for too long": Mistake(
+        "kafka/zookeeper_client/session.py",
+        "if self.connected and now_us - self._last_heard_us >= self._silence_us:",
+        "if not self.connected and now_us - self._last_heard_us >= self._silence_us:",
+        "kafka/test_session.py::test_what_arrived_is_lost_on_a_client_that_was_silent_for_too_long[4.0-False]",
+    ),
+    "every event that fails at a removed topic leaves a request": Mistake(
+        "kafka/controller/cluster_changes.py",
+        "channels.has_unsent = ordered[0] not in orphaned",
+        "channels.has_unsent = True",
+        "kafka/test_recorded_former_controllers.py::test_a_controller_fails_at_a_removed_topic_as_a_real_one[0.8.0-1]",
     ),
     "what a former controller wrote is forgotten": Mistake(
         "kafka/observation/invariants.py",

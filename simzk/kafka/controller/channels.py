@@ -49,6 +49,16 @@ WRITTEN_AFTER_US = 150_000
 """Time until the thread of a channel has written a request; recorded brokers do not wait for one that is 0.1 s old. The
 recordings of tests/kafka/data/two_racks are equal with any value from 5 ms to 3 s."""
 
+UNSENT = "a request of a failed event is in the batch"
+
+
+class UnsentRequestError(Exception):
+    """Nothing can be sent, because an event that failed has left a request in the batch (up to 0.8.2)."""
+
+    def __init__(self) -> None:
+        super().__init__(UNSENT)
+
+
 ControllerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 OnResponse = Callable[[ControlResponse], None]
 
@@ -144,6 +154,8 @@ class ControllerChannelManager:
     Attributes:
         batches_requests: whether one message carries a batch to all brokers, so that the order of partitions is
             unobservable.
+        has_unsent: whether a request stays in the batch of `KafkaController`, which can begin no other (up to 0.8.2).
+            The batches of the state machines are others.
         on_deletion_response: is called with broker, partitions and response of each StopReplica that deletes logs.
         on_leaders_response: is called with broker and response of each LeaderAndIsr with partition errors.
     """
@@ -157,6 +169,7 @@ class ControllerChannelManager:
     _names_deleted: str
     _names_brokers_alone: bool
     batches_requests = False
+    has_unsent = False
 
     def __post_init__(self) -> None:
         assert self._partition_us >= 0, f"{self._partition_us} µs for a partition"
@@ -228,6 +241,15 @@ class ControllerChannelManager:
         return rows[self._context.table.version[rows] >= 0]
 
     # -- a batch
+
+    def require_sent(self) -> None:
+        """Raise an error if a request stays in the batch.
+
+        Raises:
+            UnsentRequestError: one does.
+        """
+        if self.has_unsent:
+            raise UnsentRequestError
 
     def new_batch(self) -> None:
         """Start an empty batch."""

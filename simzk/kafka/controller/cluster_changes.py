@@ -9,7 +9,8 @@ processLogDirEventNotification; docs/reference/kafka.md §2.7, §2.9, §2.13):
   - a notification of a failed log directory names the broker, not the replicas (KIP-112): the controller sends
     LeaderAndIsr for all replicas of the broker, and those that it answers with a storage error are offline;
   - after a topic's znodes were removed, a controller of 0.8.0 fails at every broker that starts, because it still has
-    leaders of partitions without replicas (recorded; the next controller does not).
+    leaders of partitions without replicas (recorded; the next controller does not). What it has put into its batch by
+    then is never sent: reassignments and controlled shutdowns fail, too (recorded).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 from simzk.jvm.scala_collections import SMALL
 from simzk.kafka import paths
+from simzk.kafka.controller.channels import UNSENT
 from simzk.kafka.controller.context import LiveBroker
 from simzk.kafka.controller.events import warnings_of_topic
 from simzk.kafka.controller.state_machines import ControllerPart
@@ -116,9 +118,7 @@ class BrokerChanges(ControllerPart):
         """Handle brokers that started (onBrokerStartup)."""
         context = self._context
         assert context.brokers.keys() >= {*brokers}, f"one of brokers {brokers} is not registered"
-        if context.has_orphaned_leaders and self._client.version.controller.topic_deletion == "by tool":
-            why = "the controller has leaders of partitions of a removed topic, but no replicas"
-            self._log.record("failed", "broker change", why)
+        if not self._can_send_all_metadata():
             return
         for broker in brokers:
             context.on_failed_dirs.pop(broker, None)
@@ -136,6 +136,26 @@ class BrokerChanges(ControllerPart):
             await self._deletion.resume_topics(to_delete)
         for path in self.watch(brokers):
             await self._client.exists(path)
+
+    def _can_send_all_metadata(self) -> bool:
+        """Return whether the metadata of all partitions can be sent: each that has a leader has replicas.
+
+        Otherwise those before the first one without, in the map of leaders, stay in the batch, so that whoever sends
+        metadata next fails, too (ControllerBrokerRequestBatch.newBatch; recorded in 0.8.0).
+        """
+        context, channels = self._context, self._channels
+        orphaned = context.orphaned_leaders if self._client.version.controller.topic_deletion == "by tool" else {}
+        if not orphaned and not channels.has_unsent:
+            return True
+        led = [p for p in context.names(context.table.rows()) if context.leadership(p) is not None]
+        ordered = mutable_partitions([*led, *orphaned], context.collections)
+        if orphaned and not channels.has_unsent:
+            channels.has_unsent = ordered[0] not in orphaned
+            why = "the controller has leaders of partitions of a removed topic, but no replicas"
+        else:
+            why = UNSENT
+        self._log.record("failed", "broker change", why)
+        return False
 
     async def _fail(self, brokers: list[int]) -> None:
         """Handle brokers that died (onBrokerFailure)."""

@@ -391,8 +391,6 @@ class ControllerContext:
         ineligible_for_deletion: topics with a halted deletion (topicsIneligibleForDeletion).
         terms: how often this broker has been controller since it started.
         deletes_topics: whether the failover has come as far as the deletion of topics.
-        has_orphaned_leaders: whether a topic with leaders was removed. Kafka 0.8.0 keeps the leaders of a removed
-            topic and fails at them when a broker starts (recorded).
     """
 
     def __init__(self, rules: OrderRules) -> None:
@@ -431,7 +429,7 @@ class ControllerContext:
         self.deletion_started: dict[str, None] = {}
         self.ineligible_for_deletion: dict[str, None] = {}
         self.deletes_topics = False
-        self.has_orphaned_leaders = False
+        self._removed_leaders: dict[TopicPartition, int] = {}
 
     # -- brokers
 
@@ -662,11 +660,21 @@ class ControllerContext:
         hashed = hashed and len(self.partition_states) > SMALL
         return self.order.in_set(self.order.in_map(self.partition_states.rows_in(*wanted)), hashed=hashed)
 
+    @property
+    def orphaned_leaders(self) -> dict[TopicPartition, int]:
+        """The leaders of partitions of removed topics, unless a topic is there again.
+
+        Kafka 0.8.0 keeps them, and fails at them when a broker starts, and when the leader stops (recorded).
+        """
+        return {partition: leader for partition, leader in self._removed_leaders.items() if partition not in self.table}
+
     def remove_topic(self, topic: str) -> None:
         """Remove a topic and its partitions."""
         partitions = self.names(self.table.rows_of(topic))
-        led = any(self.leadership(partition) is not None for partition in partitions)
-        self.has_orphaned_leaders = self.has_orphaned_leaders or led
+        for partition in partitions:
+            state = self.leadership(partition)
+            if state is not None:
+                self._removed_leaders[partition] = state.leader
         self.to_be_deleted.pop(topic, None)
         self.deletion_started.pop(topic, None)
         self.topic_ids.pop(topic, None)

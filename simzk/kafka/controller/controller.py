@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from simzk.errors import ZnodeError
 from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka import paths
-from simzk.kafka.controller.channels import ControllerChannelManager
+from simzk.kafka.controller.channels import ControllerChannelManager, UnsentRequestError
 from simzk.kafka.controller.cluster_changes import BrokerChanges, LogDirFailures, TopicChanges
 from simzk.kafka.controller.context import ControllerContext, LiveBroker
 from simzk.kafka.controller.events import ControllerEvent, ControllerEventManager, ControllerLog, Watched, Work
@@ -58,7 +58,7 @@ FIRST_REBALANCE_US = 5_000_000
 
 
 class _EarlierTermError(Exception):
-    """A failover fails by what an earlier term has left: open channels to the brokers, or an unsent request."""
+    """A failover fails by what an earlier term has left: open channels to the brokers."""
 
 
 class KafkaController:
@@ -112,7 +112,6 @@ class KafkaController:
         self._acts_in_former_term = False
         self.is_failing_over = False
         self._former: FormerController | None = None
-        self._had_unsent = False
         events = self._events = ControllerEventManager(process, self._process_event)
         self.put_event = events.put
         log = self._log = ControllerLog(history, broker_id)
@@ -150,14 +149,9 @@ class KafkaController:
         return self.active_id == self.broker_id
 
     @property
-    def has_unsent(self) -> bool:
-        """Whether a request of an earlier term is in the batch, so that each failover of this process fails."""
-        return self._had_unsent or (self._former is not None and self._former.has_unsent)
-
-    @property
     def fails_over_in_vain(self) -> bool:
         """Whether the last failover failed, and the next ones of this process may fail too (up to 0.10)."""
-        return self.has_unsent or self._acts_in_former_term
+        return self._channels.has_unsent or self._acts_in_former_term
 
     def start(self, *, adopt: bool = False) -> None:
         """Start to process events, the first of which is the election.
@@ -328,7 +322,7 @@ class KafkaController:
             await self._fail_over()
         except ControllerMovedError:
             await self._maybe_resign()
-        except (ZooKeeperRefused, ZnodeError, _EarlierTermError) as problem:
+        except (ZooKeeperRefused, ZnodeError, _EarlierTermError, UnsentRequestError) as problem:
             self._log.record("failover failed", "", str(problem))
             await self._trigger_move()
 
@@ -344,7 +338,6 @@ class KafkaController:
             self._end_term()
         if self._former is not None:
             self._former.end()
-            self._had_unsent |= self._former.has_unsent
             self._former = None
         assert fails or not self._channels.is_open, "the channels of an earlier term are closed"
         assert fails or not self.context.has_term, "the state of an earlier term is gone"
@@ -417,8 +410,7 @@ class KafkaController:
         else:
             await self._deletion.begin()
             await self.elections.process_pending()
-        if self.has_unsent:
-            raise _EarlierTermError("a request of an earlier term is in the batch")
+        self._channels.require_sent()
         self._log.record("ready", "", f"epoch {context.epoch}")
         if self._config.boolean("auto.leader.rebalance.enable"):
             assert self._rebalance is None, "the timer of an earlier term goes on"

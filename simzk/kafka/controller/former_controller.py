@@ -49,13 +49,8 @@ _KINDS = (EventType.NODE_CREATED, EventType.NODE_DATA_CHANGED)
 
 
 class FormerController(ControllerPart):
-    """A controller after it resigned, with the context of its last term.
+    """A controller after it resigned, with the context of its last term."""
 
-    Attributes:
-        has_unsent: whether a request stays in the batch of the process (up to 0.8.2).
-    """
-
-    has_unsent = False
     _is_over = False
 
     def end(self) -> None:
@@ -207,7 +202,7 @@ class FormerController(ControllerPart):
     async def _raise_leader_epoch(self, partition: TopicPartition) -> None:
         """Write the same leader and ISR with a new leader epoch, which is not sent then."""
         context, state = self._context, await self._client.state(partition)
-        if self.has_unsent or state is None or state.controller_epoch > context.epoch:
+        if self._channels.has_unsent or state is None or state.controller_epoch > context.epoch:
             return
         after = with_next_epoch(state, context.epoch)
         await self._client.write_states(named([partition]), after, context.epoch_version)
@@ -230,7 +225,7 @@ class FormerController(ControllerPart):
     async def _fail_to_send(self) -> None:
         """Fail to send a request, without channels."""
         if not self._client.version.controller.deletes_controller_when_unsent:
-            self.has_unsent = True
+            self._channels.has_unsent = True
             return
         self._log.record("cannot send", "", f"deletes {paths.CONTROLLER}")
         await self._client.fenced([Delete(paths.CONTROLLER, ANY_VERSION)], self._context.epoch_version)

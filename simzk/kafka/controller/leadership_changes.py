@@ -30,6 +30,7 @@ from simzk.errors import ZnodeError
 from simzk.jvm.hash_codes import product_hash
 from simzk.jvm.scala_collections import SMALL, ScalaSet, immutable_order, mutable_set_order
 from simzk.kafka import paths
+from simzk.kafka.controller.channels import UnsentRequestError
 from simzk.kafka.controller.state_machines import ControllerPart, Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
 from simzk.kafka.requests import (
@@ -272,6 +273,13 @@ class ControlledShutdowns(ControllerPart):
 
     async def process(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
         """Move leaders away from a broker that shuts down, remove it from ISRs, and return what it still leads."""
+        try:
+            return await self._process(request)
+        except UnsentRequestError as problem:
+            self._log.record("failed", f"controlled shutdown of broker {request.broker_id}", str(problem))
+            return ControlledShutdownResponse(Error.UNKNOWN_SERVER_ERROR, ())
+
+    async def _process(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
         context = self._context
         broker = request.broker_id
         live = context.brokers.get(broker)
@@ -295,6 +303,10 @@ class ControlledShutdowns(ControllerPart):
             if not concerned.all():  # a set that loses no element is not built anew
                 rows = context.order.in_set(rows[concerned], hashed=hashed)
             await self._remove_all(broker, rows, hashed=hashed)
+        if broker in context.orphaned_leaders.values() and self._client.version.controller.topic_deletion == "by tool":
+            why = "it leads a partition of a removed topic"
+            self._log.record("failed", f"controlled shutdown of broker {broker}", why)
+            return ControlledShutdownResponse(Error.UNKNOWN_SERVER_ERROR, ())
         rows = rows[table.leader[rows] == broker]
         return ControlledShutdownResponse(Error.NONE, tuple(context.names(context.order.in_set(rows, hashed=hashed))))
 
@@ -326,6 +338,7 @@ class ControlledShutdowns(ControllerPart):
 
     def _stop(self, broker: int, rows: IntArray) -> None:
         """Send StopReplica for replicas on the broker that shuts down."""
+        self._channels.require_sent()
         self._channels.new_batch()
         self._channels.add_stops(broker, rows, delete=False)
         self._channels.send()

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
+from simzk.kafka.controller.channels import UnsentRequestError
 from simzk.kafka.controller.events import Watched, warnings_of_target
 from simzk.kafka.controller.state_machines import ControllerPart, Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
@@ -402,7 +403,10 @@ class LegacyReassignments(Reassignments):
     async def maybe_complete(self, partition: TopicPartition) -> None:
         target = self._context.being_reassigned.get(partition)
         if target is not None and await self._are_in_sync(partition, target):
-            await self._move(partition, target)
+            try:
+                await self._move(partition, target)
+            except UnsentRequestError as problem:
+                self._log.record("failed", f"reassignment of {partition}", str(problem))
 
     async def _trigger(self, partitions: Iterable[TopicPartition]) -> None:
         """Start reassignments; remove those that are invalid or already done from the list."""
@@ -426,7 +430,11 @@ class LegacyReassignments(Reassignments):
             self._record_warnings(partition, target)
             self._watch(partition)
             self._deletion.mark_ineligible([partition.topic])
-            await self._move(partition, target)
+            try:
+                await self._move(partition, target)
+            except UnsentRequestError as problem:  # it is removed a second time (recorded in 0.8.0)
+                self._log.record("failed", f"reassignment of {partition}", str(problem))
+                await self._finish({partition: None})
         await self._finish(dropped)
 
     async def _move(self, partition: TopicPartition, target: tuple[int, ...]) -> None:
@@ -454,6 +462,7 @@ class LegacyReassignments(Reassignments):
         await self._finish({partition: None})
         if not target:
             context.set_assignment(partition, done)
+        self._channels.require_sent()
         self._channels.send_metadata([partition])
         await self._deletion.resume_topics([partition.topic])
 

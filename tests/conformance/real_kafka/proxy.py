@@ -2,7 +2,8 @@
 
 Rules of this module:
   - bytes pass unchanged; what a client requested is decoded beside them;
-  - a session belongs to the port through which it was opened first.
+  - a session belongs to the port through which it was opened first;
+  - a muted connection still receives, while what its client sends is lost.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Proxies:
         self._stack = contextlib.ExitStack()
         self._count = 0
         self._open: set[socket.socket] = set()
+        self._clients: dict[str, set[socket.socket]] = {name: set() for name in names}
+        self._muted: set[socket.socket] = set()
         self._listeners = {name: socket.create_server(("127.0.0.1", 0)) for name in names}
         self.ports = {name: int(listener.getsockname()[1]) for name, listener in self._listeners.items()}
         self.sessions: dict[int, str] = {}
@@ -61,6 +64,10 @@ class Proxies:
                 one.shutdown(socket.SHUT_RDWR)
             one.close()
 
+    def mute(self, name: str) -> None:
+        """Lose what a client sends through its present connections; later ones are whole."""
+        self._muted |= self._clients[name]
+
     def _accept(self, name: str, listener: socket.socket) -> None:
         while True:
             try:
@@ -72,6 +79,7 @@ class Proxies:
             except OSError:
                 client.close()
                 continue
+            self._clients[name].add(client)
             self._count += 1
             tap = _Tap(self, f"{name}#{self._count}")
             for one in (client, server):
@@ -83,8 +91,9 @@ class Proxies:
     def _pump(self, source: socket.socket, target: socket.socket, note: Callable[[bytes], None]) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(_CHUNK_BYTES):
-                note(data)
-                target.sendall(data)
+                if source not in self._muted:
+                    note(data)
+                    target.sendall(data)
         for one in (source, target):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)

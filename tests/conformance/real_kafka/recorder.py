@@ -77,11 +77,13 @@ R = TypeVar("R", bound=RecordedBroker)
 
 
 @contextlib.contextmanager
-def on_zookeeper(release: Release, kind: Callable[[Release, Path, str], B]) -> Iterator[B]:
-    """Yield brokers on a real ZooKeeper, none of them started."""
+def on_zookeeper(
+    release: Release, kind: Callable[[Release, Path, str], B], *, server: Path | None = None
+) -> Iterator[B]:
+    """Yield brokers on a real ZooKeeper, none of them started; `server` is the folder of its jars, if not PySpark's."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="real-kafka-")))
-        zookeeper = stack.enter_context(RealZooKeeper())
+        zookeeper = stack.enter_context(RealZooKeeper(jars_from=server))
         brokers = kind(release, folder, zookeeper.hosts)
         brokers.client = KazooClient(zookeeper.hosts)
         stack.callback(brokers.client.close)
