@@ -27,7 +27,14 @@ from simzk.kafka.log.record_batches import (
     entry_size,
 )
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.protocol.messages import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
+from simzk.kafka.protocol.messages import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    FetchRequest,
+    FetchResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.client_requests.memory_client import MemoryClient
 
@@ -231,6 +238,19 @@ def test_only_the_admin_client_appends_to_internal_topics(release: str) -> None:
 def first_of(topic: str) -> TopicPartition:
     """Return the first partition of a topic."""
     return TopicPartition(topic, 0)
+
+
+def test_records_of_internal_topics_are_not_deleted() -> None:
+    """ReplicaManager.deleteRecordsOnLocalLog of all releases refuses it before it looks for the leader."""
+    with cluster_of("3.9") as cluster:
+        cluster.create_topic(OFFSETS_TOPIC, assignment={0: [1]})
+        cluster.run_for(1)
+        one, kind = DeleteRecordsRequest.DeleteRecordsPartition, DeleteRecordsRequest.DeleteRecordsTopic
+        parts = [one(partition_index=number, offset=0) for number in (0, 1)]
+        request = DeleteRecordsRequest(topics=[kind(name=OFFSETS_TOPIC, partitions=parts)], timeout_ms=1000)
+        response = MemoryClient(cluster, 1).call(request, 1, DeleteRecordsResponse)
+        codes = [found.error_code for found in response.topics[0].partitions]
+        assert codes == [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 # -- compression

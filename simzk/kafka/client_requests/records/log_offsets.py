@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.kafka.broker.services import INTERNAL_TOPICS
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.client_requests.records.fetch import CONSUMER, DEBUGGER, READ_COMMITTED, leader_epoch_error
 from simzk.kafka.log.leader_epochs import UNDEFINED
@@ -253,6 +254,8 @@ class LogOffsetsApi(ClientApi):
 
     def _delete(self, partition: TopicPartition, offset: int) -> int | ErrorCode:
         """Raise the log start offset of a partition; return the offset that all replicas are to have, or the error."""
+        if partition in self.broker.cache.partitions and partition.topic in INTERNAL_TOPICS:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION  # deleteRecordsOnLocalLog, before it looks for the leader
         code = self._error(partition)
         if code != ErrorCode.NONE:
             return code
