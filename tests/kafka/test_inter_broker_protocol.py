@@ -53,3 +53,19 @@ def test_registrations_at_an_old_protocol_are_of_version_2(release: str, protoco
 def test_unknown_and_newer_protocols_are_rejected(release: str, protocol: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         at_protocol(kafka_version(release), protocol)
+
+
+def test_the_protocol_of_the_settings_takes_effect() -> None:
+    """Topics have no ids below 2.8-IV0, whoever says the protocol; the argument wins over the settings."""
+    settings = {"inter.broker.protocol.version": "2.4"}
+    for given, has_ids in ((None, False), ("3.9", True)):
+        with KafkaCluster("3.9", 1, config=settings, inter_broker_protocol=given) as c:
+            c.create_topic("t", 1, 1)
+            quiet(c)
+            node = c.tree.get(paths.topic("t"))
+            assert node is not None
+            assert (b'"topic_id"' in (node.data or b"")) == has_ids
+    with KafkaCluster("2.8", 2, broker_config={1: settings}) as c:
+        assert [c.brokers[broker].version.znodes.has_topic_ids for broker in (1, 2)] == [False, True]
+    with pytest.raises(ConfigError, match="does not support"):
+        KafkaCluster("0.9", 1, config={"inter.broker.protocol.version": "0.10.0"})

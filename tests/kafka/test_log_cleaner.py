@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk
-from simzk.kafka.log.record_batches import Record
+from simzk.kafka.log.record_batches import BatchProducer, Record
+from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.client_requests.log_stories import MS, Stage
 from tests.kafka.security.test_recorded_logins import SimulatedWire
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "200", "min.cleanable.dirty.ratio": "0.01"}
 
 
-def client(cluster: simzk.KafkaCluster, leader: int = 1) -> Stage:
+def client(cluster: simzk.KafkaCluster, leader: int = 1, release: tuple[int, ...] = (3, 9)) -> Stage:
     """Return a client of a broker."""
 
     def configure(topic: str, config: Mapping[str, str]) -> None:
         cluster.alter_config(f"topics/{topic}", dict(config))
 
-    return Stage((3, 9), SimulatedWire(cluster, leader), configure)
+    return Stage(release, SimulatedWire(cluster, leader), configure)
 
 
 def fill(stage: Stage, topic: str, values: int) -> None:
@@ -139,3 +140,33 @@ def test_time_goes_on_with_a_cleaner_that_never_waits() -> None:
         cluster.run_for(0.1)
         assert cluster.now_ms == before_ms + 100
         assert len(times_s(cluster, "log compacted")) == 1
+
+
+@pytest.mark.parametrize(
+    ("release", "setting"), [("3.9", "producer.id.expiration.ms"), ("2.4", "transactional.id.expiration.ms")]
+)
+def test_idle_producers_are_forgotten_but_not_in_a_transaction(release: str, setting: str) -> None:
+    """ProducerStateManager.isProducerExpired; up to 3.3 the setting of the coordinator counts (KIP-854)."""
+    config: dict[str, int | bool] = {setting: 3_600_000}
+    if release == "3.9":
+        config["transaction.partition.verification.enable"] = False  # the transaction has no coordinator
+    with simzk.KafkaCluster(release, 1, config=config) as cluster:
+        cluster.create_topic("orders", 1, 1)
+        cluster.run_until_quiet()
+        stage, number = client(cluster, release=kafka_version(release).number), TopicPartition("orders", 0)
+        now_ms = cluster.now_ms
+        for producer, in_transaction in ((7, False), (8, True)):
+            batch = stage.entries(
+                [Record(b"k", b"v", timestamp_ms=now_ms)],
+                producer=BatchProducer(producer, 0, 0),
+                transaction=in_transaction,
+            )
+            stage.produce("orders", batch, transaction="t" if in_transaction else None)
+
+        def known() -> list[int]:
+            return [one for one in (7, 8) if cluster.brokers[1].replicas.producer_entry(number, one) is not None]
+
+        cluster.run_for(3_500)
+        assert known() == [7, 8]
+        cluster.run_for(800)  # the next look is within 10 minutes
+        assert known() == [8]

@@ -17,6 +17,8 @@ Rules of this module (ProducerAppendInfo, ProducerStateEntry, ProducerStateManag
     last marker had (TRANSACTION_COORDINATOR_FENCED);
   - an aborted transaction is listed for consumers from its first offset to its marker. Up to 2.7 a marker without
     records counts as a transaction, too;
+  - a producer without a transaction is forgotten when its last batch is older than a setting says. A truncation or a
+    restart computes the state from the log again, so it comes back until the next look;
   - coordinators number their batches not at all: only the epoch of the producer is checked.
 """
 
@@ -226,6 +228,21 @@ class ProducerStates:
         elif stamp.is_transactional:
             self.open.setdefault(producer, batch.base_offset)
         self.entries[producer] = after_append(entry, stamp, batch.records, batch.base_offset, batch.max_timestamp_ms)
+
+    def expire(self, until_ms: int) -> int:
+        """Forget producers without a transaction whose last batch has this timestamp or an older one; return how many.
+
+        Batches without a timestamp are those of simulated producers, who never end
+        (ProducerStateManager.removeExpiredProducers).
+        """
+        old = [
+            producer
+            for producer, entry in self.entries.items()
+            if not entry.is_in_transaction and 0 <= entry.timestamp_ms <= until_ms
+        ]
+        for producer in old:
+            del self.entries[producer]
+        return len(old)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return where the first transaction begins that is open, or has a marker that is not committed yet."""

@@ -2,7 +2,7 @@
 
 Rules of the module (docs/reference/kafka.md §1.3 to §1.6, §2.8; Kafka's `MetadataVersion`, before 3.3 `ApiVersion`):
   - a broker's release and protocol are stored in its files: they change only when it is started with others;
-  - the protocol defaults to that of the release;
+  - the protocol is the one that is given, else the one of the broker's settings; it defaults to that of the release;
   - the arguments of all brokers are checked before any takes effect;
   - a rolling upgrade first restarts each broker with the new code at the old protocol, then each broker with the new
     protocol: everything that other brokers must understand depends on the protocol, the rest on the release;
@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.errors import ConfigError
-from simzk.kafka.releases.settings import RESERVED, BrokerConfig
+from simzk.kafka.releases.settings import PROTOCOL, RESERVED, BrokerConfig
 from simzk.kafka.releases.versions import LINES, kafka_version
 from simzk.kafka.schemas import broker_registration, feature
 from simzk.kafka.schemas.broker_registration import BrokerRegistration
@@ -57,7 +57,6 @@ _LINES_BY_STEPS: Final[dict[int, tuple[Release, ...]]] = {
 _OFFSET_VALUES: Final = {(0, 8, 0, 0): 1, (2, 1, 0, 0): 2, (2, 1, 0, 1): 3}
 _GROUP_VALUES: Final = {(0, 8, 0, 0): 0, (0, 10, 1, 0): 1, (2, 1, 0, 0): 2, (2, 3, 0, 0): 3}
 """First protocol of each version of the records of `__consumer_offsets` (GroupMetadataManager)."""
-_SETTING: Final = "inter.broker.protocol.version"
 _LAST_IV: Final = 99
 _NAME: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:-IV(\d+))?")
 
@@ -79,11 +78,11 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
     """
     number = _parse(protocol)
     if version.number < FIRST_RELEASE:
-        raise ConfigError(f"Kafka {version.name} has no {_SETTING}", where=_SETTING, right="none")
+        raise ConfigError(f"Kafka {version.name} has no {PROTOCOL}", where=PROTOCOL, right="none")
     line = 2 if version.number >= (1, 0, 0) else 3
     if number[:line] > version.number[:line]:
         what = f"Kafka {version.name} does not support the inter-broker protocol {protocol!r}"
-        raise ConfigError(what, where=_SETTING, right=f"0.8.0 to {version.name}")
+        raise ConfigError(what, where=PROTOCOL, right=f"0.8.0 to {version.name}")
     znodes, broker, controller, groups = version.znodes, version.broker, version.controller, version.groups
     has_features = znodes.has_features and number >= (2, 7, 0, 0)  # KIP-584
     encode_broker, encode_feature = znodes.encode_broker, znodes.encode_feature
@@ -139,14 +138,14 @@ def _parse(protocol: str) -> ProtocolNumber:
     """Return the numbers of a protocol's name."""
     if (match := _NAME.fullmatch(protocol)) is None:
         what = f"{protocol!r} is not an inter-broker protocol"
-        raise ConfigError(what, where=_SETTING, right="such as 2.7 or 2.7-IV2")
+        raise ConfigError(what, where=PROTOCOL, right="such as 2.7 or 2.7-IV2")
     major, minor, patch, step = match.groups()
     line = (int(major), int(minor), int(patch or 0))[: 2 if int(major) else 3]
     steps = next((steps for steps, lines in _LINES_BY_STEPS.items() if line in lines), None)
     if steps is None or (step is not None and int(step) >= steps):
         last = f"{protocol.partition('-')[0]}-IV{steps - 1} at most" if steps else f"a line from 0.8.0 to {LINES[0]}"
         what = f"the inter-broker protocol {protocol!r} does not exist"
-        raise ConfigError(what, where=_SETTING, right=last)
+        raise ConfigError(what, where=PROTOCOL, right=last)
     return int(major), int(minor), int(patch or 0), _LAST_IV if step is None else int(step)
 
 
@@ -165,8 +164,9 @@ class _Chosen(NamedTuple):
 
     def resolve(self, config: Config | None) -> BrokerRelease:
         version = kafka_version(self.version)
-        if self.protocol is not None:
-            version = at_protocol(version, self.protocol)
+        protocol = self.protocol if self.protocol is not None else (config or {}).get(PROTOCOL)
+        if protocol is not None:
+            version = at_protocol(version, str(protocol))
         return BrokerRelease(version, BrokerConfig(version, config))
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 RESERVED = "reserved.broker.max.id"
 """The highest broker id that ZooKeeper does not generate."""
+PROTOCOL, _FIRST_PROTOCOL = "inter.broker.protocol.version", (0, 9)
+"""The setting of the inter-broker protocol, and the first release that has it."""
 _BOOLEANS = {"true": True, "false": False}
 CLASS_OF_AUTHORIZER = "authorizer.class.name"
 LOG_DIRS = "log.dirs", "log.dir"
@@ -81,6 +83,8 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "transaction.max.timeout.ms": {(0, 8, 0): None, (0, 11): "900000"},
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": {(0, 8, 0): None, (0, 11): "60000", (2, 5): "10000"},
     "transactional.id.expiration.ms": {(0, 8, 0): None, (0, 11): "604800000"},
+    "producer.id.expiration.ms": {(0, 8, 0): None, (3, 4): "86400000"},  # KIP-854
+    "producer.id.expiration.check.interval.ms": {(0, 8, 0): None, (3, 4): "600000"},
     "transaction.remove.expired.transaction.cleanup.interval.ms": {(0, 8, 0): None, (0, 11): "3600000"},
     "reserved.broker.max.id": {(0, 8, 0): "1000"},
     "delegation.token.master.key": {(0, 8, 0): ""},
@@ -176,7 +180,7 @@ def has_effect(key: str, version: KafkaVersion) -> bool:
     >>> [has_effect(key, kafka_version("3.9")) for key in ("num.partitions", "log.retention.hours", "num.io.threads")]
     [True, True, False]
     """
-    others = (*_OF_AUTHORIZER, CLASS_OF_AUTHORIZER, *LOG_DIRS)
+    others = (*_OF_AUTHORIZER, CLASS_OF_AUTHORIZER, *LOG_DIRS, PROTOCOL)
     if key in version.defaults or key in others or key in _defaults_of_logs(version.number):
         return True
     return is_security_key(key, version.number) or is_advertised_key(key, version.number)
