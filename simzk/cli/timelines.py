@@ -68,6 +68,9 @@ def timelines(
     write_json(json_out, {"out": str(plan.out), **found._asdict()})
     with text_output(json_out):
         _show(found, out)
+    if not found.transactions and {*plan.logs, *plan.snapshots} <= {damage["file"] for damage in found.damages}:
+        typer.echo("simzk: no file could be read", err=True)
+        raise typer.Exit(2)
 
 
 def _show(found: Findings, out: Path) -> None:

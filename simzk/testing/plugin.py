@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 import simzk.testing.plain_imports  # first: pytest rewrites what is imported before it
+import simzk.testing.pytest_version  # before what an old pytest cannot import
 from simzk.errors import ConfigError
 from simzk.testing.servers import SHARED, marked, new_cluster, new_kafka_server, new_zookeeper
 

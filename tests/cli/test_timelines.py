@@ -55,3 +55,14 @@ def test_the_result_is_json(simzk: Simzk, tmp_path: Path) -> None:
     done = simzk("timelines", KAFKA, "--out", tmp_path / "out", "--chroot", "/nowhere", "--json", "-")
     found = json.loads(done.out)
     assert (found["out"], found["transactions"], found["rows"]["partitions"]) == (str(tmp_path / "out"), 598, 0)
+
+
+@pytest.mark.usefixtures("_no_java")
+def test_files_that_cannot_be_read_at_all_are_a_failure(simzk: Simzk, tmp_path: Path) -> None:
+    """A log with a damaged head and one good log are a success with a warning; the damaged one alone is none."""
+    damaged = tmp_path / "version-2" / "log.1"
+    damaged.parent.mkdir()
+    damaged.write_bytes(b"no log of transactions at all")
+    done = simzk("timelines", tmp_path, "--out", tmp_path / "out")
+    assert done.status == 2
+    assert "no file could be read" in done.err
