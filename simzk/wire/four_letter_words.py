@@ -88,15 +88,17 @@ def _stmk(report: Report, argument: bytes) -> str:
 
 def _server_lines(report: Report) -> str:
     latency, statistics = report.statistics.latency, report.statistics
+    counts_connections = report.server.config.rules.release >= (3, 4, 4)
+    connections = f"Connections: {len(report.connections)}\n" if counts_connections else ""
     sizes = ""
     if report.place is not None and report.place.leads:
         tally = report.place.tally
         sizes = f"Proposal sizes last/min/max: {tally.last_bytes}/{tally.least_bytes}/{tally.greatest_bytes}\n"
     return (
-        f"Latency min/avg/max: {latency.minimum_ms}/{monitoring.rounded(latency.average_ms)}/{latency.maximum_ms}\n"
+        f"Latency min/avg/max: {latency.minimum_ms}/{monitoring.average_latency(report)}/{latency.maximum_ms}\n"
         f"Received: {statistics.packets_received}\n"
         f"Sent: {statistics.packets_sent}\n"
-        f"Connections: {len(report.connections)}\n"
+        f"{connections}"
         f"Outstanding: {monitoring.outstanding(report)}\n"
         f"Zxid: 0x{report.server.zxid:x}\n"
         f"Mode: {report.server.mode}\n"

@@ -1,7 +1,7 @@
 """Metrics of a server under their real names, for four-letter words, AdminServer commands and Prometheus (§5).
 
 Rules of this module:
-  - names and their order are those of a standalone 3.9.5, without the prefix that mntr adds;
+  - names and their order are those of a standalone server of the release, without the prefix that mntr adds;
   - a metric of a part that simzk does not have (queues between threads, learners, caches, Netty) is 0 or empty;
   - metrics by the first name of a path (`..._per_namespace`) are omitted;
   - watches are listed from the data table only where the real server does so;
@@ -14,6 +14,7 @@ QuorumPeer, LearnerHandler, LearnerSessionTracker; PrometheusMetricsProvider and
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from simzk.jvm.hash_map import hash_map_order
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from simzk.wire.statistics import ConnectionStatistics, ServerStatistics
     from simzk.zookeeper.ensemble.ensemble import EnsembleRole
+    from simzk.zookeeper.releases import Rules
     from simzk.zookeeper.server import Server
     from simzk.zookeeper.sessions import Session
 
@@ -36,22 +38,22 @@ def _names(text: str) -> tuple[str, ...]:
 
 COUNTERS = _names(
     """
-    watch_bytes stale_requests_dropped throttled_ops insecure_admin_count connection_rejected
-    sessionless_connections_expired dead_watchers_queued stale_requests connection_drop_count
-    response_packet_cache_hits bytes_received_count add_dead_watcher_stall_time request_throttle_wait_count
-    requests_not_forwarded_to_commit_processor response_packet_cache_misses prep_processor_request_queued
-    stale_replies response_bytes ensemble_auth_fail diff_count connection_revalidate_count
-    quit_leading_due_to_disloyal_voter unrecoverable_error_count unsuccessful_handshake commit_count
-    outstanding_changes_queued request_commit_queued ensemble_auth_skip skip_learner_request_to_next_processor_count
-    proposal_count large_requests_rejected outstanding_changes_removed restore_error_count
-    cnxn_closed_without_zk_server_running looking_count snapshot_rate_limited_count learner_proposal_received_count
-    digest_mismatches_count dead_watchers_cleared ensemble_auth_success learner_commit_received_count
-    snapshot_error_count connection_request_count response_packet_get_children_cache_misses snap_count
-    stale_sessions_expired restore_rate_limited_count response_packet_get_children_cache_hits
-    sync_processor_request_queued tls_handshake_exceeded revalidate_count
+    proposal_count watch_bytes outstanding_changes_removed throttled_ops stale_requests_dropped
+    large_requests_rejected insecure_admin_count connection_rejected cnxn_closed_without_zk_server_running
+    sessionless_connections_expired looking_count dead_watchers_queued stale_requests connection_drop_count
+    learner_proposal_received_count digest_mismatches_count dead_watchers_cleared response_packet_cache_hits
+    bytes_received_count add_dead_watcher_stall_time request_throttle_wait_count
+    requests_not_forwarded_to_commit_processor response_packet_cache_misses ensemble_auth_success
+    prep_processor_request_queued learner_commit_received_count stale_replies connection_request_count
+    response_bytes ensemble_auth_fail diff_count response_packet_get_children_cache_misses
+    connection_revalidate_count quit_leading_due_to_disloyal_voter snap_count unrecoverable_error_count
+    unsuccessful_handshake commit_count stale_sessions_expired response_packet_get_children_cache_hits
+    sync_processor_request_queued outstanding_changes_queued request_commit_queued ensemble_auth_skip
+    skip_learner_request_to_next_processor_count tls_handshake_exceeded revalidate_count restore_error_count
+    snapshot_rate_limited_count snapshot_error_count restore_rate_limited_count
     """
 )
-"""Names of counters."""
+"""Names of counters, in the order of a Java map of 64 buckets up to 3.8."""
 
 SUMMARIES = _names(
     """
@@ -81,6 +83,54 @@ PERCENTILES = _names(
     """
 )
 """Names of summaries that have percentiles too."""
+
+_SINCE: dict[tuple[int, int, int], frozenset[str]] = {
+    release: frozenset(_names(text))
+    for release, text in (
+        ((3, 6, 2), "inflight_snap_count inflight_diff_count jvm_pause_time_ms"),
+        ((3, 6, 3), "non_mtls_remote_conn_count auth_failed_count non_mtls_local_conn_count"),
+        (
+            (3, 7, 0),
+            """
+            watch_bytes throttled_ops insecure_admin_count requests_not_forwarded_to_commit_processor response_bytes
+            unsuccessful_handshake skip_learner_request_to_next_processor_count cnxn_closed_without_zk_server_running
+            socket_closing_time proposal_process_time leader_unavailable_time learner_request_processor_queue_size
+            unavailable_time request_throttle_queue_time_ms
+            """,
+        ),
+        ((3, 7, 1), "observer_sync_time"),
+        (
+            (3, 9, 0),
+            """
+            restore_error_count snapshot_rate_limited_count snapshot_error_count restore_rate_limited_count restore_time
+            """,
+        ),
+    )
+}
+"""Metrics that came with a release after 3.6.0."""
+
+_TURNED = frozenset({"large_requests_rejected", "stale_requests_dropped"})
+"""Counters that come first in their bucket once the map has grown to 128 buckets (ConcurrentHashMap.transfer)."""
+
+_SLOW = "fsync_threshold_exceed_count"
+_BEFORE_3_6: dict[str, tuple[int, int, int]] = {
+    **dict.fromkeys(_names("version avg_latency max_latency min_latency packets_received packets_sent"), (3, 4, 0)),
+    "num_alive_connections": (3, 4, 4),
+    **dict.fromkeys(
+        _names(
+            """
+            outstanding_requests server_state znode_count watch_count ephemerals_count approximate_data_size
+            open_file_descriptor_count max_file_descriptor_count
+            """
+        ),
+        (3, 4, 0),
+    ),
+    _SLOW: (3, 4, 13),
+}
+"""Keys of mntr before 3.6 with their first release; 3.5 does not have the last."""
+
+_LOAD = 48
+"""Entries of a map of 64 buckets before it grows."""
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -183,8 +233,8 @@ class Report(NamedTuple):
 
 
 READ_ONLY = "read-only"
-_GAUGE_BUCKETS = 64
-"""Capacity of the HashMap of gauges; the real server lists them in its order."""
+_GAUGE_BUCKETS, _FEW_GAUGE_BUCKETS = 64, 32
+"""Capacity of the HashMap of gauges, before 3.6.3 of a smaller one; the real server lists them in its order."""
 _QUEUE_SIZES, _QUEUE_TIMES = "learner_handler_qp_size", "learner_handler_qp_time_ms"
 _PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _TRIGGERED = {
@@ -198,6 +248,12 @@ _TRIGGERED = {
 def rounded(average: float) -> float:
     """Return an average with the four decimals of the real server."""
     return round(average, 4)
+
+
+def average_latency(report: Report) -> float:
+    """Return the average latency in ms, before 3.6 a whole number."""
+    average_ms = report.statistics.latency.average_ms
+    return rounded(average_ms) if report.server.config.rules.release >= (3, 6, 0) else int(average_ms)
 
 
 def outstanding(report: Report) -> int:
@@ -265,6 +321,21 @@ def ephemeral_paths(report: Report) -> dict[int, list[str]]:
     return {session_id: tree.ephemerals_of(session_id, copied=False) for session_id in tree.owners}
 
 
+def _later_than(release: tuple[int, int, int]) -> frozenset[str]:
+    """Return the metrics that a release since 3.6.0 does not have."""
+    return frozenset[str]().union(*(names for since, names in _SINCE.items() if release < since))
+
+
+@cache
+def known_metrics(rules: Rules) -> tuple[list[str], list[str]]:
+    """Return the names of the counters and of the summaries that a release has, in its order."""
+    later = _later_than(rules.release)
+    counted = [name for name in COUNTERS if name not in later]
+    if len(counted) > _LOAD:
+        counted.sort(key=lambda name: name not in _TURNED)
+    return hash_map_order(counted), [name for name in (*SUMMARIES, *PERCENTILES) if name not in later]
+
+
 def counters(report: Report) -> dict[str, int]:
     """Return all counters; 0 for parts that simzk does not have."""
     statistics = report.statistics
@@ -290,7 +361,8 @@ def counters(report: Report) -> dict[str, int]:
         if not report.place.leads:
             counted["prep_processor_request_queued"] = 0  # the leader prepares requests
     assert counted.keys() <= set(COUNTERS)
-    return {name: counted.get(name, 0) for name in COUNTERS}
+    names, _ = known_metrics(report.server.config.rules)
+    return {name: counted.get(name, 0) for name in names}
 
 
 def summaries(report: Report) -> dict[str, Summary]:
@@ -308,7 +380,8 @@ def summaries(report: Report) -> dict[str, Summary]:
     learners = () if report.place is None else [learner.line.server_id for learner in report.place.learners]
     sizes, times = ({f"{learner}_{queue}": empty for learner in learners} for queue in (_QUEUE_SIZES, _QUEUE_TIMES))
     assert known.keys() <= {*SUMMARIES, *PERCENTILES}, "each summary has a place in the list of the real server"
-    return {name: known.get(name, empty) for name in (*SUMMARIES, *PERCENTILES)} | sizes | times
+    _, names = known_metrics(report.server.config.rules)
+    return {name: known.get(name, empty) for name in names} | sizes | times
 
 
 def has_percentiles(name: str) -> bool:
@@ -361,7 +434,30 @@ def gauges(report: Report) -> dict[str, str | int | float]:
         assert len(place.local) <= len(report.server.sessions), "a local session is one of the server's"
         own |= {"local_sessions": len(place.local), "global_sessions": len(report.server.sessions) - len(place.local)}
     assert values.keys().isdisjoint(own), "each gauge has one place"
-    return values | {key: own[key] for key in hash_map_order(own, _GAUGE_BUCKETS)}
+    release = report.server.config.rules.release
+    keys = [key for key in own if key not in _later_than(release)]
+    buckets = _GAUGE_BUCKETS
+    if release < (3, 6, 3):  # fewer gauges, and the average is registered before the other one of its bucket
+        buckets = _FEW_GAUGE_BUCKETS
+        keys.sort(key=lambda key: key != "avg_latency")
+    return values | {key: own[key] for key in hash_map_order(keys, buckets)}
+
+
+def _values_before_3_6(report: Report) -> dict[str, str | int | float]:
+    """Return what mntr lists before there are providers of metrics (MonitorCommand of 3.4 and 3.5)."""
+    own, release = {**text_values(report), **_own_gauges(report)}, report.server.config.rules.release
+    own["fsync_threshold_exceed_count"] = slow_fsyncs(report)
+    later = {name for name, since in _BEFORE_3_6.items() if release < since or (name == _SLOW and release >= (3, 5, 0))}
+    values: dict[str, str | int | float] = {name: own[name] for name in _BEFORE_3_6 if name not in later}
+    place = report.place
+    if place is not None and place.leads:
+        synced = sum(not learner.observes for learner in place.learners)
+        values |= {"followers": len(place.learners), "synced_followers": synced, "pending_syncs": 0}
+        if release >= (3, 5, 0):
+            tally = place.tally
+            values["last_proposal_size"] = tally.last_bytes
+            values["max_proposal_size"], values["min_proposal_size"] = tally.greatest_bytes, tally.least_bytes
+    return values
 
 
 def text_values(report: Report) -> dict[str, str]:
@@ -377,7 +473,7 @@ def _own_gauges(report: Report) -> dict[str, str | int | float]:
     return {
         "ephemerals_count": sum(map(len, tree.ephemerals.values())),
         "num_alive_connections": len(report.connections),
-        "avg_latency": rounded(statistics.latency.average_ms),
+        "avg_latency": average_latency(report),
         "outstanding_requests": outstanding(report),
         "znode_count": len(tree),
         "global_sessions": len(report.server.sessions),
@@ -486,6 +582,8 @@ def families_of(report: Report) -> Iterator[Family]:
 
 def provider_values(report: Report) -> dict[str, str | int | float]:
     """Return the metrics by key for mntr and the command monitor, in the form of the metrics provider."""
+    if report.server.config.rules.release < (3, 6, 0):
+        return _values_before_3_6(report)
     if report.provider == "default":
         return values(report)
     metrics: dict[str, str | int | float] = dict(text_values(report))

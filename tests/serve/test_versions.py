@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import lzma
+from pathlib import Path
 
 import pytest
 from kazoo.exceptions import ConnectionLoss, UnimplementedError
 
 import simzk
+from simzk.serve.configuration.settings import Settings
+from simzk.zookeeper.config import ServerConfig
 from tests.cli.test_serve import refused, serving
+from tests.serve.served import served
 from tests.serve.tcp_client import word
 
-if TYPE_CHECKING:
-    from pathlib import Path
+RECORDED: list[dict[str, str]] = json.loads(
+    lzma.decompress((Path(__file__).parent / "data" / "words_by_release.json.xz").read_bytes())
+)
+"""Keys of mntr and conf that standalone servers list, where they are not those of the release before."""
 
 
 def test_kazoo_learns_that_an_old_server_does_not_know_a_request() -> None:
@@ -24,6 +31,19 @@ def test_kazoo_learns_that_an_old_server_does_not_know_a_request() -> None:
         # The server refuses, and cuts the connection; kazoo may tell of either first.
         with pytest.raises((UnimplementedError, ConnectionLoss)):
             client.create("/b", b"", include_data=True)
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded["release"])
+def test_monitoring_lists_what_the_release_has(recorded: dict[str, str]) -> None:
+    with served(Settings(server=ServerConfig(version=recorded["release"]))) as server:
+        mntr, conf = (word(server.port, name).splitlines() for name in (b"mntr", b"conf"))
+        srvr = word(server.port, b"srvr")
+    assert [line.partition("\t")[0] for line in mntr] == [f"zk_{key}" for key in recorded["mntr"].split()]
+    assert [line.partition("=")[0] for line in conf] == recorded["conf"].split()
+    assert ("Connections: " in srvr) == ("num_alive_connections" in recorded["mntr"])
+    assert (
+        ("min/avg/max: 0/0.0/0" in srvr) == ("zk_avg_latency\t0.0" in mntr) == ("cnt_readlatency" in recorded["mntr"])
+    )
 
 
 def test_the_newest_is_the_default() -> None:

@@ -268,7 +268,8 @@ class TcpServer(EventLoopServer):
 
     def _conf(self, sizes_bytes: tuple[int, int]) -> dict[str, str | int]:
         config, directory = self.driver.server.config, self.directory
-        return {
+        later = {key for key, since in CONF_SINCE.items() if config.rules.release < since}
+        lines: dict[str, str | int] = {
             "clientPort": self.port,
             "secureClientPort": self.secure_port,
             "dataDir": str(directory.folder) if directory is not None else "",
@@ -282,8 +283,16 @@ class TcpServer(EventLoopServer):
             "clientPortListenBacklog": self.settings.backlog,
             "serverId": 0,
         }
+        return {key: value for key, value in lines.items() if key not in later}
 
 
+CONF_SINCE = {
+    "secureClientPort": (3, 5, 1),
+    "dataDirSize": (3, 5, 1),
+    "dataLogSize": (3, 5, 1),
+    "clientPortListenBacklog": (3, 6, 0),
+}
+"""First release with a line of the word conf; others are older than 3.4."""
 FIRST_SLICE = 16
 LAST_SLICE = 128
 SLICE_BYTES = 64 * 1024  # of replies; a slice with more makes the next one smaller
