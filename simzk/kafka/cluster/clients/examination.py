@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 ANSWERED_US: Final = 15_000_000
 """How long a healed cluster may take to serve a request: a broker may be loading, or an ISR be shrinking."""
+COMMITTED_US: Final = 300_000
+"""How long a commit may take when all replicas are in sync and fetch."""
 ENDED_US: Final = 45_000_000
 """How long transactions may take to end: their timeout, the interval of 10 s, and the time to write markers."""
 GROUP_US: Final = 40_000_000
@@ -93,7 +95,8 @@ class Examiner(FetchingClient):
 
     async def _run(self) -> None:
         for partition in self._partitions:
-            await self._require(f"{partition} takes no record", ANSWERED_US, partial(self._append, partition))
+            if await self._require(f"{partition} takes no record", ANSWERED_US, partial(self._append, partition)):
+                await self._require_fast_commit(partition)
         await self._examine_zookeeper()
         await self._deliver_windows()
         for partition in self._partitions:
@@ -150,6 +153,17 @@ class Examiner(FetchingClient):
         data = encode_batch([Record(b"examined", value, timestamp_ms=self.ports.now_ms())])
         answer = await self.call(await self._led(partition), produce_request(partition, data), ProduceResponse, 11)
         return not answer.responses[0].partition_responses[0].error_code
+
+    async def _require_fast_commit(self, partition: TopicPartition) -> None:
+        """Send one more record, and note a failure if its commit takes too long: nothing disturbs it."""
+        before_us = self.now_us
+        try:
+            is_committed = await self._append(partition)
+        except Disconnected:
+            is_committed = False
+        took_us = self.now_us - before_us
+        if not is_committed or took_us > COMMITTED_US:
+            self.failures.append(f"a record of {partition} is not committed fast, but after {took_us / 1_000_000:g} s")
 
     async def _has_ended(self, partition: TopicPartition) -> bool:
         broker = await self._led(partition)
