@@ -752,6 +752,24 @@ MISTAKES: dict[str, Mistake] = {
         "        return self.is_live(broker)\n",
         "kafka/test_log_dirs.py::test_real_brokers_wrote_the_same[3.9.1]",
     ),
+    "a fetch leaves out the batch that does not fit": Mistake(
+        "kafka/log/log.py",
+        "                if is_cut and found and size_bytes >= max_bytes:\n",
+        "                if is_cut and found and size_bytes + batch.size_bytes > max_bytes:\n",
+        _GROUPS + "test_stored_records.py::test_a_fetch_is_filled_up_to_its_limit",
+    ),
+    "records are stored in the compression of their producer": Mistake(
+        "kafka/client_requests/records/produce.py",
+        "        target = source if config.codec is None else config.codec\n",
+        "        target = source\n",
+        _GROUPS + "test_stored_records.py::test_a_recompressed_batch_keeps_its_producer",
+    ),
+    "a move between log directories ignores its limit": Mistake(
+        "kafka/broker/log_dir_moves.py",
+        'parse_long(self._rate() or "")',
+        'parse_long("")',
+        _GROUPS + "test_log_dir_moves.py::test_a_throttled_move_copies_a_part_whenever_its_rate_allows",
+    ),
     "a leader serves consumers beyond the high watermark": Mistake(
         "kafka/client_requests/records/fetch.py",
         "log.last_stable_offset if is_committed else log.high_watermark\n",

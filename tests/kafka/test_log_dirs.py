@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
@@ -175,6 +178,70 @@ def test_what_is_not_there_cannot_fail(directory: int | tuple[str, int]) -> None
     c.run_for(1)
     with pytest.raises(ConfigError, match="one of \\[1\\]"):
         c.fail_log_dir(1, 0)
+
+
+class LogDirsMachine(RuleBasedStateMachine):
+    """Logs that are opened, moved, deleted and lost in any order, beside a dictionary of their places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dirs = LogDirs(["/a", "/b", "/c"])
+        self.wanted: dict[TopicPartition, int] = {}
+
+    @rule(number=st.integers(0, 5))
+    def create(self, number: int) -> None:
+        partition = TopicPartition("t", number)
+        known = self.dirs.directory_of(partition)
+        wanted = self.wanted.get(partition) if known is None and partition not in self.dirs.offline else known
+        is_open = self.dirs.open(partition, is_new=True)
+        assert not is_open or wanted is None or self.dirs.directory_of(partition) == wanted
+        if known is None:
+            self.wanted.pop(partition, None)
+
+    @rule(number=st.integers(0, 5), directory=st.integers(0, 2))
+    def ask(self, number: int, directory: int) -> None:
+        partition = TopicPartition("t", number)
+        if directory not in self.dirs.live or partition in self.dirs.offline:
+            return
+        future = self.dirs.futures.get(partition)
+        if future is not None and future.directory != directory:
+            self.dirs.cancel_move(partition)
+        self.dirs.prefer(partition, directory)
+        if self.dirs.directory_of(partition) is None:
+            self.wanted[partition] = directory
+        elif not self.dirs.failed:
+            self.dirs.begin_move(partition, directory)
+            moved = self.dirs.futures.get(partition)
+            assert directory == (self.dirs.directory_of(partition) if moved is None else moved.directory)
+
+    @rule()
+    def finish(self) -> None:
+        for partition, future in list(self.dirs.futures.items()):
+            self.dirs.finish_move(partition)
+            assert self.dirs.directory_of(partition) == future.directory
+
+    @rule(number=st.integers(0, 5))
+    def delete(self, number: int) -> None:
+        if (partition := TopicPartition("t", number)) not in self.dirs.offline:
+            self.dirs.delete(partition)
+
+    @rule(directory=st.integers(0, 2))
+    def fail(self, directory: int) -> None:
+        if self.dirs.live != [directory] and directory in self.dirs.live:
+            self.dirs.fail(directory)
+
+    @rule()
+    def restart(self) -> None:
+        self.dirs.restart()
+        self.wanted.clear()
+
+    @invariant()
+    def is_consistent(self) -> None:
+        self.dirs.check()
+
+
+TestLogDirsMachine = LogDirsMachine.TestCase
+TestLogDirsMachine.settings = settings(max_examples=60, stateful_step_count=20)
 
 
 def test_log_dirs_alone() -> None:

@@ -274,7 +274,7 @@ def test_records_are_stored_in_the_compression_of_their_topic(release: str, kind
         ]
 
 
-def test_a_recompressed_transaction_keeps_its_producer() -> None:
+def test_a_recompressed_batch_keeps_its_producer() -> None:
     producer = BatchProducer(7, 0, 4)
     data = encode_batch([Record(b"k", b"v")] * 2, producer=producer)
     with cluster_of("3.9", {"compression.type": "gzip"}) as cluster:

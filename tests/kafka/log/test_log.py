@@ -166,6 +166,11 @@ def test_a_read_returns_whole_batches_and_always_one(
     assert sum(batch.size_bytes for batch in found) <= max_bytes or len(found) == 1
     if len(found) < len(everything):
         assert sum(batch.size_bytes for batch in everything[: len(found) + 1]) > max_bytes
+    # With the batch that is cut, the read is the shortest beginning that fills the limit.
+    cut = log.read(offset, max_bytes=max_bytes, limit=limit, is_cut=True)
+    sizes = [batch.size_bytes for batch in everything]
+    filled = [count for count in range(1, len(sizes) + 1) if sum(sizes[:count]) >= max_bytes]
+    assert list(cut) == everything[: min(filled, default=len(sizes))]
 
 
 @given(
