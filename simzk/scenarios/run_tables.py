@@ -45,13 +45,19 @@ def tables_of(document: Document, znodes: Document | None = None) -> RunTables:
     """Return the tables of a run.
 
     Args:
-        document: a run of `simzk run --json`.
+        document: a run of `simzk run --json`; with `end_us` it lasts at least as long.
         znodes: the `znodes` beside it; None if they were not logged.
     """
     logged = znodes or {}
     events = document["timeline"]
     verdicts = document["expectations"]
-    last_s = max([0.0, *(event["at_us"] / 1e6 for event in events), *(v["at_us"] / 1e6 for v in verdicts)])
+    last_s = max(
+        [
+            document.get("end_us", 0) / 1e6,
+            *(event["at_us"] / 1e6 for event in events),
+            *(v["at_us"] / 1e6 for v in verdicts),
+        ]
+    )
     end_s = last_s * (1 + END_MARGIN)
     led, in_sync = _partitions(document)
     return RunTables(

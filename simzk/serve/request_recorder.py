@@ -110,7 +110,10 @@ Exchange: TypeAlias = Answered | Pending
 
 
 class RecordedNotice(NamedTuple):
-    """A recorded watch event or change of a session: `what` happened, to which znode."""
+    """A recorded watch event, change of a session, or verb of the test: `what` happened, to which znode.
+
+    Of a verb that is about no session, the session id is 0.
+    """
 
     at_ms: int
     session_id: int
@@ -164,6 +167,11 @@ class RequestRecorder:
         """Record a watch event that is sent to a session."""
         self.append(RecordedNotice(at_ms, session_id, f"watch event {EventType(event.type).name}", event.path))
 
+    def note_verb(self, at_ms: int, what: str, session_id: int = 0) -> None:
+        """Record what a test does to the server, or to a session."""
+        assert what, "a verb says what it does"
+        self.append(RecordedNotice(at_ms, session_id, what))
+
     def note_transaction(self, transaction: Transaction) -> None:
         """Record the begin or the end of a session; ignore other transactions."""
         record = transaction.record
@@ -201,7 +209,7 @@ class RequestRecorder:
             if record is since:
                 found = found[place + 1 :]
                 break
-        return [record for record in found if record.session_id]
+        return [record for record in found if record.session_id or (isinstance(record, RecordedNotice) and record.what)]
 
     def exchanges(self, since: RecordedNotice | None = None) -> list[Exchange]:
         """Return the stored requests, oldest first; `since` as for `records`."""

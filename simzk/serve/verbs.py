@@ -12,6 +12,7 @@ Rules of this module:
 from __future__ import annotations
 
 import threading
+import warnings
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from itertools import count
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from simzk.serve.request_recorder import RecordedRequest
     from simzk.serve.wire_driver import WireDriver
     from simzk.simulation.fault_verbs import FaultVerbs
+    from simzk.simulation.request_faults import FaultRule
     from simzk.zookeeper.ensemble import Ensemble
     from simzk.zookeeper.server import Server
 
@@ -234,7 +236,9 @@ class TestServer(ABC):
         ...     client.client_id[0] == session_id
         True
         """
-        self._driver.disconnect_session(self._session_id(client))
+        session_id = self._session_id(client)
+        self._note("disconnected", session_id)
+        self._driver.disconnect_session(session_id)
 
     def pause(self, client: KazooClient | int) -> PauseHandle:
         """Stop reading and answering a client, so that its session can expire.
@@ -261,8 +265,18 @@ class TestServer(ABC):
         0
         """
         session_id = self._session_id(client)
+        self._note("paused", session_id)
         self._driver.pause_session(session_id)
-        return PauseHandle(lambda: self._driver.resume_session(session_id))
+
+        def resume() -> None:
+            self._note("resumed", session_id)
+            self._driver.resume_session(session_id)
+
+        return PauseHandle(resume)
+
+    def _note(self, what: str, session_id: int = 0) -> None:
+        """Record a verb among the requests, for reports."""
+        self.recorder.note_verb(self.now_ms, what, session_id)
 
     def _session_id(self, client: KazooClient | int) -> int:
         """Return the id of a client's session.
@@ -275,6 +289,9 @@ class TestServer(ABC):
             if session_id not in self.server.sessions:
                 raise SimzkError(f"there is no session 0x{client:x}", where="client", right="the id of a live session")
             return session_id
+        if not hasattr(client, "handler"):
+            right = "a kazoo client of this server, or the id of a session"
+            raise SimzkError(f"{client!r} is no client", where="client", right=right)
         self._check_mine(client)
         self.session_owners()  # noted now, because the session may expire
         session_id = self._last_session_id(client)
@@ -319,6 +336,7 @@ class TestServer(ABC):
             raise SimzkError("wall time cannot be advanced", right=f'{type(self).__name__}() without clock="wall"')
         if isinstance(self._clock, BorrowedClock):
             raise SimzkError("the cluster advances the time of this server", right="cluster.advance(seconds)")
+        self._note(f"advances {seconds:g} s")
         self._driver.advance(self._clock, round(seconds * 1000))
 
     def restart(self) -> None:
@@ -340,6 +358,7 @@ class TestServer(ABC):
         """
         if isinstance(self._clock, BorrowedClock):
             raise SimzkError("this server belongs to a cluster", right="disconnect(client) for each client")
+        self._note("restarts the server")
         self._driver.restart()
 
     def fail_next(self, op: str, error: type[Exception], n: int = 1) -> None:
@@ -385,7 +404,12 @@ class TestServer(ABC):
         """
         from simzk.simulation.fault_verbs import FaultVerbs  # imported late: most tests need no faults
 
-        return FaultVerbs(self._driver.rules, self._session_id, self._driver.servers)
+        def note(rule: FaultRule) -> None:
+            which = "requests" if rule.operation is None else rule.operation
+            where = "" if rule.path is None else f" {'below ' * rule.below}{rule.path}"
+            self._note(f"fault {rule.action}: {which}{where}", rule.session if isinstance(rule.session, int) else 0)
+
+        return FaultVerbs(self._driver.rules, self._session_id, self._driver.servers, note)
 
     # Recorded requests
 
@@ -525,7 +549,17 @@ class TestServer(ABC):
         """Stop the clients that `client` made, and refuse new connections; closing twice is allowed."""
         if not isinstance(self._clock, BorrowedClock):  # a cluster is noted as a whole
             note_closing(self)
-        self._warn_of_blocked(self._close())
+        watched = self._watched_clients()
+        blocked = self._close()
+        self._warn_of_failures(watched)
+        self._warn_of_blocked(blocked)
+
+    def _warn_of_failures(self, clients: Sequence[Watched]) -> None:
+        """Warn of errors of callbacks that nobody has seen, because `settle` was not called after them."""
+        for client in clients:
+            for error, callback in client.take_failures():
+                said = f"simzk: {callback} of client {client.number} raised {error!r}; settle() would have raised it"
+                warnings.warn(said, RuntimeWarning, stacklevel=3)
 
     def _close(self) -> list[str]:
         blocked = self._stop_clients()

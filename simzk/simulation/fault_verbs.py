@@ -45,14 +45,20 @@ class FaultVerbs(Generic[ClientT]):
         rules: the rules of the server.
         session_of: returns the session of a client, by a name that the server's fault points use; raises `SimzkError`.
         servers: the servers that a session can move to.
+        on_added: called with each rule that is added.
     """
 
     def __init__(
-        self, rules: FaultRules, session_of: Callable[[ClientT], Hashable], servers: tuple[int, ...] = ()
+        self,
+        rules: FaultRules,
+        session_of: Callable[[ClientT], Hashable],
+        servers: tuple[int, ...] = (),
+        on_added: Callable[[FaultRule], None] = lambda _: None,
     ) -> None:
         self._rules = rules
         self._session_of = session_of
         self._servers = servers
+        self._on_added = on_added
 
     @property
     def rules(self) -> list[FaultRule]:
@@ -76,7 +82,7 @@ class FaultVerbs(Generic[ClientT]):
         """
         fault = fault.resolve(self._rules.vocabulary, self._servers)
         client = which.get("client")
-        return self._rules.add(
+        rule = self._rules.add(
             fault,
             op,
             session=None if client is None else self._session_of(client),
@@ -84,6 +90,8 @@ class FaultVerbs(Generic[ClientT]):
             below=which.get("below", False),
             times=which.get("times", 1),
         )
+        self._on_added(rule)
+        return rule
 
     def drop_request(self, op: str | None = None, **which: Unpack[Which[ClientT]]) -> FaultRule:
         """Lose requests before they are applied, and close their connection: the client cannot tell."""

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pytest
 
+from simzk.errors import SimzkError
 from simzk.lifecycle import observe
 from simzk.printable import printable_lines
 
@@ -49,6 +50,7 @@ LINES_MAX = 20
 ZNODES_MAX = 10_000
 """Number of znodes up to which the tree at the start is stored; the difference of a larger tree is left out."""
 TEXT_MAX = 72
+LINE_MAX = 400
 """Length to which data of a znode is cut."""
 LOCK_TIMEOUT_S = 5.0
 """Time to wait for the lock of a server: a test that failed by a timeout may still hold it."""
@@ -83,6 +85,23 @@ class Start(NamedTuple):
     changes: ZnodeLog | None
 
 
+TEST = "the test"
+"""Who advances time, adds rules of faults and restarts servers."""
+_ROOTS = ("/admin", "/brokers", "/cluster", "/config", "/consumers", "/controller", "/controller_epoch", "/feature")
+_OF_EVERY_BOOT = (
+    "/admin/delete_topics/",
+    "/brokers/ids/",
+    "/brokers/seqid/",
+    "/brokers/topics/",
+    "/cluster/",
+    "/config/",
+    "/isr_change_notification/",
+    "/kafka-acl",
+    "/latest_producer_id_block/",
+    "/log_dir_event_notification/",
+    "/zookeeper/",
+)
+"""Znodes of every cluster, and what they begin with."""
 _STARTS = pytest.StashKey[dict[str, Start]]()
 
 
@@ -294,7 +313,7 @@ def _recorded(start: Start) -> list[tuple[Event, int, bool]]:
     zxid = start.zxid
     for record in test_server.recorder.records(start.mark):
         at_us = (record.at_ms - origin_ms) * 1000
-        who = names.get(record.session_id, "")
+        who = names.get(record.session_id, "") if record.session_id else TEST
         if not who and cluster is not None:
             continue  # of a broker: its registration is in the history
         who = who or _session_text(record.session_id)
@@ -377,8 +396,8 @@ def _sessions(watched: Watched) -> Iterator[str]:
     for session_id in server.sessions.ids():
         session = server.sessions.get(session_id)
         assert session is not None, "ids() lists live sessions"
-        owner = names.get(session_id, "another client")
-        text = f"{owner}: {_session_text(session_id)}, timeout {session.timeout_ms / 1000:g} s"
+        owner = f"{names[session_id]}: " if session_id in names else ""
+        text = f"{owner}{_session_text(session_id)}, timeout {session.timeout_ms / 1000:g} s"
         if test_server is None:
             connected = server.connection_of(session_id) is not None
         else:
@@ -398,13 +417,18 @@ def _difference(start: Start) -> Iterator[str]:
         return
     now = {path: node.data for path, node in tree.in_any_order() if node.mzxid > start.zxid or path in start.data}
     gone = {path for path in start.data if tree.get(path) is None}
-    for path in sorted(now.keys() | gone):
+    for path in sorted(now.keys() | gone, key=lambda path: (_is_of_every_boot(path), path)):
         if path in gone:
             yield f"- {path}"
         elif path not in start.data:
             yield f"+ {path}  {_data(now[path])}".rstrip()
         elif now[path] != start.data[path]:
             yield f"~ {path}  {_data(start.data[path])} -> {_data(now[path])}"
+
+
+def _is_of_every_boot(path: str) -> bool:
+    """Return whether every cluster has the znode, so that it tells nothing of the test."""
+    return path in _ROOTS or (f"{path}/".startswith(_OF_EVERY_BOOT) and "/topics/" not in path)
 
 
 def _data(data: bytes | None) -> str:
@@ -504,14 +528,45 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the section to the report of a test that failed in its setup or its call."""
+    if call.excinfo is not None:
+        _hide_frames(call.excinfo)
     report = yield
-    if report.failed and call.when != "teardown" and (text := section_of(item)):
-        report.sections.append(("simzk", printable_lines(text)))
+    if report.failed and call.when != "teardown" and (text := section_of(item, _why(report))):
+        report.sections.append(("simzk", "\n".join(map(_short, printable_lines(text).split("\n")))))
     return report
 
 
-def section_of(item: pytest.Item) -> str:
-    """Return the section of a test; empty if the test has no server."""
+def _hide_frames(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Hide simzk's frames of an error of the test: one raised in a callback, or that simzk raises for users.
+
+    Frames of other errors, which may be simzk's own mistakes, stay; and so do all with `--full-trace`.
+    """
+    modules = [entry.frame.f_globals for entry in excinfo.traceback]
+    for values in modules:
+        if str(values.get("__name__", "")).startswith("simzk."):
+            values.setdefault("__tracebackhide__", _is_hidden)
+
+
+def _is_hidden(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+    """Return whether simzk's frames of an error are hidden: pytest calls it for each of them."""
+    last = excinfo.traceback[-1].frame.f_globals
+    is_own = str(last.get("__name__", "")).startswith("simzk.")
+    is_for_users = isinstance(excinfo.value, SimzkError | TimeoutError) or type(excinfo.value) is RuntimeError
+    return not is_own or is_for_users
+
+
+def _short(line: str) -> str:
+    """Return the beginning of a line that a client has made too long to read."""
+    return line if len(line) <= LINE_MAX else f"{line[:LINE_MAX]}... ({len(line):,} characters)"
+
+
+def section_of(item: pytest.Item, why: str) -> str:
+    """Return the section of a test; empty if the test has no server.
+
+    Args:
+        item: the test.
+        why: the message of its failure.
+    """
     observer = item.stash[_OBSERVER]
     parts = []
     for start in observer.reported():
@@ -523,17 +578,17 @@ def section_of(item: pytest.Item) -> str:
         return ""
     directory = item.config.getoption("--simzk-html", None)
     if directory:
-        parts.append(_written_page(item, observer, Path(directory)))
+        parts.append(_written_page(item, observer, Path(directory), why))
     return "\n".join([*parts, f"run again: {replay_command(item)}"])
 
 
-def _written_page(item: pytest.Item, observer: TestObserver, directory: Path) -> str:
+def _written_page(item: pytest.Item, observer: TestObserver, directory: Path, why: str) -> str:
     """Write the page of a test; return the line that says where it is."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', item.nodeid)[-150:]}.html"
         parts = [observer.page_of(start) for start in observer.reported()]
-        path.write_text(page_of(item.nodeid, replay_command(item), parts), encoding="utf-8")
+        path.write_text(page_of(item.nodeid, replay_command(item), parts, why), encoding="utf-8")
     except Exception as problem:  # of any kind, as above
         return f"no page: {type(problem).__name__}: {problem}"
     return f"page: {path}"
@@ -552,14 +607,38 @@ def _log_changes(watched: Watched) -> ZnodeLog:
     return ZnodeLog(server, lambda: scheduler.now_us)
 
 
-def page_of(nodeid: str, command: str, parts: Sequence[RunTables]) -> str:
-    """Return the page of a failed test, of the same form as that of a run; `command` runs the test again."""
+def _why(report: pytest.TestReport) -> str:
+    """Return the message of a failure."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message) if crash is not None else str(report.longrepr or "")
+
+
+def page_of(nodeid: str, command: str, parts: Sequence[RunTables], why: str) -> str:
+    """Return the page of a failed test, of the same form as that of a run.
+
+    Args:
+        nodeid: the test.
+        command: runs the test again.
+        parts: what happened to each server.
+        why: the message of the failure.
+    """
     from dataclasses import replace
 
     from simzk.report.run_page import runs_page
 
     assert parts, "a page needs a server"
-    return runs_page([replace(one, title=nodeid if len(parts) == 1 else one.title, replay=command) for one in parts])
+    said = why.partition("\n")[0][:LINE_MAX]
+    return runs_page(
+        [
+            replace(
+                one,
+                title=nodeid if len(parts) == 1 else one.title,
+                replay=command,
+                outcome=one.outcome.replace("The test failed.", f"The test failed: {said}.") if said else one.outcome,
+            )
+            for one in parts
+        ]
+    )
 
 
 def tables_of_start(start: Start) -> RunTables:
@@ -605,7 +684,7 @@ def _tables_of_cluster(start: Start, cluster: KafkaCluster) -> RunTables:
     from simzk.scenarios.results import document_of_cluster
     from simzk.scenarios.run_tables import tables_of
 
-    of_clients = [event for event in events_since(start) if event.who.startswith(("client ", "session "))]
+    of_clients = [event for event in events_since(start) if event.who.startswith(("client ", "session ", TEST))]
     events = sorted([*_with_steps(cluster, start.events), *of_clients], key=lambda event: event.at_us)
     document: dict[str, object] = {
         "file": "pytest",
@@ -622,6 +701,7 @@ def _tables_of_cluster(start: Start, cluster: KafkaCluster) -> RunTables:
         "rest": "the history of the cluster in the test",
         **document_of_cluster(cluster),
         "timeline": [event._asdict() for event in events],
+        "end_us": cluster.scheduler.now_us,
     }
     return tables_of(document, None if start.changes is None else start.changes.to_json())
 
@@ -643,8 +723,8 @@ def _tables_of_server(start: Start) -> RunTables:
         times_s.append(max(event.at_us / 1e6, times_s[-1] + _SPACING_S if times_s else 0.0))
     end_s = (times_s[-1] if times_s else 0.0) + _SPACING_S
     marks = [
-        (at_s, "failed" if _has_failed(event) else "step", " ".join(filter(None, event[1:])))
-        for at_s, event in zip(times_s, events, strict=True)
+        (at_s, "failed" if _has_failed(event, events[at + 1 :]) else "step", " ".join(filter(None, event[1:])))
+        for at, (at_s, event) in enumerate(zip(times_s, events, strict=True))
         if not event.what.startswith(("watch event", "session "))
     ]
     changes, at_start = _timed_changes(start, recorded, times_s)
@@ -674,9 +754,15 @@ def _tables_of_server(start: Start) -> RunTables:
     )
 
 
-def _has_failed(event: Event) -> bool:
-    """Return whether a request was refused; a znode that does not exist is a result of `exists`."""
-    return event.after not in ("", "ok") and (event.what, event.after) != ("exists", "NoNodeError")
+def _has_failed(event: Event, later: Sequence[Event]) -> bool:
+    """Return whether a request was refused.
+
+    A znode that does not exist is a result of `exists`, and one without a parent is created later (`makepath`).
+    """
+    if event.after in ("", "ok") or (event.what, event.after) == ("exists", "NoNodeError"):
+        return False
+    again = event._replace(after="ok")[1:]
+    return (event.what, event.after) != ("create", "NoNodeError") or all(one[1:] != again for one in later)
 
 
 def _client_spans(events: Sequence[Event], times_s: Sequence[float], end_s: float) -> dict[str, list[object]]:
@@ -690,6 +776,8 @@ def _client_spans(events: Sequence[Event], times_s: Sequence[float], end_s: floa
             spans.append((who, since_s, at_s, state, f"{who}: session {'open' if state == 'up' else 'expired'}", ""))
 
     for at_s, event in zip(times_s, events, strict=True):
+        if event.who == TEST:
+            continue
         state = {"session opened": "up", "session expired": "dead", "session closed": ""}.get(event.what)
         if state is None:
             begun.setdefault(event.who, (0.0, "up"))

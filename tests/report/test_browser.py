@@ -72,7 +72,7 @@ def failed_test() -> str:
         cluster.kill(1)
         cluster.run_for(30)
         parts = [failure_report.tables_of_start(start) for start in starts]
-    return failure_report.page_of("test_it.py::test_it", "pytest test_it.py::test_it", parts)
+    return failure_report.page_of("test_it.py::test_it", "pytest test_it.py::test_it", parts, "assert 1 == 2")
 
 
 PAGES: dict[str, Callable[[], str]] = {

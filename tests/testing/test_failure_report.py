@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import textwrap
+import threading
+from pathlib import Path
 
 import pytest
 
 import simzk
 import simzk.scenarios.results
 import simzk.scenarios.znode_log
-from simzk.testing import failure_report
+from simzk.serve.client_activity import ObservedHandler
+from simzk.simulation.history import Event
+from simzk.testing import failure_report, wait_until
 
 pytest_plugins = ["pytester"]
 
@@ -64,6 +68,8 @@ def test_a_lost_leader(pytester: pytest.Pytester) -> None:
              0.000 s  client 1  create                    /leader  ok
              0.000 s  client 2  exists                    /leader  ok
              0.000 s  client 2  get                       /none    NoNodeError
+             0.000 s  the test  advances 1.5 s
+             1.500 s  client 1  paused
              1.500 s  client 1  session expired
              1.500 s  client 2  watch event NODE_DELETED  /leader
              1.500 s  client 2  create                    /next    ok
@@ -272,7 +278,7 @@ def test_the_page_of_one_cluster_is_that_of_a_run(pytester: pytest.Pytester) -> 
     )
     written = (pytester.path / "pages" / "test_it.py_test_it.html").read_text()
     assert "registration gone" in written
-    assert "The test failed." in written
+    assert "The test failed: assert False." in written
 
 
 def test_a_server_that_the_test_makes_itself(pytester: pytest.Pytester) -> None:
@@ -511,3 +517,139 @@ def test_with_workers(pytester: pytest.Pytester) -> None:
     run = pytester.runpytest_subprocess("-p", "no:randomly", "-n", "2")
     run.assert_outcomes(failed=2)
     assert str(run.stdout).count("run again: pytest test_with_workers.py::test_") == 2
+
+
+def test_verbs_of_the_test_are_events_and_clients_have_one_name(pytester: pytest.Pytester) -> None:
+    found = section_of(
+        pytester,
+        """
+        from kazoo.client import KazooClient
+
+        def test_it(zookeeper, kazoo_client):
+            kazoo_client.create("/a/b", makepath=True)
+            zookeeper.faults.hold("get", client=kazoo_client, path="/a")
+            zookeeper.faults.drop_reply(path="/b", below=True)
+            with zookeeper.pause(kazoo_client):
+                zookeeper.advance(1.5)
+            zookeeper.disconnect(kazoo_client)
+            assert False
+        """,
+    )
+    lines = [" ".join(line.split()) for line in found.splitlines()]
+    for verb in (
+        "0.000 s client 1 fault hold: get /a",
+        "0.000 s the test fault drop_reply: requests below /b",
+        "0.000 s client 1 paused",
+        "0.000 s the test advances 1.5 s",
+        "1.500 s client 1 resumed",
+        "1.500 s client 1 disconnected",
+    ):
+        assert verb in lines
+    assert "another client" not in found
+
+
+def test_the_page_says_why_and_lasts_until_the_end(pytester: pytest.Pytester) -> None:
+    section_of(
+        pytester,
+        """
+        def test_it(kafka_cluster, kazoo_client):
+            kafka_cluster.run_for(60)
+            assert 1 == 2, "the sum is wrong"
+        """,
+        "--simzk-html=pages",
+    )
+    (page,) = (pytester.path / "pages").iterdir()
+    html = page.read_text(encoding="utf-8")
+    assert "The test failed: AssertionError: the sum is wrong." in html
+
+
+def test_a_page_marks_what_failed() -> None:
+    refused = Event(0, "client 1", "create", "/a/b", "", "NoNodeError")
+    made = refused._replace(at_us=1, after="ok")
+    assert failure_report._has_failed(refused, [])
+    assert failure_report._has_failed(refused, [made._replace(who="client 2")])
+    assert not failure_report._has_failed(refused, [made]), "kazoo creates its parents (makepath)"
+    assert failure_report._has_failed(refused._replace(after="NoAuthError"), [made])
+
+
+def test_a_cluster_lasts_longer_than_its_events() -> None:
+    with simzk.KafkaCluster(brokers=1) as cluster:
+        start = failure_report.start_of("cluster", cluster, pages=True)
+        cluster.advance(60)
+        now_s = cluster.scheduler.now_us / 1e6
+        assert failure_report.tables_of_start(start).end_s >= now_s
+
+
+@pytest.mark.parametrize(
+    ("body", "shows"),
+    [
+        ("zookeeper.expire('client')", False),
+        ("simzk.KafkaCluster(brokers=0)", False),
+        ("simzk.KafkaCluster(brokers=1).run_until(lambda: 1 / 0, timeout_s=1)", False),
+        ("failing()", True),
+    ],
+)
+def test_frames_of_simzk_are_hidden_unless_it_is_the_culprit(pytester: pytest.Pytester, body: str, shows: bool) -> None:
+    pytester.makepyfile(
+        test_it=f"""
+        import simzk
+        from simzk.serve.verbs import TestServer as Server
+
+        def failing():
+            Server._created_paths_of_nobody = None
+            from simzk.simulation.history import format_time
+            format_time(-1)
+
+        def test_it(zookeeper):
+            {body}
+        """
+    )
+    run = pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:xdist")
+    package = str(Path(simzk.__file__).parent)
+    assert run.ret == 1
+    assert (f"\n{package}" in str(run.stdout)) == shows
+    full = pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:xdist", "--full-trace")
+    assert package in str(full.stdout)
+
+
+def test_an_error_in_a_watcher_is_not_silent() -> None:
+    zookeeper = simzk.ZooKeeper()
+    client = zookeeper.client()
+    client.start()
+    seen = threading.Event()
+
+    @client.DataWatch("/")  # type: ignore[untyped-decorator]  # kazoo has no types
+    def fail(data: object, stat: object) -> None:
+        if seen.is_set():
+            raise ValueError("not what I expected")
+        seen.set()
+
+    client.set("/", b"1")
+    (handler,) = zookeeper._watched_clients()
+    assert isinstance(handler, ObservedHandler)
+    wait_until(lambda: bool(handler._failures))
+    with pytest.warns(RuntimeWarning, match=r"client 1 raised ValueError\('not what I expected'\); settle\(\) would"):
+        zookeeper.close()
+
+
+def test_a_long_line_is_cut(pytester: pytest.Pytester) -> None:
+    found = section_of(
+        pytester,
+        """
+        def test_it(zookeeper, kazoo_client):
+            kazoo_client.create("/" + "x" * 5000)
+            assert False
+        """,
+    )
+    assert max(map(len, found.splitlines())) < 500
+    assert "characters)" in found
+
+
+def test_znodes_of_every_cluster_come_last() -> None:
+    with simzk.KafkaCluster(brokers=1) as cluster:
+        paths = [path for path, _ in cluster.tree.walk()]
+        assert [path for path in paths if not failure_report._is_of_every_boot(path) and path != "/"] == []
+        cluster.create_topic("orders", partitions=1, replication_factor=1)
+        cluster.advance(1)
+        made = {path for path, _ in cluster.tree.walk()} - set(paths)
+    assert not any(map(failure_report._is_of_every_boot, made))

@@ -893,9 +893,8 @@ class KafkaCluster:
         path = paths.state(TopicPartition(topic, partition))
         node = self.tree.get(path)
         if node is None:
-            raise ConfigError(
-                f"partition {topic}-{partition} has no state", where=path, right="a partition that exists"
-            )
+            right = "a partition that exists; after create_topic time has to pass, such as advance(1)"
+            raise ConfigError(f"partition {topic}-{partition} has no state", where=path, right=right)
         return partition_state.decode(path, node.data, node.version)
 
     @synchronized
