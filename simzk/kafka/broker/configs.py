@@ -11,6 +11,7 @@ Rules of this module (LogConfig, TopicConfigHandler, AdminZkClient; docs/referen
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,12 @@ class TopicConfigs:
         return found
 
     def _with(self, values: Mapping[str, str]) -> LogConfig:
-        return log_config(lambda key: values.get(key) or self._default_of(key), self._default_of)
+        version = self._client.version
+        magic = version.api.batch_magic
+        if version.log.obeys_format:
+            magic = min(magic, magic_of(values.get(_FORMAT) or self._default_of(_FORMAT)))
+        config = log_config(lambda key: values.get(key) or self._default_of(key), self._default_of)
+        return config._replace(magic=magic)
 
     def _without_values(self) -> LogConfig:
         """Return the configuration that most topics have."""
@@ -126,6 +132,19 @@ class ConfigChanges(Notifications):
         if entity_path.partition("/")[0] not in known:
             raise ZnodeError(f"names the entity {entity_path}", where=path, right=f"one of {', '.join(sorted(known))}")
         self._on_change(entity_path, await self._client.entity_config(entity_path))
+
+
+_FORMAT = "message.format.version"
+
+
+def magic_of(version: str) -> int:
+    """Return the format of records that a `message.format.version` stands for (KIP-32, KIP-98).
+
+    >>> [magic_of(text) for text in ("0.9.0", "0.10.0-IV0", "0.10.2", "0.11.0-IV0", "2.4", "3.0-IV1")]
+    [0, 1, 1, 2, 2, 2]
+    """
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version.partition("-")[0]))
+    return 0 if numbers < (0, 10) else 1 if numbers < (0, 11) else 2
 
 
 OK = AdminResponse(Error.NONE)

@@ -59,6 +59,7 @@ class LogConfig(NamedTuple):
         codec: compression codec in which batches are stored, 0 for none; None for that of the producer.
         down_converts: `message.downconversion.enable`.
         min_isr: `min.insync.replicas`.
+        magic: the format in which records are stored (`message.format.version`).
 
     >>> LogConfig().max_segment_ms, LogConfig(compacts=True, max_compaction_lag_ms=100).max_segment_ms
     (604800000, 100)
@@ -82,6 +83,7 @@ class LogConfig(NamedTuple):
     after_max_ms: int = NEVER_MS
     codec: int | None = None
     down_converts: bool = True
+    magic: int = 2
     min_isr: int = 1
 
     @property

@@ -107,6 +107,7 @@ def at_protocol(version: KafkaVersion, protocol: str) -> KafkaVersion:
             epoch_ends_name_epochs=broker.epoch_ends_name_epochs and number >= (2, 0, 0, 0),  # KIP-279
             truncates_on_fetch=broker.truncates_on_fetch and number >= (2, 7, 0, 1),  # KIP-595
         ),
+        log=version.log.replace(obeys_format=version.log.obeys_format or number < (3, 0, 0, 0)),  # KIP-724
         controller=controller.replace(
             sends_topic_ids=controller.sends_topic_ids and number >= (2, 8, 0, 1),  # KIP-516
             allocates_producer_ids=controller.allocates_producer_ids and number >= (3, 0, 0, 0),  # KIP-730

@@ -460,6 +460,8 @@ class BrokerRules(Profile):
 class LogRules(Profile):
     """Segments of logs, their deletion and their compaction (docs/reference/kafka.md §2.21)."""
 
+    obeys_format: bool = since((0, 10, 0), before=(3, 0))
+    """`message.format.version` has effect; from 3.0 on with an older inter-broker protocol only (KIP-724)."""
     dates_segments_by_records: bool = since((0, 10, 1))
     """The age of a segment follows from the timestamps of its records (KIP-33); before, from the clock."""
     keeps_uncommitted_segments: bool = since((0, 11))

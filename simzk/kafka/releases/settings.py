@@ -39,7 +39,8 @@ FIRST_DESCRIBED: Final = (0, 11)
 """The first release with DescribeConfigs, which tells the keys of a broker."""
 _OF_LOGS: Final = (
     *("cleanup.policy", "compression.type", "delete.retention.ms", "index.interval.bytes", "max.compaction.lag.ms"),
-    *("message.downconversion.enable", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms"),
+    *("message.downconversion.enable", "message.format.version"),
+    *("message.timestamp.after.max.ms", "message.timestamp.before.max.ms"),
     *("message.timestamp.difference.max.ms", "message.timestamp.type", "min.cleanable.dirty.ratio"),
     *("min.compaction.lag.ms", "retention.bytes", "retention.ms", "segment.bytes", "segment.index.bytes", "segment.ms"),
 )

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 LIST_OFFSETS, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = 2, 21, 23
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+_WITHOUT_TIMESTAMPS = (LATEST, EARLIEST, EARLIEST_LOCAL)
+"""What needs no timestamps of records, which logs in the format of 0.9 do not have (Log.fetchOffsetByTimestamp)."""
 _VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 """Versions of ListOffsets from which on these numbers are no times."""
 _LEADER_EPOCHS_SINCE, _NOT_AVAILABLE_SINCE = 4, 5
@@ -138,6 +140,9 @@ class LogOffsetsApi(ClientApi):
             offsets = segment_offsets(replica.log, timestamp, self.broker.now_ms())[: one.max_num_offsets]
             above = [offset for offset in offsets if offset > last]
             result.old_style_offsets = [last, *offsets[len(above) :]] if above else offsets
+            return result
+        if timestamp not in _WITHOUT_TIMESTAMPS and self.broker.topic_configs.of_log(partition.topic).magic == 0:
+            result.error_code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
             return result
         found = self._found(replica, timestamp, last)
         names_start = timestamp == EARLIEST or (timestamp == EARLIEST_LOCAL and rules.knows_local_start)

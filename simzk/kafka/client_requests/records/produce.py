@@ -442,17 +442,19 @@ class ProduceApi(ClientApi):
         codecs = [header.codec for header in headers if header.codec]
         source = codecs[-1] if codecs else 0
         target = source if config.codec is None else config.codec
-        is_old = any(header.magic < rules.batch_magic for header in headers)
+        is_other = any(header.magic != config.magic and header.magic <= rules.batch_magic for header in headers)
         if codecs and len(entries) > 1 and rules.stores_single_batch:
             raise _rejection(invalid)
         is_one = len(entries) == 1 or not source | target
-        if source == target and is_one and not is_old:
+        if source == target and is_one and not is_other:
             is_marked = not config.has_append_time and any(map(_is_marked, headers))
             return b"".join(map(without_append_time, entries) if is_marked else entries)
+        if config.magic < NEWEST and any(header.producer_id >= 0 for header in headers):
+            raise _rejection(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
         records = [record for entry in entries for record in decode_entry(entry)]
-        if rules.batch_magic < NEWEST:
+        if config.magic < NEWEST:
             numbered = [record._replace(offset=number) for number, record in enumerate(records)]
-            return encode_messages(numbered, rules.batch_magic, target)
+            return encode_messages(numbered, config.magic, target)
         first = headers[0]
         producer = BatchProducer(first.producer_id, first.producer_epoch, first.base_sequence)
         return encode_batch(records, codec=target, producer=producer, is_transactional=_is_transactional(first))
