@@ -164,7 +164,7 @@ class MetadataApi(ClientApi):
     def _needs_more_replicas(self, factor: int, config: Mapping[str, str]) -> bool:
         """Return whether no write to a topic is accepted; later releases ask for all replicas at most (KAFKA-15583)."""
         is_capped = self.broker.version.broker.high_watermark_needs_min_isr
-        return not is_capped and factor < int(config.get("min.insync.replicas", 0))
+        return not is_capped and factor < int(config.get("min.insync.replicas", factor))
 
     def _tell(self, topic: str, setting: str, value: int, available: str) -> None:
         """Record once why groups or transactions cannot start, as KafkaApis.createInternalTopic logs it."""
