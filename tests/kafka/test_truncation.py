@@ -103,6 +103,49 @@ def lose_by_early_isr(line: str, note: Callable[[KafkaCluster], object] = lambda
 
 
 @pytest.mark.slow_but_for_some_releases
+@pytest.mark.parametrize("line", ["0.8.2", "0.10.2", "2.4", "2.8", "3.9"])
+def test_a_replica_accepts_no_epoch_without_a_leader(line: str) -> None:
+    """Such a LeaderAndIsr only makes the log (ReplicaManager.makeFollowers)."""
+    with ruled(line, unclean_leader_election_enable=False, replica_lag_time_max_ms=4000) as c:
+        topic(c, "t", {0: [1, 2, 3]})
+        for follower in (2, 3):
+            c.network.cut("broker 1", f"broker {follower}")
+        produce(c, 5, acks=1, seconds=15)
+        assert state_fields(c, "t")[:3] == (1, (1,), 0)
+        c.kill(1)
+        c.run_for(10)
+        c.kill(3)
+        c.restart(3)
+        c.run_for(10)
+        leader, isr, epoch, _ = state_fields(c, "t")
+        assert (leader, isr, epoch > 0) == (-1, (1,), True)
+        states = [c.brokers[broker].replicas.replicas[T0].state for broker in (2, 3)]
+        assert [(state.leader, state.leader_epoch) for state in states] == [(1, 0), (-1, -1)]
+        assert c.log(3, "t", 0).log_end == 0
+        c.network.heal_all()
+        c.restart(1)
+        quiet(c)
+        assert log_ends(c, 1, 2, 3) == [5, 5, 5]
+
+
+@pytest.mark.parametrize("line", ["2.6", "2.8", "3.4.0", "3.9"])
+def test_a_replica_that_never_had_a_leader_is_stopped_when_its_reassignment_is_cancelled(line: str) -> None:
+    """Its epoch is -1, so that the StopReplica is not fenced as one in its own epoch is (KAFKA-13972)."""
+    with ruled(line) as c:
+        topic(c, "t", {0: [1, 2]})
+        c.kill(1)
+        c.kill(2)
+        c.run_for(20)
+        c.reassign({("t", 0): [1, 2, 3]})
+        c.run_for(5)
+        assert T0 in c.brokers[3].replicas.replicas
+        assert c.assignment("t")[0].adding == (3,)
+        c.reassign({("t", 0): None})
+        c.run_for(5)
+        assert c.assignment("t")[0].replicas == (1, 2)
+        assert T0 not in c.brokers[3].replicas.replicas
+
+
 @pytest.mark.parametrize(("line", "left"), [("1.1", 15), ("2.0.0", 15), ("2.0.1", 20), ("2.4", 20), ("3.9", 20)])
 def test_a_follower_joins_the_isr_with_the_log_that_the_leader_began_with(line: str, left: int) -> None:
     """KAFKA-7128, mended in 2.0.1: before, acknowledged records were lost in clean elections."""

@@ -859,8 +859,13 @@ class Broker:
             withdraw_isr=lambda partition: self.proposals.withdraw(partition),
             follow=lambda changed: self.fetchers.update(changed),
             is_alive=lambda broker: not validates or broker in self.metadata.live_brokers,
+            is_available=self._is_available_leader,
             now_ms=environment.now_ms,
         )
+
+    def _is_available_leader(self, leader: int) -> bool:
+        """Return whether a replica may follow a leader; up to 0.8 a LeaderAndIsr names the live ones itself."""
+        return leader != -1 and (not self.version.broker.follows_cached_brokers or leader in self.metadata.live_brokers)
 
     def _isr_proposals(self) -> IsrProposals | IsrWrites:
         if not self.version.broker.uses_alter_isr:

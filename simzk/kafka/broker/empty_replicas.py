@@ -127,8 +127,13 @@ class EmptyReplicas:
                 self._manager.stop(broker, stops)
 
     def lead_and_follow(self, updates: PartitionUpdates, named: BoolArray) -> None:
-        """Handle LeaderAndIsr requests for the named replicas, bool[k, w] by place in the assignment."""
-        new = self._manager.accept(updates, named)
+        """Handle LeaderAndIsr requests for the named replicas, bool[k, w] by place in the assignment.
+
+        A replica accepts none without a leader that is alive (see `replica_logs`).
+        """
+        leader = updates.states.leader
+        live = np.isin(leader, list(self._metadata.live_brokers))
+        new = self._manager.accept(updates, named & (live[:, None] | (updates.replicas == leader[:, None])))
         if new is not None:
             self._become_leaders(new)
             self._become_followers(new)

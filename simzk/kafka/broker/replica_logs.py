@@ -8,6 +8,9 @@ Rules of this module (Partition, Replica, ReplicaManager, LogManager; docs/refer
   - a follower whose log end offset is not in the leader's log truncates to the leader's log end offset;
   - an empty log has nothing to truncate, so its follower asks nothing;
   - high watermarks are written to disk every 5 s and at a clean shutdown, and read again at the start;
+  - a follower accepts no LeaderAndIsr whose leader is not available: there is none, or the metadata cache does not have
+    it. It only makes the log; leader and leader epoch stay, -1 at first, and so does what it fetches. The controller
+    gets no error (ReplicaManager.makeFollowers: "cannot become follower since the new leader is unavailable");
   - a leader knows nothing of its followers until they fetch. One that stays leader in a new epoch keeps their log end
     offsets since 0.9, also of dead followers; since 0.10.2 those in the ISR count as caught up when the epoch begins;
   - a follower is in sync once it has fetched up to the high watermark, since 2.0.1 also up to the start of the leader's
@@ -320,6 +323,7 @@ class ReplicaLogs:
         withdraw_isr: forgets the proposed ISR of a partition.
         follow: called with replicas that changed their leader or leader epoch.
         is_alive: whether the broker takes another for alive; up to 3.2 always true.
+        is_available: whether a replica may follow a leader.
         now_ms: returns the present time, in ms since 1970.
 
     Attributes:
@@ -349,6 +353,7 @@ class ReplicaLogs:
     withdraw_isr: Callable[[TopicPartition], None]
     follow: Callable[[Iterable[Replica]], None]
     is_alive: Callable[[int], bool]
+    is_available: Callable[[int], bool]
     now_ms: Callable[[], int]
 
     def __post_init__(self) -> None:
@@ -414,7 +419,9 @@ class ReplicaLogs:
         if request.topic_ids and self.version.broker.checks_topic_ids:
             errors |= self._of_other_topics([update.partition for update in updates], request.topic_ids)
         opened = np.array([update.partition not in errors for update in updates], dtype=np.bool_)
-        accepted = self.manager.accept_on(self.broker_id, updates, opened).tolist()
+        available = np.array([self._is_led(update.state.leader) for update in updates], dtype=np.bool_)
+        unled = self._make_logs([update for update, may in zip(updates, opened & ~available, strict=True) if may])
+        accepted = self.manager.accept_on(self.broker_id, updates, opened & available).tolist()
         changed = [self._apply(update) for update, is_accepted in zip(updates, accepted, strict=True) if is_accepted]
         self._note_topic_ids(updates, request.topic_ids, errors)
         self.follow(changed)
@@ -426,8 +433,27 @@ class ReplicaLogs:
         refused: tuple[TopicPartition, ...] = ()
         if len(changed) < len(updates):
             outcomes = zip(updates, opened.tolist(), accepted, strict=True)
-            refused = tuple(one.partition for one, has_log, is_accepted in outcomes if has_log and not is_accepted)
+            refused = tuple(
+                one.partition
+                for one, has_log, is_accepted in outcomes
+                if has_log and not is_accepted and one.partition not in unled
+            )
         return ControlResponse(Error.NONE, errors, refused)
+
+    def _is_led(self, leader: int) -> bool:
+        """Return whether a partition has a leader that this broker may follow, or is."""
+        return leader == self.broker_id or self.is_available(leader)
+
+    def _make_logs(self, updates: Sequence[PartitionUpdate]) -> dict[TopicPartition, None]:
+        """Make the logs of replicas that cannot follow; return the partitions in a leader epoch that would be new."""
+        newer: dict[TopicPartition, None] = {}
+        for partition, state, assignment, _ in updates:
+            replica = self.replicas.get(partition)
+            if replica is None:
+                replica = self._open(partition, _NO_STATE, assignment.replicas)
+            if state.leader_epoch > replica.state.leader_epoch:
+                newer[partition] = None
+        return newer
 
     def _open_logs(self, updates: Sequence[PartitionUpdate]) -> dict[TopicPartition, Error]:
         """Open or create the logs; return an error for each log in a failed log directory.
@@ -471,25 +497,7 @@ class ReplicaLogs:
         previous_leader = None
         assert self.log_dirs.directory_of(partition) is not None, f"the log of {partition} is not open"
         if replica is None:
-            replica = Replica(partition, state, update.assignment.replicas, opened_us=self._scheduler.now_us)
-            if (found := self.logs_on_disk.pop(partition, None)) is not None:
-                replica.log, replica.saved_watermark = found
-                replica.log.recover()
-                if not self.version.znodes.has_topic_ids:  # LogManager deletes `partition.metadata` at its start
-                    replica.log.topic_id = None
-                replica.log.set_high_watermark(found.high_watermark)
-            if replica.log.start:
-                self.raised_starts[partition] = None
-            if replica.log.segments:
-                self.on_first_segment()
-            replica.log.epochs.resolves_conflicts = self.version.broker.epochs_begin_with_leadership
-            replica.log.epochs.drops_empty = self.version.broker.truncation_drops_empty_epochs
-            replica.log.lists_empty_transactions = self.version.broker.lists_empty_transactions
-            self.replicas[partition] = self._of_topic.setdefault(partition.topic, {})[partition] = replica
-            self._most_replicas = max(self._most_replicas, len(self.replicas))
-            if partition in self.log_dirs.futures:
-                self.on_future()
-            self.configs.open(partition.topic)
+            replica = self._open(partition, state, update.assignment.replicas)
         else:
             assert state.leader_epoch > replica.state.leader_epoch, f"{partition} accepted an old leader epoch"
             previous_leader = replica.state.leader
@@ -508,6 +516,29 @@ class ReplicaLogs:
             self._truncate(replica, replica.high_watermark)
         elif state.leader != -1 and not self.version.broker.truncates_to_high_watermark:
             self._require_truncation(replica, is_new=state.leader != previous_leader, missed_epochs=missed_epochs)
+        return replica
+
+    def _open(self, partition: TopicPartition, state: LeaderAndIsr, replicas: tuple[int, ...]) -> Replica:
+        """Open a replica with its log on disk, or with a new one."""
+        replica = Replica(partition, state, replicas, opened_us=self._scheduler.now_us)
+        if (found := self.logs_on_disk.pop(partition, None)) is not None:
+            replica.log, replica.saved_watermark = found
+            replica.log.recover()
+            if not self.version.znodes.has_topic_ids:  # LogManager deletes `partition.metadata` at its start
+                replica.log.topic_id = None
+            replica.log.set_high_watermark(found.high_watermark)
+        if replica.log.start:
+            self.raised_starts[partition] = None
+        if replica.log.segments:
+            self.on_first_segment()
+        replica.log.epochs.resolves_conflicts = self.version.broker.epochs_begin_with_leadership
+        replica.log.epochs.drops_empty = self.version.broker.truncation_drops_empty_epochs
+        replica.log.lists_empty_transactions = self.version.broker.lists_empty_transactions
+        self.replicas[partition] = self._of_topic.setdefault(partition.topic, {})[partition] = replica
+        self._most_replicas = max(self._most_replicas, len(self.replicas))
+        if partition in self.log_dirs.futures:
+            self.on_future()
+        self.configs.open(partition.topic)
         return replica
 
     def _lead(self, replica: Replica, known: Mapping[int, FollowerProgress]) -> None:

@@ -367,6 +367,8 @@ class BrokerRules(Profile):
     """A partition is added to a fetcher with its leader epoch too (InitialFetchState)."""
     fetches_from_high_watermark: bool = since((1, 1))
     """A new follower's first offset is its high watermark, before its log end offset (ReplicaManager.makeFollowers)."""
+    follows_cached_brokers: bool = since((0, 9))
+    """A replica follows only a leader that is alive in the metadata cache (ReplicaManager.makeFollowers)."""
     truncates_to_high_watermark: bool = before((0, 11))
     """A follower of a new leader truncates its log to its high watermark (KIP-101)."""
     truncates_to_epoch_end: bool = since((0, 11))

@@ -382,6 +382,25 @@ def test_a_batch_that_is_sent_again_after_a_failure_is_not_doubled(cluster: simz
     cluster.check()
 
 
+def test_a_replica_without_a_leader_names_none() -> None:
+    """It names the leader that it has accepted, not that of the metadata cache (KafkaApis.getCurrentLeader)."""
+    with simzk.KafkaCluster("3.9", 3) as cluster:
+        cluster.create_topic("orders", assignment={0: [1, 2]})
+        cluster.run_until_quiet()
+        for broker in (2, 1):
+            cluster.kill(broker)
+            cluster.run_for(30)
+        cluster.restart(2)
+        cluster.run_for(10)
+        state = cluster.brokers[2].metadata.partitions[ORDERS]
+        assert (state.leader, state.isr, state.leader_epoch > 0) == (-1, (1,), True)
+        for broker, epoch in ((2, -1), (3, state.leader_epoch)):  # broker 3 has no replica
+            answered = MemoryClient(cluster, broker).call(produce_request(batch(b"a")), 11, ProduceResponse)
+            result = answered.responses[0].partition_responses[0]
+            assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert (result.current_leader.leader_id, result.current_leader.leader_epoch) == (-1, epoch)
+
+
 def test_append_time_replaces_the_time_of_the_producer(cluster: simzk.KafkaCluster) -> None:
     cluster.alter_config("topics/orders", {"message.timestamp.type": "LogAppendTime"})
     cluster.run_for(1)

@@ -10,15 +10,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from simzk.kafka.broker.environment import MetadataCache
+    from simzk.kafka.client_requests.handlers import ServingBroker
     from simzk.kafka.topic_partition import TopicPartition
 
 LeaderFields: TypeAlias = FetchResponse.LeaderIdAndEpoch | ProduceResponse.LeaderIdAndEpoch
 EndpointT = TypeVar("EndpointT", FetchResponse.NodeEndpoint, ProduceResponse.NodeEndpoint)
 
 
-def name_leader(fields: LeaderFields, partition: TopicPartition, cache: MetadataCache) -> list[int]:
-    """Set the leader of a partition that a broker knows; return it, or nothing if it knows none."""
-    state = cache.partitions.get(partition)
+def name_leader(fields: LeaderFields, partition: TopicPartition, broker: ServingBroker) -> list[int]:
+    """Set the leader of a partition that a broker knows; return it, or nothing if it knows none.
+
+    A broker with a replica names the leader that the replica has accepted (KafkaApis.getCurrentLeader).
+    """
+    state = broker.replicas.state_of(partition) or broker.cache.partitions.get(partition)
     if state is None:
         return []
     fields.leader_id, fields.leader_epoch = state.leader, state.leader_epoch

@@ -419,7 +419,7 @@ class FetchApi(ClientApi):
         if read.diverging is not None:
             data.diverging_epoch.epoch, data.diverging_epoch.end_offset = read.diverging
         if client.version >= _LEADERS_SINCE and read.code in _LEADER_ERRORS:
-            leaders += name_leader(data.current_leader, partition, self.broker.cache)
+            leaders += name_leader(data.current_leader, partition, self.broker)
         return data
 
 

@@ -502,7 +502,7 @@ class ProduceApi(ClientApi):
         for partition, result in results.items():
             topics.setdefault(partition.topic, []).append(result)
             if version >= _LEADERS_SINCE and result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                leaders += name_leader(result.current_leader, partition, self.broker.cache)
+                leaders += name_leader(result.current_leader, partition, self.broker)
         kind = ProduceResponse.TopicProduceResponse
         return ProduceResponse(
             responses=[kind(name=name, partition_responses=found) for name, found in topics.items()],
