@@ -182,15 +182,16 @@ CLIENT_MISTAKES: dict[str, SwarmMistake] = {
     "a session keeps the offsets of its first request": _mistake(
         _SESSIONS,
         "        session.update(asked, self._name_of)\n",
-        "        session.update({**asked, **session.partitions}, self._name_of)\n",
+        "        new = {key: one for key, one in asked.items() if key not in session.partitions}\n"
+        "        session.update(new, self._name_of)\n",
     ),
     "a session does not tell a new high watermark": _mistake(
         _SESSIONS, "        is_due = has_news or self.sent.get(partition) != now\n", "        is_due = has_news\n"
     ),
     "a session takes what it did not send as sent": _mistake(
         _FETCH,
-        "else Sent(read.replica.log.high_watermark, read.replica.log.start)",
-        "else Sent(read.replica.log.high_watermark, 0)",
+        "Sent(read.replica.log.high_watermark, read.replica.log.start)",
+        "Sent(read.replica.log.high_watermark, 0)",
     ),
     "a session does not count its requests": _mistake(
         _SESSIONS,
