@@ -24,7 +24,7 @@ from simzk.partitions.layouts import brokers_in_racks, generate_layout, read_lay
 from simzk.partitions.plans.what_if import read_sizes as read_sizes_of
 from simzk.pipeline.risks import rates_spec
 from simzk.scenarios.source import Source
-from simzk.serve.admin_server.control import _broker
+from simzk.serve.admin_server import control, faults
 from simzk.simulation import Monitor
 
 if TYPE_CHECKING:
@@ -127,9 +127,23 @@ def test_a_long_number_is_no_setting(key: str) -> None:
 
 def test_a_long_number_is_no_parameter() -> None:
     with pytest.raises(SimzkError, match="the id of a broker"):
-        _broker({"broker": LONG_NUMBER})
+        control._broker({"broker": LONG_NUMBER})
     with pytest.raises(SimzkError, match="a whole number"):
         _whole({"n": LONG_NUMBER}, "n")
+
+
+@pytest.mark.parametrize("text", ["1e308", "inf", "31622401"])
+def test_a_duration_over_http_is_at_most_a_year(text: str) -> None:
+    with pytest.raises(SimzkError, match="31,622,400"):
+        control._seconds(text)
+    with pytest.raises(SimzkError, match="31,622,400"):
+        faults.seconds({"seconds": text})
+
+
+@pytest.mark.parametrize("text", ["0x1" + "0" * 16, "9" * 4000, "-0x8000000000000001"])
+def test_a_number_over_http_has_64_bits(text: str) -> None:
+    with pytest.raises(SimzkError, match="a number of 64 bits"):
+        faults.whole(text, "n")
 
 
 def test_a_long_number_is_no_broker() -> None:

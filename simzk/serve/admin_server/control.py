@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 from simzk.documents import is_number
 from simzk.errors import ConfigError, SimzkError
 from simzk.serve.admin_server.access import AccessRules
+from simzk.serve.admin_server.faults import SECONDS_MAX
 from simzk.serve.admin_server.http import JSON, SETTINGS_BYTES, HttpRequest, Response, canonical_path
 from simzk.serve.admin_server.server import AdminServer
 from simzk.serve.configuration.file_formats import read_properties
@@ -198,8 +199,9 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
-    if not (math.isfinite(seconds) and seconds >= 0):
-        raise ConfigError(f"{text!r} is no duration", where="seconds", right="a number of seconds, 0 or more")
+    if not (math.isfinite(seconds) and 0 <= seconds <= SECONDS_MAX):
+        right = f"a number of seconds, 0 to {SECONDS_MAX:,}"
+        raise ConfigError(f"{text!r} is no duration", where="seconds", right=right)
     return seconds
 
 

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from simzk.simulation.request_faults import FaultRule, RequestFault
 
 Query = dict[str, str]
+SECONDS_MAX = 366 * 24 * 3600
+"""Longest duration that a request over HTTP may ask for: a year."""
 
 
 def required(query: Query, name: str) -> str:
@@ -70,9 +72,12 @@ def whole(text: str, name: str) -> int:
     (16, 7)
     """
     try:
-        return int(text, 0)
+        found = int(text, 0)
     except ValueError:
         raise SimzkError(f"{text!r} is not a number", where=name) from None
+    if not -(2**63) <= found < 2**64:
+        raise SimzkError("the number is too large", where=name, right="a number of 64 bits")
+    return found
 
 
 def number(query: Query, name: str) -> int:
@@ -87,8 +92,9 @@ def seconds(query: Query, name: str = "seconds") -> float:
         duration = float(text)
     except ValueError:
         raise SimzkError(f"{text!r} is not a number", where=name) from None
-    if not math.isfinite(duration):
-        raise SimzkError(f"invalid duration {text}", where=name, right="a number of seconds")
+    if not (math.isfinite(duration) and abs(duration) <= SECONDS_MAX):
+        right = f"a number of seconds, at most {SECONDS_MAX:,}"
+        raise SimzkError(f"invalid duration {text}", where=name, right=right)
     return duration
 
 
