@@ -42,6 +42,23 @@ TARGETS = (
     *(b"/commands/stmk?traceMask=" + mask for mask in (b"-9223372036854775809", b"%205", b"1_000", b"%D9%A3", b"%00")),
     *(b"/commands/stmk?traceMask", b"/commands/stmk?tracemask=1", b"/commands/stmk?traceMask=1&traceMask=2"),
 )
+ACCEPTED = (
+    *(
+        b"text/html;q=0.5,application/json",
+        b"application/json;q=0",
+        b"text/*",
+        b"image/png",
+        b"text/json",
+        b"application/*",
+    ),
+    *(b"text/plain,*/*", b"*/*;q=0.1,text/plain;q=0.2", b"application/json, text/html", b"text/plain;charset=utf-8"),
+    *(
+        b"TEXT/PLAIN",
+        b"text/plain;q=x",
+        b"*/*, application/json;q=0.9",
+        b"text/plain;q=0.5;level=1, application/json;q=0.4",
+    ),
+)
 REQUESTS = (
     *(b"GET " + target + END for target in TARGETS),
     (b"GET /commands/ruok" + END).replace(b"\r\n", b"\n"),
@@ -52,6 +69,12 @@ REQUESTS = (
     b"\nGET /commands/ruok HTTP/1.1\nHost: a\nConnection: close\n\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(1, 60)),
     b"\x16\x03\x01\x00\x05hello",
+    *(b"GET /x HTTP/" + version + b"\r\nHost: a\r\n\r\n" for version in (b"0.9", b"1.2", b"2.0", b"3.0")),
+    *(b"GET /x HTTP/1.1\r\nHost: a\r\n" + line + b"\r\n\r\n" for line in (b"X", b"X : b", b"X: a\r\n b", b": b")),
+    *(b"GET /x HTTP/1.1\r\n" + line + b"\r\n\r\n" for line in (b"Host", b"Host: a:xx", b"Host: a\r\nExpect: x")),
+    *(b"GET " + target + END for target in (b"?", b"?x=1")),
+    *((b"GET /x" + END).replace(b"Host", b"Accept: " + accept + b"\r\nHost") for accept in ACCEPTED),
+    (b"GET /commands/ruok" + END).replace(b"Host", b"Expect: 100-continue\r\nHost"),
 )
 BAD_QUERIES = (b"/commands/ruok?a=%zz", b"/commands/nope?a=%", b"/commands/ruok?a=%ff", b"/commands/ruok?%")
 

@@ -192,6 +192,7 @@ def test_other_names_and_the_list(server: Served) -> None:
 
 
 def test_the_trace_mask_is_kept(server: Served) -> None:
+    assert json.loads(ask(server, "/commands/stmk?traceMask=%D9%A3")[2])["error"] is None  # a digit of Arabic
     assert json.loads(ask(server, "/commands/stmk?traceMask=5")[2])["tracemask"] == 5
     assert json.loads(ask(server, "/commands/gtmk")[2])["tracemask"] == 5
     assert "requires long" in json.loads(ask(server, "/commands/stmk?traceMask=x")[2])["error"]

@@ -96,8 +96,8 @@ class HttpRequest(NamedTuple):
 class Response(NamedTuple):
     """HTTP response; Jetty's own error pages have no date, and the worst of them close the connection.
 
-    One with `on_close` has no end: the connection stays open until the client closes it, or the server stops. Then
-    `on_close` is called.
+    Without `has_length` the length is left out where the connection ends. A response with `on_close` has no end: the
+    connection stays open until the client closes it, or the server stops. Then `on_close` is called.
     """
 
     status: HTTPStatus
@@ -106,6 +106,7 @@ class Response(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     is_dated: bool = True
     closes: bool = False
+    has_length: bool = True
     on_close: Callable[[], None] | None = None
 
 
@@ -183,7 +184,7 @@ def error_page(
             lines = "".join(f"{name}: {value}\n" for name, value in rows.items())
             plain = f"HTTP ERROR {status.value} {message}\n{lines}"
             return Response(status, "text/plain;charset=iso-8859-1", plain, (fresh,), is_dated=False)
-    return nothing(status, fresh)
+    return nothing(status, fresh)._replace(has_length=False)
 
 
 def accepted_types(accept: str | None) -> list[str]:
@@ -581,7 +582,7 @@ class _Connection(asyncio.Protocol):
             *([("Date", _date())] if response.is_dated else []),
             *response.headers,
             *([("Content-Type", response.kind)] if response.kind else []),
-            *([] if is_held else [("Content-Length", str(len(body)))]),
+            *([] if is_held or (ends and not response.has_length) else [("Content-Length", str(len(body)))]),
             *(closing if (response.closes or is_held) and not names_close else []),
             ("Server", _SERVER),
         ]

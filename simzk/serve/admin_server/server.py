@@ -273,7 +273,8 @@ class AdminServer(HttpServer):
         required = "setTraceMask requires long traceMask argument"
         if asked is None:
             return required
-        mask = int(asked) if re.fullmatch(r"[+-]?[0-9]{1,30}", asked) else None
+        # Java's Long.parseLong reads the digits of any script.
+        mask = int(asked) if re.fullmatch(r"[+-]?\d{1,4000}", asked) else None
         if mask is None or not -(2**63) <= mask < 2**63:
             return f"{required}, got {asked}"
         self._server.set_trace_mask(mask)
