@@ -1,10 +1,15 @@
 """Errors that simzk raises for invalid input.
 
-Every package may import this module; it imports nothing. Errors of ZooKeeper are not among them: a reply carries them
-as an error code, and kazoo raises its own exception. A bug in simzk raises `AssertionError`.
+Every package may import this module; it imports nothing of simzk. Errors of ZooKeeper are not among them: a reply
+carries them as an error code, and kazoo raises its own exception. A bug in simzk raises `AssertionError`.
 """
 
 from __future__ import annotations
+
+TYPE_CHECKING = False  # type checkers treat this name as typing.TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class SimzkError(Exception):
@@ -86,3 +91,14 @@ class FailureSetError(ConfigError):
 
 class IgnoredSettingWarning(UserWarning):
     """Settings of brokers that are shown to clients, and change nothing that the simulated brokers do."""
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """Return the name that a misspelt word is nearest to; empty if none is near.
+
+    >>> nearest("min.insync.replica", ["num.partitions", "min.insync.replicas"]), nearest("x", ["abc"])
+    ('min.insync.replicas', '')
+    """
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, list(names), n=1)), "")

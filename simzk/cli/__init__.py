@@ -28,7 +28,7 @@ from simzk.cli.commands import (
     run_plain,
 )
 from simzk.cli.messages import say
-from simzk.errors import ConfigError, SimzkError
+from simzk.errors import ConfigError, SimzkError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,11 +88,9 @@ def _check(name: str, words: Sequence[str]) -> None:
         if missing:
             raise ConfigError(not_installed(missing))
     elif not name.startswith("-"):
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, COMMANDS, n=1)
+        near = nearest(name, COMMANDS)
         if near:
-            raise ConfigError(f"there is no command {name!r}; did you mean {near[0]!r}?")
+            raise ConfigError(f"there is no command {name!r}; did you mean {near!r}?")
         raise ConfigError(f"there is no command {name!r}", right=f"one of {', '.join(COMMANDS)}")
 
 

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -214,8 +215,17 @@ def _settings(asked: argparse.Namespace) -> tuple[dict[str, str], dict[int, dict
         raise ConfigError(f"cannot read: {error.strerror}", where=str(asked.config)) from error
     common, own, ignored = settings_of(text, str(asked.config), asked.version or DEFAULT_VERSION)
     if ignored:
-        say("not simulated, and ignored", ", ".join(ignored))
+        say("not simulated, and ignored", ", ".join(map(partial(_with_suggestion, asked), ignored)))
     return common, own
+
+
+def _with_suggestion(asked: argparse.Namespace, name: str) -> str:
+    """Return an ignored setting, with the one that was probably meant if the release has no such setting."""
+    from simzk.kafka.releases.settings import nearest_setting
+    from simzk.kafka.releases.versions import kafka_version
+
+    near = nearest_setting(_split(name)[1], kafka_version(asked.version or DEFAULT_VERSION))
+    return f"{name} (did you mean {near}?)" if near else name
 
 
 def settings_of(

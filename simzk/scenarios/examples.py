@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, nearest
 
 HERE = Path(__file__).parent
 FOLDERS = (HERE / "examples", HERE.parents[1] / "scenarios")
@@ -78,10 +78,7 @@ def find_example(name: str, accepted: str = "a name that simzk examples lists") 
     by_name = {example.name: example for example in examples()}
     if name in by_name:
         return by_name[name]
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, by_name, n=1)
-    raise ConfigError(f"no scenario {name!r} ships with simzk", right=near[0] if near else accepted)
+    raise ConfigError(f"no scenario {name!r} ships with simzk", right=nearest(name, by_name) or accepted)
 
 
 def copy_example(example: Example, to: Path) -> list[Path]:

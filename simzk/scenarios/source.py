@@ -12,7 +12,6 @@ Rules of this module:
 
 from __future__ import annotations
 
-import difflib
 import re
 from contextlib import suppress
 from decimal import Decimal
@@ -22,7 +21,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from simzk.documents import read_toml
-from simzk.errors import ScenarioError, SeveralMistakesError
+from simzk.errors import ScenarioError, SeveralMistakesError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -363,8 +362,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     ('broker', 'one of at, broker')
     """
     names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=1)
-    return close[0] if close else f"one of {', '.join(names)}" if names else "nothing"
+    return nearest(word, names) or (f"one of {', '.join(names)}" if names else "nothing")
 
 
 _AT_END = " (at end of document)"

@@ -26,7 +26,7 @@ from contextlib import AbstractContextManager, nullcontext
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping
@@ -44,9 +44,8 @@ RequestIn = TypeVar("RequestIn", contravariant=True)
 
 def closest(name: str, known: Collection[str]) -> str:
     """Return a question whether a similar name was meant; empty if no name is similar."""
-    from difflib import get_close_matches
-
-    return "".join(f"; did you mean {close!r}?" for close in get_close_matches(name, known, n=1))
+    close = nearest(name, known)
+    return f"; did you mean {close!r}?" if close else ""
 
 
 class Vocabulary(Protocol):

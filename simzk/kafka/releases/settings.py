@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, nearest
 from simzk.jvm.numbers import is_count
 from simzk.kafka.advertised import is_advertised_key
 from simzk.kafka.releases.config_keys import (
@@ -174,6 +174,16 @@ def is_setting(key: str, version: KafkaVersion) -> bool:
     return is_security_key(key, version.number) or base_key(key) in keys
 
 
+def nearest_setting(key: str, version: KafkaVersion) -> str:
+    """Return the setting that was probably meant by a key that the release does not have; empty if none is near.
+
+    >>> from simzk.kafka.releases.versions import kafka_version
+    >>> nearest_setting("num.io.threadz", kafka_version("3.9")), nearest_setting("x", kafka_version("3.9"))
+    ('num.io.threads', '')
+    """
+    return "" if is_setting(key, version) else nearest(key, {*version.defaults, *broker_keys(version.number)})
+
+
 def has_effect(key: str, version: KafkaVersion) -> bool:
     """Return whether a setting changes what the simulated brokers do; all others are only shown to clients.
 
@@ -190,7 +200,7 @@ def has_effect(key: str, version: KafkaVersion) -> bool:
 def _check_known(key: str, text: str, version: KafkaVersion) -> None:
     """Raise an error if the release has no such setting, or if it is for a login module that is not simulated."""
     if not is_setting(key, version):
-        right = f"one of {', '.join(version.defaults)}"
+        right = nearest_setting(key, version) or f"one of {', '.join(version.defaults)}"
         raise ConfigError(f"{key} is not simulated", where=f"config.{key}", right=right)
     check_login_module(key, text)
 
