@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import threading
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from kazoo.exceptions import (
     RolledBackError,
     RuntimeInconsistency,
 )
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, KazooState
 from kazoo.recipe.cache import TreeCache, TreeEvent
 
@@ -62,7 +63,8 @@ class Ensemble:
         holds = stolen
         while holds in (stolen, None):  # None: it has lost it again
             thief = self._new_client("", client_id=stolen)
-            thief.start(timeout=PATIENCE_S)
+            with suppress(KazooTimeoutError):  # it had lost it already when `start` looked
+                thief.start(timeout=PATIENCE_S)
             holds = thief.client_id
             thief.stop()
             thief.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simzk.jvm.hash_map import HashOrderedSet, NumberedNames
@@ -13,6 +13,7 @@ NAMES = st.integers(0, 40).map(str) | st.sampled_from(["x", "007", "2147483647",
 STEPS = st.lists(st.tuples(st.booleans() | st.just(True), NAMES | st.none()), max_size=60)
 
 
+@settings(max_examples=2 * settings().max_examples)  # a planted mistake is found among a hundred
 @given(before=STEPS, after=STEPS)
 def test_any_history_gives_the_same_names(
     before: list[tuple[bool, str | None]], after: list[tuple[bool, str | None]]

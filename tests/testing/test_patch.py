@@ -310,9 +310,9 @@ def test_a_handler_is_adopted_by_one_server_after_the_other() -> None:
             client.stop()
 
 
+@pytest.mark.slow  # both come with the extra `dev`
 @pytest.mark.parametrize("module", ["gevent", "eventlet"])
 def test_handlers_without_threads_need_a_server_on_tcp(module: str) -> None:
-    pytest.importorskip(module)
     name = f"Sequential{module.capitalize()}Handler"
     kind = getattr(importlib.import_module(f"kazoo.handlers.{module}"), name)
     with simzk.patch(), pytest.raises(ConfigError, match=rf"{name} cannot connect in memory.*ZooKeeperServer"):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simzk.kafka import paths
@@ -218,6 +218,7 @@ def assert_equal(ours: Arm, theirs: Arm) -> None:
         )
 
 
+@settings(max_examples=2 * settings().max_examples)  # a planted mistake is found among a hundred
 @given(
     disturbances=st.lists(DISTURBANCES, max_size=3),
     batches=st.lists(WRITES, min_size=1, max_size=3),

@@ -55,8 +55,10 @@ ANSWERED_US: Final = 15_000_000
 """How long a healed cluster may take to serve a request: a broker may be loading, or an ISR be shrinking."""
 COMMITTED_US: Final = 300_000
 """How long a commit may take when all replicas are in sync and fetch."""
-ENDED_US: Final = 45_000_000
-"""How long transactions may take to end: their timeout, the interval of 10 s, and the time to write markers."""
+ENDED_US: Final = 35_000_000
+"""How long transactions may take to end beside the interval of `_ABORT_INTERVAL`: their timeout, and writing markers."""
+_ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+"""A minute up to 2.4, and 10 s since (KAFKA-9417)."""
 GROUP_US: Final = 40_000_000
 """How long a group may take to become stable: a session timeout, a rebalance timeout, and delays."""
 STEP_US: Final = 250_000
@@ -101,7 +103,7 @@ class Examiner(FetchingClient):
         await self._deliver_windows()
         for partition in self._partitions:
             failure = f"a transaction on {partition} stays open"
-            await self._require(failure, ENDED_US, partial(self._has_ended, partition))
+            await self._require(failure, self._aborted_us + ENDED_US, partial(self._has_ended, partition))
         if not self.failures:
             await self._read_logs()
             await self._read_offsets()
@@ -283,6 +285,12 @@ class Examiner(FetchingClient):
         answer = await self.call(broker, delete_request(partition, everything), DeleteRecordsResponse, 2, 12_000)
         return not answer.topics[0].partitions[0].error_code
 
+    @property
+    def _aborted_us(self) -> int:
+        """The longest time between two looks of a coordinator at transactions that are open for too long."""
+        found = [broker.version.defaults[_ABORT_INTERVAL] for broker in self.ports.brokers.values()]
+        return 1000 * max(int(interval) for interval in found if interval is not None)
+
     async def _transact(self) -> None:
         """Let each transactional id commit some transactions."""
         found = [one.settings for one in self._fleet.clients if isinstance(one, TransactionalProducer)]
@@ -290,16 +298,17 @@ class Examiner(FetchingClient):
             steady = settings._replace(gap_us=STEP_US, aborts_in=1_000, leaves_in=1_000_000)
             producer = self._fleet.start_transactions(steady)
             failure = f"{settings.transactional_id} commits no transactions"
-            await self._require(failure, ENDED_US, partial(_has_committed, producer))
+            await self._require(failure, self._aborted_us + ENDED_US, partial(_has_committed, producer))
             producer.kill()
 
     async def _time_out(self) -> None:
         """Leave a transaction to its timeout: then its producer is fenced."""
         topic = self._partitions[0].topic
-        settings = TransactionSettings(_LEFT, topic, 1, STEP_US, leaves_in=1, aborts_in=1_000)
+        left_us = self._aborted_us + STEP_US
+        settings = TransactionSettings(_LEFT, topic, 1, STEP_US, leaves_in=1, left_us=left_us, aborts_in=1_000)
         producer = self._fleet.start_transactions(settings)
         failure = f"the producer of {_LEFT} is not fenced after its timeout"
-        await self._require(failure, 2 * ENDED_US, partial(_is_fenced, producer))
+        await self._require(failure, self._aborted_us + 2 * ENDED_US, partial(_is_fenced, producer))
         producer.kill()
 
     async def _form_group(self, topic: str) -> None:

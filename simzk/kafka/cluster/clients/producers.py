@@ -262,6 +262,7 @@ class TransactionSettings(NamedTuple):
         timeout_ms: after which the coordinator aborts a transaction.
         aborts_in: one in so many transactions is aborted.
         leaves_in: one in so many transactions is left to its timeout.
+        left_us: how long beyond the timeout it is left; 0 draws up to 20 s.
         commits_offsets: whether transactions commit offsets of a group too, named as the transactional id.
     """
 
@@ -272,6 +273,7 @@ class TransactionSettings(NamedTuple):
     timeout_ms: int = 10_000
     aborts_in: int = 4
     leaves_in: int = 10
+    left_us: int = 0
     commits_offsets: bool = True
 
 
@@ -365,7 +367,7 @@ class TransactionalProducer(_NumberingProducer):
         if settings.commits_offsets and stream.below(2):
             await self._commit_offset(TopicPartition(settings.topic, numbers[0]))
         if not stream.below(settings.leaves_in):
-            await self.process.sleep(settings.timeout_ms * 1000 + stream.below(20_000_000))
+            await self.process.sleep(settings.timeout_ms * 1000 + (settings.left_us or stream.below(20_000_000)))
             if settings.leaves_in > 1 and stream.below(2):
                 raise TimeoutError  # another process begins instead
         await self._end_transaction(is_commit=bool(stream.below(settings.aborts_in)))
