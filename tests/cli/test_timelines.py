@@ -57,6 +57,7 @@ def test_the_result_is_json(simzk: Simzk, tmp_path: Path) -> None:
     assert (found["out"], found["transactions"], found["rows"]["partitions"]) == (str(tmp_path / "out"), 598, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_java")
 def test_files_that_cannot_be_read_at_all_are_a_failure(simzk: Simzk, tmp_path: Path) -> None:
     """A log with a damaged head and one good log are a success with a warning; the damaged one alone is none."""

@@ -56,7 +56,7 @@ ANSWERED_US: Final = 15_000_000
 COMMITTED_US: Final = 300_000
 """How long a commit may take when all replicas are in sync and fetch."""
 ENDED_US: Final = 35_000_000
-"""How long transactions may take to end beside the interval of `_ABORT_INTERVAL`: their timeout, and writing markers."""
+"""How long transactions may take to end, beside `_ABORT_INTERVAL`: their timeout, and the time to write markers."""
 _ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 """A minute up to 2.4, and 10 s since (KAFKA-9417)."""
 GROUP_US: Final = 40_000_000
