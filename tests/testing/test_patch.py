@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import threading
 import unittest
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import kazoo.client
@@ -314,6 +315,9 @@ def test_a_handler_is_adopted_by_one_server_after_the_other() -> None:
 @pytest.mark.parametrize("module", ["gevent", "eventlet"])
 def test_handlers_without_threads_need_a_server_on_tcp(module: str) -> None:
     name = f"Sequential{module.capitalize()}Handler"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # eventlet says that it is deprecated
+        importlib.import_module(f"kazoo.handlers.{module}")
     kind = getattr(importlib.import_module(f"kazoo.handlers.{module}"), name)
     with simzk.patch(), pytest.raises(ConfigError, match=rf"{name} cannot connect in memory.*ZooKeeperServer"):
         KazooClient(handler=kind())
