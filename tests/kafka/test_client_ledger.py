@@ -142,6 +142,18 @@ def test_a_reader_sees_no_record_of_an_open_transaction() -> None:
     assert violated(ledger) == [ledger.atomic]
 
 
+def test_a_reader_leaves_out_what_its_leader_has_deleted_and_the_next_one_has_again() -> None:
+    records = [LogRecord(offset, None, b"%d" % offset) for offset in range(5)]
+    cases = (("reader", 1, 3, False), ("reader", 1, 2, True), ("reader", 2, 3, True), ("another", 1, 3, True))
+    for reader, offset, start, is_broken in cases:
+        ledger = ClientLedger()
+        for read in (0, 3, 4):
+            ledger.on_read("reader", ORDERS, records[read])
+        ledger.on_left_out(reader, ORDERS, offset, start)
+        ledger.judge_log(ORDERS, 0, records, compacts=False)
+        assert violated(ledger) == [ledger.atomic] * is_broken, (reader, offset, start)
+
+
 def test_a_record_is_in_the_log_once_and_in_order() -> None:
     for records in ([(0, ONE), (1, ONE)], [(0, TWO), (1, ONE)]):
         ledger = ClientLedger()

@@ -24,6 +24,43 @@ if TYPE_CHECKING:
 
 SCENARIO = read_scenario(ROOT / "scenarios" / "anything_breaks_clients.toml")
 SETTING = setting_of(SCENARIO, "")
+DELETED_BY_A_CLOGGED_LEADER = """
+seed = 2
+safety = "30s"
+liveness = "10s"
+
+[[fault]]
+at = "1s"
+kind = "produce_once"
+topic = "payments"
+partitions = 1
+gap = "50ms"
+for = "20s"
+
+[[fault]]
+at = "2s"
+kind = "fetch_by_session"
+topic = "payments"
+partitions = 1
+gap = "300ms"
+for = "28s"
+
+[[fault]]
+at = "10s"
+kind = "clog"
+broker = 3
+for = "10s"
+
+[[fault]]
+at = "10500ms"
+kind = "delete_records"
+topic = "payments"
+partitions = 1
+gap = "100ms"
+for = "3s"
+"""
+"""A leader deletes records, tells it to a reader that has yet to read them, and loses its session before its followers
+hear of it."""
 
 
 def drawn(seed: int, version: str = "", limits: dict[str, int] | None = None) -> FaultPlan:
@@ -98,6 +135,17 @@ def test_a_short_run_keeps_all_promises(tmp_path: Path) -> None:
     assert play.verdicts[-1].name == "after all faults, clients find what they were promised"
     assert play.clients is not None
     assert play.clients.counts["transactions committed"] > 0
+
+
+def test_a_reader_leaves_out_what_only_a_former_leader_has_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(DELETED_BY_A_CLOGGED_LEADER)
+    play = Play(SCENARIO, seed=2, plan=PlanFile(path).plan(SETTING))
+    with closing(play):
+        play.run()
+    assert play.held
+    assert play.clients is not None
+    assert play.clients.counts["records that only a former leader had deleted"] > 0
 
 
 @pytest.mark.slow

@@ -148,6 +148,7 @@ class ClientLedger:
         self.deleted_to: dict[tuple[TopicPartition, int], _Highest] = {}
         self.asked_to_delete: dict[TopicPartition, int] = {}
         self.read_by: dict[str, dict[TopicPartition, list[tuple[int, bytes]]]] = {}
+        self.left_out: dict[tuple[str, TopicPartition], list[range]] = {}
         self._moments = count(1)
         self._groups: dict[str, _Group] = {}
         self._epochs: dict[str, _Highest] = {}
@@ -296,6 +297,14 @@ class ClientLedger:
             self.once.violate(f"{reader} reads offset {record.offset} of {partition} after {places[-1][0]}")
         places.append((record.offset, record.value or b""))
 
+    def on_left_out(self, reader: str, partition: TopicPartition, offset: int, start: int) -> None:
+        """Note that a consumer at an offset goes on at the log start of its leader.
+
+        The records between may be read again from the next leader: a leader raises its log start offset at once, and
+        is gone before its followers have heard of it (Partition.deleteRecordsOnLeader, DelayedDeleteRecords; 0.11 on).
+        """
+        self.left_out.setdefault((reader, partition), []).append(range(offset, start))
+
     def _check_place(self, partition: TopicPartition, record: LogRecord) -> None:
         """Check that an offset has one value, and a value of an idempotent producer one offset."""
         value = record.value
@@ -367,7 +376,10 @@ class ClientLedger:
         for reader, read in self.read_by.items():
             seen = [one for one in read.get(partition, ()) if one[0] >= start]
             if seen:
-                wanted = [one for one in committed if seen[0][0] <= one[0] <= seen[-1][0]]
+                known = [one for one in committed if seen[0][0] <= one[0] <= seen[-1][0]]
+                left_out = self.left_out.get((reader, partition), ())
+                wanted = [one for one in known if not any(one[0] in offsets for offsets in left_out)]
+                self.counts["records that only a former leader had deleted"] += len(known) - len(wanted)
                 if seen != wanted:
                     odd = min(set(seen) ^ set(wanted))
                     self.atomic.violate(f"{reader} has read {partition} otherwise than it is, first at {odd}")

@@ -4,7 +4,7 @@ Rules of this module (FetchSessionHandler, CompletedFetch; KIP-227):
   - a session reader asks three times, on one connection, without waiting: by a full request, by its session, by a full
     request. Where both full answers are equal, what the session says, with all it said before, must be equal to them;
   - a reader of committed records skips those of aborted transactions, up to their markers;
-  - a reader whose offset is below the log start goes on there.
+  - a reader whose offset is below the log start of its leader goes on there.
 """
 
 from __future__ import annotations
@@ -328,4 +328,5 @@ class SessionReader(FetchingClient):
             self._ledger.on_log_start(partition, start, broker=self._broker, sent=sent)
             reader = self._readers[partition]
             if start > reader.position:
+                self._ledger.on_left_out(self.process.name, partition, reader.position, start)
                 reader.position, reader.aborted = start, set()
