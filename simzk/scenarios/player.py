@@ -187,7 +187,7 @@ class Play:
 
     @property
     def clients(self) -> ClientLedger | None:
-        """What clients that speak Kafka's requests were promised; None without such clients."""
+        """Ledger of the clients that speak Kafka's requests; None without such clients."""
         return self._target.clients.ledger if self._has_clients else None
 
     @property

@@ -1,4 +1,4 @@
-"""What each planted mistake looked like when all of them were caught: its file, its test and its text, as a digest.
+"""Digests of the planted mistakes when all of them were caught: of the file, the test and the text of each.
 
 A mistake whose file and test have not changed since is still caught: CI plants the others only.
 """

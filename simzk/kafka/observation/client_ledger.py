@@ -1,4 +1,4 @@
-"""What clients were promised, judged from outside: by what was sent, what was answered, and what is read in the end.
+"""Ledger of the requests and answers of clients, which checks that a cluster keeps what it has acknowledged.
 
 Rules of this module (docs/reference/kafka.md §2.17 to §2.21):
   - a client reports a request when it sends it and its answer when it arrives. "Before" means: answered before the
@@ -33,7 +33,7 @@ NO_OFFSET = -1
 
 
 class Outcome(Enum):
-    """What is known of a transaction from outside."""
+    """Outcome of a transaction as its client knows it."""
 
     OPEN = "open"
     IN_DOUBT = "in doubt"
@@ -107,7 +107,7 @@ class _Highest:
 
 
 class _Group:
-    """What is known of one group."""
+    """Generations, members and committed offsets of one group."""
 
     def __init__(self) -> None:
         self.synced = _Highest()
@@ -224,7 +224,7 @@ class ClientLedger:
     def on_fetched(
         self, group: str, generation: int | None, partition: TopicPartition, offset: int, *, sent: int
     ) -> None:
-        """Check an offset that a member was told; None for the generation of who reads after all others have ended."""
+        """Check a fetched offset; generation None is that of a reader after all members have ended."""
         known = self.group(group)
         least = max(
             (

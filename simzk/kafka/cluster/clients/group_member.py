@@ -141,7 +141,7 @@ class GroupMember(WireClient):
 
     @property
     def name(self) -> str:
-        """What stays of it when it restarts: its instance id, or its member id."""
+        """Name that it keeps when it restarts: its instance id, or its member id."""
         return self.settings.instance_id or self.member_id
 
     def leave(self) -> None:

@@ -234,7 +234,7 @@ class IdempotentProducer(_NumberingProducer):
 
 
 class ResumedProducer(_NumberingProducer):
-    """What is left of an idempotent producer that was stopped: it delivers the window.
+    """The in-flight window of an idempotent producer that was stopped, which this client delivers.
 
     Attributes:
         is_done: whether the window is delivered.

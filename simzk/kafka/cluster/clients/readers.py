@@ -72,7 +72,7 @@ def whole_entries(data: bytes) -> list[memoryview]:
 
 @dataclass(slots=True)
 class LogReader:
-    """What a consumer makes of the answers to its fetches of one partition.
+    """Reader of the fetched batches of one partition, with the state that a consumer keeps.
 
     Attributes:
         position: the next offset.

@@ -35,7 +35,7 @@ BREAKS_IN: Final = 3
 
 
 class _Round(NamedTuple):
-    """A watched znode: how it is watched, what changes it, and the event that tells of it; None for a child."""
+    """A watched znode: the kind of watch, the requests that change it, and the expected event; None for a child."""
 
     path: str
     is_there: bool
