@@ -405,11 +405,13 @@ class ExpectDone(Expectation, kw_only=True):
             names = () if node is None or is_excused else node.child_names()
             left += [f"{what} waits: {path}/{name}" for name in sorted(names) if name not in halted]
         written = _written(cluster)
-        for broker in _serving(cluster):
-            for partition, replica in broker.replicas.replicas.items():
-                is_compared = partition in written.partitions and broker.replicas.leads(partition)
-                if is_compared and replica.high_watermark != replica.log_end:
-                    left.append(f"{partition} is committed up to {replica.high_watermark} of {replica.log_end}")
+        serving = {broker.id: broker for broker in _serving(cluster)}
+        for partition, (_, state) in written.partitions.items():
+            # A former leader that was never told of the end of its lead commits nothing more.
+            leader = serving.get(state.leader)
+            replica = None if leader is None else leader.replicas.replicas.get(partition)
+            if replica is not None and replica.high_watermark != replica.log_end:
+                left.append(f"{partition} is committed up to {replica.high_watermark} of {replica.log_end}")
         controller = cluster.brokers.get(-1 if cluster.controller is None else cluster.controller)
         if controller is None or not controller.controller.is_active:
             return [*left, "no controller is active"]

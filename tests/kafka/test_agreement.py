@@ -208,6 +208,22 @@ def test_brokers_of_older_releases_agree_after_faults(version: str) -> None:
         assert list(agreed.failures(Observed(c, {}, None))) != []
 
 
+def test_without_a_live_leader_a_started_broker_has_no_epoch(c: KafkaCluster) -> None:
+    """The leader is gone for good, and a broker that starts then is sent an epoch that no replica accepts."""
+    c.create_topic("alone", assignment={0: [1, 2]})
+    quiet(c)
+    alone = TopicPartition("alone", 0)
+    c.kill(2)
+    quiet(c)
+    c.kill(1)
+    quiet(c)
+    c.restart(2)
+    quiet(c)
+    replica = c.brokers[2].replicas.replicas[alone]
+    assert (c.state("alone", 0).leader, replica.state.leader_epoch) == (-1, -1)
+    assert [one for one in found(c) if "alone" in one and "replicas have" in one] == []
+
+
 def left(c: KafkaCluster) -> list[str]:
     return ExpectDone(expect="done").failures(Observed(c, {}, None))
 
@@ -230,6 +246,15 @@ def test_records_that_are_not_committed_are_left(c: KafkaCluster) -> None:
     leader = c.state("t", 0).leader
     c.brokers[leader].replicas.replicas[T0].log.high_watermark -= 1
     assert left(c) == ["t-0 is committed up to -1 of 0"]
+
+
+def test_a_former_leader_that_was_not_told_has_nothing_to_commit(c: KafkaCluster) -> None:
+    """A broker that missed the end of its lead still takes itself for the leader: it is not the one that is written."""
+    follower = next(broker for broker in (1, 2, 3) if broker != c.state("t", 0).leader)
+    replica = c.brokers[follower].replicas.replicas[T0]
+    replica.state = replica.state._replace(leader=follower)
+    replica.log.high_watermark -= 1
+    assert left(c) == []
 
 
 def test_what_the_controller_remembers_is_compared(c: KafkaCluster) -> None:

@@ -192,7 +192,8 @@ class SameCachedStates(Agreement):
 class SameReplicas(Agreement):
     """Each replica has the leader and leader epoch that are written, and a leader its ISR.
 
-    A follower of 0.8.0 may have an older epoch of the same leader.
+    A follower of 0.8.0 may have an older epoch of the same leader. Without a live leader no replica accepts the epoch
+    that is written (ReplicaManager.makeFollowers: "the new leader is unavailable").
     """
 
     name = "replicas have the leaders and ISRs that are written"
@@ -204,6 +205,8 @@ class SameReplicas(Agreement):
                 replica = broker.replicas.replicas.get(partition)
                 known = None if replica is None else replica.state
                 if known is None and broker.id in written.unnoticed:
+                    continue
+                if known is not None and state.leader not in written.brokers:
                     continue
                 if known is not None and broker.id != state.leader:
                     known = known._replace(isr=state.isr)  # a follower is not told of later ISRs
