@@ -257,6 +257,14 @@ def test_a_former_leader_that_was_not_told_has_nothing_to_commit(c: KafkaCluster
     assert left(c) == []
 
 
+def test_a_replica_that_the_controller_does_not_know_is_a_difference(c: KafkaCluster) -> None:
+    """While a reassignment ends, the znode names a replica whose state the controller has dropped."""
+    assert c.controller is not None
+    context = c.brokers[c.controller].controller.context
+    context.replica_states.put(context.rows_of([T0]), 3, None)
+    assert left(c) == ["the controller takes the replicas of t-0 on [3] for offline"]
+
+
 def test_what_the_controller_remembers_is_compared(c: KafkaCluster) -> None:
     assert c.controller is not None
     context = c.brokers[c.controller].controller.context

@@ -247,7 +247,7 @@ def controller_differences(context: ControllerContext, written: WrittenState) ->
         offline = [
             broker
             for broker in assignment.replicas
-            if context.replica_states[PartitionAndReplica(partition, broker)] != ReplicaState.ONLINE
+            if context.replica_states.get(PartitionAndReplica(partition, broker)) != ReplicaState.ONLINE
         ]
         if offline:
             yield f"the controller takes the replicas of {partition} on {offline} for offline"
