@@ -11,12 +11,12 @@ from docs_site.markdown import arguments, code, description, page, table
 from simzk.scenarios.actions import ACTIONS, Action
 from simzk.scenarios.cluster_model import ClusterTable, Step
 from simzk.scenarios.expectations import EXPECTATIONS, Expectation
-from simzk.scenarios.reader import BugTable, FaultsTable, ScenarioTable, TrafficTable
+from simzk.scenarios.reader import BugTable, ClientsTable, FaultsTable, ScenarioTable, TrafficTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-_TABLES = (ScenarioTable, ClusterTable, FaultsTable, TrafficTable, BugTable)
+_TABLES = (ScenarioTable, ClusterTable, FaultsTable, ClientsTable, TrafficTable, BugTable)
 
 
 def scenarios_page() -> str:

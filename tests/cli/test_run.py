@@ -157,7 +157,8 @@ def test_an_unknown_version_is_exit_2(simzk: Simzk) -> None:
 def test_json_that_cannot_be_written_is_exit_2(simzk: Simzk, tmp_path: Path) -> None:
     done = simzk("run", SMALLEST, "--json", tmp_path / "none" / "out.json")
     assert done.status == 2
-    assert done.err.endswith("out.json: cannot write the file: No such file or directory\n")
+    right = "a file in an existing directory"
+    assert done.err.endswith(f"out.json: cannot write the file: No such file or directory; expected {right}\n")
 
 
 def test_a_changed_leader_epoch_in_the_recording_is_reported(simzk: Simzk, tmp_path: Path) -> None:
