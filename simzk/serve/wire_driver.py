@@ -184,7 +184,7 @@ class WireDriver(Driver):
             rules = FaultRules(VOCABULARY)
         rules.lock = lock
         self.clock = clock
-        self.is_on_wall_time = isinstance(clock, WallClock)
+        self.is_on_wall_time: bool = isinstance(clock, WallClock)
         super().__init__(
             server,
             now_ms=clock.now_ms,
