@@ -16,9 +16,8 @@ import threading
 import warnings
 from typing import TYPE_CHECKING
 
+from kazoo.exceptions import ConnectionLoss
 from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.serialization import CloseInstance
-from kazoo.protocol.states import KeeperState
 
 from simzk.serve.client_activity import ObservedHandler
 
@@ -46,6 +45,16 @@ def warn_of_blocked(sentences: Iterable[str]) -> None:
         warnings.warn(f"simzk: {sentence}; its thread was left running", RuntimeWarning, stacklevel=3)
 
 
+def _fail_requests(client: KazooClient) -> None:
+    """Fail the requests of a client that are not answered.
+
+    They stay in kazoo's queues, which belong to its own thread: it may be reading the reply of one just now.
+    """
+    for _, result, *_ in (*client._pending.copy(), *client._queue.copy()):
+        if result is not None and not result.ready():
+            result.set_exception(ConnectionLoss())
+
+
 def _stop(client: KazooClient) -> str:
     """Stop a client; return what its threads do if they do not end, else an empty text."""
     handler = client.handler
@@ -69,9 +78,7 @@ def _stop(client: KazooClient) -> str:
     why = ""
     if stopping.is_alive():
         why = handler.why_busy(None) if is_observed else ""
-        client._notify_pending(KeeperState.CLOSED)
-        client._queue.append((CloseInstance, None))  # `stop` had queued it behind the requests that have just failed
-        client._connection._write_sock.send(b"\0")
+        _fail_requests(client)
         stopping.join(_END_S)
     if stopping.is_alive():
         atexit.unregister(handler.stop)  # it would wait for the same threads once more, at the end of the process
