@@ -34,9 +34,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],  # a busy machine is no mistake of the project
 )
 settings.register_profile("explore", settings.get_profile("default"), max_examples=100, derandomize=False)
-settings.register_profile(
-    "thorough", settings.get_profile("explore"), max_examples=2000, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("thorough", settings.get_profile("explore"), max_examples=2000)
 # A planted mistake is to be caught, not to be explained: its examples are not shrunk.
 settings.register_profile("canaries", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

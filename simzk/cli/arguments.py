@@ -9,7 +9,7 @@ from typing import NoReturn
 from simzk.errors import ConfigError
 
 _INVALID_NUMBER = re.compile(r"invalid (int|float) value: (.*)")
-_VALIDATED = re.compile(r"Input should be ")
+_VALIDATED = "Input should be "
 _NUMBERS = {"int": "a whole number", "float": "a number"}
 
 
@@ -39,7 +39,7 @@ def usage_problem(error: Exception) -> ConfigError:
     message = str(getattr(error, "message", "") or error).rstrip(".")
     details: list[dict[str, object]] = getattr(error.__cause__, "errors", list)()
     if details:
-        message = _VALIDATED.sub(f"{details[0].get('input')!r} is not ", message).partition(", unable to")[0]
+        message = message.replace(_VALIDATED, f"{details[0].get('input')!r} is not ").partition(", unable to")[0]
     option = next(iter(getattr(getattr(error, "param", None), "opts", ())), "") if details else ""
     context = getattr(error, "ctx", None)
     command = "simzk" if context is None else context.command_path

@@ -180,6 +180,7 @@ def test_shells_complete_scenarios_and_releases() -> None:
     ("words", "said"),
     [
         ("run broker_failure --seed x", "--seed: 'x' is not a valid integer; expected the options of simzk run --help"),
+        (r"run broker_failure --seed \1", r"--seed: '\\1' is not a valid integer; expected"),
         ("run broker_failure --seeds 0", "--seeds: '0' is not greater than or equal to 1; expected"),
         ("run --nope", "No such option: --nope; expected the options of simzk run --help"),
         ("layout nope", "No such command 'nope'; expected the options of simzk layout --help"),
