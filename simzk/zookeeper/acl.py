@@ -17,8 +17,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.numbers import parse_hex_int, parse_int
+from simzk.jvm.texts import decode_text
 from simzk.jvm.x500_names import is_valid_x500_name
-from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.replies import ClientInfo, Code, RefusedError
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.sasl import name_is_valid, name_matches

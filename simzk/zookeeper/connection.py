@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.hash_map import concurrent_order
+from simzk.jvm.texts import decode_text
 from simzk.zookeeper.acl import digest_id
-from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.prepare import Asker
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Id

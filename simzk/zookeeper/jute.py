@@ -10,12 +10,11 @@ Rules of this module:
 
 from __future__ import annotations
 
-import codecs
-import re
 import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from simzk.jvm.texts import UTF_8_ERRORS
 from simzk.zookeeper.replies import Stat
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 
@@ -106,32 +105,9 @@ def _write_buffer(out: bytearray, value: bytes | None) -> None:
         out += value
 
 
-def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """Return what Java's decoder puts for bytes that are not UTF-8: U+FFFD, one for a whole encoded surrogate."""
-    assert isinstance(error, UnicodeDecodeError)
-    start = error.start
-    assert start < error.end, "decoding goes on behind what is replaced"
-    surrogate = re.match(_SURROGATE, error.object[start : start + 3])
-    return "\ufffd", error.end if surrogate is None else start + surrogate.end()
-
-
-_SURROGATE = b"\xed[\xa0-\xbf][\x80-\xbf]?"
-_ERRORS = "simzk-java"
-codecs.register_error(_ERRORS, _replace_as_java)
-
-
-def decode_text(data: bytes) -> str:
-    r"""Return `new String(data, UTF_8)` of Java.
-
-    >>> decode_text(b"a\xff\xed\xa0\xbd")
-    'a\ufffd\ufffd'
-    """
-    return data.decode("utf-8", _ERRORS)
-
-
 def _read_text(data: bytes, at: int) -> tuple[str | None, int]:
     encoded, at = _read_buffer(data, at)
-    return (None if encoded is None else encoded.decode("utf-8", _ERRORS)), at
+    return (None if encoded is None else encoded.decode("utf-8", UTF_8_ERRORS)), at
 
 
 def _write_text(out: bytearray, value: str | None) -> None:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from simzk.jvm.numbers import parse_long, wrapped_long
-from simzk.zookeeper.jute import decode_text
+from simzk.jvm.texts import decode_text
 from simzk.zookeeper.znode import PathSet
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simzk.jvm.texts import decode_text
 from simzk.jvm.x500_names import is_valid_x500_name
 from simzk.zookeeper import requests as req
-from simzk.zookeeper.jute import decode_text
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from tests.conformance.arms import Raw
 from tests.conformance.java_tools import told_by_java

@@ -13,10 +13,10 @@ from simzk.errors import ConfigError
 from simzk.serve.configuration.settings import Storage
 from simzk.serve.storage.data_directory import DataDirectory, padded_size
 from simzk.serve.storage.directory_reader import Numbered, purgeable_files
+from simzk.snappy import STREAM_HEAD, SnappyError, Unpacker, pack_block, unpack_block
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.persistence import SnapshotReader, TransactionLogReader
-from simzk.zookeeper.persistence.snappy import STREAM_HEAD, SnappyError, Unpacker, pack_block, unpack_block
 from simzk.zookeeper.transactions import CloseSessionTxn
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Disconnected
 from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
 from simzk.kafka.schemas.config import REPLICAS_KEYS
-from simzk.kafka.schemas.scram import SALT_BITS, salt_of
+from simzk.kafka.security.scram import SALT_BITS, salt_of
 from simzk.kafka.security.settings import PLAINTEXT, SaslSettings, check_protocol, sasl_settings, uses_sasl
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, ZooKeeperSession
 from simzk.kafka.zookeeper_client.zk_client import (
@@ -504,7 +504,13 @@ class Broker:
     def transactions(self) -> TransactionCoordinator:
         """The coordinator of transactions."""
         from simzk.kafka.coordinator.marker_channels import MarkerChannels
-        from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator
+        from simzk.kafka.coordinator.transaction_coordinator import MetadataUnavailableError, TransactionCoordinator
+
+        async def read_count() -> object:
+            try:
+                return await self.client.exists(paths.topic(TRANSACTIONS_TOPIC))
+            except SessionExpiredError:
+                raise MetadataUnavailableError from None
 
         version = self.version
         return TransactionCoordinator(
@@ -515,7 +521,7 @@ class Broker:
             partial(self.producer_ids.take, waits=version.api.waits_for_producer_ids),
             markers=MarkerChannels(self.process, self._leader_of, self._call),
             partitions=partial(self._partitions_of_internal, TRANSACTIONS_TOPIC),
-            read_count=partial(self.client.exists, paths.topic(TRANSACTIONS_TOPIC)),
+            read_count=read_count,
             now_ms=self._environment.now_ms,
             record=lambda what, partition, after: self._record(what, str(partition), "", after),
         )

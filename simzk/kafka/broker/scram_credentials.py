@@ -14,11 +14,12 @@ from urllib.parse import unquote
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.schemas import scram
+from simzk.kafka.security.scram import MECHANISMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simzk.kafka.schemas.scram import ScramCredential
+    from simzk.kafka.security.scram import ScramCredential
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
 
 _USERS = "users"
@@ -42,7 +43,7 @@ class ScramCredentials:
     def update(self, name: str, values: Mapping[str, str]) -> None:
         """Cache the configuration of a user, by the name of its znode; ignore an invalid credential."""
         user = unquote(name)
-        for mechanism in scram.MECHANISMS:
+        for mechanism in MECHANISMS:
             self._found.pop((mechanism, user), None)
             if mechanism in values:
                 try:

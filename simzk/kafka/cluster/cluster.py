@@ -67,12 +67,14 @@ from simzk.kafka.requests import (
 from simzk.kafka.rpc import Connections
 from simzk.kafka.schemas import acl as acl_schema
 from simzk.kafka.schemas import controller as controller_schema
-from simzk.kafka.schemas import delegation_token, partition_state, scram
+from simzk.kafka.schemas import delegation_token, partition_state
 from simzk.kafka.schemas import topic as topic_schema
 from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.schemas.cluster import UUID_BITS, uuid_text
 from simzk.kafka.schemas.config import sanitize
 from simzk.kafka.schemas.json_text import shown
+from simzk.kafka.schemas.scram import encode as encode_scram
+from simzk.kafka.security import scram
 from simzk.kafka.security.settings import PLAINTEXT
 from simzk.kafka.tools.acls import kind_of
 from simzk.kafka.tools.operator import Operator
@@ -1921,7 +1923,7 @@ class KafkaCluster:
         """
         if salt is None:
             salt = scram.salt_of(self.scheduler.stream("scram salts").bits(scram.SALT_BITS))
-        value = scram.encode(scram.credential(mechanism, password, salt, iterations))
+        value = encode_scram(scram.credential(mechanism, password, salt, iterations))
         request = AlterConfigRequest(f"users/{sanitize(name)}", {mechanism: value})
         return self._operator.request(f"add user {name}", request, via)
 

@@ -51,7 +51,6 @@ from simzk.kafka.coordinator.transaction_records import (
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
@@ -72,6 +71,10 @@ _EXPIRY_INTERVAL = "transaction.remove.expired.transaction.cleanup.interval.ms"
 APPEND_RETRY_US = 100_000
 """Pause before a completion is appended again."""
 _OF_APPEND = ERRORS_OF_APPEND | {Error.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+
+class MetadataUnavailableError(Exception):
+    """Failed read of the cluster's metadata."""
 
 
 class TransactionOverview(NamedTuple):
@@ -124,7 +127,7 @@ class TransactionCoordinator:
         take_id: calls back, now or later, with a new producer id; None if there is none now.
         markers: sends markers.
         partitions: returns how many partitions `__transaction_state` has, or will have.
-        read_count: reads the same in ZooKeeper; raises SessionExpiredError if the session expires first.
+        read_count: reads the same from the cluster's metadata; raises MetadataUnavailableError.
         now_ms: returns the present time, in ms since 1970.
         record: records what happened to a partition in the history.
     """
@@ -174,7 +177,7 @@ class TransactionCoordinator:
         number = shard.partition.partition
         try:
             await self.read_count()
-        except SessionExpiredError:
+        except MetadataUnavailableError:
             if number not in self._shards:
                 self._kept.setdefault(number, shard.epoch)
 

@@ -617,7 +617,7 @@ def _pack(codec: int, data: bytes) -> bytes:
         tail = struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)
         return _GZIP_HEAD + packer.compress(data) + packer.flush() + tail
     if codec == SNAPPY:
-        from simzk.zookeeper.persistence import snappy
+        from simzk import snappy
 
         blocks = range(0, len(data), snappy.BLOCK_BYTES)
         return snappy.STREAM_HEAD + b"".join(snappy.pack_frame(data[at : at + snappy.BLOCK_BYTES]) for at in blocks)
@@ -654,7 +654,7 @@ def _unpack(codec: int, data: bytes, magic: int) -> bytes:
 
 def _snappy_blocks(data: bytes) -> Iterator[bytes]:
     """Yield the blocks of a stream of snappy-java, or of one raw block."""
-    from simzk.zookeeper.persistence import snappy
+    from simzk import snappy
 
     if not data.startswith(snappy.STREAM_HEAD[:8]):
         yield snappy.unpack_block(data)

@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar, cast
 
+from simzk.jvm.texts import decode_text
 from simzk.kafka.protocol.classes import struct_classes
 from simzk.kafka.protocol.encoding import LONGEST_STRING, SHORT
 from simzk.kafka.protocol.schema import NUMBERS, Field, MessageSchema, StructSchema
 from simzk.kafka.protocol.source import FieldGroup, FunctionSource, PackedValue
 from simzk.kafka.protocol.structs import Struct
-from simzk.zookeeper.jute import decode_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from simzk.kafka.protocol.messages import RequestHeader
     from simzk.kafka.protocol.structs import Message
     from simzk.kafka.releases.since import Release
-    from simzk.kafka.schemas.scram import ScramCredential
     from simzk.kafka.security.mechanisms import LoginToken, SaslExchange
+    from simzk.kafka.security.scram import ScramCredential
     from simzk.kafka.security.settings import SaslSettings
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36

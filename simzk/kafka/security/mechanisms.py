@@ -18,14 +18,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from simzk.kafka.schemas.scram import MECHANISMS as SCRAM_DIGESTS
-from simzk.kafka.schemas.scram import MIN_ITERATIONS
-from simzk.kafka.schemas.scram import credential as new_credential
+from simzk.kafka.security.scram import MECHANISMS as SCRAM_DIGESTS
+from simzk.kafka.security.scram import MIN_ITERATIONS
+from simzk.kafka.security.scram import credential as new_credential
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simzk.kafka.schemas.scram import ScramCredential
+    from simzk.kafka.security.scram import ScramCredential
 
 PLAIN: Final = "PLAIN"
 MECHANISMS: Final = (PLAIN, *SCRAM_DIGESTS)

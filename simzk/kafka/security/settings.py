@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from simzk.documents import is_number
 from simzk.errors import ConfigError
-from simzk.kafka.schemas.scram import MECHANISMS as SCRAM_DIGESTS
 from simzk.kafka.security.mechanisms import MECHANISMS, PLAIN
+from simzk.kafka.security.scram import MECHANISMS as SCRAM_DIGESTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -29,7 +29,7 @@ from simzk.kafka import requests as protocol
 from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.requests import AdminResponse, Error
 from simzk.kafka.rpc import Disconnected
-from simzk.kafka.schemas import scram
+from simzk.kafka.security.scram import MECHANISMS as SCRAM_MECHANISMS
 from simzk.kafka.tools import reassign_partitions as reassign_tool
 from simzk.kafka.tools.acls import run as run_acls
 from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic, mutable_partitions, partition_set
@@ -321,7 +321,7 @@ def is_by_tool(request: object, version: KafkaVersion) -> bool:
     if isinstance(request, protocol.AlterConfigRequest):
         if request.entity_path.startswith("brokers/"):
             return version.tools.writes_broker_configs
-        if any(key in scram.MECHANISMS for key in request.changes):
+        if any(key in SCRAM_MECHANISMS for key in request.changes):
             return version.tools.writes_credentials
     return type(request) in version.tools.requests_in_zookeeper
 

@@ -278,12 +278,12 @@ class _Plain:
 
 class _Snappy:
     def __init__(self) -> None:
-        from simzk.zookeeper.persistence.snappy import STREAM_HEAD
+        from simzk.snappy import STREAM_HEAD
 
         self._out, self._buffer = STREAM_HEAD, b""
 
     def compress(self, data: bytes, /) -> bytes:
-        from simzk.zookeeper.persistence.snappy import BLOCK_BYTES, pack_frame
+        from simzk.snappy import BLOCK_BYTES, pack_frame
 
         self._buffer += data
         whole = len(self._buffer) // BLOCK_BYTES * BLOCK_BYTES
@@ -294,7 +294,7 @@ class _Snappy:
         return out
 
     def flush(self) -> bytes:
-        from simzk.zookeeper.persistence.snappy import pack_frame
+        from simzk.snappy import pack_frame
 
         return self._out + (pack_frame(self._buffer) if self._buffer else b"")
 

@@ -131,14 +131,14 @@ class Unzipped:
 
 class _Unsnapped:
     def __init__(self, stream: IO[bytes]) -> None:
-        from simzk.zookeeper.persistence.snappy import Unpacker
+        from simzk.snappy import Unpacker
 
         self._stream = stream
         self._unpacker = Unpacker()
         self._buffer = b""
 
     def read(self, size: int, /) -> bytes:
-        from simzk.zookeeper.persistence.snappy import SnappyError
+        from simzk.snappy import SnappyError
 
         assert size >= 0, "a file is read in parts"
         while len(self._buffer) < size:

@@ -24,8 +24,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 from zlib import adler32, crc32
 
+from simzk.jvm.texts import decode_text
 from simzk.zookeeper.acl import UNKNOWN_ACL, has_null
-from simzk.zookeeper.jute import ACLS, BUFFER, INT, LONG, TEXT, MalformedError, decode_text, packed
+from simzk.zookeeper.jute import ACLS, BUFFER, INT, LONG, TEXT, MalformedError, packed
 from simzk.zookeeper.persistence.files import Damage, DamageKind
 from simzk.zookeeper.persistence.records import DIGEST_VERSION
 from simzk.zookeeper.persistence.transaction_log import MAX_ENTRY_BYTES

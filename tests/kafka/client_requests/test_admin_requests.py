@@ -28,7 +28,7 @@ from simzk.kafka.releases.config_keys import broker_keys
 from simzk.kafka.releases.settings import broker_defaults
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.schemas.acl import AclEntry, AclResource
-from simzk.kafka.schemas.scram import MIN_ITERATIONS
+from simzk.kafka.security.scram import MIN_ITERATIONS
 from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.client_requests.recorded import NO_ID, TOPICS, replayed
 from tests.kafka.client_requests.recorded_admin import (

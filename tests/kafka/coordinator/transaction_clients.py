@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 from simzk.kafka.coordinator.coordinator_log import TRANSACTIONS_TOPIC
 from simzk.kafka.coordinator.marker_channels import MarkerChannels
 from simzk.kafka.coordinator.transaction import ProducerIdentity
-from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator
+from simzk.kafka.coordinator.transaction_coordinator import MetadataUnavailableError, TransactionCoordinator
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import WriteTxnMarkersResponse
 from simzk.kafka.releases.settings import BrokerConfig
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.rpc import Disconnected
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.simulation import Future, Process, Scheduler
 from tests.kafka.coordinator.replicated_log import LogOfBroker, ReplicatedLog
 
@@ -95,7 +94,7 @@ class Brokers:
     async def _read_count(self) -> object:
         """Return the number of partitions, unless the session expires."""
         if self.session_expires:
-            raise SessionExpiredError
+            raise MetadataUnavailableError
         return 1
 
     def _take_id(self, answer: Callable[[int | None], None]) -> None:

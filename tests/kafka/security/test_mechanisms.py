@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simzk.kafka.schemas import scram
+from simzk.kafka.security import scram
 from simzk.kafka.security.mechanisms import PlainExchange, SaslMechanismError, ScramExchange
 from tests.kafka.security.sasl_client import ScramClient, plain_token
 

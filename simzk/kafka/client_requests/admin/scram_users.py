@@ -24,6 +24,8 @@ from simzk.kafka.protocol.messages import (
 )
 from simzk.kafka.schemas import scram
 from simzk.kafka.schemas.config import sanitize
+from simzk.kafka.security.scram import MECHANISMS as SCRAM_MECHANISMS
+from simzk.kafka.security.scram import MIN_ITERATIONS, credential_of
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.configs import EntityConfigs
 
 DESCRIBE_SCRAM, ALTER_SCRAM = 50, 51
-MECHANISMS = dict(enumerate(scram.MECHANISMS, start=1))
+MECHANISMS = dict(enumerate(SCRAM_MECHANISMS, start=1))
 """Mechanisms by their number: SCRAM-SHA-256 is 1."""
 MAX_ITERATIONS = 16384
 SILENT_SINCE = (3, 0)
@@ -137,7 +139,7 @@ class ScramUsersApi(ClientApi):
         for one in alterations:
             mechanism = MECHANISMS[one.mechanism]
             if isinstance(one, AlterUserScramCredentialsRequest.ScramCredentialUpsertion):
-                stored = scram.credential_of(mechanism, bytes(one.salted_password), bytes(one.salt), one.iterations)
+                stored = credential_of(mechanism, bytes(one.salted_password), bytes(one.salt), one.iterations)
                 values[mechanism] = scram.encode(stored)
             elif values.pop(mechanism, None) is None:
                 return ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
@@ -156,7 +158,7 @@ def _problem(name: str, alterations: Sequence[Alteration]) -> tuple[ErrorCode, s
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
     for one in alterations:
         if isinstance(one, AlterUserScramCredentialsRequest.ScramCredentialUpsertion):
-            if one.iterations < scram.MIN_ITERATIONS:
+            if one.iterations < MIN_ITERATIONS:
                 return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
             if one.iterations > MAX_ITERATIONS:
                 return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"

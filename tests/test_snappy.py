@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simzk.zookeeper.persistence.snappy import SnappyError, pack_block, unpack_block
+from simzk.snappy import SnappyError, pack_block, unpack_block
 
 DATA = st.binary(max_size=300) | st.lists(st.sampled_from([b"a", b"bc", b"some text", bytes(70)]), max_size=400).map(
     b"".join

@@ -1,4 +1,4 @@
-"""Snappy compression of snapshots: blocks of the raw format in the frames of snappy-java's streams, without IO.
+"""Snappy compression of snapshots and record batches: raw blocks in the frames of snappy-java's streams, without IO.
 
 Rules of this module:
   - a stream is a header, then frames of a length and a block; a block declares its unpacked length;
