@@ -290,29 +290,42 @@ class ExpectRecovered(ExpectWhole, kw_only=True):
     """
 
     def _is_excused(self, observed: Observed, seen: PartitionView) -> bool:
-        if seen.online and seen.in_sync:
-            return False
-        invariants = observed.cluster.invariants
-        if seen.partition in leaderless_by_known_bug(invariants):
-            return True
-        if seen.partition.topic in renamed_by_known_bug(invariants) | halted_by_known_bug(invariants):
-            return True
-        if seen.state is None:
-            return False
-        if awaits_in_vain(invariants, seen.partition, seen.state.leader_epoch):
-            return True
-        if is_written_by_former_controller(invariants, seen.partition, seen.state.leader_epoch):
-            return True
-        if not seen.state.isr:  # written by an old controller; a new one after an upgrade elects nobody from it
-            allows_unclean = any(broker.config.boolean(UNCLEAN_KEY) for broker in observed.cluster.brokers.values())
-            return not allows_unclean and not any(isinstance(one, IsrKept) for one in invariants)
-        missing = [broker for broker in seen.assignment.replicas if broker not in seen.state.isr]
-        leader, epoch = seen.state.leader, seen.state.leader_epoch
-        return is_unaware_by_known_bug(invariants, seen.partition, leader, epoch) or all(
-            is_unaware_by_known_bug(invariants, seen.partition, broker, epoch)
-            or is_fenced_by_known_bug(invariants, seen.partition, broker)
-            for broker in missing
-        )
+        return not (seen.online and seen.in_sync) and _is_broken_by_known_bug(observed.cluster, seen)
+
+
+def _is_broken_by_known_bug(cluster: KafkaCluster, seen: PartitionView) -> bool:
+    """Return whether a known bug of Kafka keeps a partition without leader or follower, or its leader from leading."""
+    invariants = cluster.invariants
+    if seen.partition in leaderless_by_known_bug(invariants):
+        return True
+    if seen.partition.topic in renamed_by_known_bug(invariants) | halted_by_known_bug(invariants):
+        return True
+    if seen.state is None:
+        return False
+    if awaits_in_vain(invariants, seen.partition, seen.state.leader_epoch):
+        return True
+    if is_written_by_former_controller(invariants, seen.partition, seen.state.leader_epoch):
+        return True
+    if not seen.state.isr:  # written by an old controller; a new one after an upgrade elects nobody from it
+        allows_unclean = any(broker.config.boolean(UNCLEAN_KEY) for broker in cluster.brokers.values())
+        return not allows_unclean and not any(isinstance(one, IsrKept) for one in invariants)
+    missing = [broker for broker in seen.assignment.replicas if broker not in seen.state.isr]
+    leader, epoch = seen.state.leader, seen.state.leader_epoch
+    if is_unaware_by_known_bug(invariants, seen.partition, leader, epoch):
+        return True
+    return bool(missing) and all(
+        is_unaware_by_known_bug(invariants, seen.partition, broker, epoch)
+        or is_fenced_by_known_bug(invariants, seen.partition, broker)
+        for broker in missing
+    )
+
+
+def unserved_by_known_bug(cluster: KafkaCluster) -> frozenset[TopicPartition]:
+    """Return the partitions that clients need not be served from: a known bug of Kafka, which is counted, broke them.
+
+    Some of them look whole in the znodes: no live broker knows that it leads them, or its ISR can change no more.
+    """
+    return frozenset(seen.partition for seen in view.partitions(cluster.tree) if _is_broken_by_known_bug(cluster, seen))
 
 
 class ExpectAgreed(Expectation, kw_only=True):

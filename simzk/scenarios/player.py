@@ -28,7 +28,14 @@ from simzk.scenarios import actions
 from simzk.scenarios.actions import RestartStep
 from simzk.scenarios.broker_control import BrokerControl
 from simzk.scenarios.cluster_model import by_broker
-from simzk.scenarios.expectations import ExpectAgreed, Expectation, ExpectDone, ExpectRecovered, Observed
+from simzk.scenarios.expectations import (
+    ExpectAgreed,
+    Expectation,
+    ExpectDone,
+    ExpectRecovered,
+    Observed,
+    unserved_by_known_bug,
+)
 from simzk.scenarios.faults.dense_producers import DenseProducers
 from simzk.scenarios.faults.fault import FAULT, OPERATOR, Setting, Target
 from simzk.scenarios.faults.operator import DeleteTopic
@@ -361,7 +368,8 @@ class Play:
     def _examine(self, topics: Mapping[str, int]) -> Iterator[PlayWait]:
         """Let a client examine what the clients were promised."""
         process = Process(self._scheduler, "examiner")
-        examiner = Examiner(process, self._target.clients, topics, self.scenario.compacted_topics)
+        unserved = unserved_by_known_bug(self.cluster)
+        examiner = Examiner(process, self._target.clients, topics, self.scenario.compacted_topics, unserved)
         until_us = self._scheduler.now_us + EXAMINATION_US
         while not examiner.is_done and self._scheduler.now_us < until_us:
             yield PlayWait(self._scheduler.now_us + EXAMINATION_STEP_US)

@@ -61,6 +61,65 @@ for = "3s"
 """
 """A leader deletes records, tells it to a reader that has yet to read them, and loses its session before its followers
 hear of it."""
+TOPIC_THAT_LOSES_ITS_ID = """
+seed = 8
+safety = "60s"
+liveness = "30s"
+
+[[fault]]
+at = "1s"
+kind = "rolling_upgrade"
+brokers = [3, 1, 4, 2]
+gap = "2s"
+version = "3.2"
+protocol = "1.1"
+
+[[fault]]
+at = "25s"
+kind = "transact"
+topic = "orders"
+partitions = 4
+gap = "200ms"
+transactional_id = "transactions-1"
+for = "30s"
+
+[[fault]]
+at = "26s"
+kind = "transact"
+topic = "payments"
+partitions = 2
+gap = "600ms"
+transactional_id = "transactions-1"
+for = "7s"
+
+[[fault]]
+at = "30s"
+kind = "add_partitions"
+topic = "orders"
+total = 7
+
+[[fault]]
+at = "40s"
+kind = "expire"
+broker = 1
+
+[[fault]]
+at = "44s"
+kind = "expire"
+broker = 2
+
+[[fault]]
+at = "48s"
+kind = "expire"
+broker = 3
+
+[[fault]]
+at = "52s"
+kind = "expire"
+broker = 4
+"""
+"""A tool of 1.1 drops the id of a topic, and the next controller gives it another one (KAFKA-14190): no broker leads it
+in the next leader epoch."""
 
 
 def drawn(seed: int, version: str = "", limits: dict[str, int] | None = None) -> FaultPlan:
@@ -146,6 +205,18 @@ def test_a_reader_leaves_out_what_only_a_former_leader_has_deleted(tmp_path: Pat
     assert play.held
     assert play.clients is not None
     assert play.clients.counts["records that only a former leader had deleted"] > 0
+
+
+def test_clients_are_not_promised_what_a_known_bug_of_kafka_takes(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(TOPIC_THAT_LOSES_ITS_ID)
+    play = Play(SCENARIO, seed=8, version="1.1", plan=PlanFile(path).plan(setting_of(SCENARIO, "1.1")))
+    with closing(play):
+        play.run()
+    assert play.held, play.verdicts
+    assert {one.issue for one in play.known} >= {"KAFKA-14190"}
+    assert play.clients is not None
+    assert play.clients.counts["partitions that a known bug keeps from serving clients"] >= 4
 
 
 @pytest.mark.slow

@@ -144,6 +144,18 @@ def test_a_partition_that_a_known_bug_left_without_a_leader_is_excused_after_fau
         )
 
 
+def test_a_dead_leader_of_a_single_replica_is_not_excused_after_faults() -> None:
+    """No known bug left it behind, although no replica is out of sync."""
+    with cluster(3, controller=1) as c:
+        watch(c)
+        topic(c, "t", {0: [3]})
+        c.kill(3)
+        c.run_for(30)
+        assert state_fields(c, "t")[:2] == (-1, (3,))
+        recovered = ExpectRecovered(expect="whole")
+        assert list(recovered.failures(Observed(c, {"t": 1}, None))) == ["t-0 has no leader"]
+
+
 def test_an_expectation_with_a_limit_holds_at_the_first_event_or_fails_at_the_limit(tmp_path: Path) -> None:
     look = '[[step]]\nwithin = "{}"\nexpect = "brokers"\nregistered = [1, 3]\n'
     dead = '[[step]]\nat = "10s"\naction = "kill"\nbroker = 2\n'
