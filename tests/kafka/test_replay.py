@@ -56,6 +56,30 @@ def test_a_replayed_step_is_equal_to_the_recorded_one(release: str, step: str) -
     assert replayed(release)[step].report().lines() == []
 
 
+def _renamed(folder: Path, release: str) -> Path:
+    """Return a recording whose steps have other names."""
+    folder.mkdir()
+    for name in ("meta", "dumps", "txns"):
+        content = json.loads(gzip.decompress((DATA / release / f"{name}.json.gz").read_bytes()))
+        entries = content["steps"] if name == "meta" else content
+        for entry in entries:
+            if entry.get("step") is not None:
+                entry["step"] = f"step {list(replayed(release)).index(entry['step'])}"
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.slow_but_for_some_releases
+@pytest.mark.parametrize(
+    "release", [pytest.param(one, marks=pytest.mark.xdist_group(f"replay {one}")) for one in RELEASES]
+)
+def test_the_names_of_steps_decide_nothing(release: str, tmp_path: Path) -> None:
+    report = simzk.replay(_renamed(tmp_path / "recording", release))
+    assert [step.name for step in report.steps] == [f"step {place}" for place in range(len(report.steps))]
+    expected = [step.report().lines() for step in replayed(release).values()]
+    assert [step.lines() for step in report.steps] == expected
+
+
 MARGINS = [
     (inputs, "EXPIRY_RACE_MS", 890),
     (inputs, "EXPIRY_RACE_MS", 3_000),

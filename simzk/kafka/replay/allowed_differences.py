@@ -1,13 +1,14 @@
 """The differences that a replay allows between a simulated and a recorded run, in one table.
 
 A row names what depends on timing between processes, why, and what is still compared. Its kinds:
-  - `Masked`: a text or a field that no two real runs share; the rest of the znode or transaction is compared;
+  - `Masked`: a text that no two real runs share; the rest of the transaction is compared;
   - `Ignored`: transactions that one run has and another has not;
   - `Unordered`: transactions whose place among the others is a race: each of their lanes is in order, and the others
     are in order without them;
   - `Input`: chance that is no difference, because the replay reads it from the recording.
 
-A row that no recording needs would hide a mistake: the tests leave each out, and some recording must then differ.
+A row is selected by release, by what was done in a step, and by what its transactions show. A row that no recording
+needs would hide a mistake: the tests leave each out, and some recording must then differ.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ def line(number: Number) -> Number:
 
 @dataclass(frozen=True)
 class StepContext:
-    """A step, as rows of the table select it.
+    """What rows of the table see of a step: what was done and recorded, never its name.
 
     Attributes:
-        name: its name.
         actions: kinds of its actions, such as `resume`.
+        early_fetches: pairs of a leader that starts in the step, and a follower that fetched before it led.
     """
 
-    name: str
-    actions: frozenset[str]
+    actions: frozenset[str] = frozenset()
+    early_fetches: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,9 @@ class AllowedDifference:
         why: the reason why it cannot be equal.
         compared: what is still compared.
         releases: first and last release.
-        steps: pattern of the names of the steps.
+        recorded: first and last recorded release that shows it, where more of the releases have it by their source.
         action: the row holds in steps with this action only; in all if empty.
         without: the row does not hold in steps with this action.
-        instead_of: name of a row that does not hold where this one does.
     """
 
     name: str
@@ -70,29 +70,25 @@ class AllowedDifference:
     compared: str
     _: KW_ONLY
     releases: tuple[Number, Number] = (FIRST, LAST)
-    steps: str = ".*"
+    recorded: tuple[Number, Number] | None = None
     action: str = ""
     without: str = ""
-    instead_of: str = ""
 
     def holds(self, number: Number, step: StepContext) -> bool:
         """Return whether the row holds in a step of a release."""
         is_selected = (not self.action or self.action in step.actions) and self.without not in step.actions
         first, last = self.releases
-        is_release = line(first) <= line(number) <= line(last)
-        return is_selected and is_release and re.fullmatch(self.steps, step.name) is not None
+        return is_selected and line(first) <= line(number) <= line(last)
 
 
 def held(table: Iterable[AllowedDifference], number: Number, step: StepContext) -> list[AllowedDifference]:
     """Return the rows of a table that hold in a step of a release."""
-    rows = [row for row in table if row.holds(number, step)]
-    replaced = {row.instead_of for row in rows}
-    return [row for row in rows if row.name not in replaced]
+    return [row for row in table if row.holds(number, step)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Masked(AllowedDifference):
-    """A text in transactions and trees that is replaced by `instead` on both sides, where `path` fits."""
+    """A text in transactions that is replaced by `instead` on both sides, where `path` fits."""
 
     path: str = ".*"
     text: str
@@ -108,9 +104,15 @@ class Ignored(AllowedDifference):
 
 @dataclass(frozen=True, kw_only=True)
 class Unordered(AllowedDifference):
-    """Transactions without a place of their own; `lanes` returns their lanes, none for all other transactions."""
+    """Transactions without a place of their own.
+
+    Attributes:
+        lanes: returns the lanes of a transaction, none for all that the row is not about.
+        instead_of: name of a row whose lanes do not count for the transactions of this one.
+    """
 
     lanes: Callable[[LaneChange], tuple[Hashable, ...]]
+    instead_of: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +130,8 @@ class LaneChange:
         leader: the leader in it.
         by_leader: whether the leader epoch stays the same: the leader changed the ISR.
         moved: brokers that join or leave the ISR.
+        is_early: whether one of them fetched before its leader led.
+        joined_before: number of followers that joined the ISR before, in the step and with this leader epoch.
         brokers: all brokers of the cluster.
     """
 
@@ -136,6 +140,8 @@ class LaneChange:
     leader: int = -1
     by_leader: bool = False
     moved: tuple[int, ...] = ()
+    is_early: bool = False
+    joined_before: int = 0
     brokers: tuple[int, ...] = ()
 
 
@@ -156,6 +162,15 @@ def _isr_change(change: LaneChange) -> tuple[Hashable, ...]:
 
 def _state_alone(change: LaneChange) -> tuple[Hashable, ...]:
     return (change.state,) if change.by_leader else ()
+
+
+def _early_join(change: LaneChange) -> tuple[Hashable, ...]:
+    return _state_alone(change) if change.is_early else ()
+
+
+def _further_join(change: LaneChange) -> tuple[Hashable, ...]:
+    joins = (("ISRs", change.leader, follower, change.joined_before) for follower in change.moved)
+    return (change.state, *joins) if change.by_leader and change.joined_before else ()
 
 
 def _announcement(change: LaneChange) -> tuple[Hashable, ...]:
@@ -214,15 +229,6 @@ def _by_former_controller(change: LaneChange) -> tuple[Hashable, ...]:
 
 TABLE: tuple[AllowedDifference, ...] = (
     Masked(
-        name="topic id drawn by the controller",
-        why="a tool that works in ZooKeeper creates a topic without an id, and the controller draws one",
-        compared="everything but the 22 characters",
-        releases=((2, 8, 0), (2, 8, 2)),
-        path="/brokers/topics/t3",
-        text=r'("topic_id":)"[\w-]{22}"',
-        instead=r'\1"?"',
-    ),
-    Masked(
         name="sequence number of an announced ISR change",
         why="the number depends on which of two leaders announces its ISR changes first",
         compared="who announces what, how many announcements there are, and that each is deleted",
@@ -263,37 +269,20 @@ TABLE: tuple[AllowedDifference, ...] = (
         name="ISRs written by leaders",
         why="leaders write ISRs concurrently with each other and with the controller, when followers fetch",
         compared="the order in which a follower joins the ISRs of each leader, and the order of changes of each state",
-        releases=((0, 8, 1), (2, 3, 1)),
+        releases=((0, 8, 1), (2, 6, 3)),
         without="resume",
         lanes=_isr_change,
-    ),
-    Unordered(
-        name="ISRs written by leaders of 2.4 to 2.6",
-        why="leaders write ISRs concurrently with each other and with the controller, when followers fetch",
-        compared="the order in which a follower joins the ISRs of each leader, and the order of changes of each state",
-        releases=((2, 4, 1), (2, 6, 3)),
-        without="resume",
-        steps=r"(?!g5-restart-).*",
-        lanes=_isr_change,
-    ),
-    Unordered(
-        name="ISRs after a fetch that came too early",
-        why="a follower that fetches before its leader knows that it leads backs off, and then lists its partitions in "
-        "another order",
-        compared="the order of changes of each state",
-        releases=((2, 4, 1), (2, 4, 1)),
-        steps=r"g5-restart-.*",
-        lanes=_state_alone,
     ),
     Unordered(
         name="ISRs of a restarted leader after a fetch that came too early",
         why="the restarted leader was slow: its follower fetched before it led, backed off, and then listed its "
         "partitions in the order of a mutable set",
-        compared="the order of changes of each state",
-        releases=((0, 10, 2, 2), (1, 1, 1)),
-        steps=r"k6-restart-.*",
+        compared="the order of changes of each state; the joins of other followers and at other leaders as always",
+        releases=((0, 10, 2, 2), (2, 6, 3)),
+        recorded=((0, 10, 2, 2), (2, 4, 1)),
+        without="resume",
         instead_of="ISRs written by leaders",
-        lanes=_state_alone,
+        lanes=_early_join,
     ),
     Unordered(
         name="ISRs proposed to the controller",
@@ -301,16 +290,18 @@ TABLE: tuple[AllowedDifference, ...] = (
         compared="the order in which a follower joins the ISRs of each leader, and the order of changes of each state",
         releases=((2, 7, 0), LAST),
         without="resume",
-        steps=r"(?!g6-).*",
         lanes=_isr_change,
     ),
     Unordered(
-        name="ISRs of two followers",
-        why="a leader that waits for the answer about one follower skips another one",
-        compared="the order of changes of each state",
-        steps=r"g6-restart-.*",
-        releases=((2, 8, 2), LAST),
-        lanes=_state_alone,
+        name="ISRs of a further follower",
+        why="a leader that waits for the answer about one follower skips another one, which joins at its next fetch; "
+        "it does not wait where it is the first one",
+        compared="the order in which a follower is the n-th to join the ISRs of a leader",
+        releases=((2, 7, 0), LAST),
+        recorded=(LAST, LAST),
+        without="resume",
+        instead_of="ISRs proposed to the controller",
+        lanes=_further_join,
     ),
     Unordered(
         name="ISRs of 0.8.0",
@@ -415,7 +406,7 @@ TABLE: tuple[AllowedDifference, ...] = (
     Input("winner of a controller election", "a race between sessions", "everything that follows"),
     Input(
         "placements, ids, salts, and the broker that serves a request",
-        "drawn by the broker or the tool that serves the request, or by the client",
+        "drawn by the broker or the tool that serves the request, by the controller, or by the client",
         "everything that follows",
     ),
     Input(

@@ -17,7 +17,6 @@ from simzk.errors import RecordingError
 from simzk.kafka import paths
 from simzk.kafka.replay import console_consumer
 from simzk.kafka.replay.actions import ReplayAction, option
-from simzk.kafka.replay.allowed_differences import StepContext
 from simzk.kafka.schemas import config
 from simzk.kafka.schemas.acl import AclEntry
 
@@ -62,12 +61,6 @@ class Evidence:
     tree: RecordedTree
     last: RecordedTree
     transactions: Sequence[RecordedTransaction]
-
-
-def step_context(name: str) -> StepContext:
-    """Return the context of a step with a name that says what was done to a broker."""
-    found = _BROKER_STEP.match(name)
-    return StepContext(name, frozenset() if found is None else frozenset((_BROKER_STEPS[found[1]],)))
 
 
 def actions_of_commands(

@@ -1,4 +1,6 @@
-"""Comparison of a simulated step with the recorded one: every part of every transaction, and every field of the tree.
+"""Comparison of a simulated step with the recorded one: every part of every transaction.
+
+The trees are compared field by field (`recording.differences`), and nothing may differ.
 
 Rules of this module:
   - what may differ is in `allowed_differences.TABLE`, and only there;
@@ -19,7 +21,7 @@ from simzk.kafka import paths
 from simzk.kafka.replay.allowed_differences import TABLE, Ignored, LaneChange, Masked, Unordered, held
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
     from simzk.kafka.observation import recording
     from simzk.kafka.observation.recording import RecordedTree
@@ -68,7 +70,7 @@ def transaction_differences(
     brokers = _brokers(before, (*simulated, *recorded))
     ignoring = [row for row in rows if isinstance(row, Ignored)]
     kept = ([one for one in of if not any(row.ignores(one) for row in ignoring)] for of in (simulated, recorded))
-    left, right = (_Split(_changes(of, before, brokers), rows) for of in kept)
+    left, right = (_Split(_changes(of, before, brokers, step.early_fetches), rows) for of in kept)
     found = _first_difference("transactions", left.ordered, right.ordered)
     for lane in left.lanes.keys() | right.lanes.keys():
         name = " ".join(map(str, lane)) if isinstance(lane, tuple) else str(lane)
@@ -141,7 +143,7 @@ class _Split:
         self.ordered: list[str] = []
         self.lanes: dict[Hashable, list[str]] = {}
         self.everything: Counter[str] = Counter()
-        lanes_of = [[lane for row in unordered for lane in row.lanes(change)] for change in changes]
+        lanes_of = [_lanes(change, unordered) for change in changes]
         wanted = {lane for lanes in lanes_of for lane in lanes}
         for change, lanes in zip(changes, lanes_of, strict=True):
             text = str(change.transaction)
@@ -154,6 +156,13 @@ class _Split:
                 lanes = [lane for lane in _lanes_of_ordered(change) if lane in wanted]
             for lane in lanes:
                 self.lanes.setdefault(lane, []).append(text)
+
+
+def _lanes(change: LaneChange, rows: Sequence[Unordered]) -> list[Hashable]:
+    """Return the lanes of a transaction; none if it has a place among the others."""
+    found = {row.name: row.lanes(change) for row in rows}
+    replaced = {row.instead_of for row in rows if found[row.name]}
+    return [lane for name, lanes in found.items() if name not in replaced for lane in lanes]
 
 
 def _lanes_of_ordered(change: LaneChange) -> Iterable[Hashable]:
@@ -178,21 +187,28 @@ def _states(tree: RecordedTree) -> dict[str, str]:
 
 
 def _changes(
-    transactions: Sequence[ComparableTransaction], before: RecordedTree, brokers: tuple[int, ...]
+    transactions: Sequence[ComparableTransaction],
+    before: RecordedTree,
+    brokers: tuple[int, ...],
+    early_fetches: Collection[tuple[int, int]],
 ) -> list[LaneChange]:
     states = {path: json.loads(data) for path, data in _states(before).items()}
+    joined: Counter[tuple[str, int]] = Counter()
     changes = []
     for one in transactions:
         found = _STATE.search(one.text)
         if found is None or "error" in one.text:
             changes.append(LaneChange(one, brokers=brokers))
             continue
-        fields = json.loads(found[2])
-        known = states.get(found[1], {"leader_epoch": None, "isr": []})
-        states[found[1]] = fields
+        path, fields = found[1], json.loads(found[2])
+        known = states.get(path, {"leader_epoch": None, "isr": []})
+        states[path] = fields
+        leader, in_epoch = fields["leader"], (path, fields["leader_epoch"])
         moved = tuple(sorted(set(known["isr"]) ^ set(fields["isr"])))
         by_leader = known["leader_epoch"] == fields["leader_epoch"]
-        changes.append(LaneChange(one, found[1], fields["leader"], by_leader, moved, brokers))
+        is_early = any((leader, follower) in early_fetches for follower in moved)
+        changes.append(LaneChange(one, path, leader, by_leader, moved, is_early, joined[in_epoch], brokers))
+        joined[in_epoch] += by_leader and len(fields["isr"]) > len(known["isr"])
     return changes
 
 
@@ -200,15 +216,3 @@ def _first_difference(where: str, simulated: Sequence[str], recorded: Sequence[s
     pairs = enumerate(zip_longest(simulated, recorded, fillvalue=_NOTHING))
     found = (TransactionDifference(f"{where} [{at}]", theirs, ours) for at, (ours, theirs) in pairs if ours != theirs)
     return list(islice(found, 1))
-
-
-def tree_differences(
-    found: Iterable[recording.Difference], number: Number, step: StepContext, table: Sequence[AllowedDifference] = TABLE
-) -> list[recording.Difference]:
-    """Return the differences between the trees after a step, without those that the table allows."""
-    masked = [row for row in held(table, number, step) if isinstance(row, Masked)]
-    return [
-        one
-        for one in found
-        if not any(re.fullmatch(row.path, one.path) and f'"{one.field}"' in row.text for row in masked)
-    ]

@@ -29,6 +29,8 @@ real brokers and tools need longer for their work than simulated ones. The recor
 longest race took 881 ms."""
 MISSED_MS = 50
 """An announcement may miss a state that was written at most this long before it: two threads of the leader."""
+FETCH_BACKOFF_MS = 1_000
+"""A follower waits this long after a fetch that its leader refused: the default of replica.fetch.backoff.ms."""
 EXPIRED_CXID = 0
 """The cxid of a closeSession that ZooKeeper writes itself when a session expires."""
 
@@ -97,6 +99,31 @@ def _joins_and_registrations(
 
 def _registration(broker: int) -> str:
     return f"{paths.BROKER_IDS}/{broker}"
+
+
+def early_fetches(transactions: Sequence[RecordedTransaction], before: RecordedTree) -> frozenset[tuple[int, int]]:
+    """Return the pairs of leader and follower whose first fetch came before the leader knew that it led.
+
+    The leader starts and is elected in these transactions, and the follower, which ran before, joins its ISR only after
+    the pause that follows a refused fetch.
+    """
+    started = {
+        broker
+        for entry in transactions
+        for part in entry.parts()
+        if (broker := entry.broker) is not None and part.op == "create" and part.path == _registration(broker)
+    }
+    elected_ms: dict[str, int] = {}
+    found: set[tuple[int, int]] = set()
+    for write in _isr_writes(transactions, before):
+        if not write.is_same_epoch:
+            elected_ms[write.path] = write.at_ms
+            continue
+        at_ms = elected_ms.get(write.path)
+        joined = [broker for broker in write.isr if broker not in write.before and broker not in started]
+        if write.leader in started and at_ms is not None and write.at_ms - at_ms >= FETCH_BACKOFF_MS:
+            found.update((write.leader, follower) for follower in joined)
+    return frozenset(found)
 
 
 def first_join_ms(transactions: Recorded, follower: int, after_ms: int = 0) -> int | None:

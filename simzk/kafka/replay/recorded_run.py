@@ -25,6 +25,7 @@ from simzk.documents import gunzip
 from simzk.errors import RecordingError, SimzkError
 from simzk.kafka import paths
 from simzk.kafka.observation import recording
+from simzk.kafka.replay import inputs
 from simzk.kafka.replay import transactions as recorded_transactions
 from simzk.kafka.replay.actions import ActionRecord, ReplayAction, ToolCommand, actions_of_step
 from simzk.kafka.replay.allowed_differences import StepContext
@@ -95,8 +96,9 @@ class RecordedStep:
 
     @property
     def context(self) -> StepContext:
-        """Name and kinds of actions, which select the allowed differences."""
-        return StepContext(self.name, frozenset(action.kind for action in self.actions))
+        """What selects the allowed differences."""
+        kinds = frozenset(action.kind for action in self.actions)
+        return StepContext(kinds, inputs.early_fetches(self.transactions, self.before))
 
 
 @dataclass(frozen=True)
