@@ -13,13 +13,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, overload
 
 import numpy as np
 
 from simzk.kafka.log.batches import NO_EPOCH
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition, named
 from simzk.partitions.arrays import pack, taken, unpack
 
@@ -37,62 +37,6 @@ if TYPE_CHECKING:
     from simzk.partitions.table import Partitions, PartitionTable
 
 
-class Error(Enum):
-    """Errors of the Kafka protocol, by name."""
-
-    NONE = "NONE"
-    NOT_CONTROLLER = "NOT_CONTROLLER"
-    STALE_CONTROLLER_EPOCH = "STALE_CONTROLLER_EPOCH"
-    STALE_BROKER_EPOCH = "STALE_BROKER_EPOCH"
-    BROKER_NOT_AVAILABLE = "BROKER_NOT_AVAILABLE"
-    BROKER_ID_NOT_REGISTERED = "BROKER_ID_NOT_REGISTERED"
-    FENCED_LEADER_EPOCH = "FENCED_LEADER_EPOCH"
-    NOT_LEADER_OR_FOLLOWER = "NOT_LEADER_OR_FOLLOWER"
-    UNKNOWN_TOPIC_OR_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
-    INVALID_UPDATE_VERSION = "INVALID_UPDATE_VERSION"
-    INVALID_REQUEST = "INVALID_REQUEST"
-    OFFSET_OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
-    INELIGIBLE_REPLICA = "INELIGIBLE_REPLICA"
-    INVALID_REPLICA_ASSIGNMENT = "INVALID_REPLICA_ASSIGNMENT"
-    INVALID_REPLICATION_FACTOR = "INVALID_REPLICATION_FACTOR"
-    INVALID_PARTITIONS = "INVALID_PARTITIONS"
-    INVALID_CONFIG = "INVALID_CONFIG"
-    NO_REASSIGNMENT_IN_PROGRESS = "NO_REASSIGNMENT_IN_PROGRESS"
-    ELECTION_NOT_NEEDED = "ELECTION_NOT_NEEDED"
-    PREFERRED_LEADER_NOT_AVAILABLE = "PREFERRED_LEADER_NOT_AVAILABLE"
-    ELIGIBLE_LEADERS_NOT_AVAILABLE = "ELIGIBLE_LEADERS_NOT_AVAILABLE"
-    INVALID_TOPIC_EXCEPTION = "INVALID_TOPIC_EXCEPTION"
-    TOPIC_ALREADY_EXISTS = "TOPIC_ALREADY_EXISTS"
-    UNSUPPORTED_VERSION = "UNSUPPORTED_VERSION"
-    KAFKA_STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
-    NOT_ENOUGH_REPLICAS = "NOT_ENOUGH_REPLICAS"
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
-    LEADER_NOT_AVAILABLE = "LEADER_NOT_AVAILABLE"
-    REQUEST_TIMED_OUT = "REQUEST_TIMED_OUT"
-    NETWORK_EXCEPTION = "NETWORK_EXCEPTION"
-    INVALID_REQUIRED_ACKS = "INVALID_REQUIRED_ACKS"
-    INVALID_PRINCIPAL_TYPE = "INVALID_PRINCIPAL_TYPE"
-    DELEGATION_TOKEN_AUTH_DISABLED = "DELEGATION_TOKEN_AUTH_DISABLED"
-    DELEGATION_TOKEN_NOT_FOUND = "DELEGATION_TOKEN_NOT_FOUND"
-    DELEGATION_TOKEN_EXPIRED = "DELEGATION_TOKEN_EXPIRED"
-    DELEGATION_TOKEN_OWNER_MISMATCH = "DELEGATION_TOKEN_OWNER_MISMATCH"
-    UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
-    REASSIGNMENT_IN_PROGRESS = "REASSIGNMENT_IN_PROGRESS"
-    CORRUPT_MESSAGE = "CORRUPT_MESSAGE"
-    INVALID_RECORD = "INVALID_RECORD"
-    MESSAGE_TOO_LARGE = "MESSAGE_TOO_LARGE"
-    UNKNOWN_LEADER_EPOCH = "UNKNOWN_LEADER_EPOCH"
-    OUT_OF_ORDER_SEQUENCE_NUMBER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    INVALID_PRODUCER_EPOCH = "INVALID_PRODUCER_EPOCH"
-    UNKNOWN_PRODUCER_ID = "UNKNOWN_PRODUCER_ID"
-    INCONSISTENT_TOPIC_ID = "INCONSISTENT_TOPIC_ID"
-    INVALID_TXN_STATE = "INVALID_TXN_STATE"
-    TRANSACTION_COORDINATOR_FENCED = "TRANSACTION_COORDINATOR_FENCED"
-
-
-ERRORS = tuple(Error)
-CODE_OF = {error: code for code, error in enumerate(ERRORS)}
-"""Error codes in arrays: the index in `ERRORS`; that of NONE is 0."""
 UNKNOWN_BROKER_EPOCH = -1
 """The broker epoch in requests of brokers before 2.2 (AbstractControlRequest.UNKNOWN_BROKER_EPOCH)."""
 LEADER_DURING_DELETE = -2
@@ -158,8 +102,8 @@ class ControlResponse(NamedTuple):
     `refused` has the partitions of a LeaderAndIsr whose leader epoch is not newer, which a controller ignores.
     """
 
-    error: Error
-    partition_errors: Mapping[TopicPartition, Error]
+    error: ErrorCode
+    partition_errors: Mapping[TopicPartition, ErrorCode]
     refused: tuple[TopicPartition, ...] = ()
 
 
@@ -184,8 +128,8 @@ class AlterPartitionRequest(NamedTuple):
 class AlterPartitionResponse(NamedTuple):
     """Response to `AlterPartitionRequest`: an error for the request, or by partition the new state or an error."""
 
-    error: Error
-    results: Mapping[TopicPartition, LeaderAndIsr | Error]
+    error: ErrorCode
+    results: Mapping[TopicPartition, LeaderAndIsr | ErrorCode]
 
 
 class ControlledShutdownRequest(NamedTuple):
@@ -198,7 +142,7 @@ class ControlledShutdownRequest(NamedTuple):
 class ControlledShutdownResponse(NamedTuple):
     """Response to `ControlledShutdownRequest`: an error, or the partitions that the broker still leads."""
 
-    error: Error
+    error: ErrorCode
     remaining: tuple[TopicPartition, ...]
 
 
@@ -252,7 +196,7 @@ class FetchResponse(NamedTuple):
 
     session_lost: bool
     records: Mapping[TopicPartition, tuple[RecordBatch, ...]]
-    errors: Mapping[TopicPartition, Error]
+    errors: Mapping[TopicPartition, ErrorCode]
     watermarks: Mapping[TopicPartition, int] = {}
     diverging: Mapping[TopicPartition, EpochEnd] = {}
     ranges: Mapping[TopicPartition, LogRange] = {}
@@ -285,7 +229,7 @@ class OffsetForLeaderEpochRequest(NamedTuple):
 class OffsetForLeaderEpochResponse(NamedTuple):
     """Response to `OffsetForLeaderEpochRequest`: the end of an epoch or an error by partition."""
 
-    ends: Mapping[TopicPartition, EpochEnd | Error]
+    ends: Mapping[TopicPartition, EpochEnd | ErrorCode]
 
 
 class ProduceRequest(NamedTuple):
@@ -313,7 +257,7 @@ class ProduceRequest(NamedTuple):
 class ProduceResponse(NamedTuple):
     """Offset of the first appended record, -1 if unknown; or an error."""
 
-    error: Error
+    error: ErrorCode
     base_offset: int = -1
 
 
@@ -352,7 +296,7 @@ class ReadResponse(NamedTuple):
         readable: log start offset and high watermark; None if the broker does not lead the partition.
     """
 
-    error: Error
+    error: ErrorCode
     batches: tuple[RecordBatch, ...] = ()
     readable: LogRange | None = None
 
@@ -448,9 +392,9 @@ class AdminResponse(NamedTuple):
     `topic_id` is the id of a topic that was created.
     """
 
-    error: Error
+    error: ErrorCode
     message: str = ""
-    partition_errors: Mapping[TopicPartition, Error] = {}
+    partition_errors: Mapping[TopicPartition, ErrorCode] = {}
     topic_id: str | None = None
 
 
@@ -641,17 +585,17 @@ class AlteredPartitions(NamedTuple):
 
     Args:
         error: an error for all proposals; then the other fields are unused.
-        errors: int8[k], by `CODE_OF`.
+        errors: int16[k], error codes.
         states: k states, the new ones where there was no error.
     """
 
-    error: Error
-    errors: NDArray[np.int8]
+    error: ErrorCode
+    errors: NDArray[np.int16]
     states: States
 
-    def by_partition(self, partitions: Partitions) -> Mapping[TopicPartition, LeaderAndIsr | Error]:
+    def by_partition(self, partitions: Partitions) -> Mapping[TopicPartition, LeaderAndIsr | ErrorCode]:
         """Return the result of each proposal: the new state or an error."""
         return {
-            TopicPartition(*name): ERRORS[code] if code else self.states.one(place)
+            TopicPartition(*name): ErrorCode(code) if code else self.states.one(place)
             for place, (name, code) in enumerate(zip(partitions.names(), self.errors.tolist(), strict=True))
         }

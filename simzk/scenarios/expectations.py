@@ -40,7 +40,7 @@ from simzk.kafka.observation.invariants import (
     leaderless_by_known_bug,
     renamed_by_known_bug,
 )
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
 from simzk.kafka.zookeeper_client.zk_client import UNCLEAN_KEY
 from simzk.scenarios import view
@@ -648,7 +648,7 @@ class ExpectProduced(Expectation, kw_only=True):
     reads_brokers: ClassVar[bool] = True
 
     def _check(self, model: ClusterModel) -> None:
-        if self.last is not None and self.last not in Error.__members__:
+        if self.last is not None and self.last not in ErrorCode.__members__:
             model.note("last", f"unknown error code {self.last!r}", did_you_mean(self.last, _ANSWERS))
         if self.acknowledged is None and self.last is None:
             model.note("", "nothing is expected", "acknowledged or last")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.simulation import Monitor
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def topic(c: KafkaCluster, name: str, assignment: Mapping[int, Sequence[int]], *
     values = {key.replace("_", "."): value for key, value in config.items()}
     answer = c.create_topic(name, assignment=assignment, config=values)
     quiet(c)
-    assert answer.result().error == Error.NONE, answer.result()
+    assert answer.result().error == ErrorCode.NONE, answer.result()
 
 
 def quiet(c: KafkaCluster, limit_seconds: float = 120) -> None:

@@ -28,7 +28,6 @@ from simzk.kafka.requests import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     ControlResponse,
-    Error,
     LeaderAndIsrRequest,
     StopReplicaRequest,
     UpdateMetadataRequest,
@@ -213,10 +212,10 @@ class ControlBytes:
 
         def value_of(response: protocol.StopReplicaResponse) -> ControlResponse:
             errors = {
-                TopicPartition(one.topic_name, one.partition_index): Error[ErrorCode(one.error_code).name]
+                TopicPartition(one.topic_name, one.partition_index): ErrorCode(one.error_code)
                 for one in response.partition_errors
             }
-            return ControlResponse(Error[ErrorCode(response.error_code).name], errors)
+            return ControlResponse(ErrorCode(response.error_code), errors)
 
         return body, protocol.StopReplicaResponse, value_of
 
@@ -229,9 +228,9 @@ class ControlBytes:
 
         def value_of(response: protocol.ControlledShutdownResponse) -> ControlledShutdownResponse:
             error = {
-                ErrorCode.STALE_CONTROLLER_EPOCH: Error.NOT_CONTROLLER,
-                ErrorCode.UNKNOWN_SERVER_ERROR: Error.BROKER_NOT_AVAILABLE,
-            }.get(ErrorCode(response.error_code)) or Error[ErrorCode(response.error_code).name]
+                ErrorCode.STALE_CONTROLLER_EPOCH: ErrorCode.NOT_CONTROLLER,
+                ErrorCode.UNKNOWN_SERVER_ERROR: ErrorCode.BROKER_NOT_AVAILABLE,
+            }.get(ErrorCode(response.error_code)) or ErrorCode(response.error_code)
             remaining = tuple(
                 TopicPartition(one.topic_name, one.partition_index) for one in response.remaining_partitions
             )
@@ -265,12 +264,12 @@ class ControlBytes:
             body.topics = [*body.topics, named]
         names = {topic_id: topic for topic, topic_id in ids.items()}
 
-        def result_of(one: protocol.AlterPartitionResponse.PartitionData) -> LeaderAndIsr | Error:
+        def result_of(one: protocol.AlterPartitionResponse.PartitionData) -> LeaderAndIsr | ErrorCode:
             code = ErrorCode(one.error_code)
             if code == ErrorCode.OPERATION_NOT_ATTEMPTED:
                 code = ErrorCode.INELIGIBLE_REPLICA
             if code:
-                return Error[code.name]
+                return code
             epoch = self._broker.controller.context.epoch
             state = one.leader_id, one.leader_epoch, tuple(one.isr), epoch, one.partition_epoch
             return LeaderAndIsr(*state, bool(one.leader_recovery_state))
@@ -281,7 +280,7 @@ class ControlBytes:
                 for topic in response.topics
                 for one in topic.partitions
             }
-            return AlterPartitionResponse(Error[ErrorCode(response.error_code).name], results)
+            return AlterPartitionResponse(ErrorCode(response.error_code), results)
 
         return body, protocol.AlterPartitionResponse, value_of
 
@@ -289,13 +288,13 @@ class ControlBytes:
         body = protocol.AllocateProducerIdsRequest(broker_id=request.broker_id, broker_epoch=request.broker_epoch)
 
         def value_of(response: protocol.AllocateProducerIdsResponse) -> AdminResponse:
-            return AdminResponse(Error[ErrorCode(response.error_code).name], str(response.producer_id_start))
+            return AdminResponse(ErrorCode(response.error_code), str(response.producer_id_start))
 
         return body, protocol.AllocateProducerIdsResponse, value_of
 
 
 def _control_response(code: int, codes: dict[TopicPartition, int]) -> ControlResponse:
-    errors = {partition: Error[ErrorCode(one).name] for partition, one in codes.items() if one}
-    refused = tuple(partition for partition, error in errors.items() if error == Error.STALE_CONTROLLER_EPOCH)
+    errors = {partition: ErrorCode(one) for partition, one in codes.items() if one}
+    refused = tuple(partition for partition, error in errors.items() if error == ErrorCode.STALE_CONTROLLER_EPOCH)
     kept = {partition: error for partition, error in errors.items() if partition not in refused}
-    return ControlResponse(Error[ErrorCode(code).name], kept if code == ErrorCode.NONE else {}, refused)
+    return ControlResponse(ErrorCode(code), kept if code == ErrorCode.NONE else {}, refused)

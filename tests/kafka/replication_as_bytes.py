@@ -29,7 +29,6 @@ from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.requests import (
     AskedEpoch,
-    Error,
     FetchedPartition,
     FetchRequest,
     FetchResponse,
@@ -220,14 +219,14 @@ def _partition_data(
     response: FetchResponse, name: TopicPartition, traffic: Traffic
 ) -> protocol.FetchResponse.PartitionData:
     kind = protocol.FetchResponse
-    error = response.errors.get(name, Error.NONE)
+    error = response.errors.get(name, ErrorCode.NONE)
     span = response.ranges.get(name)
     end = response.diverging.get(name, UNDEFINED)
     batches = response.records.get(name, ())
     traffic.batches += len(batches)
     return kind.PartitionData(
         partition_index=name.partition,
-        error_code=ErrorCode.OFFSET_OUT_OF_RANGE if span else ErrorCode[error.name],
+        error_code=ErrorCode.OFFSET_OUT_OF_RANGE if span else error,
         high_watermark=span.end if span else response.watermarks.get(name, -1),
         log_start_offset=span.start if span else response.starts.get(name, -1),
         diverging_epoch=kind.EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset),
@@ -237,7 +236,7 @@ def _partition_data(
 
 def _fetch_response(body: protocol.FetchResponse, traffic: Traffic) -> FetchResponse:
     records: dict[TopicPartition, tuple[RecordBatch, ...]] = {}
-    errors: dict[TopicPartition, Error] = {}
+    errors: dict[TopicPartition, ErrorCode] = {}
     watermarks: dict[TopicPartition, int] = {}
     diverging: dict[TopicPartition, EpochEnd] = {}
     ranges: dict[TopicPartition, LogRange] = {}
@@ -249,7 +248,7 @@ def _fetch_response(body: protocol.FetchResponse, traffic: Traffic) -> FetchResp
                 ranges[name] = LogRange(one.log_start_offset, one.high_watermark)
                 continue
             if one.error_code:
-                errors[name] = Error[ErrorCode(one.error_code).name]
+                errors[name] = ErrorCode(one.error_code)
             if one.records:
                 records[name] = tuple(map(_batch, split_entries(bytes(one.records))))
             if one.high_watermark >= 0:
@@ -331,9 +330,9 @@ def _asked_for_ends(
 def _ends(response: OffsetForLeaderEpochResponse, version: int, traffic: Traffic) -> OffsetForLeaderEpochResponse:
     kind = protocol.OffsetForLeaderEpochResponse
 
-    def ended(name: TopicPartition, end: EpochEnd | Error) -> protocol.OffsetForLeaderEpochResponse.EpochEndOffset:
-        if isinstance(end, Error):
-            return kind.EpochEndOffset(partition=name.partition, error_code=ErrorCode[end.name])
+    def ended(name: TopicPartition, end: EpochEnd | ErrorCode) -> protocol.OffsetForLeaderEpochResponse.EpochEndOffset:
+        if isinstance(end, ErrorCode):
+            return kind.EpochEndOffset(partition=name.partition, error_code=end)
         assert version or end.epoch == NO_EPOCH, "version 0 names no epoch"
         return kind.EpochEndOffset(partition=name.partition, leader_epoch=end.epoch, end_offset=end.end_offset)
 
@@ -352,7 +351,7 @@ def _ends(response: OffsetForLeaderEpochResponse, version: int, traffic: Traffic
     return OffsetForLeaderEpochResponse(
         {
             TopicPartition(topic.topic, one.partition): (
-                Error[ErrorCode(one.error_code).name] if one.error_code else EpochEnd(one.leader_epoch, one.end_offset)
+                ErrorCode(one.error_code) if one.error_code else EpochEnd(one.leader_epoch, one.end_offset)
             )
             for topic in body.topics
             for one in topic.partitions

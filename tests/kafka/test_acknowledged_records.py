@@ -12,7 +12,7 @@ from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import ReplicaLogs
 from simzk.kafka.log.log import Log
 from simzk.kafka.observation.records import UNEXPLAINED
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 from tests.kafka.clusters import quiet, state_fields, topic, watch
 from tests.kafka.test_truncation import leads, lose_by_early_isr, produce, ruled
 
@@ -85,7 +85,7 @@ def test_an_unclean_election_is_the_cause_of_a_loss() -> None:
         produce(c, 3)
         c.kill(2)
         c.run_for(8)
-        assert produce(c, 4).error == Error.NONE
+        assert produce(c, 4).error == ErrorCode.NONE
         c.kill(1)
         c.run_for(8)
         c.restart(2)
@@ -184,7 +184,7 @@ def test_a_leader_without_its_records_goes_on_in_its_epoch_and_followers_keep_th
         assert not sent.done
         c.network.heal_all()
         c.run_until(lambda: sent.done)
-        assert sent.result().error == Error.NONE
+        assert sent.result().error == ErrorCode.NONE
         c.kill(1)
         quiet(c)
         assert state_fields(c, "t")[0] == 2

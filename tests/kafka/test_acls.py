@@ -7,7 +7,7 @@ import pytest
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.schemas import acl
 from simzk.kafka.schemas.acl import AclEntry
 from tests.kafka.clusters import cluster, happened, quiet
@@ -55,7 +55,7 @@ def test_an_invalid_acl_znode_is_left_unchanged() -> None:
         quiet(c)
         answer = c.add_acls("group", "g", [BOB])
         quiet(c)
-        assert answer.result().error == Error.UNKNOWN_SERVER_ERROR
+        assert answer.result().error == ErrorCode.UNKNOWN_SERVER_ERROR
         assert RESOURCE in answer.result().message
         assert "acls[0].principal" in answer.result().message
         assert happened(c, "refused") == ["authorize group g"]
@@ -67,7 +67,7 @@ def test_a_release_without_prefixes_rejects_them() -> None:
     with KafkaCluster("1.1", brokers=1) as c:
         answer = c.add_acls("topic", "pre", [ALICE], prefixed=True)
         quiet(c)
-        assert answer.result().error == Error.UNSUPPORTED_VERSION
+        assert answer.result().error == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_invalid_calls_are_rejected() -> None:

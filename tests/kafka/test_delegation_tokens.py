@@ -8,7 +8,7 @@ import pytest
 
 from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 from tests.kafka.clusters import QUICK, quiet
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ WITH_KEY = QUICK | {"delegation.token.master.key": "secret"}
 ALICE, BOB, EVE = "User:alice", "User:bob", "User:eve"
 
 
-def answer(c: KafkaCluster, asked: Future[AdminResponse]) -> tuple[Error, str]:
+def answer(c: KafkaCluster, asked: Future[AdminResponse]) -> tuple[ErrorCode, str]:
     c.run_for(1)
     return asked.result().error, asked.result().message
 
 
 def one_token(c: KafkaCluster) -> str:
     error, token_id = answer(c, c.create_token(ALICE, renewers=[BOB]))
-    assert error == Error.NONE
+    assert error == ErrorCode.NONE
     return token_id
 
 
@@ -69,30 +69,30 @@ def test_renewal_is_for_owner_and_renewers_and_never_beyond_the_end() -> None:
     with KafkaCluster(brokers=2, config=WITH_KEY) as c:
         token_id = one_token(c)
         (before,) = c.tokens()
-        assert answer(c, c.renew_token(token_id, EVE))[0] == Error.DELEGATION_TOKEN_OWNER_MISMATCH
-        assert answer(c, c.renew_token("none", BOB))[0] == Error.DELEGATION_TOKEN_NOT_FOUND
+        assert answer(c, c.renew_token(token_id, EVE))[0] == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+        assert answer(c, c.renew_token("none", BOB))[0] == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
         assert c.tokens() == [before]
-        assert answer(c, c.renew_token(token_id, BOB, lifetime_ms=100 * DAY_MS))[0] == Error.NONE
+        assert answer(c, c.renew_token(token_id, BOB, lifetime_ms=100 * DAY_MS))[0] == ErrorCode.NONE
         assert c.tokens()[0].expires_ms == before.ends_ms
-        assert answer(c, c.renew_token(token_id, ALICE, lifetime_ms=1000))[0] == Error.NONE
+        assert answer(c, c.renew_token(token_id, ALICE, lifetime_ms=1000))[0] == ErrorCode.NONE
         c.run_for(5)
-        assert answer(c, c.renew_token(token_id, ALICE))[0] == Error.DELEGATION_TOKEN_EXPIRED
+        assert answer(c, c.renew_token(token_id, ALICE))[0] == ErrorCode.DELEGATION_TOKEN_EXPIRED
 
 
 def test_another_broker_knows_a_token_by_its_notification() -> None:
     with KafkaCluster(brokers=2, config=WITH_KEY) as c:
         error, token_id = answer(c, c.create_token(ALICE, max_lifetime_ms=5000, via=1))
-        assert error == Error.NONE
-        assert answer(c, c.expire_token(token_id, ALICE, via=2)) == (Error.NONE, token_id)
+        assert error == ErrorCode.NONE
+        assert answer(c, c.expire_token(token_id, ALICE, via=2)) == (ErrorCode.NONE, token_id)
         assert c.tokens() == []
-        assert answer(c, c.renew_token(token_id, ALICE, via=1))[0] == Error.DELEGATION_TOKEN_NOT_FOUND
+        assert answer(c, c.renew_token(token_id, ALICE, via=1))[0] == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
 def test_the_controllers_broker_takes_expired_tokens_away_within_the_hour() -> None:
     with KafkaCluster(brokers=2, config=WITH_KEY) as c:
         one_token(c)
         error, short = answer(c, c.create_token(BOB, max_lifetime_ms=60_000))
-        assert error == Error.NONE
+        assert error == ErrorCode.NONE
         c.run_for(600)
         assert len(c.tokens()) == 2
         c.run_for(3600)
@@ -113,18 +113,18 @@ def test_a_restarted_broker_reads_the_tokens_that_are_there_and_leaves_what_it_c
         quiet(c)
         c.restart(2)
         quiet(c)
-        assert answer(c, c.expire_token(token_id, BOB, lifetime_ms=1000, via=2))[0] == Error.NONE
+        assert answer(c, c.expire_token(token_id, BOB, lifetime_ms=1000, via=2))[0] == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(("version", "key"), [("3.9", ""), ("1.0", "secret")])
 def test_without_a_key_or_before_1_1_there_are_no_tokens(version: str, key: str) -> None:
     config = QUICK | ({"delegation.token.master.key": key} if key else {})
     with KafkaCluster(version, brokers=1, config=config) as c:
-        assert answer(c, c.create_token(ALICE))[0] == Error.DELEGATION_TOKEN_AUTH_DISABLED
-        assert answer(c, c.renew_token("i", ALICE))[0] == Error.DELEGATION_TOKEN_AUTH_DISABLED
+        assert answer(c, c.create_token(ALICE))[0] == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+        assert answer(c, c.renew_token("i", ALICE))[0] == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
         assert c.tree.get("/delegation_token") is None
 
 
 def test_tokens_are_for_users() -> None:
     with KafkaCluster(brokers=1, config=WITH_KEY) as c:
-        assert answer(c, c.create_token(ALICE, renewers=["Group:g"]))[0] == Error.INVALID_PRINCIPAL_TYPE
+        assert answer(c, c.create_token(ALICE, renewers=["Group:g"]))[0] == ErrorCode.INVALID_PRINCIPAL_TYPE

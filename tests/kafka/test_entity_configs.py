@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 from tests.kafka.clusters import QUICK, quiet
 
 KEYS = {"consumer_byte_rate": "1"}
 
 
-def altered(version: str, entity: str, changes: dict[str, str | None]) -> tuple[Error, bool]:
+def altered(version: str, entity: str, changes: dict[str, str | None]) -> tuple[ErrorCode, bool]:
     """Return the response, and whether the znode of the entity exists."""
     with KafkaCluster(version, brokers=1, config=QUICK) as c:
         answer = c.alter_config(entity, changes)
@@ -30,15 +30,15 @@ def altered(version: str, entity: str, changes: dict[str, str | None]) -> tuple[
 )
 def test_an_entity_is_taken_from_some_release_on(entity: str, taken_from: str) -> None:
     before = {"2.8": "2.7", "1.0": "0.11"}[taken_from]
-    assert altered(before, entity, dict(KEYS)) == (Error.INVALID_REQUEST, False)
-    assert altered(taken_from, entity, dict(KEYS)) == (Error.NONE, True)
+    assert altered(before, entity, dict(KEYS)) == (ErrorCode.INVALID_REQUEST, False)
+    assert altered(taken_from, entity, dict(KEYS)) == (ErrorCode.NONE, True)
 
 
 @pytest.mark.parametrize(
     "entity", ["ips/no.such.host.example", "doors/1", "users/", "users/a/b", "users/a/clients", "clients/a/b"]
 )
 def test_what_names_no_entity_is_refused_and_nothing_is_written(entity: str) -> None:
-    assert altered("3.9", entity, dict(KEYS)) == (Error.INVALID_REQUEST, False)
+    assert altered("3.9", entity, dict(KEYS)) == (ErrorCode.INVALID_REQUEST, False)
 
 
 @pytest.mark.parametrize(("version", "stays"), [("3.9", False), ("3.5", False), ("3.4", True), ("1.1", True)])

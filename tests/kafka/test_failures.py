@@ -9,7 +9,7 @@ import pytest
 from simzk.errors import ConfigError
 from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.zookeeper_client.session import ZooKeeperSession
 from simzk.kafka.zookeeper_client.zk_client import create_request
 from simzk.simulation import Process
@@ -253,7 +253,7 @@ def test_a_slow_follower_leaves_the_isr_only_where_data_flows() -> None:
         c.network.cut("broker 2", "broker 3")
         answer = c.produce("t", 0, 10)
         c.run_for(40)
-        assert answer.result().error == Error.NONE
+        assert answer.result().error == ErrorCode.NONE
         assert state_fields(c, "t", 0) == (2, (2,), 0, 1)  # no leader epoch more: the leader asked for it
         assert state_fields(c, "t", 1) == (2, (2, 3), 0, 0)
         c.network.heal("broker 2", "broker 3")

@@ -9,10 +9,9 @@ import pytest
 
 from simzk.kafka.broker.isr_changes import ProposalOutcome, outcome_of
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
-    CODE_OF,
     ControlResponse,
-    Error,
     LeaderAndIsrRequest,
     PartitionUpdates,
     ReplicaStops,
@@ -37,7 +36,7 @@ def broker() -> Iterator[Broker]:
     """Broker 1 of a cluster, which leads a partition since a LeaderAndIsr of controller epoch 5."""
     with cluster(3) as running:
         found = running.brokers[1]
-        assert lead(found, controller_epoch=5, leader=1, leader_epoch=3) == ControlResponse(Error.NONE, {})
+        assert lead(found, controller_epoch=5, leader=1, leader_epoch=3) == ControlResponse(ErrorCode.NONE, {})
         assert found.replicas.leads(PARTITION)
         yield found
 
@@ -75,11 +74,11 @@ def leadership(
     return LeaderAndIsrRequest(2, controller_epoch, broker_epoch, updates)
 
 
-def stop(broker: Broker, leader_epoch: int, *, delete: bool = False) -> Error:
+def stop(broker: Broker, leader_epoch: int, *, delete: bool = False) -> ErrorCode:
     """Send a StopReplica to a broker; return the error of the partition."""
     stops = ReplicaStops(named([PARTITION]), np.array([delete]), np.array([leader_epoch], dtype=np.int32))
     response = answered(broker, StopReplicaRequest(2, 5, broker.epoch, stops))
-    assert response.error == Error.NONE
+    assert response.error == ErrorCode.NONE
     return response.partition_errors[PARTITION]
 
 
@@ -92,7 +91,7 @@ def answered(broker: Broker, request: LeaderAndIsrRequest | StopReplicaRequest) 
 
 def test_a_request_of_an_older_controller_is_rejected(broker: Broker) -> None:
     rejected = lead(broker, controller_epoch=4, leader=2, leader_epoch=9)
-    assert rejected == ControlResponse(Error.STALE_CONTROLLER_EPOCH, {})
+    assert rejected == ControlResponse(ErrorCode.STALE_CONTROLLER_EPOCH, {})
     assert broker.replicas.leads(PARTITION)
 
 
@@ -102,9 +101,11 @@ def test_a_request_for_an_earlier_process_of_the_broker_is_rejected(broker: Brok
         rejected = lead(
             broker, controller_epoch=controller_epoch, leader=2, leader_epoch=9, broker_epoch=broker.epoch - 1
         )
-        assert rejected == ControlResponse(Error.STALE_BROKER_EPOCH, {})
+        assert rejected == ControlResponse(ErrorCode.STALE_BROKER_EPOCH, {})
     assert broker.replicas.leads(PARTITION)
-    assert lead(broker, controller_epoch=5, leader=2, leader_epoch=9).error == Error.NONE, "epoch 6 was not accepted"
+    assert lead(broker, controller_epoch=5, leader=2, leader_epoch=9).error == ErrorCode.NONE, (
+        "epoch 6 was not accepted"
+    )
 
 
 @pytest.mark.parametrize(("line", "accepted_early"), [("0.11", True), ("1.0", False), ("2.1", False), ("3.9", False)])
@@ -122,11 +123,11 @@ def test_a_starting_broker_handles_requests_after_its_registration(line: str, ac
         c.run_for(1)
         assert not broker.registered
         assert broker.replicas.leads(PARTITION) == accepted_early
-        assert responses == [ControlResponse(Error.NONE, {})] * accepted_early
+        assert responses == [ControlResponse(ErrorCode.NONE, {})] * accepted_early
         quiet(c)
         assert c.brokers[1].registered
         stale = broker.version.client.has_broker_epochs
-        assert responses == [ControlResponse(Error.STALE_BROKER_EPOCH if stale else Error.NONE, {})]
+        assert responses == [ControlResponse(ErrorCode.STALE_BROKER_EPOCH if stale else ErrorCode.NONE, {})]
         assert broker.replicas.leads(PARTITION) == (not stale)
 
 
@@ -145,12 +146,12 @@ def test_the_next_leader_epoch_is_accepted(broker: Broker) -> None:
 def test_a_stopped_replica_keeps_its_leader_epoch(broker: Broker, replicas: tuple[int, ...]) -> None:
     """Also one that a reassignment has removed from the assignment meanwhile."""
     lead(broker, controller_epoch=5, leader=2, leader_epoch=5, replicas=replicas)
-    assert stop(broker, 4) == Error.FENCED_LEADER_EPOCH
-    assert stop(broker, 5) == Error.NONE
+    assert stop(broker, 4) == ErrorCode.FENCED_LEADER_EPOCH
+    assert stop(broker, 5) == ErrorCode.NONE
     lead(broker, controller_epoch=5, leader=1, leader_epoch=5)
     assert not broker.replicas.leads(PARTITION)
-    assert stop(broker, 4, delete=True) == Error.FENCED_LEADER_EPOCH
-    assert stop(broker, -2, delete=True) == Error.NONE
+    assert stop(broker, 4, delete=True) == ErrorCode.FENCED_LEADER_EPOCH
+    assert stop(broker, -2, delete=True) == ErrorCode.NONE
     assert not broker.replicas.replicas
     lead(broker, controller_epoch=5, leader=1, leader_epoch=0)
     assert broker.replicas.leads(PARTITION), "nothing is left of the deleted replica"
@@ -174,14 +175,14 @@ def test_other_replicas_keep_their_leader_epoch_in_a_reassignment(broker: Broker
 
 def test_a_leader_retries_its_proposal_after_every_error_without_a_rule_of_its_own() -> None:
     """Partition.handleAlterPartitionError retries by default, so that an unexpected error loses no ISR change."""
-    outcomes = {error: outcome_of(error) for error in CODE_OF}
+    outcomes = {error: outcome_of(error) for error in ErrorCode}
     assert {error for error, outcome in outcomes.items() if outcome == ProposalOutcome.PENDING} == {
-        Error.FENCED_LEADER_EPOCH,
-        Error.INVALID_UPDATE_VERSION,
-        Error.UNKNOWN_TOPIC_OR_PARTITION,
-        Error.INVALID_REQUEST,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_REQUEST,
     }
     reverted = [error for error, outcome in outcomes.items() if outcome == ProposalOutcome.REVERTED]
-    assert reverted == [Error.INELIGIBLE_REPLICA, Error.NETWORK_EXCEPTION], "the latter: a session that expired"
-    assert [error for error, outcome in outcomes.items() if outcome == ProposalOutcome.COMMITTED] == [Error.NONE]
-    assert outcomes[Error.REQUEST_TIMED_OUT] == outcomes[Error.NOT_CONTROLLER] == ProposalOutcome.RETRY
+    assert reverted == [ErrorCode.NETWORK_EXCEPTION, ErrorCode.INELIGIBLE_REPLICA], "the latter: a session that expired"
+    assert [error for error, outcome in outcomes.items() if outcome == ProposalOutcome.COMMITTED] == [ErrorCode.NONE]
+    assert outcomes[ErrorCode.REQUEST_TIMED_OUT] == outcomes[ErrorCode.NOT_CONTROLLER] == ProposalOutcome.RETRY

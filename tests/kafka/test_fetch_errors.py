@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import topic
 from tests.kafka.test_truncation import ruled
@@ -23,7 +23,7 @@ def seconds_until_committed(c: KafkaCluster, name: str, limit_s: float = 5.0) ->
     begun_us = c.scheduler.now_us
     answer = c.produce(name, 0, acks="all")
     c.run_until(lambda: answer.done, limit_s)
-    assert answer.result().error == Error.NONE
+    assert answer.result().error == ErrorCode.NONE
     return (c.scheduler.now_us - begun_us) / 1e6
 
 
@@ -62,7 +62,7 @@ def test_a_fenced_follower_fetches_as_soon_as_it_knows_the_new_epoch(line: str) 
         c.network.release(f"broker {CONTROLLER}", "broker 3")
         begun_us = c.scheduler.now_us
         c.run_until(lambda: waits.done)
-        assert waits.result().error == Error.NONE
+        assert waits.result().error == ErrorCode.NONE
         assert c.scheduler.now_us - begun_us < 100_000
         c.check()
 

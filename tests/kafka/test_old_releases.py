@@ -8,7 +8,7 @@ import pytest
 
 from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import QUICK, happened, quiet, state_fields, topic
 
@@ -130,7 +130,7 @@ def test_names_that_differ_in_dots_and_underscores_alone_are_refused_from_0_9_on
         topic(c, "a.b", {0: [1]})
         answer = c.create_topic("a_b", assignment={0: [1]})
         quiet(c)
-        assert answer.result().error == (Error.INVALID_TOPIC_EXCEPTION if refused else Error.NONE)
+        assert answer.result().error == (ErrorCode.INVALID_TOPIC_EXCEPTION if refused else ErrorCode.NONE)
 
 
 def test_a_controller_of_0_8_0_does_nothing_for_brokers_that_start_once_a_topic_was_deleted() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.kafka.cluster.cluster import KafkaCluster, ReplicaLog
-from simzk.kafka.requests import Error, ProduceResponse
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import ProduceResponse
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import happened, quiet, state_fields, topic
 
@@ -56,11 +57,11 @@ def test_too_few_in_sync_refuse_what_all_must_have_and_nothing_else(line: str) -
         c.run_for(1)
         every, one, none = (answer.result() for answer in answers)
         if heeds(line):
-            assert every == ProduceResponse(Error.NOT_ENOUGH_REPLICAS)
+            assert every == ProduceResponse(ErrorCode.NOT_ENOUGH_REPLICAS)
         else:  # there was no such setting
-            assert every == ProduceResponse(Error.NONE, 1)
-        assert one == ProduceResponse(Error.NONE, 1 if heeds(line) else 6)
-        assert none == ProduceResponse(Error.NONE)
+            assert every == ProduceResponse(ErrorCode.NONE, 1)
+        assert one == ProduceResponse(ErrorCode.NONE, 1 if heeds(line) else 6)
+        assert none == ProduceResponse(ErrorCode.NONE)
         assert c.log(1, "t", 0).log_end == (11 if heeds(line) else 16)
         assert happened(c, "refused") == (["t-0"] if heeds(line) else [])
 
@@ -72,7 +73,7 @@ def test_all_in_sync_have_the_records_when_it_is_said_that_they_have(line: str) 
         answer = c.produce("t", 0, 7, acks="all")
         while not answer.done:
             c.run_for(0.0001)
-        assert answer.result() == ProduceResponse(Error.NONE, 0)
+        assert answer.result() == ProduceResponse(ErrorCode.NONE, 0)
         assert [c.log(broker, "t", 0).log_end for broker in (1, 2, 3)] == [7, 7, 7]
         assert c.log(1, "t", 0).high_watermark == 7
         c.run_for(1)  # followers hear of it with their next answer
@@ -85,7 +86,7 @@ def test_the_topic_says_otherwise_than_the_broker_and_may_change_its_mind(line: 
         topic(c, "t", {0: [1, 2]}, **wants_two(line))
         answer = c.produce("t", 0, acks="all")
         c.run_for(1)
-        assert answer.result().error == Error.NONE
+        assert answer.result().error == ErrorCode.NONE
         if not heeds(line):
             return
         c.alter_config("topics/t", {"min.insync.replicas": "3"})
@@ -93,7 +94,7 @@ def test_the_topic_says_otherwise_than_the_broker_and_may_change_its_mind(line: 
         answer = c.produce("t", 0, acks="all")
         c.run_for(1)
         capped = line in ("3.7", "3.9")  # never more than there are replicas (KAFKA-15583)
-        assert answer.result().error == (Error.NONE if capped else Error.NOT_ENOUGH_REPLICAS)
+        assert answer.result().error == (ErrorCode.NONE if capped else ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -115,9 +116,9 @@ def test_an_isr_that_shrinks_under_a_write_is_said_when_it_is_appended(line: str
             assert not answer.done
             assert c.log(1, "t", 0) == ReplicaLog(5, 0)
             c.run_for(10)
-            assert answer.result().error == Error.REQUEST_TIMED_OUT
+            assert answer.result().error == ErrorCode.REQUEST_TIMED_OUT
         else:
-            expected = Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND if heeds(line) else Error.NONE
+            expected = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if heeds(line) else ErrorCode.NONE
             assert answer.result() == ProduceResponse(expected, 0)
             assert c.log(1, "t", 0) == ReplicaLog(5, 5)
 
@@ -134,7 +135,7 @@ def test_a_leader_that_follows_answers_its_producers_or_lets_them_wait(line: str
         waits = line in ("0.8.0", "0.8.1", "0.8.2", "0.9")
         assert answer.done != waits
         c.run_for(20)
-        assert answer.result().error == (Error.REQUEST_TIMED_OUT if waits else Error.NOT_LEADER_OR_FOLLOWER)
+        assert answer.result().error == (ErrorCode.REQUEST_TIMED_OUT if waits else ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 @pytest.mark.parametrize("line", ["0.8.0", "0.8.2", "0.9", "3.9"])
@@ -144,10 +145,10 @@ def test_up_to_0_8_2_any_number_of_acks_can_be_asked_for(line: str) -> None:
         two, four = c.produce("t", 0, 5, acks=2, timeout_ms=2000), c.produce("t", 0, 5, acks=4, timeout_ms=2000)
         c.run_for(5)
         if line.startswith("0.8"):
-            assert two.result() == ProduceResponse(Error.NONE, 0)
-            assert four.result() == ProduceResponse(Error.REQUEST_TIMED_OUT, 5)
+            assert two.result() == ProduceResponse(ErrorCode.NONE, 0)
+            assert four.result() == ProduceResponse(ErrorCode.REQUEST_TIMED_OUT, 5)
         else:
-            assert [two.result().error, four.result().error] == [Error.INVALID_REQUIRED_ACKS] * 2
+            assert [two.result().error, four.result().error] == [ErrorCode.INVALID_REQUIRED_ACKS] * 2
 
 
 @pytest.mark.parametrize(("line", "waits"), [("0.10.1", False), ("0.10.2", True), ("2.8", True), ("3.9", True)])
@@ -210,7 +211,7 @@ def test_a_follower_that_left_counts_again_when_it_fetches(line: str) -> None:
         c.run_for(0.1)
         answer = c.produce("t", 0, 5, acks="all")
         c.run_for(5)
-        assert answer.result().error == Error.NONE
+        assert answer.result().error == ErrorCode.NONE
         assert c.log(1, "t", 0) == ReplicaLog(10, 10)
         assert state_fields(c, "t")[1] == (1, 2)
         c.restart(3)
@@ -273,14 +274,14 @@ def test_who_is_asked_and_does_not_lead_says_so_and_the_dead_say_nothing() -> No
         wrong, dead = c.produce("t", 0, broker=2), c.produce("t", 0, broker=3)
         c.kill(3)
         c.run_for(1)
-        assert wrong.result().error == Error.NOT_LEADER_OR_FOLLOWER
-        assert dead.result().error == Error.NETWORK_EXCEPTION
+        assert wrong.result().error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert dead.result().error == ErrorCode.NETWORK_EXCEPTION
         c.kill(1)
         c.kill(2)
         c.run_for(1)
         late = c.produce("t", 0)
         c.run_for(1)
-        assert late.result().error == Error.NETWORK_EXCEPTION
+        assert late.result().error == ErrorCode.NETWORK_EXCEPTION
 
 
 def test_a_partition_without_a_leader_takes_nothing() -> None:
@@ -290,7 +291,7 @@ def test_a_partition_without_a_leader_takes_nothing() -> None:
         quiet(c)
         answer = c.produce("t", 0)
         c.run_for(1)
-        assert answer.result().error == Error.LEADER_NOT_AVAILABLE
+        assert answer.result().error == ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def test_what_cannot_be_asked_for_is_refused_at_once() -> None:

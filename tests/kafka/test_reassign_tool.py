@@ -10,8 +10,9 @@ import pytest
 
 from simzk.errors import ConfigError, SimzkError
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.versions import VERSIONS
-from simzk.kafka.requests import AdminResponse, Error
+from simzk.kafka.requests import AdminResponse
 from simzk.kafka.tools.reassign_partitions import read_plan
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.zookeeper.transactions import CreateSessionTxn
@@ -108,7 +109,7 @@ def test_cancelling_restores_the_old_replicas_from_2_6_on() -> None:
         answer = c.cancel_reassignment(PLAN, preserve_throttles=True)
         assert answer is not None
         c.run_for(2)
-        assert answer.result().error == Error.NONE
+        assert answer.result().error == ErrorCode.NONE
         assert sorted(c.assignment("t")[0].replicas) == [1, 2]
     with booted("2.5") as c, pytest.raises(ConfigError, match=r"tool of Kafka 2\.5 cannot cancel; expected 2\.6"):
         c.cancel_reassignment(PLAN)
@@ -220,7 +221,7 @@ def test_throttles_are_set_on_brokers_and_topics_until_verify(version: str) -> N
     with booted(version) as c:
         answer = c.reassign(PLAN, throttle=5000)
         quiet(c)
-        assert answer.result().error == Error.NONE
+        assert answer.result().error == ErrorCode.NONE
         seen = configs(c)
         assert seen["topics/t"] == {
             "leader.replication.throttled.replicas": "0:1,0:2",
@@ -272,7 +273,7 @@ def test_cancel_clears_throttles_as_recorded(version: str) -> None:
             answer = c.cancel_reassignment(RECORDED_PLAN)
             assert answer is not None
             quiet(c)
-            assert answer.result().error == Error.NONE
+            assert answer.result().error == ErrorCode.NONE
             after = announced(c)[len(before) :]
             assert sorted(after[:4]) == sorted(CLEARED)
             assert sorted(after[4:]) == ["topics/t", "topics/u"]
@@ -299,7 +300,7 @@ def test_a_dead_broker_ends_the_tool_before_it_clears_topics(version: str) -> No
         c.run_for(50)
         assert not answer.done
         c.run_for(20)  # the real tool exits with a TimeoutException after 60 s
-        assert answer.result().error != Error.NONE
+        assert answer.result().error != ErrorCode.NONE
         assert sorted(announced(c)[len(before) :]) == ["brokers/11", "brokers/12", "brokers/21"]
         assert configs(c)["topics/u"]
         assert configs(c)["brokers/22"]
@@ -365,9 +366,9 @@ def test_the_tool_in_zookeeper_checks_before_it_writes(version: str, case: str) 
         answer = c.reassign(plan)
         quiet(c)
         if VERSIONS[version].number < since:
-            assert answer.result() == AdminResponse(Error.NONE)
+            assert answer.result() == AdminResponse(ErrorCode.NONE)
             return
-        assert answer.result().error == Error.INVALID_REQUEST
+        assert answer.result().error == ErrorCode.INVALID_REQUEST
         assert answer.result().message.startswith(said)
         assert c.tree.get("/admin/reassign_partitions") is None
         assert {number: found.replicas for number, found in c.assignment("t").items()} == {0: (1, 2), 1: (2, 1)}
@@ -383,7 +384,7 @@ def test_the_tool_in_zookeeper_reads_documents_as_it_reads_plans(version: str) -
             if number < since:
                 answer = c.reassign(document)
                 quiet(c)
-                assert answer.result().error == Error.NONE
+                assert answer.result().error == ErrorCode.NONE
             else:
                 with pytest.raises(ConfigError, match="Partition replica list"):
                     c.reassign(document)
@@ -397,9 +398,9 @@ def test_brokers_reject_invalid_partitions_one_by_one(version: str, target: list
     with booted(version) as c:
         answer = c.reassign({("t", 0): target, ("t", 1): [3, 4]})
         quiet(c)
-        refused = Error.NO_REASSIGNMENT_IN_PROGRESS if target is None else Error.INVALID_REPLICA_ASSIGNMENT
+        refused = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS if target is None else ErrorCode.INVALID_REPLICA_ASSIGNMENT
         assert answer.result() == AdminResponse(
-            Error.NONE, "", {TopicPartition("t", 0): refused, TopicPartition("t", 1): Error.NONE}
+            ErrorCode.NONE, "", {TopicPartition("t", 0): refused, TopicPartition("t", 1): ErrorCode.NONE}
         )
         assert {number: found.replicas for number, found in c.assignment("t").items()} == {0: (1, 2), 1: (3, 4)}
 
@@ -436,7 +437,7 @@ def test_up_to_0_8_2_an_empty_list_is_written_and_remains(version: str) -> None:
         assert json.loads(node.data or b"") == {"version": 1, "partitions": []}
         answer = c.reassign({("t", 0): [2, 3]})
         quiet(c)
-        assert answer.result().error == Error.INVALID_REQUEST
+        assert answer.result().error == ErrorCode.INVALID_REQUEST
         assert c.assignment("t")[0].replicas == (1, 2)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import ReplicaAssignment, TopicPartition
 from tests.kafka.clusters import cluster, happened, quiet, state_fields, topic, watch
 
@@ -20,7 +20,7 @@ def test_replicas_are_added_and_removed_and_the_leader_moves() -> None:
         topic(c, "t", {0: [1, 2, 3]})
         answer = c.reassign({("t", 0): [4, 2]})
         quiet(c)
-        assert answer.result().partition_errors == {T0: Error.NONE}
+        assert answer.result().partition_errors == {T0: ErrorCode.NONE}
         assert c.assignment("t") == {0: ReplicaAssignment((4, 2))}
         assert state_fields(c, "t")[:2] == (4, (2, 4))
         assert not c.brokers[1].replicas.replicas
@@ -54,7 +54,7 @@ def test_a_reassignment_waits_for_a_broker_that_died_and_can_be_cancelled() -> N
         assert c.assignment("t")[0] == ReplicaAssignment((2, 1))
         answer = c.reassign({("t", 0): None})
         c.run_for(2)
-        assert answer.result().partition_errors == {T0: Error.NO_REASSIGNMENT_IN_PROGRESS}
+        assert answer.result().partition_errors == {T0: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
 
 
 def test_the_latest_reassignment_wins_and_starts_from_the_origin() -> None:
@@ -90,7 +90,7 @@ def test_the_api_rejects_invalid_targets(target: list[int]) -> None:
         topic(c, "t", {0: [1, 2]})
         answer = c.reassign({("t", 0): target})
         quiet(c)
-        assert answer.result().partition_errors == {T0: Error.INVALID_REPLICA_ASSIGNMENT}
+        assert answer.result().partition_errors == {T0: ErrorCode.INVALID_REPLICA_ASSIGNMENT}
         assert c.assignment("t") == {0: ReplicaAssignment((1, 2))}
         assert state_fields(c, "t") == (1, (1, 2), 0, 0)
 
@@ -99,7 +99,7 @@ def test_the_api_rejects_an_unknown_topic() -> None:
     with cluster(2) as c:
         answer = c.reassign({("none", 0): [1]})
         quiet(c)
-        assert list(answer.result().partition_errors.values()) == [Error.UNKNOWN_TOPIC_OR_PARTITION]
+        assert list(answer.result().partition_errors.values()) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert happened(c, "refused") == ["reassign none-0"]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from simzk.kafka.schemas import config, scram
+from simzk.kafka.security.scram import credential
 from tests.kafka.znode_codecs import RELEASES, read, written_again
 
 _DATA = Path(__file__).parent / "data"
@@ -41,7 +42,7 @@ def test_each_user_of_the_recordings_has_the_password_it_was_given() -> None:
             for mechanism, value in config.decode(path, data.encode()).items():
                 kept = scram.decode(path, mechanism, value)
                 assert scram.encode(kept) == value
-                assert scram.credential(mechanism, "secret", kept.salt, kept.iterations) == kept
+                assert credential(mechanism, "secret", kept.salt, kept.iterations) == kept
                 assert len(kept.salt) in (25, 26)
                 seen += 1
     assert seen == 10

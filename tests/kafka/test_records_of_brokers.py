@@ -8,7 +8,8 @@ import pytest
 
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.log.record_batches import Record, decode_records, encode_records
-from simzk.kafka.requests import Error, ProduceResponse
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import ProduceResponse
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import FOR_EVER, topic
 
@@ -34,7 +35,7 @@ def test_the_next_leader_reads_what_was_acknowledged(line: str, magic: int) -> N
             data = encode_records([Record(key, b"1", timestamp_ms=5), Record(key, b"2", timestamp_ms=6)], magic)
             leader.producing.append_as_broker(OFFSETS, data, 5000, answers.append)
         cluster.run_for(1)
-        assert answers == [ProduceResponse(Error.NONE, 0), ProduceResponse(Error.NONE, 2)]
+        assert answers == [ProduceResponse(ErrorCode.NONE, 0), ProduceResponse(ErrorCode.NONE, 2)]
         written = stored_records(leader)
         assert [(one.offset, one.key, one.value) for one in written] == [
             *((0, b"a", b"1"), (1, b"a", b"2"), (2, b"b", b"1"), (3, b"b", b"2"))
@@ -59,5 +60,5 @@ def test_a_follower_rejects_them() -> None:
         data = encode_records([Record(b"k", b"v")], 2)
         cluster.brokers[2].producing.append_as_broker(OFFSETS, data, 5000, answers.append)
         cluster.run_for(1)
-        assert answers == [ProduceResponse(Error.NOT_LEADER_OR_FOLLOWER)]
+        assert answers == [ProduceResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
         assert stored_records(cluster.brokers[2]) == []

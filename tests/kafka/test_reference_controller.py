@@ -17,8 +17,8 @@ from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.controller.states import PartitionState
 from simzk.kafka.observation.observer import parse_state
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.versions import VERSIONS, kafka_version
-from simzk.kafka.requests import Error
 from simzk.zookeeper.requests import GetChildren, GetChildren2
 from tests.kafka.clusters import QUICK, quiet
 from tests.kafka.reference_controller import Partition, Reference
@@ -262,7 +262,7 @@ class Both:
             assignment = {p: self._some(brokers, p, 1 + number % 3) for p in range(1 + number // 2)}
             answer = self.cluster.create_topic(f"t{self.made}", assignment=assignment)
             quiet(self.cluster)
-            assert answer.result().error == Error.NONE, answer.result()
+            assert answer.result().error == ErrorCode.NONE, answer.result()
             self.reference.create(f"t{self.made}", assignment)
 
     def grow(self, number: int, brokers: list[int]) -> None:
@@ -275,7 +275,7 @@ class Both:
             assignment = {count: brokers[:factor]}
             answer = self.cluster.add_partitions(topic, count + 1, assignment=assignment)
             quiet(self.cluster)
-            if answer.result().error == Error.NONE:
+            if answer.result().error == ErrorCode.NONE:
                 self.reference.create(topic, assignment)
 
     def delete(self, number: int, _brokers: list[int]) -> None:
@@ -336,7 +336,7 @@ class Both:
         partition = moving[number % len(moving)]
         answer = self.cluster.reassign({partition: None}, via=self.cluster.controller)
         quiet(self.cluster)
-        assert answer.result().error == Error.NONE, answer.result()
+        assert answer.result().error == ErrorCode.NONE, answer.result()
         self.reference.cancel(partition)
 
     def elect(self, _number: int, _brokers: list[int]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from simzk.errors import ConfigError
 from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 
 RELEASES = ("0.8.2", "0.9", "1.0", "2.4", "3.9")
 
@@ -16,20 +16,20 @@ RELEASES = ("0.8.2", "0.9", "1.0", "2.4", "3.9")
 @pytest.mark.parametrize(
     ("partitions", "factor", "error"),
     [
-        (0, 1, Error.INVALID_PARTITIONS),
-        (-3, 1, Error.INVALID_PARTITIONS),
-        (1, 0, Error.INVALID_REPLICATION_FACTOR),
-        (1, -2, Error.INVALID_REPLICATION_FACTOR),
-        (1, 4, Error.INVALID_REPLICATION_FACTOR),
-        (-1, -1, Error.NONE),
+        (0, 1, ErrorCode.INVALID_PARTITIONS),
+        (-3, 1, ErrorCode.INVALID_PARTITIONS),
+        (1, 0, ErrorCode.INVALID_REPLICATION_FACTOR),
+        (1, -2, ErrorCode.INVALID_REPLICATION_FACTOR),
+        (1, 4, ErrorCode.INVALID_REPLICATION_FACTOR),
+        (-1, -1, ErrorCode.NONE),
     ],
 )
-def test_only_minus_one_stands_for_the_default(release: str, partitions: int, factor: int, error: Error) -> None:
+def test_only_minus_one_stands_for_the_default(release: str, partitions: int, factor: int, error: ErrorCode) -> None:
     with KafkaCluster(release, brokers=3) as c:
         answer = c.create_topic("t", partitions, factor)
         assert c.run_until_quiet(60)
         assert answer.result().error == error
-        assert (c.tree.get(paths.topic("t")) is not None) == (error == Error.NONE)
+        assert (c.tree.get(paths.topic("t")) is not None) == (error == ErrorCode.NONE)
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_a_key_that_the_release_does_not_know_is_refused(release: str, key: str,
     with KafkaCluster(release, brokers=1) as c:
         made = c.create_topic("t", 1, 1, config={key: "1"})
         assert c.run_until_quiet(60)
-        assert made.result().error == (Error.NONE if known else Error.INVALID_CONFIG)
+        assert made.result().error == (ErrorCode.NONE if known else ErrorCode.INVALID_CONFIG)
         c.create_topic("u", 1, 1)
         assert c.run_until_quiet(60)
         altered = c.alter_config("topics/u", {key: "1"})
         assert c.run_until_quiet(60)
-        assert altered.result().error == (Error.NONE if known else Error.INVALID_CONFIG)
+        assert altered.result().error == (ErrorCode.NONE if known else ErrorCode.INVALID_CONFIG)
 
 
 @pytest.mark.parametrize(("release", "longest"), [("0.8.2", 255), ("0.9", 255), ("0.10.0", 249), ("3.9", 249)])

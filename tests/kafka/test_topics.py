@@ -6,7 +6,7 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import cluster, happened, quiet, state_fields, topic, watch
 
@@ -49,16 +49,16 @@ def test_rejected_requests() -> None:
         }
         quiet(c)
         assert {what: answer.result().error for what, answer in refused.items()} == {
-            "again": Error.TOPIC_ALREADY_EXISTS,
-            "collides": Error.INVALID_TOPIC_EXCEPTION,
-            "too many": Error.INVALID_REPLICATION_FACTOR,
-            "twice": Error.INVALID_REPLICA_ASSIGNMENT,
-            "uneven": Error.INVALID_REPLICA_ASSIGNMENT,
-            "gap": Error.INVALID_REPLICA_ASSIGNMENT,
-            "fewer": Error.INVALID_PARTITIONS,
-            "none to grow": Error.UNKNOWN_TOPIC_OR_PARTITION,
-            "none to delete": Error.UNKNOWN_TOPIC_OR_PARTITION,
-            "none to configure": Error.UNKNOWN_TOPIC_OR_PARTITION,
+            "again": ErrorCode.TOPIC_ALREADY_EXISTS,
+            "collides": ErrorCode.INVALID_TOPIC_EXCEPTION,
+            "too many": ErrorCode.INVALID_REPLICATION_FACTOR,
+            "twice": ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "uneven": ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "gap": ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "fewer": ErrorCode.INVALID_PARTITIONS,
+            "none to grow": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "none to delete": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "none to configure": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
         assert c.server.tree.get(paths.TOPICS).child_names() == ["a.b"]  # type: ignore[union-attr]
         assert len(happened(c, "refused")) == len(refused)

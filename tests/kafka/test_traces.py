@@ -98,7 +98,7 @@ def test_an_unclean_election_on_request() -> None:
         answer = c.elect("unclean", [("t", 0)])
         quiet(c)
         assert c.state("t", 0).leader == 1
-        assert [error.value for error in answer.result().partition_errors.values()] == ["NONE"]
+        assert [error.name for error in answer.result().partition_errors.values()] == ["NONE"]
 
 
 def test_the_controller_that_dies_with_its_partition_costs_two_writes() -> None:

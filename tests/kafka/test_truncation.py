@@ -9,12 +9,8 @@ import pytest
 from simzk.errors import ConfigError
 from simzk.kafka.cluster.cluster import KafkaCluster, ReplicaLog
 from simzk.kafka.log.log import first_difference
-from simzk.kafka.requests import (
-    Error,
-    FetchRequest,
-    OffsetForLeaderEpochRequest,
-    ProduceResponse,
-)
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import FetchRequest, OffsetForLeaderEpochRequest, ProduceResponse
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import quiet, state_fields, topic
 
@@ -82,11 +78,11 @@ def lose_by_early_isr(line: str, note: Callable[[KafkaCluster], object] = lambda
     with ruled(line, 5, replica_lag_time_max_ms=4000, unclean_leader_election_enable=False) as c:
         note(c)
         topic(c, "t", {0: [1, 2, 3, 4]})
-        assert produce(c, 15) == ProduceResponse(Error.NONE, 0)
+        assert produce(c, 15) == ProduceResponse(ErrorCode.NONE, 0)
         c.network.cut("broker 1", "broker 3")
         pending = c.produce("t", 0, 5, acks="all")
         c.run_until(lambda: pending.done)
-        assert pending.result() == ProduceResponse(Error.NONE, 15)
+        assert pending.result() == ProduceResponse(ErrorCode.NONE, 15)
         assert state_fields(c, "t")[:2] == (1, (1, 2, 4))
         c.network.cut("broker 2", "broker 4")
         c.kill(1)
@@ -253,7 +249,7 @@ def test_an_error_of_the_leader_delays_the_truncation_of_one_partition_only() ->
         assert follower[T0].truncates
         answer = c.produce("t", 1, 4, acks="all")
         c.run_for(3)
-        assert answer.result().error == Error.NONE
+        assert answer.result().error == ErrorCode.NONE
         assert follower[TopicPartition("t", 1)].log_end == 4
         stale.state = kept
         c.run_for(3)
@@ -320,7 +316,7 @@ def test_all_machines_without_power_lose_acknowledged_records() -> None:
     for interval, left in ((2**63 - 1, 0), (1, 10)):
         with ruled("3.9", log_flush_interval_messages=interval) as c:
             topic(c, "t", {0: [1, 2, 3]})
-            assert produce(c, 10).error == Error.NONE
+            assert produce(c, 10).error == ErrorCode.NONE
             for broker in (1, 2, 3):
                 c.power_off(broker)
             c.run_for(20)

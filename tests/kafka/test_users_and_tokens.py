@@ -14,6 +14,7 @@ from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.schemas import config, delegation_token, scram
 from simzk.kafka.schemas.broker_registration import decode_log_dir_failure, encode_log_dir_failure
 from simzk.kafka.schemas.delegation_token import DelegationToken
+from simzk.kafka.security.scram import credential
 from tests.kafka.clusters import cluster, quiet
 from tests.kafka.foreign_znodes import Migration, decode_migration, encode_migration
 
@@ -35,7 +36,7 @@ def test_a_user_is_added_beside_its_quota_and_removed() -> None:
         values = config.decode(PATH, node.data)
         kept = scram.decode(PATH, "SCRAM-SHA-512", values.pop("SCRAM-SHA-512"))
         assert values == {"producer_byte_rate": "7"}
-        assert kept == scram.credential("SCRAM-SHA-512", "p", kept.salt, 5000)
+        assert kept == credential("SCRAM-SHA-512", "p", kept.salt, 5000)
         assert len(kept.stored_key) == 64
         c.remove_user("a@b", mechanism="SCRAM-SHA-512")
         quiet(c)
@@ -46,7 +47,7 @@ def test_the_keys_are_those_of_the_standard() -> None:
     # The example of RFC 7677, §3: the server signs what was said with its key.
     nonce = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     said = f"n=user,r=rOprNGfwEbeRWgbNEkqO,{nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,c=biws,{nonce}"
-    kept = scram.credential("SCRAM-SHA-256", "pencil", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
+    kept = credential("SCRAM-SHA-256", "pencil", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
     signature = hmac.digest(kept.server_key, said.encode(), "sha256")
     assert base64.b64encode(signature) == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 

@@ -8,8 +8,8 @@ import pytest
 
 from simzk.errors import ConfigError
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.versions import VERSIONS, kafka_version
-from simzk.kafka.requests import Error
 from simzk.partitions.rules import LastMember
 from tests.kafka.clusters import QUICK, happened, quiet, state_fields, topic, watch
 
@@ -135,7 +135,7 @@ def test_the_tool_rejects_dead_targets_from_0_11_on(line: str) -> None:
         quiet(c)
         answer = c.reassign({("t", 0): [3, 2]})
         c.run_for(5)
-        assert (answer.result().error == Error.INVALID_REQUEST) == (
+        assert (answer.result().error == ErrorCode.INVALID_REQUEST) == (
             "brokers" in VERSIONS[line].tools.reassignment_checks
         )
 
@@ -147,7 +147,7 @@ def test_the_tool_drops_unknown_partitions_up_to_0_10_0_and_rejects_them_later(l
         answer = c.reassign({("t", 0): [2, 3], ("t", 7): [1], ("nope", 0): [1]})
         quiet(c)
         refuses = "partitions" in VERSIONS[line].tools.reassignment_checks
-        assert (answer.result().error == Error.INVALID_REQUEST) == refuses
+        assert (answer.result().error == ErrorCode.INVALID_REQUEST) == refuses
         assert partitions_of(c, "t") == {"0": [1, 2] if refuses else [2, 3]}
 
 
@@ -193,8 +193,8 @@ def test_a_second_legacy_reassignment_and_a_cancellation_are_rejected(line: str)
         c.run_for(2)
         second, cancelled = c.reassign({("t", 0): [1]}), c.reassign({("t", 0): None})
         c.run_for(2)
-        assert second.result().error == Error.INVALID_REQUEST
-        assert cancelled.result().error == Error.UNSUPPORTED_VERSION
+        assert second.result().error == ErrorCode.INVALID_REQUEST
+        assert cancelled.result().error == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_leaders_that_write_isrs_announce_it() -> None:
@@ -233,7 +233,7 @@ def test_requests_unknown_to_a_release_are_rejected() -> None:
     with cluster("2.2", 3, controller=3) as c:
         by_tool, by_request = c.elect("unclean"), c.elect("unclean", via=3)
         c.run_for(2)
-        assert by_tool.result().error == by_request.result().error == Error.UNSUPPORTED_VERSION
+        assert by_tool.result().error == by_request.result().error == ErrorCode.UNSUPPORTED_VERSION
         assert len(happened(c, "refused")) == 2
 
 

@@ -17,13 +17,13 @@ from simzk.errors import LayoutError
 from simzk.jvm.scala_collections import mutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.configs import EntityConfigs
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
     AdminResponse,
     AlterConfigRequest,
     CreatePartitionsRequest,
     CreateTopicRequest,
     DeleteTopicRequest,
-    Error,
 )
 from simzk.kafka.schemas import config
 from simzk.kafka.schemas import topic as topic_schema
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 LONGEST_NAME, LONGEST_NAME_OF_0_9 = 249, 255
 """249 leaves room for the suffixes of a log's directory name (KAFKA-2338, 0.10.0)."""
-OK = AdminResponse(Error.NONE)
+OK = AdminResponse(ErrorCode.NONE)
 BY_DEFAULT = -1
 """The number of partitions, or replicas, that the broker's configuration sets (KIP-464)."""
 
@@ -125,17 +125,17 @@ class AdminHandlers:
         """Return the topic that a request creates, or an error; nothing is written."""
         name, version, texts = request.name, self.client.version, self.client.version.texts
         if (illegal := name_problem(name, version)) is not None:
-            return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, illegal)
+            return AdminResponse(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
         if await self.client.exists(paths.delete_topic(name)):
-            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, texts.marked_for_deletion.format(name=name))
+            return AdminResponse(ErrorCode.TOPIC_ALREADY_EXISTS, texts.marked_for_deletion.format(name=name))
         if await self.client.exists(paths.topic(name)):
-            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, texts.exists.format(name=name))
+            return AdminResponse(ErrorCode.TOPIC_ALREADY_EXISTS, texts.exists.format(name=name))
         if version.broker.rejects_colliding_topics and ("." in name or "_" in name):
             others = await self.client.children(paths.TOPICS)
             colliding = [other for other in others if other.replace(".", "_") == name.replace(".", "_")]
             if colliding:
                 message = texts.collides.format(name=name, others=", ".join(colliding))
-                return AdminResponse(Error.INVALID_TOPIC_EXCEPTION, message)
+                return AdminResponse(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
         assignment = await self._assignment(request)
         if isinstance(assignment, AdminResponse):
             return assignment
@@ -160,7 +160,7 @@ class AdminHandlers:
         topic = TopicZnode(partitions, topic_id)
         code = await self.client.create_recursive(paths.topic(name), version.znodes.encode_topic(topic))
         if code == Code.NODE_EXISTS:
-            return AdminResponse(Error.TOPIC_ALREADY_EXISTS, version.texts.exists.format(name=name))
+            return AdminResponse(ErrorCode.TOPIC_ALREADY_EXISTS, version.texts.exists.format(name=name))
         return OK._replace(topic_id=topic_id)
 
     async def _assignment(self, request: CreateTopicRequest) -> Mapping[int, Sequence[int]] | AdminResponse:
@@ -171,9 +171,9 @@ class AdminHandlers:
         partitions = self.defaults[0] if request.partitions == BY_DEFAULT else request.partitions
         factor = self.defaults[1] if request.replication_factor == BY_DEFAULT else request.replication_factor
         if partitions <= 0:
-            return AdminResponse(Error.INVALID_PARTITIONS, texts.few_partitions)
+            return AdminResponse(ErrorCode.INVALID_PARTITIONS, texts.few_partitions)
         if factor <= 0:
-            return AdminResponse(Error.INVALID_REPLICATION_FACTOR, texts.few_replicas)
+            return AdminResponse(ErrorCode.INVALID_REPLICATION_FACTOR, texts.few_replicas)
         return self._assigned(racks, partitions, factor)
 
     def _assigned(
@@ -182,7 +182,7 @@ class AdminHandlers:
         """Return an assignment to brokers; from a random broker on if none is given."""
         if factor > len(racks):
             text = self.client.version.texts.many_replicas.format(factor=factor, brokers=len(racks))
-            return AdminResponse(Error.INVALID_REPLICATION_FACTOR, text)
+            return AdminResponse(ErrorCode.INVALID_REPLICATION_FACTOR, text)
         assert partitions > 0
         # None if no broker has a rack; a placement fails if only some brokers have one.
         known = {broker: rack for broker, rack in racks.items() if rack is not None} or None
@@ -192,13 +192,13 @@ class AdminHandlers:
             else:
                 assigned = assign_replicas(sorted(racks), known, partitions, factor, start, first)
         except LayoutError as error:
-            return AdminResponse(Error.INVALID_REPLICATION_FACTOR, str(error))
+            return AdminResponse(ErrorCode.INVALID_REPLICATION_FACTOR, str(error))
         assert len(assigned) == partitions
         return assigned
 
     def _assignment_problem(self, assignment: Mapping[int, Sequence[int]]) -> AdminResponse | None:
         """Return why a new topic cannot have an assignment: lists of one length, no broker twice, no gap."""
-        texts, refused = self.client.version.texts, Error.INVALID_REPLICA_ASSIGNMENT
+        texts, refused = self.client.version.texts, ErrorCode.INVALID_REPLICA_ASSIGNMENT
         if len(dict.fromkeys(map(len, assignment.values()))) != 1:
             return AdminResponse(refused, texts.uneven_replicas)
         if any(len(dict.fromkeys(ids)) != len(ids) for ids in assignment.values()):
@@ -220,24 +220,24 @@ class AdminHandlers:
         live = await self.client.brokers()
         found = await self.client.read(paths.topic(name))
         if found is None:
-            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+            return AdminResponse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         topic = topic_schema.decode(paths.topic(name), found[0], self.client.version.reading)
         present = len(topic.partitions)
         if any(assignment.being_reassigned for assignment in topic.partitions.values()):
             text = f"A partition reassignment is in progress for the topic '{name}'."
-            return AdminResponse(Error.REASSIGNMENT_IN_PROGRESS, text)
+            return AdminResponse(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
         if request.total <= present:
             fewer = f"Topic currently has {present} partitions, which is higher than the requested {request.total}."
             same = f"Topic already has {present} partitions."
-            return AdminResponse(Error.INVALID_PARTITIONS, same if request.total == present else fewer)
+            return AdminResponse(ErrorCode.INVALID_PARTITIONS, same if request.total == present else fewer)
         if 0 not in topic.partitions or not topic.partitions[0].replicas:
-            return AdminResponse(Error.UNKNOWN_SERVER_ERROR, f"partition 0 of {name} has no replicas")
+            return AdminResponse(ErrorCode.UNKNOWN_SERVER_ERROR, f"partition 0 of {name} has no replicas")
         added: Mapping[int, Sequence[int]] | AdminResponse
         first, count = topic.partitions[0].replicas, request.total - present
         if request.assignment is not None:
             added = request.assignment
             if (problem := _addition_problem(added, count, len(first), live)) is not None:
-                return AdminResponse(Error.INVALID_REPLICA_ASSIGNMENT, problem)
+                return AdminResponse(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
         else:
             racks = {broker: registration.rack for broker, (registration, _) in live.items()}
             start = start_index_for_addition(sorted(racks), first[0])
@@ -261,10 +261,10 @@ class AdminHandlers:
     async def delete_topic(self, request: DeleteTopicRequest) -> AdminResponse:
         """Request the deletion of a topic."""
         if not await self.client.exists(paths.topic(request.name)):
-            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"topic {request.name} does not exist")
+            return AdminResponse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {request.name} does not exist")
         code = await self.client.create(paths.delete_topic(request.name), self.client.version.znodes.deletion_request)
         if code == Code.NODE_EXISTS:
-            return AdminResponse(Error.INVALID_REQUEST, f"topic {request.name} is already being deleted")
+            return AdminResponse(ErrorCode.INVALID_REQUEST, f"topic {request.name} is already being deleted")
         return OK
 
     async def alter_config(self, request: AlterConfigRequest) -> AdminResponse:

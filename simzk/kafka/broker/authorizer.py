@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.notifications import Notifications
-from simzk.kafka.requests import AlterAclsRequest, Error
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import AlterAclsRequest
 from simzk.kafka.schemas import acl as acl_schema
 from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.schemas.json_text import read_object
@@ -104,7 +105,7 @@ class Authorizer:
         assert self._store is not None, "the release has no ACLs"
         assert self.is_enabled
         response = await self._store.alter(AlterAclsRequest(resource, added, removed))
-        if response.error == Error.NONE:
+        if response.error == ErrorCode.NONE:
             await self.read(resource)
         return response
 

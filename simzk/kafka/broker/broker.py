@@ -45,15 +45,11 @@ from simzk.kafka.client_requests import api_keys
 from simzk.kafka.client_requests.handlers import Context, Handler, ServingBroker, on_first_request
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.releases.cluster_releases import BrokerRelease, local_registration
 from simzk.kafka.releases.settings import LOG_DIRS
-from simzk.kafka.requests import (
-    AllocateProducerIdsRequest,
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-    Error,
-)
+from simzk.kafka.requests import AllocateProducerIdsRequest, ControlledShutdownRequest, ControlledShutdownResponse
 from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Disconnected
 from simzk.kafka.schemas.broker_registration import encode_log_dir_failure
 from simzk.kafka.schemas.cluster import decode_cluster_id, encode_cluster_id
@@ -82,6 +78,8 @@ if TYPE_CHECKING:
     from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator
     from simzk.kafka.log.log import Log
     from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest
+    from simzk.kafka.releases.profile import KafkaVersion
+    from simzk.kafka.releases.settings import BrokerConfig
     from simzk.kafka.requests import AdminResponse
     from simzk.kafka.rpc import Respond
     from simzk.kafka.schemas.broker_registration import BrokerRegistration
@@ -112,6 +110,9 @@ class Broker:
         process: its process, not running yet.
         environment: what all brokers of the cluster share.
     """
+
+    version: KafkaVersion
+    config: BrokerConfig
 
     def __init__(
         self, broker_id: int, registration: BrokerRegistration, process: Process, environment: Environment
@@ -1044,7 +1045,7 @@ class Broker:
         if controller is None:
             raise NoProducerIdsError("the controller is not known")
         answer: AdminResponse = await self._call(controller, AllocateProducerIdsRequest(self.id, self.epoch))
-        if answer.error != Error.NONE:
+        if answer.error != ErrorCode.NONE:
             raise NoProducerIdsError(answer.error.name)
         return int(answer.message)
 
@@ -1134,7 +1135,7 @@ class Broker:
                 )
             except Disconnected:
                 continue
-            if response.error == Error.NONE and not response.remaining:
+            if response.error == ErrorCode.NONE and not response.remaining:
                 return
         if self.version.broker.sleeps_after_last_shutdown_try:
             await self.process.sleep(config.integer("controlled.shutdown.retry.backoff.ms") * 1000)

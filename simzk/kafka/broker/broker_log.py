@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.producing import Producing
     from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.coordinator.transaction import ProducerIdentity
+    from simzk.kafka.protocol.errors import ErrorCode
     from simzk.kafka.releases.profile import GroupRules
-    from simzk.kafka.requests import Error
     from simzk.kafka.topic_partition import TopicPartition
 
 
@@ -47,7 +47,7 @@ class BrokerLog(CoordinatorLog):
         self,
         partition: TopicPartition,
         records: Sequence[CoordinatorRecord],
-        done: Callable[[Error], None] | None,
+        done: Callable[[ErrorCode], None] | None,
         producer: ProducerIdentity | None = None,
     ) -> None:
         """Append records, with acks of all in the ISR; those of transactions always have sequence number 0."""

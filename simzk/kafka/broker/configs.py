@@ -19,9 +19,10 @@ from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.notifications import Notifications
 from simzk.kafka.log.segments import LogConfig, log_config
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.config_values import topic_problem
 from simzk.kafka.releases.settings import topic_keys
-from simzk.kafka.requests import AdminResponse, AlterConfigRequest, Error
+from simzk.kafka.requests import AdminResponse, AlterConfigRequest
 from simzk.kafka.schemas import config
 from simzk.kafka.schemas.json_text import NoJsonError
 from simzk.kafka.zookeeper_client.session import SessionExpiredError, stat_of
@@ -147,7 +148,7 @@ def magic_of(version: str) -> int:
     return 0 if numbers < (0, 10) else 1 if numbers < (0, 11) else 2
 
 
-OK = AdminResponse(Error.NONE)
+OK = AdminResponse(ErrorCode.NONE)
 QUOTAS = frozenset({"clients", "users", "ips"})
 """Entity types whose empty znodes are deleted."""
 
@@ -162,10 +163,10 @@ class EntityConfigs:
         """Set and remove configuration keys of an entity, and write the notification."""
         path = request.entity_path
         if (refused := self._problem(path)) is not None:
-            return AdminResponse(Error.INVALID_REQUEST, refused)
+            return AdminResponse(ErrorCode.INVALID_REQUEST, refused)
         kind, _, name = path.partition("/")
         if kind == "topics" and not await self._client.exists(paths.topic(name)):
-            return AdminResponse(Error.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
+            return AdminResponse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} does not exist")
         set_keys = {key: value for key, value in request.changes.items() if value is not None}
         if (unknown := self.invalid_keys(path, set_keys)) is not None:
             return unknown
@@ -195,7 +196,7 @@ class EntityConfigs:
         known = topic_keys(self._client.version.number)
         unknown = [key for key in values if key not in known]
         text = self._client.version.texts.unknown_key
-        return AdminResponse(Error.INVALID_CONFIG, text.format(key=unknown[0])) if unknown else None
+        return AdminResponse(ErrorCode.INVALID_CONFIG, text.format(key=unknown[0])) if unknown else None
 
     def invalid_values(self, path: str, values: Mapping[str, str]) -> AdminResponse | None:
         """Return an error if a topic cannot have these values (LogConfig.validate)."""
@@ -205,7 +206,7 @@ class EntityConfigs:
         if (problem := topic_problem(values, version.number)) is None:
             return None
         fails = problem.is_value and version.api.fails_on_invalid_values
-        return AdminResponse(Error.UNKNOWN_SERVER_ERROR if fails else Error.INVALID_CONFIG, problem.text)
+        return AdminResponse(ErrorCode.UNKNOWN_SERVER_ERROR if fails else ErrorCode.INVALID_CONFIG, problem.text)
 
     def _problem(self, path: str) -> str | None:
         """Return why the entity cannot be configured in this release; None if it can."""

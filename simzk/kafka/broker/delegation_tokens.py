@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from simzk.kafka import paths
 from simzk.kafka.broker.notifications import Notifications
-from simzk.kafka.requests import AdminResponse, CreateTokenRequest, Error, ExpireTokenRequest, RenewTokenRequest
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import AdminResponse, CreateTokenRequest, ExpireTokenRequest, RenewTokenRequest
 from simzk.kafka.schemas import delegation_token
 from simzk.kafka.schemas.delegation_token import DelegationToken
 from simzk.kafka.schemas.json_text import NoJsonError
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 MASTER_KEY = "delegation.token.master.key"
 _MAX_LIFETIME = "delegation.token.max.lifetime.ms"
 _RENEWAL = "delegation.token.expiry.time.ms"
-_DISABLED = AdminResponse(Error.DELEGATION_TOKEN_AUTH_DISABLED)
+_DISABLED = AdminResponse(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
 
 
 @dataclass(eq=False)
@@ -102,7 +103,7 @@ class DelegationTokens(Notifications):
         if not self.enabled:
             return _DISABLED
         if any(not renewer.startswith("User:") for renewer in (request.owner, *request.renewers)):
-            return AdminResponse(Error.INVALID_PRINCIPAL_TYPE, "owner and renewers must be users (User:name)")
+            return AdminResponse(ErrorCode.INVALID_PRINCIPAL_TYPE, "owner and renewers must be users (User:name)")
         now_ms, longest_ms = self._now_ms(), self._config.integer(_MAX_LIFETIME)
         ends_ms = now_ms + (longest_ms if request.max_lifetime_ms <= 0 else min(request.max_lifetime_ms, longest_ms))
         times = now_ms, min(ends_ms, now_ms + self._config.integer(_RENEWAL)), ends_ms
@@ -116,7 +117,7 @@ class DelegationTokens(Notifications):
         if isinstance(token, AdminResponse):
             return token
         if self._is_expired(token):
-            return AdminResponse(Error.DELEGATION_TOKEN_EXPIRED)
+            return AdminResponse(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         life_ms = self._config.integer(_RENEWAL) if request.lifetime_ms < 0 else request.lifetime_ms
         return await self._update(token._replace(expires_ms=min(token.ends_ms, self._now_ms() + life_ms)))
 
@@ -128,7 +129,7 @@ class DelegationTokens(Notifications):
         if request.lifetime_ms < 0:
             return await self._remove(token.token_id)
         if self._is_expired(token):
-            return AdminResponse(Error.DELEGATION_TOKEN_EXPIRED)
+            return AdminResponse(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         return await self._update(token._replace(expires_ms=min(token.ends_ms, self._now_ms() + request.lifetime_ms)))
 
     async def remove_expired(self) -> None:
@@ -142,9 +143,9 @@ class DelegationTokens(Notifications):
             return _DISABLED
         token = self._tokens.get(token_id)
         if token is None:
-            return AdminResponse(Error.DELEGATION_TOKEN_NOT_FOUND, f"token {token_id} does not exist")
+            return AdminResponse(ErrorCode.DELEGATION_TOKEN_NOT_FOUND, f"token {token_id} does not exist")
         if principal != token.owner and principal not in token.renewers:
-            return AdminResponse(Error.DELEGATION_TOKEN_OWNER_MISMATCH, f"{principal} is neither owner nor renewer")
+            return AdminResponse(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, f"{principal} is neither owner nor renewer")
         return token
 
     def _is_expired(self, token: DelegationToken) -> bool:
@@ -160,14 +161,14 @@ class DelegationTokens(Notifications):
             await self._client.create(path, data)
         self._tokens[token.token_id] = token
         await self._announce(token.token_id)
-        return AdminResponse(Error.NONE, token.token_id)
+        return AdminResponse(ErrorCode.NONE, token.token_id)
 
     async def _remove(self, token_id: str) -> AdminResponse:
         await self._client.children(paths.token(token_id))  # deleteRecursive asks first
         await self._client.session.call(Delete(paths.token(token_id), ANY_VERSION))
         self._tokens.pop(token_id, None)
         await self._announce(token_id)
-        return AdminResponse(Error.NONE, token_id)
+        return AdminResponse(ErrorCode.NONE, token_id)
 
     async def _announce(self, token_id: str) -> None:
         assert self.enabled

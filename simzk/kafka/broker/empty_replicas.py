@@ -20,13 +20,12 @@ import numpy as np
 
 from simzk.kafka.broker.environment import MetadataCache
 from simzk.kafka.broker.isr_changes import RETRY_PAUSE_US, LeaderIsrs, call_controller
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
-    ERRORS,
     AlteredPartitions,
     AlterPartitions,
     ControlBatch,
     ControlResponse,
-    Error,
     LeaderAndIsrRequest,
     PartitionUpdates,
     Proposals,
@@ -232,7 +231,7 @@ class EmptyReplicas:
                 self._process, self._connections, self._metadata.controller_id, request
             )
             again = np.arange(len(rows), dtype=np.int32)
-            if altered is not None and altered.error == Error.NONE:
+            if altered is not None and altered.error == ErrorCode.NONE:
                 assert len(altered.errors) == len(rows), "each proposal has a result"
                 self._record_refusals(proposals, altered)
                 again = self._isrs.handle_results(rows, proposals, altered)
@@ -246,7 +245,7 @@ class EmptyReplicas:
         assert len(altered.errors) == len(proposals.leader)
         refused = np.flatnonzero(altered.errors)
         if len(refused):
-            errors = [ERRORS[code] for code in altered.errors[refused].tolist()]
+            errors = [ErrorCode(code) for code in altered.errors[refused].tolist()]
             self._history.record_later(partial(_refusals, proposals.at(refused), errors))
 
     def end_proposals(self, rows: IntArray) -> None:
@@ -271,12 +270,12 @@ class EmptyReplicasOfBroker:
     def lead_and_follow(self, request: LeaderAndIsrRequest) -> ControlResponse:
         assert isinstance(request.updates, PartitionUpdates)
         self._replicas.lead_and_follow(request.updates, request.updates.replicas == self._broker)
-        return ControlResponse(Error.NONE, {})
+        return ControlResponse(ErrorCode.NONE, {})
 
     def stop(self, request: StopReplicaRequest) -> ControlResponse:
         assert isinstance(request.stops, ReplicaStops)
         self._manager.stop(self._broker, request.stops)
-        return ControlResponse(Error.NONE, {})
+        return ControlResponse(ErrorCode.NONE, {})
 
     def start_timers(self) -> None:
         """Do nothing: an empty log never lags, and its high watermark never rises."""
@@ -292,9 +291,9 @@ def _by_follower(rows: IntArray, followers: IntArray) -> Iterator[tuple[int, Int
         yield broker, rows[followers == broker]
 
 
-def _refusals(proposals: Proposals, errors: list[Error], at_us: int) -> Iterator[Event]:
+def _refusals(proposals: Proposals, errors: list[ErrorCode], at_us: int) -> Iterator[Event]:
     """Yield an event for each refused proposal."""
     columns = zip(proposals.partitions.names(), unpack(proposals.isr), proposals.leader.tolist(), errors, strict=True)
     for (topic, number), isr, leader, error in sorted(columns, key=lambda refused: refused[0]):
         proposed = f"isr {list(isr)}"
-        yield Event(at_us, f"broker {leader}", "ISR change refused", f"{topic}-{number}", proposed, error.value)
+        yield Event(at_us, f"broker {leader}", "ISR change refused", f"{topic}-{number}", proposed, error.name)

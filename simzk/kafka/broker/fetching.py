@@ -57,9 +57,9 @@ from simzk.jvm.hash_map import hash_map_order
 from simzk.jvm.scala_collections import SMALL, immutable_order, mutable_order, mutable_set_order
 from simzk.kafka.broker.replication_quotas import EMPTY_RESPONSE_BYTES
 from simzk.kafka.log.batches import NO_EPOCH
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
     AskedEpoch,
-    Error,
     FetchedPartition,
     FetchRequest,
     FetchResponse,
@@ -220,9 +220,9 @@ class Fetcher:
             return False
         return until_us is not None
 
-    def _on_error(self, partition: TopicPartition, error: Error, asked_epoch: int) -> None:
+    def _on_error(self, partition: TopicPartition, error: ErrorCode, asked_epoch: int) -> None:
         """Leave a partition out of requests: for a while, or until the next LeaderAndIsr if its leader epoch is old."""
-        if error == Error.FENCED_LEADER_EPOCH and asked_epoch == self.following[partition]:
+        if error == ErrorCode.FENCED_LEADER_EPOCH and asked_epoch == self.following[partition]:
             self._fenced[partition] = None
         else:
             self._delayed[partition] = self._process.scheduler.now_us + BACKOFF_US
@@ -264,7 +264,7 @@ class Fetcher:
         for partition, end in response.ends.items():
             if self.following.get(partition) != asked[partition].leader_epoch:
                 continue
-            if isinstance(end, Error):
+            if isinstance(end, ErrorCode):
                 self._on_error(partition, end, asked[partition].leader_epoch)
                 self._forgotten[partition] = None
                 continue
@@ -387,7 +387,7 @@ class _Found:
     """Records, errors and diverging epochs for a fetch, by partition."""
 
     records: dict[TopicPartition, tuple[RecordBatch, ...]] = field(default_factory=dict)
-    errors: dict[TopicPartition, Error] = field(default_factory=dict)
+    errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
     diverging: dict[TopicPartition, EpochEnd] = field(default_factory=dict)
     ranges: dict[TopicPartition, LogRange] = field(default_factory=dict)
 
@@ -511,16 +511,16 @@ class FetchSessions:
             max_bytes = self._max_bytes if left_bytes is None else min(self._max_bytes, left_bytes)
             is_fenced = partition in session.fenced
             result = serve(session.follower, fetched, is_fenced=is_fenced, max_bytes=max_bytes)
-            if not isinstance(result, Error) and not result.batches and result.diverging is None:  # nearly always
+            if not isinstance(result, ErrorCode) and not result.batches and result.diverging is None:  # nearly always
                 continue
-            if not isinstance(result, Error) and result.batches and self._throttles(session, partition):
+            if not isinstance(result, ErrorCode) and result.batches and self._throttles(session, partition):
                 session.throttled[partition] = None
                 continue
             found = found or _Found()
-            if result == Error.OFFSET_OUT_OF_RANGE:
+            if result == ErrorCode.OFFSET_OUT_OF_RANGE:
                 log = self._replicas.replicas[partition].log
                 found.ranges[partition] = LogRange(log.start, log.end)
-            elif isinstance(result, Error):
+            elif isinstance(result, ErrorCode):
                 found.errors[partition] = result
             elif result.diverging is not None:
                 found.diverging[partition] = result.diverging

@@ -35,7 +35,8 @@ import numpy as np
 
 from simzk.jvm.scala_collections import immutable_order, mutable_set_order
 from simzk.kafka import paths
-from simzk.kafka.requests import ERRORS, AlterPartitionRequest, AlterPartitionResponse, Error, IsrProposal
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import AlterPartitionRequest, AlterPartitionResponse, IsrProposal
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.kafka.schemas.admin import encode_partitions
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
@@ -49,6 +50,8 @@ from simzk.zookeeper.requests import SetData
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from numpy.typing import NDArray
+
     from simzk.jvm.scala_collections import Scala
     from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.requests import AlteredPartitions, AlterPartitions, Proposals
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
 
     OnDropped = Callable[[IsrProposal], None]
     """Handler of a proposal that is never sent."""
-    OnResults = Callable[[Sequence[IsrProposal], Sequence[LeaderAndIsr | Error]], list[IsrProposal]]
+    OnResults = Callable[[Sequence[IsrProposal], Sequence[LeaderAndIsr | ErrorCode]], list[IsrProposal]]
     """Handler of proposals and their results; it returns the proposals to be retried."""
 
 RETRY_PAUSE_US = 50_000
@@ -83,27 +86,31 @@ class ProposalOutcome(IntEnum):
 
 
 _OUTCOMES = {
-    Error.NONE: ProposalOutcome.COMMITTED,
-    Error.INELIGIBLE_REPLICA: ProposalOutcome.REVERTED,
-    Error.NETWORK_EXCEPTION: ProposalOutcome.REVERTED,
-    Error.FENCED_LEADER_EPOCH: ProposalOutcome.PENDING,
-    Error.INVALID_UPDATE_VERSION: ProposalOutcome.PENDING,
-    Error.UNKNOWN_TOPIC_OR_PARTITION: ProposalOutcome.PENDING,
-    Error.INVALID_REQUEST: ProposalOutcome.PENDING,
+    ErrorCode.NONE: ProposalOutcome.COMMITTED,
+    ErrorCode.INELIGIBLE_REPLICA: ProposalOutcome.REVERTED,
+    ErrorCode.NETWORK_EXCEPTION: ProposalOutcome.REVERTED,
+    ErrorCode.FENCED_LEADER_EPOCH: ProposalOutcome.PENDING,
+    ErrorCode.INVALID_UPDATE_VERSION: ProposalOutcome.PENDING,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ProposalOutcome.PENDING,
+    ErrorCode.INVALID_REQUEST: ProposalOutcome.PENDING,
 }
 
 
-def outcome_of(error: Error) -> ProposalOutcome:
+def outcome_of(error: ErrorCode) -> ProposalOutcome:
     """Return how a leader reacts to an error; it retries after every error that has no rule of its own.
 
-    >>> [outcome_of(error).name for error in (Error.NOT_CONTROLLER, Error.REQUEST_TIMED_OUT, Error.INVALID_REQUEST)]
-    ['RETRY', 'RETRY', 'PENDING']
+    >>> [outcome_of(error).name for error in (ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REQUEST)]
+    ['RETRY', 'PENDING']
     """
     return _OUTCOMES.get(error, ProposalOutcome.RETRY)
 
 
-_OUTCOME_CODES = np.array([outcome_of(error) for error in ERRORS], dtype=np.int8)
-"""The outcome of a proposal, by error code."""
+def _outcomes_of(errors: NDArray[np.int16]) -> NDArray[np.int8]:
+    """Return `outcome_of` for k error codes."""
+    outcomes = np.full(len(errors), ProposalOutcome.RETRY, dtype=np.int8)
+    for error, outcome in _OUTCOMES.items():
+        outcomes[errors == error] = outcome
+    return outcomes
 
 
 class LeaderReplicas(Protocol):
@@ -176,7 +183,7 @@ class LeaderIsrs:
         """Handle the result of each proposal; return the places of those to be retried."""
         assert len(rows) == len(proposals.leader) == len(altered.errors) == len(altered.states.leader)
         replicas, pending = self._replicas, self._replicas.are_pending(rows, proposals)
-        outcomes, written = _OUTCOME_CODES[altered.errors], altered.states
+        outcomes, written = _outcomes_of(altered.errors), altered.states
         committed = pending & (outcomes == ProposalOutcome.COMMITTED)
         committed &= (written.leader_epoch == proposals.leader_epoch) & (written.version >= proposals.version)
         replicas.commit(rows[committed], written.where(committed))
@@ -257,7 +264,7 @@ class IsrProposals:
                 batch = dict(self._pending)
                 request = AlterPartitionRequest(self.broker_id, self.broker_epoch(), tuple(batch.values()))
                 response = await self._send(request)
-                if response.error != Error.NONE:
+                if response.error != ErrorCode.NONE:
                     await self.process.sleep(RETRY_PAUSE_US)
                     continue
                 for partition, answered in batch.items():
@@ -265,7 +272,7 @@ class IsrProposals:
                     if removed is not answered:
                         assert removed.leader_epoch > answered.leader_epoch, f"{partition} was proposed twice"
                         self.on_dropped(removed)
-                results = [response.results.get(partition, Error.UNKNOWN_SERVER_ERROR) for partition in batch]
+                results = [response.results.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in batch]
                 retries = self.on_results(list(batch.values()), results)
                 for proposal in retries:
                     assert proposal.partition in batch
@@ -279,7 +286,7 @@ class IsrProposals:
             response: AlterPartitionResponse | None = await call_controller(
                 self.process, self.connections, self.metadata.controller_id, request
             )
-            if response is not None and response.error != Error.NOT_CONTROLLER:
+            if response is not None and response.error != ErrorCode.NOT_CONTROLLER:
                 return response
             await self.process.sleep(RETRY_PAUSE_US)
 
@@ -339,12 +346,12 @@ class IsrWrites:
             try:
                 result = await self._write(proposal.partition, changed)
             except SessionExpiredError:
-                result = Error.NETWORK_EXCEPTION
-            if not isinstance(result, Error) and self.client.version.broker.announces_isr_changes:
+                result = ErrorCode.NETWORK_EXCEPTION
+            if not isinstance(result, ErrorCode) and self.client.version.broker.announces_isr_changes:
                 self._changed_us[proposal.partition] = self.process.scheduler.now_us
             self.on_results([proposal], [result])
 
-    async def _write(self, partition: TopicPartition, changed: LeaderAndIsr) -> LeaderAndIsr | Error:
+    async def _write(self, partition: TopicPartition, changed: LeaderAndIsr) -> LeaderAndIsr | ErrorCode:
         """Write a state, conditional on its version; return it with its new version."""
         path, data = paths.state(partition), self.client.version.znodes.encode_state(changed)
         reply = await self.client.session.call(SetData(path, data, changed.version))
@@ -354,7 +361,7 @@ class IsrWrites:
         found = await self.client.read(path) if rereads else None
         if found is not None and found[0] == data:
             return changed._replace(version=found[1].version)
-        return Error.INVALID_UPDATE_VERSION
+        return ErrorCode.INVALID_UPDATE_VERSION
 
     def _in_order(self, changed: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Return changed partitions in the order of the znode: a mutable Set mapped to a Set of JSON maps.

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.broker.replica_logs import ALL as ALL
 from simzk.kafka.log.record_batches import new_batches
-from simzk.kafka.requests import Error, ProduceRequest, ProduceResponse
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +58,7 @@ class Producing:
     def serve(self, request: ProduceRequest, respond: Respond) -> None:
         """Append records; respond now or when enough replicas have them."""
         if not self._version.broker.accepts_any_acks and request.acks not in (ALL, 0, 1):
-            respond(ProduceResponse(Error.INVALID_REQUIRED_ACKS))
+            respond(ProduceResponse(ErrorCode.INVALID_REQUIRED_ACKS))
         else:
             self._disk.access(lambda: self._append(request, respond))
 
@@ -74,13 +75,13 @@ class Producing:
 
     def _append(self, request: ProduceRequest, respond: Respond) -> None:
         result = self._replicas.append(request)
-        if isinstance(result, Error):
+        if isinstance(result, ErrorCode):
             respond(ProduceResponse(result))
             return
         self._on_append(request.partition)
         if request.acks in (0, 1):
             self._replicas.acknowledge(request.partition, result, request.records, request.acks)
-            respond(ProduceResponse(Error.NONE, result))
+            respond(ProduceResponse(ErrorCode.NONE, result))
             return
         timer = self._process.call_later(request.timeout_ms * 1000, lambda: self._expire(waiting))
         waiting = _Waiting(request, result, respond, timer)
@@ -101,7 +102,7 @@ class Producing:
                 left.append(waiting)
             else:
                 waiting.timer.cancel()
-                if error == Error.NONE:
+                if error == ErrorCode.NONE:
                     self._replicas.acknowledge(
                         partition, waiting.base_offset, waiting.request.records, waiting.request.acks
                     )
@@ -109,20 +110,20 @@ class Producing:
         if left:
             self._waiting[partition] = left
 
-    def _outcome(self, waiting: _Waiting) -> Error | None:
+    def _outcome(self, waiting: _Waiting) -> ErrorCode | None:
         """Return the error of the response; None while the request must wait."""
         request = waiting.request
         assert request.acks not in (0, 1), "these are answered at once"
         replica = self._replicas.replicas.get(request.partition)
         if replica is None or not self._replicas.leads(request.partition):
-            return Error.NOT_LEADER_OR_FOLLOWER if self._version.broker.answers_produce_on_demotion else None
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER if self._version.broker.answers_produce_on_demotion else None
         required = waiting.base_offset + request.records
         if request.acks != ALL:
-            return Error.NONE if self._replicas.copies(replica, required) >= request.acks else None
+            return ErrorCode.NONE if self._replicas.copies(replica, required) >= request.acks else None
         if not self._has_passed(replica, required):
             return None
         enough = self._replicas.has_enough_in_sync(replica)
-        return Error.NONE if enough else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def _has_passed(self, replica: Replica, required: int) -> bool:
         """Return whether all in the ISR have the log up to an offset; up to 0.8.1 they are counted."""
@@ -137,4 +138,4 @@ class Producing:
         assert len(left) == len(before) - 1, "the timer of a request with a response is cancelled"
         if left:
             self._waiting[partition] = left
-        waiting.respond(ProduceResponse(Error.REQUEST_TIMED_OUT, waiting.base_offset))
+        waiting.respond(ProduceResponse(ErrorCode.REQUEST_TIMED_OUT, waiting.base_offset))

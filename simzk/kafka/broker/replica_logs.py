@@ -50,11 +50,10 @@ from simzk.kafka.log.producer_state import SequenceRules, check_coordinator_batc
 from simzk.kafka.log.record_batches import stamped
 from simzk.kafka.log.segments import count_expired
 from simzk.kafka.log.truncation import truncation_after
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
-    CODE_OF,
     AlteredPartitions,
     ControlResponse,
-    Error,
     IsrProposal,
     LeaderAndIsrRequest,
     LogRange,
@@ -377,8 +376,8 @@ class ReplicaLogs:
         self._name = f"broker {self.broker_id}"
         self._sequences = SequenceRules(
             version.broker.recognized_duplicates,
-            Error[version.broker.unknown_producer],
-            Error[version.broker.producer_after_marker],
+            ErrorCode[version.broker.unknown_producer],
+            ErrorCode[version.broker.producer_after_marker],
         )
         # Up to 2.3 a leader lets a follower join that is not in its assignment: a reassignment widens only the topic.
         self._accepts_unassigned = not version.controller.writes_union_assignment
@@ -438,7 +437,7 @@ class ReplicaLogs:
                 for one, has_log, is_accepted in outcomes
                 if has_log and not is_accepted and one.partition not in unled
             )
-        return ControlResponse(Error.NONE, errors, refused)
+        return ControlResponse(ErrorCode.NONE, errors, refused)
 
     def _is_led(self, leader: int) -> bool:
         """Return whether a partition has a leader that this broker may follow, or is."""
@@ -455,7 +454,7 @@ class ReplicaLogs:
                 newer[partition] = None
         return newer
 
-    def _open_logs(self, updates: Sequence[PartitionUpdate]) -> dict[TopicPartition, Error]:
+    def _open_logs(self, updates: Sequence[PartitionUpdate]) -> dict[TopicPartition, ErrorCode]:
         """Open or create the logs; return an error for each log in a failed log directory.
 
         The order decides in which directory a new log is created: those of leaders first, then as Kafka's map of
@@ -465,22 +464,25 @@ class ReplicaLogs:
         ordered = mutable_order(by_partition, self.version.orders.scala, cluster_partition_hash)
         ordered.sort(key=lambda partition: by_partition[partition].state.leader != self.broker_id)
         opened = {p: self.log_dirs.open(p, is_new=by_partition[p].is_new) for p in ordered}
-        return {p: Error.KAFKA_STORAGE_ERROR for p, found in opened.items() if not found}
+        return {p: ErrorCode.KAFKA_STORAGE_ERROR for p, found in opened.items() if not found}
 
     def _of_other_topics(
         self, partitions: Sequence[TopicPartition], topic_ids: Mapping[str, str]
-    ) -> dict[TopicPartition, Error]:
+    ) -> dict[TopicPartition, ErrorCode]:
         """Return an error for each partition whose log belongs to another topic of that name (hasConsistentTopicId)."""
         errors = {}
         for partition in partitions:
             found = self.replicas.get(partition) or self.logs_on_disk.get(partition)
             known, wanted = None if found is None else found.log.topic_id, topic_ids.get(partition.topic)
             if known is not None and wanted is not None and known != wanted:
-                errors[partition] = Error.INCONSISTENT_TOPIC_ID
+                errors[partition] = ErrorCode.INCONSISTENT_TOPIC_ID
         return errors
 
     def _note_topic_ids(
-        self, updates: Sequence[PartitionUpdate], topic_ids: Mapping[str, str], errors: Mapping[TopicPartition, Error]
+        self,
+        updates: Sequence[PartitionUpdate],
+        topic_ids: Mapping[str, str],
+        errors: Mapping[TopicPartition, ErrorCode],
     ) -> None:
         """Store the ids of topics in the logs that have none, also if the leader epoch is not new."""
         if not topic_ids or not self.version.broker.checks_topic_ids:
@@ -600,11 +602,11 @@ class ReplicaLogs:
         all_fenced = self.manager.stop(self.broker_id, stops, self.version.broker.stop_epochs)
         for stop, fenced in zip(stops, all_fenced.tolist(), strict=True):
             partition = stop.partition
-            errors[partition] = Error.NONE
+            errors[partition] = ErrorCode.NONE
             if partition in self.log_dirs.offline:
-                errors[partition] = Error.KAFKA_STORAGE_ERROR
+                errors[partition] = ErrorCode.KAFKA_STORAGE_ERROR
             elif fenced:
-                errors[partition] = Error.FENCED_LEADER_EPOCH
+                errors[partition] = ErrorCode.FENCED_LEADER_EPOCH
             else:
                 if partition in self.replicas:
                     stopped.append(self._remove(partition) if stop.delete else self.replicas[partition])
@@ -615,7 +617,7 @@ class ReplicaLogs:
             if stop.delete:
                 self.logs_on_disk.pop(stop.partition, None)
         self.on_logs_changed([stop.partition for stop in stops])
-        return ControlResponse(Error.NONE, errors)
+        return ControlResponse(ErrorCode.NONE, errors)
 
     def _remove(self, partition: TopicPartition) -> Replica:
         of_topic = self._of_topic[partition.topic]
@@ -636,19 +638,19 @@ class ReplicaLogs:
 
     # -- logs
 
-    def refuses_append(self, partition: TopicPartition, *, to_all: bool) -> Error | None:
+    def refuses_append(self, partition: TopicPartition, *, to_all: bool) -> ErrorCode | None:
         """Return the error that rejects records for a partition, whatever they are; None if they may be appended.
 
         With acks of all in the ISR `min.insync.replicas` is checked.
         """
         replica = self.replicas.get(partition)
         if replica is None or replica.state.leader != self.broker_id:
-            return Error.NOT_LEADER_OR_FOLLOWER
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if to_all and len(replica.state.isr) < self._min_isr(replica):
-            return Error.NOT_ENOUGH_REPLICAS
+            return ErrorCode.NOT_ENOUGH_REPLICAS
         return None
 
-    def append(self, request: ProduceRequest) -> int | Error:
+    def append(self, request: ProduceRequest) -> int | ErrorCode:
         """Append batches of a producer, or of a coordinator.
 
         Returns:
@@ -660,7 +662,7 @@ class ReplicaLogs:
             return refused
         replica = self.replicas[partition]
         duplicate = self._check_producers(replica, batches, is_of_coordinator=request.is_of_coordinator)
-        if isinstance(duplicate, Error):
+        if isinstance(duplicate, ErrorCode):
             return duplicate
         if duplicate is not None:
             return duplicate.first_offset
@@ -701,13 +703,13 @@ class ReplicaLogs:
 
     def _check_producers(
         self, replica: Replica, batches: Sequence[NewBatch], *, is_of_coordinator: bool
-    ) -> KeptBatch | Error | None:
+    ) -> KeptBatch | ErrorCode | None:
         """Return the batch that an idempotent producer sent before, or the error that rejects the batches."""
         for batch in batches:
             if (stamp := batch.producer) is None:
                 continue
             entry = self.producer_entry(replica.partition, stamp.producer_id)
-            result: KeptBatch | Error | None = (
+            result: KeptBatch | ErrorCode | None = (
                 check_coordinator_batch(entry, stamp)
                 if is_of_coordinator
                 else check_sequence(entry, stamp, batch.records, self._sequences)
@@ -846,10 +848,10 @@ class ReplicaLogs:
 
     def fetch(
         self, follower: int, fetched: FetchedPartition, *, is_fenced: bool, max_bytes: int | None = None
-    ) -> FetchedRecords | Error:
+    ) -> FetchedRecords | ErrorCode:
         """Note the log end offset of a follower that fetches, unless the logs differ; return what `read` returns."""
         result = self.read(follower, fetched, is_fenced=is_fenced, max_bytes=max_bytes)
-        if isinstance(result, Error):
+        if isinstance(result, ErrorCode):
             return result
         if result.diverging is not None and not self.version.broker.counts_diverging_fetches:
             return result
@@ -865,7 +867,7 @@ class ReplicaLogs:
 
     def read(
         self, follower: int, fetched: FetchedPartition, *, is_fenced: bool, max_bytes: int | None = None
-    ) -> FetchedRecords | Error:
+    ) -> FetchedRecords | ErrorCode:
         """Read records for a follower (Partition.fetchRecords, Partition.readRecords).
 
         Args:
@@ -877,35 +879,35 @@ class ReplicaLogs:
         partition, leader_epoch, log_end, last_epoch, _ = fetched
         replica = self.replicas.get(partition)
         if replica is None or replica.state.leader != self.broker_id:
-            return Error.NOT_LEADER_OR_FOLLOWER
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if is_fenced and leader_epoch != replica.state.leader_epoch:
             return epoch_error(leader_epoch, replica.state.leader_epoch)
         if follower not in replica.followers and not self._accepts_unassigned:
-            return Error.NOT_LEADER_OR_FOLLOWER
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if last_epoch != NO_EPOCH:
             found = replica.log.end_offset_for(last_epoch)
             if found == UNDEFINED:
-                return Error.OFFSET_OUT_OF_RANGE
+                return ErrorCode.OFFSET_OUT_OF_RANGE
             if found.epoch < last_epoch or found.end_offset < log_end:
                 return FetchedRecords((), found)
         if not replica.log.is_readable(log_end):
-            return Error.OFFSET_OUT_OF_RANGE
+            return ErrorCode.OFFSET_OUT_OF_RANGE
         return FetchedRecords(replica.log.read(log_end, max_bytes=max_bytes) if log_end < replica.log.end else ())
 
     def read_committed(self, request: ReadRequest) -> ReadResponse:
         """Read records up to the high watermark for a consumer (Partition.readRecords with FetchHighWatermark)."""
         replica = self.replicas.get(request.partition)
         if replica is None or replica.state.leader != self.broker_id:
-            return ReadResponse(Error.NOT_LEADER_OR_FOLLOWER)
+            return ReadResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log, offset = replica.log, request.offset
         readable = LogRange(log.start, log.high_watermark)
         if not log.is_readable(offset):
-            return ReadResponse(Error.OFFSET_OUT_OF_RANGE, (), readable)
+            return ReadResponse(ErrorCode.OFFSET_OUT_OF_RANGE, (), readable)
         if offset >= log.high_watermark:
-            return ReadResponse(Error.NONE, (), readable)
+            return ReadResponse(ErrorCode.NONE, (), readable)
         batches = log.read(offset, max_bytes=request.max_bytes, limit=log.high_watermark)
         self.note_read(replica, batches)
-        return ReadResponse(Error.NONE, batches, readable)
+        return ReadResponse(ErrorCode.NONE, batches, readable)
 
     def note_read(self, replica: Replica, batches: Iterable[RecordBatch]) -> None:
         """Note batches that a consumer gets from a replica."""
@@ -913,12 +915,12 @@ class ReplicaLogs:
 
     def epoch_ends(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
         """Return where leader epochs end in the logs that this broker leads (Partition.lastOffsetForLeaderEpoch)."""
-        ends: dict[TopicPartition, EpochEnd | Error] = {}
+        ends: dict[TopicPartition, EpochEnd | ErrorCode] = {}
         names_epochs = request.names_epochs and self.version.broker.epoch_ends_name_epochs
         for partition, asked in request.epochs.items():
             replica = self.replicas.get(partition)
             if replica is None or replica.state.leader != self.broker_id:
-                ends[partition] = Error.NOT_LEADER_OR_FOLLOWER
+                ends[partition] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             elif request.fenced and asked.leader_epoch != replica.state.leader_epoch:
                 ends[partition] = epoch_error(asked.leader_epoch, replica.state.leader_epoch)
             else:
@@ -1137,20 +1139,20 @@ class ReplicaLogs:
                 self._maybe_expand(replica, follower)
 
     def handle_results(
-        self, proposals: Sequence[IsrProposal], results: Sequence[LeaderAndIsr | Error]
+        self, proposals: Sequence[IsrProposal], results: Sequence[LeaderAndIsr | ErrorCode]
     ) -> list[IsrProposal]:
         """Handle the results of proposed ISRs; return the proposals to be retried."""
         codes, states = [], []
         for proposal, result in zip(proposals, results, strict=True):
-            codes.append(CODE_OF[result] if isinstance(result, Error) else 0)
-            states.append(_NO_STATE if isinstance(result, Error) else result)
-            if isinstance(result, Error):
+            codes.append(result if isinstance(result, ErrorCode) else ErrorCode.NONE)
+            states.append(_NO_STATE if isinstance(result, ErrorCode) else result)
+            if isinstance(result, ErrorCode):
                 proposed = f"isr {list(proposal.isr)}"
                 self.history.record(
-                    f"broker {self.broker_id}", "ISR change refused", str(proposal.partition), proposed, result.value
+                    f"broker {self.broker_id}", "ISR change refused", str(proposal.partition), proposed, result.name
                 )
         width = max(len(state.isr) for state in states)
-        altered = AlteredPartitions(Error.NONE, np.array(codes, dtype=np.int8), states_of(states, width))
+        altered = AlteredPartitions(ErrorCode.NONE, np.array(codes, dtype=np.int16), states_of(states, width))
         columns = Proposals.of_one(self.broker_id, -1, proposals)
         rows = self.manager.table.find_all(columns.partitions)
         assert (rows >= 0).all(), "a proposed ISR is of a partition that this broker was sent"
@@ -1246,10 +1248,10 @@ class ReplicaLogs:
                 self._ineligible[replica.partition, follower] = None
 
 
-def epoch_error(asked: int, own: int) -> Error:
+def epoch_error(asked: int, own: int) -> ErrorCode:
     """Return the error for a leader epoch that is not the leader's own (Partition.checkCurrentLeaderEpoch)."""
     assert asked != own, f"a request of leader epoch {asked} is not fenced in it"
-    return Error.FENCED_LEADER_EPOCH if asked < own else Error.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.FENCED_LEADER_EPOCH if asked < own else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def order_checked(

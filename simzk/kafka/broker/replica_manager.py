@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from simzk.kafka.requests import CODE_OF, ERRORS, UNKNOWN_BROKER_EPOCH, Error
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import UNKNOWN_BROKER_EPOCH
 from simzk.partitions.arrays import NONE, any_of, taken, unpack, widen
 from simzk.partitions.table import PartitionTable, columns_at, packed_of
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 NO_EPOCH = np.iinfo(np.int64).min
 """The broker epoch of an id that no broker has."""
-_STALE_BROKER, _STALE_CONTROLLER = CODE_OF[Error.STALE_BROKER_EPOCH], CODE_OF[Error.STALE_CONTROLLER_EPOCH]
 _NO_LEADER = NONE, NONE
 
 
@@ -54,7 +54,7 @@ class BrokerEpochs:
     >>> epochs = BrokerEpochs([1, 2])
     >>> epochs.set(1, alive=True, epoch=40)
     >>> epochs.fence(1, broker_epoch=40, controller_epoch=3), epochs.fence(1, broker_epoch=40, controller_epoch=2)
-    (<Error.NONE: 'NONE'>, <Error.STALE_CONTROLLER_EPOCH: 'STALE_CONTROLLER_EPOCH'>)
+    (<ErrorCode.NONE: 0>, <ErrorCode.STALE_CONTROLLER_EPOCH: 11>)
     """
 
     def __init__(self, brokers: Iterable[int]) -> None:
@@ -93,7 +93,9 @@ class BrokerEpochs:
         """Return a copy of the highest controller epochs that brokers have accepted, by id; 0 for none."""
         return self._controller_epoch.copy()
 
-    def fence_all(self, brokers: IntArray, broker_epochs: NDArray[np.int64], controller_epoch: int) -> NDArray[np.int8]:
+    def fence_all(
+        self, brokers: IntArray, broker_epochs: NDArray[np.int64], controller_epoch: int
+    ) -> NDArray[np.int16]:
         """Check control requests to live brokers, and record the controller epoch at those that accept.
 
         Args:
@@ -102,14 +104,14 @@ class BrokerEpochs:
             controller_epoch: the epoch of the sender.
 
         Returns:
-            An error code of each by `CODE_OF`, int8[k]; 0 where the request is accepted.
+            An error code of each, int16[k]; 0 where the request is accepted.
         """
         assert len(brokers) == len(broker_epochs)
         assert self.alive.take(brokers, mode="clip").all(), "a dead broker handles no request"
-        codes = np.zeros(len(brokers), dtype=np.int8)
-        codes[controller_epoch < self._controller_epoch.take(brokers, mode="clip")] = _STALE_CONTROLLER
+        codes = np.zeros(len(brokers), dtype=np.int16)
+        codes[controller_epoch < self._controller_epoch.take(brokers, mode="clip")] = ErrorCode.STALE_CONTROLLER_EPOCH
         is_older = broker_epochs < self._epoch.take(brokers, mode="clip")
-        codes[is_older & (broker_epochs != UNKNOWN_BROKER_EPOCH)] = _STALE_BROKER
+        codes[is_older & (broker_epochs != UNKNOWN_BROKER_EPOCH)] = ErrorCode.STALE_BROKER_EPOCH
         self._controller_epoch[brokers[codes == 0]] = controller_epoch
         self._note_controller_epoch()
         return codes
@@ -118,10 +120,10 @@ class BrokerEpochs:
         for observer in self.on_controller_epoch:
             observer()
 
-    def fence(self, broker: int, broker_epoch: int, controller_epoch: int) -> Error:
+    def fence(self, broker: int, broker_epoch: int, controller_epoch: int) -> ErrorCode:
         """Check one control request as `fence_all` does."""
         epochs = np.array([broker_epoch], dtype=np.int64)
-        return ERRORS[int(self.fence_all(np.array([broker], dtype=np.int32), epochs, controller_epoch)[0])]
+        return ErrorCode(self.fence_all(np.array([broker], dtype=np.int32), epochs, controller_epoch)[0])
 
     def accepting(self, brokers: IntArray, broker_epochs: NDArray[np.int64], controller_epoch: int) -> BoolArray:
         """Return the brokers that live and accept a batch of control requests, as a mask over ids; see `fence_all`."""

@@ -15,6 +15,7 @@ import numpy as np
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.state_machines import Strategy
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.structs import Message
 from simzk.kafka.requests import (
     AdminResponse,
@@ -33,7 +34,6 @@ from simzk.kafka.requests import (
     CreateTopicRequest,
     DeleteTopicRequest,
     ElectLeadersRequest,
-    Error,
     ExpireTokenRequest,
     FetchRequest,
     FindLeaderRequest,
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
     Work = Callable[[], Coroutine[Future[Any], None, AdminResponse]]
 
-NOT_CONTROLLER = AdminResponse(Error.NOT_CONTROLLER)
+NOT_CONTROLLER = AdminResponse(ErrorCode.NOT_CONTROLLER)
 _STRATEGIES = {"preferred": Strategy.PREFERRED, "unclean": Strategy.UNCLEAN}
 
 SETTINGS_OF_INTERNAL = {"__consumer_offsets": "offsets.topic", "__transaction_state": "transaction.state.log"}
@@ -130,11 +130,11 @@ class Services:
             case AlterPartitions():
                 self._serve_alter_partitions(request, respond)
             case AlterPartitionRequest() if not self.client.version.controller.accepts_isr_changes:
-                respond(AlterPartitionResponse(Error.UNSUPPORTED_VERSION, {}))
+                respond(AlterPartitionResponse(ErrorCode.UNSUPPORTED_VERSION, {}))
             case AlterPartitionRequest():
                 self._serve_alter_partition(request, respond)
             case ControlledShutdownRequest():
-                refusal = ControlledShutdownResponse(Error.NOT_CONTROLLER, ())
+                refusal = ControlledShutdownResponse(ErrorCode.NOT_CONTROLLER, ())
                 self._put_event(
                     "controlled shutdown", respond, lambda: self.controller.shutdowns.process(request), refusal
                 )
@@ -202,7 +202,7 @@ class Services:
         self, request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
     ) -> ControlResponse:
         error = self.epochs.fence(self.broker_id, request.broker_epoch, request.controller_epoch)
-        if error != Error.NONE:
+        if error != ErrorCode.NONE:
             return ControlResponse(error, {})
         match request:
             case LeaderAndIsrRequest():
@@ -211,7 +211,7 @@ class Services:
                 return self.replicas.stop(request)
             case UpdateMetadataRequest():
                 self.metadata.update(request)
-                return ControlResponse(Error.NONE, {})
+                return ControlResponse(ErrorCode.NONE, {})
 
     # -- requests to the controller
 
@@ -222,10 +222,10 @@ class Services:
             response = await controller.isr_changes.process(request)
             respond(response)
             for partition, result in response.results.items():
-                if not isinstance(result, Error) and partition in controller.context.being_reassigned:
+                if not isinstance(result, ErrorCode) and partition in controller.context.being_reassigned:
                     await controller.reassignments.maybe_complete(partition)
 
-        refusal = AlterPartitionResponse(Error.NOT_CONTROLLER, {})
+        refusal = AlterPartitionResponse(ErrorCode.NOT_CONTROLLER, {})
         controller.put_event("ISR change", work, preempt=lambda: respond(refusal))
 
     def _serve_alter_partitions(self, request: AlterPartitions, respond: Respond) -> None:
@@ -233,13 +233,13 @@ class Services:
 
         async def work() -> None:
             altered = await controller.isr_changes.process_many(proposals)
-            assert altered.error != Error.NONE or len(altered.errors) == proposals.partitions.size
+            assert altered.error != ErrorCode.NONE or len(altered.errors) == proposals.partitions.size
             respond(altered)
             for partition in list(controller.context.being_reassigned):
                 await controller.reassignments.maybe_complete(partition)
 
         count = proposals.partitions.size
-        refusal = AlteredPartitions(Error.NOT_CONTROLLER, np.zeros(count, dtype=np.int8), no_states(count, 1))
+        refusal = AlteredPartitions(ErrorCode.NOT_CONTROLLER, np.zeros(count, dtype=np.int16), no_states(count, 1))
         controller.put_event("ISR change", work, preempt=lambda: respond(refusal))
 
     async def _allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AdminResponse:
@@ -247,25 +247,25 @@ class Services:
         controller = self.controller
         live = controller.context.brokers.get(request.broker_id)
         if live is None:
-            return AdminResponse(Error.BROKER_ID_NOT_REGISTERED)
+            return AdminResponse(ErrorCode.BROKER_ID_NOT_REGISTERED)
         if live.epoch != request.broker_epoch:
-            return AdminResponse(Error.STALE_BROKER_EPOCH)
-        return AdminResponse(Error.NONE, str(await controller.client.allocate_producer_ids(request.broker_id)))
+            return AdminResponse(ErrorCode.STALE_BROKER_EPOCH)
+        return AdminResponse(ErrorCode.NONE, str(await controller.client.allocate_producer_ids(request.broker_id)))
 
     async def _take_producer_ids(self) -> AdminResponse:
         """Allocate the next block of producer ids in ZooKeeper, as each broker does up to 2.8."""
-        return AdminResponse(Error.NONE, str(await self.client.allocate_producer_ids(self.broker_id)))
+        return AdminResponse(ErrorCode.NONE, str(await self.client.allocate_producer_ids(self.broker_id)))
 
     async def _reassign(self, request: AlterReassignmentsRequest) -> AdminResponse:
         errors = await self.controller.reassignments.process_api(request.targets)
-        return AdminResponse(Error.NONE, "", errors)
+        return AdminResponse(ErrorCode.NONE, "", errors)
 
     async def _elect(self, request: ElectLeadersRequest) -> AdminResponse:
         if request.kind == "unclean" and not self.client.version.controller.accepts_unclean_elections:
             text = f"Kafka {self.client.version.name} has no unclean election by request"
-            return AdminResponse(Error.UNSUPPORTED_VERSION, text)
+            return AdminResponse(ErrorCode.UNSUPPORTED_VERSION, text)
         errors = await self.controller.elections.elect(request.partitions, _STRATEGIES[request.kind])
-        return AdminResponse(Error.NONE, "", errors)
+        return AdminResponse(ErrorCode.NONE, "", errors)
 
     # -- execution
 
@@ -303,4 +303,4 @@ async def _response_of(work: Work) -> AdminResponse:
     try:
         return await work()
     except (ZnodeError, ZooKeeperRefused) as problem:
-        return AdminResponse(Error.UNKNOWN_SERVER_ERROR, str(problem))
+        return AdminResponse(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))

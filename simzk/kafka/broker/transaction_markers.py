@@ -91,9 +91,7 @@ class TransactionMarkers:
             timestamp_ms=self.now_ms(),
         )
         timeout_ms = self.config.integer("request.timeout.ms")
-        self.producing.append_as_broker(
-            partition, data, timeout_ms, lambda response: finish(ErrorCode[response.error.name])
-        )
+        self.producing.append_as_broker(partition, data, timeout_ms, lambda response: finish(response.error))
 
 
 def marker_partitions(marker: WriteTxnMarkersRequest.WritableTxnMarker) -> list[TopicPartition]:

@@ -39,7 +39,6 @@ from simzk.kafka.requests import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     ControlResponse,
-    Error,
     IsrProposal,
     LeaderAndIsrRequest,
     PartitionUpdate,
@@ -123,13 +122,13 @@ class BrokerRequestsApi(ClientApi):
             return
 
         def finish(response: ControlResponse) -> None:
-            code = ErrorCode[response.error.name]
+            code = response.error
             if code == ErrorCode.STALE_CONTROLLER_EPOCH and not self.broker.version.api.names_stale_partitions:
                 respond(code, {})
                 return
             errors = dict.fromkeys(partitions, code)
             errors |= dict.fromkeys(response.refused, ErrorCode.STALE_CONTROLLER_EPOCH)
-            errors |= {one: ErrorCode[error.name] for one, error in response.partition_errors.items()}
+            errors |= dict(response.partition_errors.items())
             respond(code, errors)
 
         self.serve(found, finish)
@@ -166,9 +165,9 @@ class BrokerRequestsApi(ClientApi):
             return
 
         def finish(response: ControlResponse) -> None:
-            errors = {} if response.error != Error.NONE else dict.fromkeys(partitions, ErrorCode.NONE)
-            errors |= {one: ErrorCode[error.name] for one, error in response.partition_errors.items()}
-            respond(ErrorCode[response.error.name], errors)
+            errors = {} if response.error != ErrorCode.NONE else dict.fromkeys(partitions, ErrorCode.NONE)
+            errors |= dict(response.partition_errors.items())
+            respond(response.error, errors)
 
         self.serve(found, finish)
 
@@ -224,9 +223,9 @@ class BrokerRequestsApi(ClientApi):
             return
         kind = protocol.AlterPartitionResponse
 
-        def result_of(partition: TopicPartition, result: LeaderAndIsr | Error) -> _IsrResult:
-            if isinstance(result, Error):
-                code = ErrorCode[result.name]
+        def result_of(partition: TopicPartition, result: LeaderAndIsr | ErrorCode) -> _IsrResult:
+            if isinstance(result, ErrorCode):
+                code = result
                 if code == ErrorCode.INELIGIBLE_REPLICA and not has_ids:
                     code = ErrorCode.OPERATION_NOT_ATTEMPTED
                 return kind.PartitionData(partition_index=partition.partition, error_code=code)
@@ -248,7 +247,7 @@ class BrokerRequestsApi(ClientApi):
                 )
                 for topic, partitions in grouped_by_topic(response.results).items()
             ]
-            if response.error == Error.NONE and has_ids:
+            if response.error == ErrorCode.NONE and has_ids:
                 topics += [
                     kind.TopicData(
                         topic_id=topic.topic_id,
@@ -262,7 +261,7 @@ class BrokerRequestsApi(ClientApi):
                     for topic in request.topics
                     if topic.topic_id not in names
                 ]
-            answer(kind(error_code=ErrorCode[response.error.name], topics=topics))
+            answer(kind(error_code=response.error, topics=topics))
 
         self.serve(found, finish)
 
@@ -276,8 +275,8 @@ class BrokerRequestsApi(ClientApi):
             return
 
         def finish(response: AdminResponse) -> None:
-            if response.error != Error.NONE:
-                answer(protocol.AllocateProducerIdsResponse(error_code=ErrorCode[response.error.name]))
+            if response.error != ErrorCode.NONE:
+                answer(protocol.AllocateProducerIdsResponse(error_code=response.error))
                 return
             first = int(response.message)
             answer(
@@ -286,10 +285,10 @@ class BrokerRequestsApi(ClientApi):
 
         self.serve(AllocateProducerIdsRequest(request.broker_id, request.broker_epoch), finish)
 
-    def _named_error(self, error: Error) -> ErrorCode:
+    def _named_error(self, error: ErrorCode) -> ErrorCode:
         """Return the code of an error that Kafka's handler throws."""
-        is_hidden = self.broker.version.api.hides_thrown_errors and error != Error.NONE
-        return ErrorCode.UNKNOWN_SERVER_ERROR if is_hidden else ErrorCode[error.name]
+        is_hidden = self.broker.version.api.hides_thrown_errors and error != ErrorCode.NONE
+        return ErrorCode.UNKNOWN_SERVER_ERROR if is_hidden else error
 
 
 # -- requests of Kafka's protocol as those between simulated brokers

@@ -28,7 +28,7 @@ from simzk.kafka.protocol.columns import encode_rows
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import DescribeClusterRequest, DescribeClusterResponse, MetadataResponse
 from simzk.kafka.protocol.schema import ZERO_UUID
-from simzk.kafka.requests import CreateTopicRequest, Error
+from simzk.kafka.requests import CreateTopicRequest
 from simzk.partitions.arrays import NONE, among, any_of, broker_mask, keep, pack
 
 if TYPE_CHECKING:
@@ -154,12 +154,12 @@ class MetadataApi(ClientApi):
             if self.broker.version.number < (0, 11, 0) and live:
                 factor = min(factor, live)
         made = await self.create_topic(CreateTopicRequest(name, partitions, factor, None, config, None))
-        is_there = made.error in (Error.NONE, Error.TOPIC_ALREADY_EXISTS)
-        if prefix is not None and made.error == Error.INVALID_REPLICATION_FACTOR:
+        is_there = made.error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        if prefix is not None and made.error == ErrorCode.INVALID_REPLICATION_FACTOR:
             self._tell(name, f"{prefix}.replication.factor", factor, f"{len(self.broker.cache.live_brokers)} live")
-        elif made.error == Error.NONE and self._needs_more_replicas(factor, config):
+        elif made.error == ErrorCode.NONE and self._needs_more_replicas(factor, config):
             self._tell(name, f"{prefix}.min.isr", int(config["min.insync.replicas"]), f"{factor} replicas")
-        return ErrorCode.LEADER_NOT_AVAILABLE if is_there else ErrorCode[made.error.name]
+        return ErrorCode.LEADER_NOT_AVAILABLE if is_there else made.error
 
     def _needs_more_replicas(self, factor: int, config: Mapping[str, str]) -> bool:
         """Return whether no write to a topic is accepted; later releases ask for all replicas at most (KAFKA-15583)."""

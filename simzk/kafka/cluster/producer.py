@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 from simzk.errors import ConfigError
 from simzk.kafka.broker.producing import ALL
-from simzk.kafka.requests import Error, ProduceRequest, ProduceResponse
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import ProduceRequest, ProduceResponse
 from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Connections, Disconnected
 from simzk.simulation import History, Process, Scheduler
 
@@ -45,7 +46,7 @@ class Producer:
     ) -> None:
         self.process: Process = Process(scheduler, NAME)
         self.acknowledged: dict[TopicPartition, int] = {}
-        self.last: dict[TopicPartition, Error] = {}
+        self.last: dict[TopicPartition, ErrorCode] = {}
         self._connections = connections
         self._history = history
         self._identities = identities
@@ -71,22 +72,22 @@ class Producer:
 
     async def _send(self, request: ProduceRequest, broker: int | None) -> ProduceResponse:
         if broker is None:
-            return self._record(request, ProduceResponse(Error.LEADER_NOT_AVAILABLE))
+            return self._record(request, ProduceResponse(ErrorCode.LEADER_NOT_AVAILABLE))
         timeout_ms = request.timeout_ms + REQUEST_TIMEOUT_MS  # longer than the broker's own timeout
         answer = self._connections.call(self.process, f"broker {broker}", request, timeout_ms)
         if request.acks == 0:
             answer.add_done_callback(lambda _: None)  # a failed future, of a lost connection, must be observed
-            return self._record(request, ProduceResponse(Error.NONE))
+            return self._record(request, ProduceResponse(ErrorCode.NONE))
         try:
             response: ProduceResponse = await answer
         except Disconnected:
-            response = ProduceResponse(Error.NETWORK_EXCEPTION)
+            response = ProduceResponse(ErrorCode.NETWORK_EXCEPTION)
         return self._record(request, response)
 
     def _record(self, request: ProduceRequest, response: ProduceResponse) -> ProduceResponse:
         partition, offset = request.partition, response.base_offset
         self.last[partition] = response.error
-        if response.error == Error.NONE:
+        if response.error == ErrorCode.NONE:
             assert response.base_offset >= 0 or request.acks == 0, "an acknowledged record has an offset"
             self.acknowledged[partition] = self.acknowledged.get(partition, 0) + request.records
             where = f"from {offset} on" if offset >= 0 else "nobody was asked"

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka.log.batches import NewBatch, ProducerStamp
 from simzk.kafka.log.producer_state import MAX_SEQUENCE, last_sequence
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
-    Error,
     FindLeaderRequest,
     FindLeaderResponse,
     ProduceRequest,
@@ -46,9 +46,9 @@ METADATA_TIMEOUT_MS = 2_000
 """How long a client waits for metadata before it asks another broker."""
 READ_MAX_BYTES = 1_048_576
 """`max.partition.fetch.bytes`: 1 MiB by default."""
-_NEW_EPOCH = frozenset({Error.OUT_OF_ORDER_SEQUENCE_NUMBER, Error.UNKNOWN_PRODUCER_ID})
+_NEW_EPOCH = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 """Errors after which an idempotent producer begins a new epoch."""
-_FINAL = frozenset({Error.INVALID_REQUIRED_ACKS, Error.UNSUPPORTED_VERSION})
+_FINAL = frozenset({ErrorCode.INVALID_REQUIRED_ACKS, ErrorCode.UNSUPPORTED_VERSION})
 """Errors after which a producer does not retry."""
 
 
@@ -156,7 +156,7 @@ class SteadyProducer(_Client):
         identity = next(self.traffic.identities)
         request = self._stamped(ProduceRequest(self.partition, records, acks, timeout_ms, identity))
         self.sent += records
-        error = Error.LEADER_NOT_AVAILABLE
+        error = ErrorCode.LEADER_NOT_AVAILABLE
         for _ in range(retries + 1):
             if await self.find_leader():
                 if acks == 0:
@@ -165,7 +165,7 @@ class SteadyProducer(_Client):
                     return
                 response = await self._send(request)
                 error = response.error
-                if error == Error.NONE:
+                if error == ErrorCode.NONE:
                     self._record("acknowledged", f"from {response.base_offset} on")
                     return
                 if error in _FINAL:
@@ -180,7 +180,7 @@ class SteadyProducer(_Client):
         assert self.failed <= self.sent, "a batch is given up once"
         if self._next is not None:
             self._begin_epoch()  # the next batch must not follow one that may be missing
-        self._record("given up", error.value)
+        self._record("given up", error.name)
 
     def _stamped(self, request: ProduceRequest) -> ProduceRequest:
         """Return a request with the next sequence numbers; the same request if the producer is not idempotent."""
@@ -198,7 +198,7 @@ class SteadyProducer(_Client):
         try:
             response = await self.call(request, self.settings.timeout_ms)
         except Disconnected:
-            return ProduceResponse(Error.NETWORK_EXCEPTION)
+            return ProduceResponse(ErrorCode.NETWORK_EXCEPTION)
         assert isinstance(response, ProduceResponse)
         return response
 
@@ -206,7 +206,7 @@ class SteadyProducer(_Client):
         """Ask for the leader again if a batch with acks 0 is refused: the broker closes the connection then."""
         assert self.settings.acks == 0, "other batches have an answer that is awaited"
         response = None if answer.exception() is not None else answer.result()
-        if not isinstance(response, ProduceResponse) or response.error != Error.NONE:
+        if not isinstance(response, ProduceResponse) or response.error != ErrorCode.NONE:
             self.leader = None
 
     def _record(self, what: str, how: str) -> None:
@@ -249,7 +249,7 @@ class SteadyConsumer(_Client):
             self._move("records read", response.batches[-1].next_offset)
         elif response.readable is None:
             self.leader = None
-        elif response.error != Error.NONE:
+        elif response.error != ErrorCode.NONE:
             self.resets += 1
             self._move("offset reset", response.readable.end)
 

@@ -27,7 +27,7 @@ from simzk.kafka.controller.context import LiveBroker
 from simzk.kafka.controller.events import warnings_of_topic
 from simzk.kafka.controller.state_machines import ControllerPart
 from simzk.kafka.controller.states import PartitionState, ReplicaState, rows_and_brokers
-from simzk.kafka.requests import ControlResponse, Error
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.schemas.broker_registration import decode_log_dir_failure
 from simzk.kafka.schemas.topic import TopicZnode
 from simzk.kafka.topic_partition import (
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.controller.reassignment import Reassignments
     from simzk.kafka.controller.topic_deletion import TopicDeletion
+    from simzk.kafka.requests import ControlResponse
     from simzk.partitions.arrays import IntArray
     from simzk.simulation import Future
 
@@ -233,10 +234,10 @@ class LogDirFailures(ControllerPart):
 
     async def _process(self, broker: int, response: ControlResponse) -> None:
         context = self._context
-        if response.error != Error.NONE:
+        if response.error != ErrorCode.NONE:
             return
         known = context.on_failed_dirs.setdefault(broker, {})
-        offline = [p for p, error in response.partition_errors.items() if error == Error.KAFKA_STORAGE_ERROR]
+        offline = [p for p, error in response.partition_errors.items() if error == ErrorCode.KAFKA_STORAGE_ERROR]
         new = mutable_partitions([p for p in offline if p not in known], context.collections)
         known.update(dict.fromkeys(new))
         if new:

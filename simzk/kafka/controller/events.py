@@ -21,7 +21,7 @@ from simzk.simulation import Future, Queue, Task
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from simzk.kafka.requests import Error
+    from simzk.kafka.protocol.errors import ErrorCode
     from simzk.kafka.topic_partition import ReplicaAssignment
     from simzk.simulation import History, Process
     from simzk.zookeeper.replies import EventType
@@ -150,7 +150,7 @@ class ControllerLog:
         """Record an event of this controller."""
         self._history.record(self._name, kind, subject, "", after)
 
-    def record_refusal(self, path: str, request: str, error: Error) -> None:
+    def record_refusal(self, path: str, request: str, error: ErrorCode) -> None:
         """Record a request by znode that the controller does not carry out."""
         assert error.name != "NONE", f"{request} is refused without an error"
         self.record("refused", request, f"{path}: {error.name}")

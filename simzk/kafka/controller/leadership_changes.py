@@ -33,15 +33,14 @@ from simzk.kafka import paths
 from simzk.kafka.controller.channels import UnsentRequestError
 from simzk.kafka.controller.state_machines import ControllerPart, Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
-    CODE_OF,
     UNKNOWN_BROKER_EPOCH,
     AlteredPartitions,
     AlterPartitionRequest,
     AlterPartitionResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
-    Error,
     Proposals,
 )
 from simzk.kafka.schemas.admin import decode_partitions
@@ -65,8 +64,8 @@ if TYPE_CHECKING:
     from simzk.partitions.arrays import BoolArray, IntArray
 
 _FAILURE = {
-    Strategy.PREFERRED: Error.PREFERRED_LEADER_NOT_AVAILABLE,
-    Strategy.UNCLEAN: Error.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    Strategy.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    Strategy.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
 }
 
 
@@ -192,7 +191,7 @@ class LeaderElections(ControllerPart):
         failing = []
         for partition in partitions:
             if partition not in context.table:
-                request, error = f"preferred election of {partition}", Error.UNKNOWN_TOPIC_OR_PARTITION
+                request, error = f"preferred election of {partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 self._log.record_refusal(paths.PREFERRED_ELECTION, request, error)
             elif context.leadership(partition) is not None:
                 continue
@@ -201,7 +200,7 @@ class LeaderElections(ControllerPart):
 
     async def elect(
         self, partitions: Sequence[TopicPartition] | None, strategy: Strategy, *, again: bool = False
-    ) -> dict[TopicPartition, Error]:
+    ) -> dict[TopicPartition, ErrorCode]:
         """Elect leaders of some partitions, or of all, and return the result by partition.
 
         Args:
@@ -214,18 +213,18 @@ class LeaderElections(ControllerPart):
         requested: ScalaSet[TopicPartition] = partition_set(
             context.names(context.order.all_in_set()) if partitions is None else partitions, context.collections
         )
-        errors: dict[TopicPartition, Error] = {}
+        errors: dict[TopicPartition, ErrorCode] = {}
         for partition in requested:
             if partition not in context.table:
-                errors[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
+                errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif partition.topic in context.to_be_deleted:
-                errors[partition] = Error.INVALID_TOPIC_EXCEPTION
+                errors[partition] = ErrorCode.INVALID_TOPIC_EXCEPTION
             elif not again and not self._is_needed(partition, strategy):
-                errors[partition] = Error.ELECTION_NOT_NEEDED
+                errors[partition] = ErrorCode.ELECTION_NOT_NEEDED
         electable = list(requested.filter(lambda partition: partition not in errors))
         elected = set(context.names(await self._partitions.handle(electable, PartitionState.ONLINE, strategy)))
         for partition in electable:
-            errors[partition] = Error.NONE if partition in elected else _FAILURE[strategy]
+            errors[partition] = ErrorCode.NONE if partition in elected else _FAILURE[strategy]
         assert errors.keys() == set(requested), "each partition has a result"
         return errors
 
@@ -277,16 +276,16 @@ class ControlledShutdowns(ControllerPart):
             return await self._process(request)
         except UnsentRequestError as problem:
             self._log.record("failed", f"controlled shutdown of broker {request.broker_id}", str(problem))
-            return ControlledShutdownResponse(Error.UNKNOWN_SERVER_ERROR, ())
+            return ControlledShutdownResponse(ErrorCode.UNKNOWN_SERVER_ERROR, ())
 
     async def _process(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
         context = self._context
         broker = request.broker_id
         live = context.brokers.get(broker)
         if live is None:
-            return ControlledShutdownResponse(Error.BROKER_NOT_AVAILABLE, ())
+            return ControlledShutdownResponse(ErrorCode.BROKER_NOT_AVAILABLE, ())
         if UNKNOWN_BROKER_EPOCH != request.broker_epoch < live.epoch:
-            return ControlledShutdownResponse(Error.STALE_BROKER_EPOCH, ())
+            return ControlledShutdownResponse(ErrorCode.STALE_BROKER_EPOCH, ())
         context.shutting_down[broker] = None
         rows, table = context.order.on_broker_in_set(broker), context.table
         hashed = len(rows) > SMALL
@@ -306,9 +305,11 @@ class ControlledShutdowns(ControllerPart):
         if broker in context.orphaned_leaders.values() and self._client.version.controller.topic_deletion == "by tool":
             why = "it leads a partition of a removed topic"
             self._log.record("failed", f"controlled shutdown of broker {broker}", why)
-            return ControlledShutdownResponse(Error.UNKNOWN_SERVER_ERROR, ())
+            return ControlledShutdownResponse(ErrorCode.UNKNOWN_SERVER_ERROR, ())
         rows = rows[table.leader[rows] == broker]
-        return ControlledShutdownResponse(Error.NONE, tuple(context.names(context.order.in_set(rows, hashed=hashed))))
+        return ControlledShutdownResponse(
+            ErrorCode.NONE, tuple(context.names(context.order.in_set(rows, hashed=hashed)))
+        )
 
     async def _remove_all(self, broker: int, rows: IntArray, *, hashed: bool) -> None:
         """Move the leaders of partitions away from a broker, and remove it from the ISRs of those that it follows.
@@ -357,7 +358,7 @@ class ControlledShutdowns(ControllerPart):
         return [partition for partition, _ in ordered]
 
 
-_OUTDATED, _FAILED = CODE_OF[Error.INVALID_UPDATE_VERSION], CODE_OF[Error.UNKNOWN_SERVER_ERROR]
+_OUTDATED, _FAILED = ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.UNKNOWN_SERVER_ERROR
 """Results of a write that came after another write of the znode, and of one that failed otherwise."""
 _NOT_REGISTERED = np.iinfo(np.int64).min
 """Less than any broker epoch."""
@@ -374,11 +375,11 @@ class IsrChanges(ControllerPart):
         """Handle a request of one leader, and return the new state or an error by partition."""
         broker = self._context.brokers.get(request.broker_id)
         if broker is None or broker.epoch != request.broker_epoch:
-            return AlterPartitionResponse(Error.STALE_BROKER_EPOCH, {})
+            return AlterPartitionResponse(ErrorCode.STALE_BROKER_EPOCH, {})
         distinct = list({proposal.partition: proposal for proposal in request.proposals}.values())
         proposals = Proposals.of_one(request.broker_id, request.broker_epoch, distinct)
         altered = await self.process_many(proposals, in_order=True)
-        return AlterPartitionResponse(Error.NONE, altered.by_partition(proposals.partitions))
+        return AlterPartitionResponse(ErrorCode.NONE, altered.by_partition(proposals.partitions))
 
     async def process_many(self, proposals: Proposals, *, in_order: bool = False) -> AlteredPartitions:
         """Handle proposals of many leaders.
@@ -416,7 +417,7 @@ class IsrChanges(ControllerPart):
         states.put(accepted, after._replace(isr=widen(after.isr, width)))
         await read_states(context, self._client, context.order.in_set(rows[accepted][codes == Code.OK]))
         self._channels.send_metadata_of_rows(rows[rows >= 0])
-        return AlteredPartitions(Error.NONE, errors, states)
+        return AlteredPartitions(ErrorCode.NONE, errors, states)
 
     async def process_notifications(self) -> None:
         """Handle a change of the children of `/isr_change_notification`; all are deleted, also unusable ones."""
@@ -439,7 +440,7 @@ class IsrChanges(ControllerPart):
             for partition in [p for p in changed if p in context.being_reassigned]:
                 await self._reassignments.maybe_complete(partition)
 
-    def _validate(self, rows: IntArray, present: States, proposed: Proposals) -> tuple[NDArray[np.int8], BoolArray]:
+    def _validate(self, rows: IntArray, present: States, proposed: Proposals) -> tuple[NDArray[np.int16], BoolArray]:
         """Return an error code by proposal, 0 for none, and whether it proposes the present state."""
         context, strict = self._context, self._client.version.controller.validates_isr_changes
         known = (rows >= 0) & (present.version >= 0)
@@ -452,20 +453,20 @@ class IsrChanges(ControllerPart):
         epochs = by_broker({broker: live.epoch for broker, live in context.brokers.items()}, _NOT_REGISTERED)
         registered = epochs.take(np.where(proposed.leader < len(epochs), proposed.leader, NONE))
         checks = (
-            (registered != proposed.broker_epoch, Error.STALE_BROKER_EPOCH),
-            (~known, Error.UNKNOWN_TOPIC_OR_PARTITION),
-            (ahead & strict, Error.NOT_CONTROLLER),
-            (proposed.leader_epoch < present.leader_epoch, Error.FENCED_LEADER_EPOCH),
-            (is_present, Error.NONE),
-            ((proposed.version < present.version) & strict, Error.INVALID_UPDATE_VERSION),
-            (proposed.recovering & ((sizes(proposed.isr) > 1) | ~present.recovering), Error.INVALID_REQUEST),
+            (registered != proposed.broker_epoch, ErrorCode.STALE_BROKER_EPOCH),
+            (~known, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            (ahead & strict, ErrorCode.NOT_CONTROLLER),
+            (proposed.leader_epoch < present.leader_epoch, ErrorCode.FENCED_LEADER_EPOCH),
+            (is_present, ErrorCode.NONE),
+            ((proposed.version < present.version) & strict, ErrorCode.INVALID_UPDATE_VERSION),
+            (proposed.recovering & ((sizes(proposed.isr) > 1) | ~present.recovering), ErrorCode.INVALID_REQUEST),
             (
                 any_of((proposed.isr != NONE) & ~among(proposed.isr, context.live_mask())) & strict,
-                Error.INELIGIBLE_REPLICA,
+                ErrorCode.INELIGIBLE_REPLICA,
             ),
         )
-        errors = np.select([check for check, _ in checks], [np.int8(CODE_OF[error]) for _, error in checks], np.int8(0))
-        return errors.astype(np.int8), is_present
+        errors = np.select([check for check, _ in checks], [np.int16(error) for _, error in checks], np.int16(0))
+        return errors.astype(np.int16), is_present
 
 
 async def read_states(context: ControllerContext, client: KafkaZooKeeperClient, rows: IntArray) -> None:

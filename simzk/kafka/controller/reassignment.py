@@ -33,7 +33,7 @@ from simzk.kafka.controller.channels import UnsentRequestError
 from simzk.kafka.controller.events import Watched, warnings_of_target
 from simzk.kafka.controller.state_machines import ControllerPart, Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import (
     PartitionAndReplica,
     ReplicaAssignment,
@@ -91,19 +91,19 @@ class Reassignments(ControllerPart):
         if not await self._client.exists(paths.REASSIGN_PARTITIONS):
             return ()
         to_start: dict[TopicPartition, ReplicaAssignment] = {}
-        failed: dict[TopicPartition, Error] = {}
+        failed: dict[TopicPartition, ErrorCode] = {}
         for partition, target in (await self._client.requested_reassignment()).items():
             if partition not in self._context.table:
-                failed[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
+                failed[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif any(broker < 0 for broker in target):  # Kafka would wait for such a replica forever
-                failed[partition] = Error.INVALID_REPLICA_ASSIGNMENT
+                failed[partition] = ErrorCode.INVALID_REPLICA_ASSIGNMENT
             else:
                 moving = self._build(partition, target)
                 assert moving is not None, "only a cancellation may have nothing to do"
                 to_start[partition] = moving
                 self._record_warnings(partition, target)
         errors = await self._start(to_start)
-        failed |= {p: error for p, error in errors.items() if error != Error.NONE}
+        failed |= {p: error for p, error in errors.items() if error != ErrorCode.NONE}
         for partition, error in failed.items():
             self._log.record_refusal(paths.REASSIGN_PARTITIONS, f"reassignment of {partition}", error)
         if failed:
@@ -116,18 +116,18 @@ class Reassignments(ControllerPart):
 
     async def process_api(
         self, targets: Mapping[TopicPartition, tuple[int, ...] | None]
-    ) -> dict[TopicPartition, Error]:
+    ) -> dict[TopicPartition, ErrorCode]:
         """Handle AlterPartitionReassignments; a target of None cancels the reassignment."""
-        errors: dict[TopicPartition, Error] = {}
+        errors: dict[TopicPartition, ErrorCode] = {}
         to_start: dict[TopicPartition, ReplicaAssignment] = {}
         for partition, target in targets.items():
             error = self._validate(partition, target)
-            if error != Error.NONE:
+            if error != ErrorCode.NONE:
                 errors[partition] = error
                 continue
             moving = self._build(partition, target)
             if moving is None:
-                errors[partition] = Error.NO_REASSIGNMENT_IN_PROGRESS
+                errors[partition] = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
             else:
                 to_start[partition] = moving
         assert errors.keys() | to_start.keys() == targets.keys(), "each reassignment has a result"
@@ -148,16 +148,16 @@ class Reassignments(ControllerPart):
         if assignment.being_reassigned and await self._is_complete(partition, assignment):
             await self._run(partition, assignment)
 
-    def _validate(self, partition: TopicPartition, target: tuple[int, ...] | None) -> Error:
+    def _validate(self, partition: TopicPartition, target: tuple[int, ...] | None) -> ErrorCode:
         """Return the error of a target requested by API: new replicas must be on live brokers."""
         if target is None:
-            return Error.NONE
+            return ErrorCode.NONE
         if not target or len(dict.fromkeys(target)) != len(target) or any(broker < 0 for broker in target):
-            return Error.INVALID_REPLICA_ASSIGNMENT
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
         origin = self._context.assignment(partition).origin
         if not all(broker in origin or self._context.is_live(broker) for broker in target):
-            return Error.INVALID_REPLICA_ASSIGNMENT
-        return Error.NONE if partition in self._context.table else Error.UNKNOWN_TOPIC_OR_PARTITION
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        return ErrorCode.NONE if partition in self._context.table else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _build(self, partition: TopicPartition, target: tuple[int, ...] | None) -> ReplicaAssignment | None:
         """Return the assignment while the partition moves; None for an unknown partition or nothing to cancel."""
@@ -177,22 +177,22 @@ class Reassignments(ControllerPart):
 
     # -- phases
 
-    async def _start(self, to_start: Mapping[TopicPartition, ReplicaAssignment]) -> dict[TopicPartition, Error]:
+    async def _start(self, to_start: Mapping[TopicPartition, ReplicaAssignment]) -> dict[TopicPartition, ErrorCode]:
         context = self._context
         errors = {}
         for partition in mutable_partitions(to_start, context.collections):
             if partition.topic in context.to_be_deleted or partition not in context.table:
-                errors[partition] = Error.UNKNOWN_TOPIC_OR_PARTITION
+                errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif context.leadership(partition) is None:
-                errors[partition] = Error.UNKNOWN_SERVER_ERROR
+                errors[partition] = ErrorCode.UNKNOWN_SERVER_ERROR
             else:
                 try:
                     await self._run(partition, to_start[partition])
                 except ZnodeError as problem:
                     self._log.record("znode unusable", problem.where, str(problem))
-                    errors[partition] = Error.UNKNOWN_SERVER_ERROR
+                    errors[partition] = ErrorCode.UNKNOWN_SERVER_ERROR
                 else:
-                    errors[partition] = Error.NONE
+                    errors[partition] = ErrorCode.NONE
         assert errors.keys() == to_start.keys(), "each reassignment has a result"
         return errors
 
@@ -389,9 +389,9 @@ class LegacyReassignments(Reassignments):
 
     async def process_api(
         self, targets: Mapping[TopicPartition, tuple[int, ...] | None]
-    ) -> dict[TopicPartition, Error]:
+    ) -> dict[TopicPartition, ErrorCode]:
         """Reject the request, which these releases do not have."""
-        return dict.fromkeys(targets, Error.UNSUPPORTED_VERSION)
+        return dict.fromkeys(targets, ErrorCode.UNSUPPORTED_VERSION)
 
     async def resume(self, wanted: Callable[[Sequence[int]], bool], but: Collection[TopicPartition] = ()) -> None:
         context = self._context
@@ -423,7 +423,7 @@ class LegacyReassignments(Reassignments):
             if not known or same or dead or partition.topic in context.to_be_deleted:
                 if not same:
                     is_dead = known and dead and partition.topic not in context.to_be_deleted
-                    why = Error.BROKER_NOT_AVAILABLE if is_dead else Error.UNKNOWN_TOPIC_OR_PARTITION
+                    why = ErrorCode.BROKER_NOT_AVAILABLE if is_dead else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     self._log.record_refusal(paths.REASSIGN_PARTITIONS, f"reassignment of {partition}", why)
                 dropped[partition] = None
                 continue

@@ -17,11 +17,13 @@ from simzk.jvm.scala_collections import immutable_order, mutable_set_order
 from simzk.kafka import paths
 from simzk.kafka.controller.state_machines import ControllerPart
 from simzk.kafka.controller.states import PartitionState, ReplicaState, transitions_of
-from simzk.kafka.requests import ControlResponse, Error
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from simzk.kafka.requests import ControlResponse
 
 
 class TopicDeletion(ControllerPart):
@@ -55,7 +57,7 @@ class TopicDeletion(ControllerPart):
         topics = await self._client.children(paths.DELETE_TOPICS)
         unknown = [topic for topic in topics if topic not in context.topic_ids]
         for topic in unknown:
-            error = Error.UNKNOWN_TOPIC_OR_PARTITION
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             self._log.record_refusal(paths.delete_topic(topic), f"deletion of {topic}", error)
         await self._client.delete_children(paths.DELETE_TOPICS, unknown, context.epoch_version)
         known = [topic for topic in topics if topic in context.topic_ids]
@@ -99,9 +101,9 @@ class TopicDeletion(ControllerPart):
         A response to a request that was refused as a whole, such as one with a stale broker epoch, names no partition:
         the controller ignores it (ControllerBrokerRequestBatch.sendRequestsToBrokers).
         """
-        if response.error != Error.NONE:
+        if response.error != ErrorCode.NONE:
             return
-        failed = {p for p in partitions if response.partition_errors.get(p, Error.NONE) != Error.NONE}
+        failed = {p for p in partitions if response.partition_errors.get(p, ErrorCode.NONE) != ErrorCode.NONE}
         await self.fail_replicas([PartitionAndReplica(p, broker) for p in partitions if p in failed])
         deleted = [PartitionAndReplica(p, broker) for p in partitions if p not in failed]
         deleted = [r for r in deleted if r.topic_partition.topic in self._context.to_be_deleted]

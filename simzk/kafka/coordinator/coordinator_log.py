@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from simzk.jvm.hash_codes import string_hash
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -25,12 +24,12 @@ LOAD_US = 20_000
 """How long a broker reads the log of a partition with records (of real brokers 10 to 100 ms)."""
 _INT_MIN = -(1 << 31)
 ERRORS_OF_APPEND = {
-    Error.NONE: ErrorCode.NONE,
-    Error.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Error.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    Error.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    Error.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NONE: ErrorCode.NONE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
 """Errors of requests, by the error of the append of their records; what a timeout is depends on the request."""
 
@@ -78,7 +77,7 @@ class CoordinatorLog(Protocol):
         self,
         partition: TopicPartition,
         records: Sequence[CoordinatorRecord],
-        done: Callable[[Error], None] | None,
+        done: Callable[[ErrorCode], None] | None,
         producer: ProducerIdentity | None = None,
     ) -> None:
         """Append records as the broker itself, for a producer if they belong to its transaction.

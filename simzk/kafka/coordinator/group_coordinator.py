@@ -56,7 +56,6 @@ from simzk.kafka.coordinator.group_records import (
 )
 from simzk.kafka.coordinator.record_fields import RecordError, fits
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -76,12 +75,12 @@ _MS_OF_MINUTE = 60_000
 _CONSUMERS = "consumer"
 """Protocol type of groups of consumers."""
 
-_OF_STORED_GROUP = ERRORS_OF_APPEND | {Error.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS}
+_OF_STORED_GROUP = ERRORS_OF_APPEND | {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS}
 """Errors of members, by the error of the append of their group."""
 _OF_COMMIT = ERRORS_OF_APPEND | {
-    Error.REQUEST_TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
-    Error.INVALID_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
-    Error.INVALID_TXN_STATE: ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.INVALID_PRODUCER_EPOCH: ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TXN_STATE: ErrorCode.INVALID_TXN_STATE,
 }
 """Errors of a commit, by the error of its append."""
 
@@ -433,7 +432,7 @@ class GroupCoordinator:
             in_transaction = entry.in_transactions.setdefault(producer.producer_id, {})
             in_transaction.update({partition: (number, committed) for partition, committed in stored.items()})
 
-        def finish(error: Error) -> None:
+        def finish(error: ErrorCode) -> None:
             code = _OF_COMMIT.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
             if producer is None:
                 self._end_commit(entry, stored, number, is_stored=code == ErrorCode.NONE)

@@ -49,7 +49,6 @@ from simzk.kafka.coordinator.transaction_records import (
     encode_transaction_key,
 )
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ _ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 _EXPIRY_INTERVAL = "transaction.remove.expired.transaction.cleanup.interval.ms"
 APPEND_RETRY_US = 100_000
 """Pause before a completion is appended again."""
-_OF_APPEND = ERRORS_OF_APPEND | {Error.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+_OF_APPEND = ERRORS_OF_APPEND | {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE}
 
 
 class MetadataUnavailableError(Exception):
@@ -245,7 +244,7 @@ class TransactionCoordinator:
         assert self._is_coordinated(shard, transaction), f"{transaction.transactional_id} is not coordinated here"
         assert shard.loading is None
 
-        def finish(error: Error) -> None:
+        def finish(error: ErrorCode) -> None:
             code = _OF_APPEND.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
             if not self._is_coordinated(shard, transaction):
                 code = ErrorCode.NOT_COORDINATOR
@@ -539,9 +538,9 @@ class TransactionCoordinator:
         for one in expired:
             one.begin_removal()
 
-        def finish(error: Error) -> None:
+        def finish(error: ErrorCode) -> None:
             for one in expired:
-                if error != Error.NONE:
+                if error != ErrorCode.NONE:
                     one.pending = None
                 elif self._is_coordinated(shard, one):
                     assert one.pending == TransactionState.DEAD

@@ -28,7 +28,7 @@ from bisect import bisect_left
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,8 +88,8 @@ class SequenceRules(NamedTuple):
     """
 
     kept: int = KEPT
-    unknown: Error = Error.NONE
-    after_marker: Error = Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    unknown: ErrorCode = ErrorCode.NONE
+    after_marker: ErrorCode = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 NEWEST_RULES = SequenceRules()
@@ -117,7 +117,7 @@ def last_sequence(first: int, records: int) -> int:
 
 def check_sequence(
     entry: ProducerEntry | None, stamp: ProducerStamp, records: int, rules: SequenceRules = NEWEST_RULES
-) -> KeptBatch | Error | None:
+) -> KeptBatch | ErrorCode | None:
     """Return the batch that this one duplicates, the error that rejects it, or None if it is to be appended.
 
     The producer's state is None if the log does not know it.
@@ -128,13 +128,13 @@ def check_sequence(
     >>> check_sequence(entry, first, 2), check_sequence(entry, ProducerStamp(7, 0, 2), 1)
     (KeptBatch(first_sequence=0, last_sequence=1, first_offset=10, last_offset=11, timestamp_ms=-1), None)
     >>> check_sequence(entry, ProducerStamp(7, 0, 4), 1)
-    <Error.OUT_OF_ORDER_SEQUENCE_NUMBER: 'OUT_OF_ORDER_SEQUENCE_NUMBER'>
+    <ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: 45>
     """
     first = stamp.sequence
     if entry is None:
-        return rules.unknown if first and rules.unknown != Error.NONE else None
+        return rules.unknown if first and rules.unknown != ErrorCode.NONE else None
     if stamp.epoch < entry.epoch:
-        return Error.INVALID_PRODUCER_EPOCH
+        return ErrorCode.INVALID_PRODUCER_EPOCH
     expected = 0
     if stamp.epoch == entry.epoch:
         last = last_sequence(first, records)
@@ -145,27 +145,27 @@ def check_sequence(
             return rules.after_marker
         expected = 0 if entry.last_sequence in (-1, MAX_SEQUENCE) else entry.last_sequence + 1
     if first != expected:
-        return Error.OUT_OF_ORDER_SEQUENCE_NUMBER
-    return Error.INVALID_TXN_STATE if entry.is_in_transaction and not stamp.is_transactional else None
+        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    return ErrorCode.INVALID_TXN_STATE if entry.is_in_transaction and not stamp.is_transactional else None
 
 
-def check_coordinator_batch(entry: ProducerEntry | None, stamp: ProducerStamp) -> Error | None:
+def check_coordinator_batch(entry: ProducerEntry | None, stamp: ProducerStamp) -> ErrorCode | None:
     """Return the error that rejects a marker, or another batch of a coordinator; None if it is to be appended.
 
     >>> from simzk.kafka.log.batches import ProducerStamp
     >>> marker = ProducerStamp(7, 1, -1, True, "abort", coordinator_epoch=4)
     >>> entry = after_append(None, marker, records=1, first_offset=3)
     >>> check_coordinator_batch(entry, marker), check_coordinator_batch(entry, marker._replace(epoch=0))
-    (None, <Error.INVALID_PRODUCER_EPOCH: 'INVALID_PRODUCER_EPOCH'>)
+    (None, <ErrorCode.INVALID_PRODUCER_EPOCH: 47>)
     >>> check_coordinator_batch(entry, marker._replace(coordinator_epoch=3))
-    <Error.TRANSACTION_COORDINATOR_FENCED: 'TRANSACTION_COORDINATOR_FENCED'>
+    <ErrorCode.TRANSACTION_COORDINATOR_FENCED: 52>
     """
     if entry is None:
         return None
     if stamp.epoch < entry.epoch:
-        return Error.INVALID_PRODUCER_EPOCH
+        return ErrorCode.INVALID_PRODUCER_EPOCH
     if stamp.marker is not None and stamp.coordinator_epoch < entry.coordinator_epoch:
-        return Error.TRANSACTION_COORDINATOR_FENCED
+        return ErrorCode.TRANSACTION_COORDINATOR_FENCED
     return None
 
 

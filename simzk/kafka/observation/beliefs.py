@@ -18,7 +18,8 @@ from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.cluster_changes import RESTART_MISSED
 from simzk.kafka.observation.invariants import FirstViolation
-from simzk.kafka.requests import LEADER_DURING_DELETE, Error
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import LEADER_DURING_DELETE
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 
@@ -330,7 +331,7 @@ class WrittenIsrRecognized(LeaderAwaitsNothing):
     reads = frozenset({REFUSED})
 
     def check(self, event: Event) -> str | None:
-        is_conflict = event.what == REFUSED and event.after == Error.INVALID_UPDATE_VERSION.value
+        is_conflict = event.what == REFUSED and event.after == ErrorCode.INVALID_UPDATE_VERSION.name
         found = self.written_for(event) if is_conflict else None
         if found is not None and event.before == f"isr {list(found[1].isr)}":
             partition, state = found

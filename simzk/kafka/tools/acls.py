@@ -15,8 +15,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from simzk.kafka import paths
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.since import Profile, Release, at_release, before, by_release, since
-from simzk.kafka.requests import AdminResponse, AlterAclsRequest, Error
+from simzk.kafka.requests import AdminResponse, AlterAclsRequest
 from simzk.kafka.schemas import acl as acl_schema
 from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
@@ -110,7 +111,7 @@ async def run(
     rules = acl_rules_of(version.number)
     prefixed = any(request.resource.pattern != LITERAL for request in requests)
     if rules is None or (prefixed and not rules.has_prefixed):
-        return AdminResponse(Error.UNSUPPORTED_VERSION, f"Kafka {version.name} does not support these ACLs")
+        return AdminResponse(ErrorCode.UNSUPPORTED_VERSION, f"Kafka {version.name} does not support these ACLs")
     session = open_session()
     await session.start()
     authorizer = ToolAuthorizer(KafkaZooKeeperClient(session, version), rules)
@@ -118,14 +119,14 @@ async def run(
         await authorizer.start()
         for request in requests:
             response = await authorizer.alter(request)
-            if response.error != Error.NONE:
+            if response.error != ErrorCode.NONE:
                 return response
         if rules.lists_afterwards:
             listing = open_session()
             await listing.start()
             await ToolAuthorizer(KafkaZooKeeperClient(listing, version), rules).start()
             await listing.close()
-        return AdminResponse(Error.NONE)
+        return AdminResponse(ErrorCode.NONE)
     finally:
         if session.connected:
             await session.close()
@@ -194,20 +195,20 @@ class ToolAuthorizer:
             if not request.added and found is None:
                 return await self._remove_missing(request, path)
             if not changes and (found is None or not self._rules.is_conditional):
-                return AdminResponse(Error.NONE)
+                return AdminResponse(ErrorCode.NONE)
             version = None if found is None else found[1].version
             if await self._write(path, wanted, version) == Code.OK:
                 if changes:
                     await self._announce(request.resource)
-                return AdminResponse(Error.NONE)
-        return AdminResponse(Error.UNKNOWN_SERVER_ERROR, f"{path} changed {MAX_TRIES} times meanwhile")
+                return AdminResponse(ErrorCode.NONE)
+        return AdminResponse(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} changed {MAX_TRIES} times meanwhile")
 
     async def _remove_missing(self, request: AlterAclsRequest, path: str) -> AdminResponse:
         if self._rules.delete_of_missing is not None:
             await self._client.session.call(Delete(path, self._rules.delete_of_missing))
         if self._rules.announces_unchanged and request.removed is None:
             await self._announce(request.resource)
-        return AdminResponse(Error.NONE)
+        return AdminResponse(ErrorCode.NONE)
 
     async def _write(self, path: str, wanted: tuple[AclEntry, ...], version: int | None) -> Code:
         call = self._client.session.call

@@ -27,7 +27,8 @@ from simzk.jvm.scala_collections import immutable_order, mutable_order
 from simzk.kafka import paths
 from simzk.kafka import requests as protocol
 from simzk.kafka.broker.admin_handlers import AdminHandlers
-from simzk.kafka.requests import AdminResponse, Error
+from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.requests import AdminResponse
 from simzk.kafka.rpc import Disconnected
 from simzk.kafka.security.scram import MECHANISMS as SCRAM_MECHANISMS
 from simzk.kafka.tools import reassign_partitions as reassign_tool
@@ -53,10 +54,10 @@ NAME = "admin"
 RETRY_PAUSE_US = 100_000
 GIVE_UP_US = 60_000_000
 SESSION_TIMEOUT_MS = 30_000
-OK = AdminResponse(Error.NONE)
+OK = AdminResponse(ErrorCode.NONE)
 ZOOKEEPER = "zookeeper"
-_ALREADY_SERVED = {Error.TOPIC_ALREADY_EXISTS, Error.NO_REASSIGNMENT_IN_PROGRESS}
-_TIMED_OUT = AdminResponse(Error.BROKER_NOT_AVAILABLE, "no broker could serve it within a minute")
+_ALREADY_SERVED = {ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
+_TIMED_OUT = AdminResponse(ErrorCode.BROKER_NOT_AVAILABLE, "no broker could serve it within a minute")
 
 
 class Operator:
@@ -149,7 +150,7 @@ class Operator:
             response = _TIMED_OUT
             for target, (what, request) in zip(targets, steps, strict=True):
                 response = await self._request(what, request, target)
-                if response.error != Error.NONE:
+                if response.error != ErrorCode.NONE:
                     break
             return response
 
@@ -178,7 +179,7 @@ class Operator:
         """Request a topic deletion by creating the znode, in a release without a tool for it."""
         data = self._environment.version.znodes.deletion_request
         found = Code((await session.call(create_request(paths.delete_topic(topic), data))).error)
-        response = AdminResponse(Error.NONE if found == Code.OK else Error.INVALID_REQUEST, found.name)
+        response = AdminResponse(ErrorCode.NONE if found == Code.OK else ErrorCode.INVALID_REQUEST, found.name)
         self._record(what, response)
         return response
 
@@ -231,9 +232,9 @@ class Operator:
         try:
             response = await command() or OK
         except SessionExpiredError:
-            response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, "the tool's session expired")
+            response = AdminResponse(ErrorCode.UNKNOWN_SERVER_ERROR, "the tool's session expired")
         except ZnodeError as problem:
-            response = AdminResponse(Error.UNKNOWN_SERVER_ERROR, str(problem))
+            response = AdminResponse(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))
         self._record(what, response)
         return response
 
@@ -242,7 +243,7 @@ class Operator:
         session = self._open_tool(SESSION_TIMEOUT_MS)
         response = await self._run(steps[0][0], session.start)
         for what, request in steps:
-            if response.error == Error.NONE:
+            if response.error == ErrorCode.NONE:
                 response = await self._run(what, partial(self._carry_out, request, session))
         if session.connected:
             await self._run("close the tool's session", session.close)
@@ -298,7 +299,7 @@ class Operator:
                 else:
                     if may_be_served and response.error in _ALREADY_SERVED:
                         response = OK
-                    if response.error != Error.NOT_CONTROLLER:
+                    if response.error != ErrorCode.NOT_CONTROLLER:
                         break
                     response = _TIMED_OUT
             await self.process.sleep(RETRY_PAUSE_US)
@@ -306,10 +307,10 @@ class Operator:
         return response
 
     def _record(self, what: str, response: AdminResponse) -> None:
-        if response.error != Error.NONE:
+        if response.error != ErrorCode.NONE:
             self._history.record(NAME, "refused", what, "", f"{response.error.name} {response.message}".rstrip())
         for partition, error in response.partition_errors.items():
-            if error not in (Error.NONE, Error.ELECTION_NOT_NEEDED):
+            if error not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
                 self._history.record(NAME, "refused", f"{what} {partition}", "", error.name)
 
 
@@ -347,7 +348,7 @@ def _reject_request(request: object, _respond: object) -> None:
 
 async def _elect(request: protocol.ElectLeadersRequest, client: KafkaZooKeeperClient) -> AdminResponse:
     if request.kind != "preferred":
-        return AdminResponse(Error.UNSUPPORTED_VERSION, f"there is no {request.kind} election by request")
+        return AdminResponse(ErrorCode.UNSUPPORTED_VERSION, f"there is no {request.kind} election by request")
     partitions = request.partitions
     if partitions is None:
         found = await client.topics(await client.children(paths.TOPICS))
@@ -360,10 +361,10 @@ async def _elect(request: protocol.ElectLeadersRequest, client: KafkaZooKeeperCl
 async def _reassign(request: protocol.AlterReassignmentsRequest, client: KafkaZooKeeperClient) -> AdminResponse:
     targets = {partition: target for partition, target in request.targets.items() if target is not None}
     if len(targets) != len(request.targets):
-        return AdminResponse(Error.UNSUPPORTED_VERSION, "a reassignment cannot be cancelled")
+        return AdminResponse(ErrorCode.UNSUPPORTED_VERSION, "a reassignment cannot be cancelled")
     refused = await _check_reassignment(targets, client)
     if refused is not None:
-        return AdminResponse(Error.INVALID_REQUEST, refused)
+        return AdminResponse(ErrorCode.INVALID_REQUEST, refused)
     collections = client.version.orders.collections
     ordered = list(partition_set(targets, collections))
     if client.version.orders.reads_reassignments_into_mutable_map:  # the tool reads a map, then filters it
@@ -412,5 +413,5 @@ async def _check_reassignment(
 
 async def _ask(client: KafkaZooKeeperClient, path: str, data: bytes) -> AdminResponse:
     if await client.create_recursive(path, data) == Code.NODE_EXISTS:
-        return AdminResponse(Error.INVALID_REQUEST, f"{path} already exists")
+        return AdminResponse(ErrorCode.INVALID_REQUEST, f"{path} already exists")
     return OK

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import WriteTxnMarkersRequest
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.requests import AlterPartitionRequest, AlterPartitionResponse, Error
+from simzk.kafka.requests import AlterPartitionRequest, AlterPartitionResponse
 from simzk.kafka.rpc import CallFault
 from simzk.scenarios.faults.fault import LastingBrokerFault
 
@@ -28,7 +29,7 @@ def _begin(fault: CallFault, target: Target, duration_us: int) -> None:
 def refused(request: AlterPartitionRequest) -> AlterPartitionResponse:
     """Return the response that lets a leader send its proposals again (Partition.handleAlterPartitionError)."""
     return AlterPartitionResponse(
-        Error.NONE, {proposal.partition: Error.UNKNOWN_SERVER_ERROR for proposal in request.proposals}
+        ErrorCode.NONE, {proposal.partition: ErrorCode.UNKNOWN_SERVER_ERROR for proposal in request.proposals}
     )
 
 

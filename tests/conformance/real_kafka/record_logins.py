@@ -23,6 +23,7 @@ from simzk.kafka import paths
 from simzk.kafka.schemas import acl, scram
 from simzk.kafka.schemas.acl import AclResource
 from simzk.kafka.schemas.config import sanitize
+from simzk.kafka.security.scram import credential
 from tests.conformance.real_kafka import recorder
 from tests.conformance.real_kafka.cluster import until
 from tests.conformance.real_kafka.recorder import BROKER, RecordedBroker, started
@@ -69,7 +70,7 @@ class SecuredBroker(RecordedBroker):
         """Write the users, ACLs and topics."""
         for name, passwords in login_stories.CREDENTIALS.items():
             config = {
-                mechanism: scram.encode(scram.credential(mechanism, password, login_stories.SALT))
+                mechanism: scram.encode(credential(mechanism, password, login_stories.SALT))
                 for mechanism, password in passwords.items()
             }
             self.write(f"/config/users/{sanitize(name)}", {"version": 1, "config": config})

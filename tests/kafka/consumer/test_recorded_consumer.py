@@ -11,7 +11,7 @@ import pytest
 
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.consumer import white_list
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
 from simzk.zookeeper.server import Batch
@@ -80,7 +80,7 @@ def test_each_request_is_the_recorded_one(release: str) -> None:
     assert cluster.run_until_quiet()
     produced = cluster.produce("t1", 2, 3)
     cluster.run_for(1)
-    assert produced.result().error == Error.NONE
+    assert produced.result().error == ErrorCode.NONE
     sent: list[str] = []
     closed: list[str] = []
     send = cluster.zookeeper_host.send

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from simzk.kafka.coordinator.coordinator_log import CoordinatorBatch, CoordinatorLog, CoordinatorRecord
 from simzk.kafka.log.batches import ProducerStamp
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -37,14 +37,14 @@ class ReplicatedLog:
     epoch: int = 0
     batches: list[CoordinatorBatch] = field(default_factory=list)
     rejects: bool = False
-    unacknowledged: list[Callable[[Error], None]] = field(default_factory=list)
+    unacknowledged: list[Callable[[ErrorCode], None]] = field(default_factory=list)
 
     @property
     def records(self) -> list[CoordinatorRecord]:
         """The records of all batches."""
         return [record for batch in self.batches for record in batch.records]
 
-    def acknowledge(self, done: Callable[[Error], None], error: Error) -> None:
+    def acknowledge(self, done: Callable[[ErrorCode], None], error: ErrorCode) -> None:
         """End the wait for acks."""
         if done in self.unacknowledged:
             self.unacknowledged.remove(done)
@@ -54,7 +54,7 @@ class ReplicatedLog:
         """Let another broker lead, or the same one again."""
         self.leader, self.epoch = leader, self.epoch + 1
         for done in list(self.unacknowledged):
-            self.acknowledge(done, Error.NOT_LEADER_OR_FOLLOWER)
+            self.acknowledge(done, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 @dataclass(eq=False, repr=False)
@@ -74,18 +74,18 @@ class LogOfBroker(CoordinatorLog):
         self,
         partition: TopicPartition,
         records: Sequence[CoordinatorRecord],
-        done: Callable[[Error], None] | None,
+        done: Callable[[ErrorCode], None] | None,
         producer: ProducerIdentity | None = None,
     ) -> None:
         if not self.leads(partition) or self.log.rejects:
             if done is not None:
-                done(Error.NOT_ENOUGH_REPLICAS if self.leads(partition) else Error.NOT_LEADER_OR_FOLLOWER)
+                done(ErrorCode.NOT_ENOUGH_REPLICAS if self.leads(partition) else ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         stamp = None if producer is None else ProducerStamp(*producer, 0, is_transactional=True)
         self.log.batches.append(CoordinatorBatch(tuple(records), stamp))
         if done is not None:
             self.log.unacknowledged.append(done)
-            self.log.process.call_later(REPLICATED_US, lambda: self.log.acknowledge(done, Error.NONE))
+            self.log.process.call_later(REPLICATED_US, lambda: self.log.acknowledge(done, ErrorCode.NONE))
 
     def read(self, partition: TopicPartition) -> Iterable[CoordinatorRecord]:
         return self.log.records

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, CommittedOffset
 from simzk.kafka.coordinator.transaction import ProducerIdentity
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import Error
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.coordinator.group_clients import GROUP, TOPIC, Brokers, Consumer
 
@@ -89,7 +88,7 @@ def test_a_later_commit_outside_of_the_transaction_wins() -> None:
 def test_a_commit_that_is_not_stored_is_not_pending() -> None:
     brokers = Brokers()
     results = commit(brokers, 0, 4, 7)
-    brokers.log.acknowledge(brokers.log.unacknowledged[0], Error.INVALID_PRODUCER_EPOCH)
+    brokers.log.acknowledge(brokers.log.unacknowledged[0], ErrorCode.INVALID_PRODUCER_EPOCH)
     assert results == [ErrorCode.INVALID_PRODUCER_EPOCH]
     assert fetched(brokers, 0) is None
     brokers.check()

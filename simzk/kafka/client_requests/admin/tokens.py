@@ -25,7 +25,7 @@ from simzk.kafka.protocol.messages import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from simzk.kafka.requests import AdminResponse, CreateTokenRequest, Error, ExpireTokenRequest, RenewTokenRequest
+from simzk.kafka.requests import AdminResponse, CreateTokenRequest, ExpireTokenRequest, RenewTokenRequest
 from simzk.kafka.schemas.acl import AclResource
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
@@ -80,8 +80,8 @@ class TokensApi(ClientApi):
 
     async def _create(self, context: Context, asked: CreateTokenRequest, answer: Answer) -> None:
         made = await _attempted(self.tokens.create(asked))
-        response = _created(context, asked.owner, ErrorCode[made.error.name])
-        token = self.tokens.get(made.message) if made.error == Error.NONE else None
+        response = _created(context, asked.owner, made.error)
+        token = self.tokens.get(made.message) if made.error == ErrorCode.NONE else None
         if token is not None:
             response.issue_timestamp_ms, response.expiry_timestamp_ms = token.issued_ms, token.expires_ms
             response.max_timestamp_ms, response.token_id = token.ends_ms, token.token_id
@@ -113,10 +113,10 @@ class TokensApi(ClientApi):
     ) -> None:
         changed = await _attempted(work)
         expires_ms = NO_TIME
-        if changed.error == Error.NONE:
+        if changed.error == ErrorCode.NONE:
             token = self.tokens.get(token_id)
             expires_ms = self.broker.now_ms() if token is None else token.expires_ms
-        answer(kind(error_code=ErrorCode[changed.error.name], expiry_timestamp_ms=expires_ms))
+        answer(kind(error_code=changed.error, expiry_timestamp_ms=expires_ms))
 
     # -- DescribeDelegationToken
 
@@ -168,7 +168,7 @@ async def _attempted(work: Coroutine[Future[Any], None, AdminResponse]) -> Admin
     try:
         return await work
     except (ZnodeError, ZooKeeperRefused) as problem:
-        return AdminResponse(Error.UNKNOWN_SERVER_ERROR, str(problem))
+        return AdminResponse(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))
 
 
 def _may_ask(context: Context) -> bool:

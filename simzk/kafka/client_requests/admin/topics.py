@@ -28,7 +28,7 @@ from simzk.kafka.protocol.messages import (
     DeleteTopicsResponse,
 )
 from simzk.kafka.protocol.schema import ZERO_UUID
-from simzk.kafka.requests import AdminResponse, DeleteTopicRequest, Error
+from simzk.kafka.requests import AdminResponse, DeleteTopicRequest
 from simzk.kafka.requests import CreatePartitionsRequest as PartitionsToAdd
 from simzk.kafka.requests import CreateTopicRequest as TopicToCreate
 from simzk.kafka.topic_partition import TopicPartition
@@ -151,10 +151,10 @@ class TopicsApi(ClientApi):
         )
         made = await _attempted(self.admin.plan_topic(wanted))
         if not isinstance(made, PlannedTopic):
-            return _failed(topic.name, ErrorCode[made.error.name], made.message)
-        written = AdminResponse(Error.NONE) if validate_only else await _attempted(self.admin.write_topic(made))
-        if written.error != Error.NONE:
-            return _failed(topic.name, ErrorCode[written.error.name], written.message)
+            return _failed(topic.name, made.error, made.message)
+        written = AdminResponse(ErrorCode.NONE) if validate_only else await _attempted(self.admin.write_topic(made))
+        if written.error != ErrorCode.NONE:
+            return _failed(topic.name, written.error, written.message)
         if not validate_only:
             created[topic.name] = list(made.assignment)
         return Topic(
@@ -221,7 +221,7 @@ class TopicsApi(ClientApi):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         made = await _attempted(self.admin.delete_topic(DeleteTopicRequest(name)))
         # A deletion that has begun is no error (KafkaApis): the answer waits for its end.
-        return ErrorCode.NONE if made.error == Error.INVALID_REQUEST else ErrorCode[made.error.name]
+        return ErrorCode.NONE if made.error == ErrorCode.INVALID_REQUEST else made.error
 
     # -- CreatePartitions
 
@@ -243,7 +243,7 @@ class TopicsApi(ClientApi):
             else:
                 made = await self._add_partitions(topic, validate_only=request.validate_only)
                 if isinstance(made, AdminResponse):
-                    code, told = ErrorCode[made.error.name], made.message or None
+                    code, told = made.error, made.message or None
                     results.append(Grown(name=name, error_code=code, error_message=told))
                 else:
                     results.append(Grown(name=name, error_message=None))
@@ -267,7 +267,7 @@ class TopicsApi(ClientApi):
         self, topic: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool
     ) -> PlannedPartitions | AdminResponse:
         if topic.count > PARTITIONS_MAX:
-            return AdminResponse(Error.UNKNOWN_SERVER_ERROR, TOO_MANY)
+            return AdminResponse(ErrorCode.UNKNOWN_SERVER_ERROR, TOO_MANY)
         assignment: Mapping[int, tuple[int, ...]] | None = None
         if topic.assignments is not None:
             first = len(self.broker.cache.topics.get(topic.name, ()))
@@ -276,7 +276,7 @@ class TopicsApi(ClientApi):
         if isinstance(made, AdminResponse) or validate_only:
             return made
         written = await _attempted(self.admin.write_partitions(made))
-        return made if written.error == Error.NONE else written
+        return made if written.error == ErrorCode.NONE else written
 
     def _has_leaders(self, topic: str, partitions: Sequence[int]) -> bool:
         """Return whether the cache has live leaders of some partitions."""
@@ -301,6 +301,6 @@ async def _attempted(work: Coroutine[Future[Any], None, T]) -> T | AdminResponse
     try:
         return await work
     except SessionExpiredError:
-        return AdminResponse(Error.NOT_CONTROLLER)
+        return AdminResponse(ErrorCode.NOT_CONTROLLER)
     except (ZnodeError, ZooKeeperRefused) as problem:
-        return AdminResponse(Error.UNKNOWN_SERVER_ERROR, str(problem))
+        return AdminResponse(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))

@@ -440,7 +440,7 @@ def leader_epoch_error(named: int, own: int) -> ErrorCode:
     >>> [leader_epoch_error(named, 3).name for named in (-1, 2, 3, 4)]
     ['NONE', 'FENCED_LEADER_EPOCH', 'NONE', 'UNKNOWN_LEADER_EPOCH']
     """
-    return ErrorCode.NONE if named in (-1, own) else ErrorCode[epoch_error(named, own).name]
+    return ErrorCode.NONE if named in (-1, own) else epoch_error(named, own)
 
 
 class _HeadersError(Exception):

@@ -47,7 +47,6 @@ from simzk.kafka.log.record_batches import (
 from simzk.kafka.log.segments import NEVER_MS
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import ProduceResponse
-from simzk.kafka.requests import Error
 from simzk.kafka.requests import ProduceRequest as Append
 from simzk.kafka.topic_partition import TopicPartition
 
@@ -203,7 +202,7 @@ class ProduceApi(ClientApi):
         before = self.broker.replicas.replicas[partition].log_end
 
         def respond(appended: Appended) -> None:
-            code = ErrorCode[appended.error.name]
+            code = appended.error
             offset = appended.base_offset
             finish(partition, self._result(partition, code, offset, is_duplicate=0 <= offset < before))
 
@@ -239,10 +238,10 @@ class ProduceApi(ClientApi):
             if partition.topic in INTERNAL_TOPICS and not self._may_append_internally(context.client_id):
                 return _rejection(ErrorCode.INVALID_TOPIC_EXCEPTION)
             error = self.broker.replicas.refuses_append(partition, to_all=request.acks == -1)
-            if error == Error.NOT_LEADER_OR_FOLLOWER and partition not in self.broker.replicas.replicas:
+            if error == ErrorCode.NOT_LEADER_OR_FOLLOWER and partition not in self.broker.replicas.replicas:
                 return _RejectedError(self.broker.version.api.without_replica, names_start=False)
             if error is not None:
-                return _rejection(ErrorCode[error.name])
+                return _rejection(error)
             unverified = self._unverified(partition, entries) if entries else None
             return self._validated(partition, entries) if unverified is None else unverified
         except _RejectedError as rejected:
@@ -330,7 +329,7 @@ class ProduceApi(ClientApi):
         key, entry = (partition, first.producer_id), self.broker.replicas.producer_entry(partition, first.producer_id)
         error = self.broker.replicas.refuses_append(partition, to_all=False)
         if error is not None:
-            return _rejection(ErrorCode[error.name])
+            return _rejection(error)
         if entry is not unverified.entry and not (entry is not None and entry.is_in_transaction):
             return _rejection(ErrorCode.INVALID_TXN_STATE)  # a marker came between
         if first.base_sequence > self._verifying.get(key, (0, first.base_sequence))[1]:
