@@ -45,7 +45,7 @@ from simzk.kafka.broker.isr_changes import LeaderIsrs
 from simzk.kafka.log.batches import NO_EPOCH, NewBatch
 from simzk.kafka.log.compaction import compact
 from simzk.kafka.log.leader_epochs import UNDEFINED, EpochEnd
-from simzk.kafka.log.log import Log, find_batch
+from simzk.kafka.log.log import Log
 from simzk.kafka.log.producer_state import SequenceRules, check_coordinator_batch, check_sequence
 from simzk.kafka.log.record_batches import stamped
 from simzk.kafka.log.segments import count_expired
@@ -793,10 +793,11 @@ class ReplicaLogs:
         """Note that this leader acknowledges batches to a producer that asked for these acks."""
         replica = self.replicas[partition]
         assert replica.state.leader == self.broker_id, f"records in {partition} are acknowledged by a follower"
-        if find_batch(replica.log, base_offset) is None:
-            return
         epoch, min_isr = replica.state.leader_epoch, self._min_isr(replica)
-        for batch in replica.log.read(base_offset, limit=base_offset + records):
+        first, end = max(base_offset, replica.log.start), base_offset + records
+        if first >= end:  # they were deleted meanwhile
+            return
+        for batch in replica.log.read(first, limit=end):
             self.ledger.acknowledge(self.broker_id, partition, batch, epoch, acks, min_isr, replica.replicas)
 
     def copies(self, replica: Replica, offset: int) -> int:

@@ -303,6 +303,21 @@ def delete(client: MemoryClient, offset: int, timeout_ms: int = 5000) -> tuple[i
     return result.error_code, result.low_watermark
 
 
+def test_a_batch_that_was_deleted_in_part_is_acknowledged_again(cluster: simzk.KafkaCluster) -> None:
+    """The log start offset may lie in a batch that an idempotent producer sends again (KIP-107)."""
+    client = MemoryClient(cluster, 1)
+    request = InitProducerIdRequest(transactional_id=None)
+    assert client.call(request, 4, InitProducerIdResponse).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    cluster.run_for(1)  # the block of ids arrives
+    made = client.call(request, 4, InitProducerIdResponse)
+    data = batch(b"0", b"1", b"2", producer=BatchProducer(made.producer_id, 0, 0))
+    assert produce(client, data) == (0, 0)
+    assert delete(client, 1) == (0, 1)
+    assert produce(client, data) == (0, 0)
+    assert cluster.record_ledger.acknowledged == 3
+    cluster.check()
+
+
 def test_deleted_records_are_deleted_on_all_replicas(cluster: simzk.KafkaCluster) -> None:
     client = MemoryClient(cluster, 1)
     for number in range(4):
