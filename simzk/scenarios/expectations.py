@@ -11,10 +11,11 @@ To add one, write its class here and add it to `EXPECTATIONS`.
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from simzk.errors import ConfigError
+from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.log.log import first_difference
 from simzk.kafka.observation import recording
@@ -41,6 +42,7 @@ from simzk.kafka.observation.invariants import (
     renamed_by_known_bug,
 )
 from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.schemas.admin import decode_reassignment
 from simzk.kafka.topic_partition import NO_LEADER, TopicPartition
 from simzk.kafka.zookeeper_client.zk_client import UNCLEAN_KEY
 from simzk.scenarios import view
@@ -392,6 +394,21 @@ _QUEUES = {
 }
 
 
+def _is_obsolete(cluster: KafkaCluster) -> bool:
+    """Return whether `/admin/reassign_partitions` names deleted topics alone.
+
+    A controller deletes a topic in a reassignment: it asks whether the topic may be deleted before the topic is queued
+    (KafkaController.processTopicDeletion, ControllerContext.topicsIneligibleForDeletion). The znode remains until the
+    next controller reads it.
+    """
+    node = cluster.tree.get(paths.REASSIGN_PARTITIONS)
+    assert node is not None
+    with suppress(ZnodeError):
+        named = decode_reassignment(paths.REASSIGN_PARTITIONS, node.data, strict=False)
+        return bool(named) and all(cluster.tree.get(paths.topic(one.topic)) is None for one in named)
+    return False
+
+
 _DELETES_LEADERLESS = (2, 0, 0)
 """First release whose deletion of a topic without leaders ends (KAFKA-6650)."""
 
@@ -401,8 +418,8 @@ class ExpectDone(Expectation, kw_only=True):
 
     No request is in the znodes, every high watermark is the log end offset, and what the controller remembers of
     brokers, replicas, reassignments, elections and deletions equals the znodes. Excused are the partitions and topics
-    of known bugs as for `agreed`, topics whose deletion a reassignment halts (KAFKA-14424), and before 2.0 all that are
-    being deleted: one of a topic without leaders never ends (KAFKA-6650).
+    of known bugs as for `agreed`, topics whose deletion a reassignment halts (KAFKA-14424), reassignments of deleted
+    topics, and before 2.0 all that are being deleted: one of a topic without leaders never ends (KAFKA-6650).
     """
 
     reads_brokers: ClassVar[bool] = True
@@ -411,7 +428,11 @@ class ExpectDone(Expectation, kw_only=True):
         cluster = observed.cluster
         halted = halted_by_known_bug(cluster.invariants)
         stays = any(broker.version.number < _DELETES_LEADERLESS for broker in cluster.brokers.values())
-        left = [f"{what} waits: {path}" for path, what in _REQUESTS.items() if cluster.tree.get(path) is not None]
+        left = [
+            f"{what} waits: {path}"
+            for path, what in _REQUESTS.items()
+            if cluster.tree.get(path) is not None and not (path == paths.REASSIGN_PARTITIONS and _is_obsolete(cluster))
+        ]
         for path, what in _QUEUES.items():
             node = cluster.tree.get(path)
             is_excused = path == paths.DELETE_TOPICS and stays

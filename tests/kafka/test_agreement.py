@@ -10,6 +10,7 @@ import pytest
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.controller.states import ReplicaState
 from simzk.kafka.observation.agreement import AGREEMENTS, disagreements, missed_deletions, read_written
+from simzk.kafka.schemas.admin import encode_reassignment
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 from simzk.scenarios.expectations import ExpectAgreed, ExpectDone, Observed
 from tests.kafka.clusters import cluster, quiet, topic
@@ -240,6 +241,28 @@ def test_a_request_in_the_znodes_is_left(c: KafkaCluster, path: str) -> None:
     c.write_znode(path, None, create=True)
     c.run_for(1)
     assert any(path in one for one in left(c))
+
+
+@pytest.mark.parametrize("line", ["1.1", "2.4", "2.8"])
+def test_a_reassignment_of_a_deleted_topic_is_kafkas_to_leave(line: str) -> None:
+    """The controller asks whether a topic may be deleted before it is queued, so a reassignment does not halt it."""
+    with KafkaCluster(line, 3) as c:
+        c.run_until_quiet()
+        leader, target = sorted({1, 2, 3} - {c.controller})
+        c.create_topic("gone", assignment={0: [leader]})
+        c.run_until_quiet()
+        c.network.cut(f"broker {leader}", f"broker {target}")
+        c.write_znode(
+            "/admin/reassign_partitions", encode_reassignment({TopicPartition("gone", 0): [target]}), create=True
+        )
+        c.run_for(1)
+        c.delete_topic("gone")
+        c.run_for(5)
+        c.network.heal()
+        c.run_for(30)
+        assert c.tree.get("/brokers/topics/gone") is None
+        assert c.tree.get("/admin/reassign_partitions") is not None
+        assert left(c) == []
 
 
 def test_records_that_are_not_committed_are_left(c: KafkaCluster) -> None:
