@@ -86,8 +86,8 @@ SWARM_MISTAKES: dict[str, SwarmMistake] = {
     ),
     "min.insync.replicas is not checked after the append": SwarmMistake(
         _PRODUCING,
-        "        return Error.NONE if enough else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND\n",
-        "        return Error.NONE if enough or request.records else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND\n",
+        "        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND\n",
+        "        return ErrorCode.NONE if enough or request.records else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND\n",
         "2.4",
     ),
     # Fetching and truncation
@@ -136,7 +136,7 @@ SWARM_MISTAKES: dict[str, SwarmMistake] = {
     ),
     "an old controller is obeyed": SwarmMistake(
         _ACCEPTED,
-        '        codes[controller_epoch < self._controller_epoch.take(brokers, mode="clip")] = _STALE_CONTROLLER\n',
+        '        codes[controller_epoch < self._controller_epoch.take(brokers, mode="clip")] = ErrorCode.STALE_CONTROLLER_EPOCH\n',
         "",
         scenario="zombies",
     ),

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from simzk.errors import ConfigError
 from simzk.kafka import paths
-from simzk.kafka.broker.replica_logs import LogDirs
+from simzk.kafka.broker.log_dirs import LogDirs
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.controller.states import ReplicaState
 from simzk.kafka.releases.versions import VERSIONS

@@ -35,9 +35,10 @@ from simzk.kafka.broker.fetching import STARTS_US, Fetchers, FetchSessions
 from simzk.kafka.broker.isr_changes import IsrProposals, IsrWrites
 from simzk.kafka.broker.log_cleaner import LogCleaner
 from simzk.kafka.broker.log_dir_moves import RATE_KEY, LogDirMoves
+from simzk.kafka.broker.log_dirs import LogDirs
 from simzk.kafka.broker.producer_ids import NoProducerIdsError, ProducerIds
 from simzk.kafka.broker.producing import Producing
-from simzk.kafka.broker.replica_logs import LogDirs, LogOnDisk, ReplicaLogs
+from simzk.kafka.broker.replica_logs import LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.replication_quotas import ReplicationQuotas, moves_quota
 from simzk.kafka.broker.scram_credentials import ScramCredentials
 from simzk.kafka.broker.services import SETTINGS_OF_INTERNAL, Services

@@ -20,7 +20,8 @@ from simzk.jvm.numbers import parse_long
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simzk.kafka.broker.replica_logs import LogDirs, ReplicaLogs
+    from simzk.kafka.broker.log_dirs import LogDirs
+    from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.broker.replication_quotas import ReplicationQuota
     from simzk.kafka.topic_partition import TopicPartition
     from simzk.simulation import Process

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from simzk.kafka.broker.log_dir_moves import LogDirMoves
-    from simzk.kafka.broker.replica_logs import LogDirs
+    from simzk.kafka.broker.log_dirs import LogDirs
 
 ALTER_LOG_DIRS, DESCRIBE_LOG_DIRS = 34, 35
 UNKNOWN_TOPICS_SINCE = (2, 4)
