@@ -11,7 +11,6 @@ Rules of this module:
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from itertools import islice, zip_longest
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.kafka import paths
 from simzk.kafka.replay.allowed_differences import TABLE, Ignored, LaneChange, Masked, Unordered, held
+from simzk.kafka.replay.inputs import state_of, states
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from simzk.kafka.observation.recording import RecordedTree
     from simzk.kafka.replay.allowed_differences import AllowedDifference, Number, StepContext
     from simzk.kafka.replay.transactions import ComparableTransaction
+    from simzk.kafka.topic_partition import LeaderAndIsr
 
 _STATE = re.compile(r"(?:setData|create) (/brokers/topics/[^/ ]+/partitions/\d+/state) (\{.*?\}) (?:version|\[)")
 _NOTHING = "nothing"
@@ -175,15 +176,18 @@ def _lanes_of_ordered(change: LaneChange) -> Iterable[Hashable]:
 def _brokers(before: RecordedTree, transactions: Iterable[ComparableTransaction]) -> tuple[int, ...]:
     """Return the brokers that write, or that an ISR names."""
     found = {one.broker for one in transactions if one.broker is not None}
-    written = (state[2] for one in transactions if (state := _STATE.search(one.text)) is not None)
-    for text in (*_states(before).values(), *written):
-        found.update(json.loads(text)["isr"])
+    for state in (
+        *states(before).values(),
+        *(state for one in transactions if (state := _written(one)[1]) is not None),
+    ):
+        found.update(state.isr)
     return tuple(sorted(found))
 
 
-def _states(tree: RecordedTree) -> dict[str, str]:
-    """Return the data of the partition states in a tree."""
-    return {path: node.data for path, node in tree.items() if node.data and paths.state_partition(path) is not None}
+def _written(transaction: ComparableTransaction) -> tuple[str, LeaderAndIsr | None]:
+    """Return path and state of a partition that a transaction creates or sets; None if it sets none."""
+    found = _STATE.search(transaction.text)
+    return ("", None) if found is None or "error" in transaction.text else (found[1], state_of(found[1], found[2]))
 
 
 def _changes(
@@ -192,23 +196,22 @@ def _changes(
     brokers: tuple[int, ...],
     early_fetches: Collection[tuple[int, int]],
 ) -> list[LaneChange]:
-    states = {path: json.loads(data) for path, data in _states(before).items()}
+    known = states(before)
     joined: Counter[tuple[str, int]] = Counter()
     changes = []
     for one in transactions:
-        found = _STATE.search(one.text)
-        if found is None or "error" in one.text:
+        path, state = _written(one)
+        if state is None:
             changes.append(LaneChange(one, brokers=brokers))
             continue
-        path, fields = found[1], json.loads(found[2])
-        known = states.get(path, {"leader_epoch": None, "isr": []})
-        states[path] = fields
-        leader, in_epoch = fields["leader"], (path, fields["leader_epoch"])
-        moved = tuple(sorted(set(known["isr"]) ^ set(fields["isr"])))
-        by_leader = known["leader_epoch"] == fields["leader_epoch"]
-        is_early = any((leader, follower) in early_fetches for follower in moved)
-        changes.append(LaneChange(one, path, leader, by_leader, moved, is_early, joined[in_epoch], brokers))
-        joined[in_epoch] += by_leader and len(fields["isr"]) > len(known["isr"])
+        earlier, in_epoch = known.get(path), (path, state.leader_epoch)
+        known[path] = state
+        isr = () if earlier is None else earlier.isr
+        moved = tuple(sorted(set(isr) ^ set(state.isr)))
+        by_leader = earlier is not None and earlier.leader_epoch == state.leader_epoch
+        is_early = any((state.leader, follower) in early_fetches for follower in moved)
+        changes.append(LaneChange(one, path, state.leader, by_leader, moved, is_early, joined[in_epoch], brokers))
+        joined[in_epoch] += by_leader and len(state.isr) > len(isr)
     return changes
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from simzk.documents import read_json
+from simzk.errors import ZnodeError
 from simzk.kafka import paths
+from simzk.kafka.observation.recording import json_fields
 from simzk.kafka.requests import FetchedPartition
+from simzk.kafka.schemas import partition_state
 from simzk.zookeeper.transactions import CreateTxn, MultiTxn, SetDataTxn
 
 if TYPE_CHECKING:
@@ -15,8 +18,8 @@ if TYPE_CHECKING:
 
     from simzk.kafka.cluster.cluster import KafkaCluster
     from simzk.kafka.observation.recording import RecordedTree
-    from simzk.kafka.replay.transactions import RecordedTransaction
-    from simzk.kafka.topic_partition import TopicPartition
+    from simzk.kafka.replay.transactions import RecordedOperation, RecordedTransaction
+    from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.zookeeper.transactions import Record, Transaction
 
     Recorded: TypeAlias = Iterable[RecordedTransaction]
@@ -46,20 +49,36 @@ class _IsrWrite(NamedTuple):
 
 def _isr_writes(transactions: Recorded, before: RecordedTree) -> Iterator[_IsrWrite]:
     """Yield the writes of partition states, with the ISR before each."""
-    known = {path: _state(znode.data) for path, znode in before.items() if paths.state_partition(path) is not None}
+    known = states(before)
     for transaction in transactions:
         for part in transaction.parts():
-            if part.op != "setData" or not isinstance(part.data, str) or paths.state_partition(part.path) is None:
+            written = written_state(part)
+            if written is None:
                 continue
-            leader, epoch, isr = written = _state(part.data)
-            _, epoch_before, isr_before = known.get(part.path, written)
+            earlier = known.get(part.path, written)
             known[part.path] = written
-            yield _IsrWrite(transaction.t, part.path, leader, isr, isr_before, epoch == epoch_before)
+            is_same_epoch = written.leader_epoch == earlier.leader_epoch
+            yield _IsrWrite(transaction.t, part.path, written.leader, written.isr, earlier.isr, is_same_epoch)
 
 
-def _state(data: str | None) -> tuple[int, int, tuple[int, ...]]:
-    fields = read_json(data or "")
-    return fields["leader"], fields["leader_epoch"], tuple(fields["isr"])
+def states(tree: RecordedTree) -> dict[str, LeaderAndIsr]:
+    """Return the partition states in a recorded tree by path, without those that cannot be read."""
+    found = {path: state_of(path, znode.data) for path, znode in tree.items()}
+    return {path: state for path, state in found.items() if state is not None}
+
+
+def written_state(part: RecordedOperation) -> LeaderAndIsr | None:
+    """Return the state of a partition that an operation sets; None if it sets none that can be read."""
+    return state_of(part.path, part.data) if part.op == "setData" else None
+
+
+def state_of(path: str, data: object) -> LeaderAndIsr | None:
+    """Return the state of a partition; None for another znode, or if the data are none: anybody may write a znode."""
+    if not isinstance(data, str) or paths.state_partition(path) is None:
+        return None
+    with suppress(ZnodeError):
+        return partition_state.decode(path, data.encode())
+    return None
 
 
 def election_winners(transactions: Recorded) -> list[int]:
@@ -89,9 +108,8 @@ def _joins_and_registrations(
         for part in transaction.parts():
             if broker is not None and part.op == "create" and part.path == _registration(broker):
                 found.append((part.path, broker))
-            if part.op == "setData" and isinstance(part.data, str) and paths.state_partition(part.path) is not None:
-                isr = _state(part.data)[2]
-                while waiting and waiting[0][0] == part.path and waiting[0][1] in isr:
+            if (written := written_state(part)) is not None:
+                while waiting and waiting[0][0] == part.path and waiting[0][1] in written.isr:
                     found.append(waiting.pop(0))
     assert not waiting
     return found
@@ -99,6 +117,12 @@ def _joins_and_registrations(
 
 def _registration(broker: int) -> str:
     return f"{paths.BROKER_IDS}/{broker}"
+
+
+def registration(part: RecordedOperation, broker: int | None) -> dict[str, object] | None:
+    """Return the fields of a broker's registration that an operation writes; None if it writes none."""
+    is_written = part.op in ("create", "setData") and part.path == f"{paths.BROKER_IDS}/{broker}"
+    return json_fields(part.data) if is_written and isinstance(part.data, str) else None
 
 
 def early_fetches(transactions: Sequence[RecordedTransaction], before: RecordedTree) -> frozenset[tuple[int, int]]:
@@ -172,7 +196,7 @@ def announcements(transactions: Sequence[RecordedTransaction]) -> list[Announcem
         if entry.op == "setData" and partition is not None:
             written.append((entry.t, entry.broker, partition))
         if entry.op == "create" and entry.path.startswith(paths.ISR_CHANGE_PREFIX):
-            named = {(one["topic"], one["partition"]) for one in json.loads(str(entry.data))["partitions"]}
+            named = {(one["topic"], one["partition"]) for one in read_json(str(entry.data))["partitions"]}
             recent = [one for at_ms, broker, one in written if broker == entry.broker and entry.t - at_ms < MISSED_MS]
             found.append(Announcement(entry.t, entry.broker, tuple(one for one in recent if one not in named)))
     return found
@@ -191,11 +215,51 @@ def config_writers(transactions: Recorded) -> dict[int, None]:
 def producer_id_allocations(transactions: Recorded) -> list[int]:
     """Return the brokers for which blocks of producer ids were allocated, in order."""
     return [
-        json.loads(part.data)["broker"]
+        read_json(part.data)["broker"]
         for transaction in transactions
         for part in transaction.parts()
-        if part.path == paths.PRODUCER_IDS and part.op == "setData" and isinstance(part.data, str)
+        if transaction.broker is not None
+        and part.path == paths.PRODUCER_IDS
+        and part.op == "setData"
+        and isinstance(part.data, str)
     ]
+
+
+class DrawnTopicId(NamedTuple):
+    """Id that a topic got.
+
+    Args:
+        at_ms: when it was written.
+        topic: the topic.
+        topic_id: the id.
+    """
+
+    at_ms: int
+    topic: str
+    topic_id: str
+
+
+def topic_ids(transactions: Recorded, before: RecordedTree) -> list[DrawnTopicId]:
+    """Return the ids that topics got from a broker or the controller, in order: at each creation one."""
+    known = {path: _topic_id(znode.data) for path, znode in before.items() if path.startswith(f"{paths.TOPICS}/")}
+    found = []
+    for transaction in transactions:
+        for part in transaction.parts():
+            parent, _, topic = part.path.rpartition("/")
+            if parent != paths.TOPICS:
+                continue
+            written = _topic_id(part.data) if part.op in ("create", "setData") else None
+            if written is not None and written != known.get(part.path):
+                found.append(DrawnTopicId(transaction.t, topic, written))
+            if part.op in ("create", "setData", "delete"):
+                known[part.path] = written
+    return found
+
+
+def _topic_id(data: object) -> str | None:
+    fields = json_fields(data) if isinstance(data, str) else None
+    topic_id = None if fields is None else fields.get("topic_id")
+    return topic_id if isinstance(topic_id, str) else None
 
 
 def late_joins(transactions: Recorded, broker: int) -> list[str]:
@@ -234,6 +298,10 @@ def moves_replicas(transactions: Recorded) -> bool:
     )
 
 
+def _simulated_state(part: SetDataTxn) -> LeaderAndIsr | None:
+    return None if part.data is None else state_of(part.path, part.data.decode(errors="replace"))
+
+
 def _parts(transaction: Transaction) -> Sequence[Record]:
     record = transaction.record
     return record.records if isinstance(record, MultiTxn) else (record,)
@@ -256,9 +324,7 @@ class JoinOrder:
         self, transactions: Sequence[RecordedTransaction], before: RecordedTree, later: Iterable[tuple[str, int]] = ()
     ) -> None:
         self._waiting = _joins_and_registrations(transactions, before)
-        self._isrs = {
-            path: _state(znode.data)[2] for path, znode in before.items() if paths.state_partition(path) is not None
-        }
+        self._isrs = {path: state.isr for path, state in states(before).items()}
         self._later = set(later).difference(isr_joins(transactions, before))
         self._is_global = moves_replicas(transactions)
 
@@ -266,11 +332,10 @@ class JoinOrder:
         """Take note of a transaction of the simulation; return whether others may join now."""
         count = len(self._waiting)
         for part in _parts(transaction):
-            if isinstance(part, SetDataTxn) and paths.state_partition(part.path) is not None:
-                isr = _state((part.data or b"").decode())[2]
-                for follower in set(isr).difference(self._isrs.get(part.path, ())):
+            if isinstance(part, SetDataTxn) and (state := _simulated_state(part)) is not None:
+                for follower in set(state.isr).difference(self._isrs.get(part.path, ())):
                     self._end_waiting(part.path, follower)
-                self._isrs[part.path] = isr
+                self._isrs[part.path] = state.isr
             elif isinstance(part, CreateTxn) and part.path.startswith(f"{paths.BROKER_IDS}/"):
                 self._end_waiting(part.path, int(part.path.rpartition("/")[2]))
         return len(self._waiting) < count
@@ -313,7 +378,7 @@ class LateFetch:
         for part in _parts(transaction):
             if not isinstance(part, SetDataTxn) or part.path not in self._waiting:
                 continue
-            if self._broker not in _state((part.data or b"").decode())[2]:
+            if (state := _simulated_state(part)) is not None and self._broker not in state.isr:
                 del self._waiting[part.path]
                 if not self._waiting:
                     self._schedule()

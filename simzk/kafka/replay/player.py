@@ -12,7 +12,6 @@ Rules of this module:
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
@@ -209,12 +208,15 @@ class Player:
         self._step = step.name
         self._made.clear()
         self._prefer_controllers(step)
+        self._set_topic_ids(step, step.begins_ms)
         self._schedule_timers(step)
         problems = []
         at_ms = step.begins_ms
         for action in step.actions:
             at_ms = max(at_ms, self._effect_ms(step, action))
             self._wait_until(at_ms)
+            if action.kind in ("create_topic", "write"):
+                self._set_topic_ids(step, at_ms)
             try:
                 self._do(step, action)
             except SimzkError as refused:
@@ -276,12 +278,17 @@ class Player:
 
     def _prefer_controllers(self, step: RecordedStep) -> None:
         winners = inputs.election_winners(step.transactions)
-        controller = step.tree.get(paths.CONTROLLER)
-        if not winners and controller is not None and controller.data:
-            found = json.loads(controller.data)
-            winners = [found["brokerid"] if isinstance(found, dict) else found]
+        controller = _fields(step.tree, paths.CONTROLLER).get("brokerid")
+        if not winners and isinstance(controller, int):
+            winners = [controller]
         if winners:
             self.cluster.prefer_controller(*winners)
+
+    def _set_topic_ids(self, step: RecordedStep, from_ms: int) -> None:
+        """Let each topic get the id that it got first from a time of the step on."""
+        for drawn in reversed(inputs.topic_ids(step.transactions, step.before)):
+            if drawn.at_ms >= from_ms:
+                self.cluster.set_topic_id(drawn.topic, drawn.topic_id)
 
     def _schedule_timers(self, step: RecordedStep) -> None:
         for at_ms, leader in inputs.lag_checks(step.transactions, step.before):
@@ -376,8 +383,8 @@ class Player:
         if (joined_ms := inputs.first_join_ms(step.transactions, broker, action.at_ms)) is not None:
             self._first_joins_us[broker] = self._virtual_us(joined_ms)
         self._note_registration(broker, action)
-        registered = self._next(action, lambda entry: _registration(entry, broker) is not None)
-        fields = {} if registered is None else _registration(registered, broker) or {}
+        registered = self._next(action, lambda entry: _registered(entry, broker) is not None)
+        fields = {} if registered is None else _registered(registered, broker) or {}
         port, rack = fields.get("port"), fields.get("rack")
         moved = port if isinstance(port, int) and port != self._base_port + broker else None
         self.cluster.restart(broker, port=moved, rack=rack if isinstance(rack, str) else None)
@@ -429,8 +436,6 @@ class Player:
 
     def _create_topic(self, step: RecordedStep, action: ReplayAction) -> None:
         fields = _fields(step.tree, paths.topic(action.topic))
-        if (topic_id := fields.get("topic_id")) is not None:
-            self.cluster.set_topic_id(action.topic, topic_id)
         assignment = dict(enumerate(action.assignment or ()))
         if not assignment:
             assignment = {int(number): tuple(ids) for number, ids in sorted(fields.get("partitions", {}).items())}
@@ -485,9 +490,9 @@ def _as_recorded(step: RecordedStep, action: ReplayAction) -> dict[str, str | No
 
 
 def _fields(tree: RecordedTree, path: str) -> dict[str, Any]:
-    """Return the fields of a recorded znode; none if it is missing, or has no data."""
+    """Return the fields of a recorded znode; none if it is missing, or is no JSON object."""
     znode = tree.get(path)
-    return json.loads(znode.data) if znode is not None and znode.data else {}
+    return {} if znode is None else recording.json_fields(znode.data) or {}
 
 
 def _paths(entry: RecordedTransaction) -> set[str]:
@@ -516,14 +521,10 @@ def _belongs(entry: RecordedTransaction, action: ReplayAction) -> bool:
     )
 
 
-def _registration(entry: RecordedTransaction, broker: int) -> dict[str, object] | None:
+def _registered(entry: RecordedTransaction, broker: int) -> dict[str, object] | None:
     """Return the fields of a broker's registration in a transaction; None if there is none."""
-    for part in entry.parts():
-        is_written = part.op in ("create", "setData") and part.path == f"{paths.BROKER_IDS}/{broker}"
-        if is_written and isinstance(part.data, str):
-            fields = json.loads(part.data)
-            return fields if isinstance(fields, dict) else None
-    return None
+    found = (inputs.registration(part, broker) for part in entry.parts())
+    return next((fields for fields in found if fields is not None), None)
 
 
 def _writer(step: RecordedStep, action: ReplayAction) -> int | None:

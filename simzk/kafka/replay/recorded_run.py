@@ -12,7 +12,6 @@ done.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -25,6 +24,7 @@ from simzk.documents import gunzip
 from simzk.errors import RecordingError, SimzkError
 from simzk.kafka import paths
 from simzk.kafka.observation import recording
+from simzk.kafka.observation.recording import json_fields
 from simzk.kafka.replay import inputs
 from simzk.kafka.replay import transactions as recorded_transactions
 from simzk.kafka.replay.actions import ActionRecord, ReplayAction, ToolCommand, actions_of_step
@@ -170,7 +170,6 @@ def load(folder: Path) -> RecordedRun:
         before = tree
     registrations = _registrations(entries)
     brokers = {action.broker for step in found for action in step.actions if action.broker is not None}
-    cluster = [one.tree["/cluster/id"].data or "" for one in found[-1:] if "/cluster/id" in one.tree]
     return RecordedRun(
         meta.version,
         SETTINGS if meta.config is None else meta.config,
@@ -179,7 +178,7 @@ def load(folder: Path) -> RecordedRun:
         tuple(sorted(brokers | registrations.keys())),
         {broker: str(fields["rack"]) for broker, fields in registrations.items() if fields.get("rack")},
         {broker: int(str(fields["port"])) for broker, fields in registrations.items()},
-        str(json.loads(cluster[0])["id"]) if cluster else None,
+        _cluster_id(entries),
         tuple(found),
         entries,
     )
@@ -281,13 +280,21 @@ def _begins(
     return result
 
 
+def _cluster_id(entries: Sequence[RecordedTransaction]) -> str | None:
+    """Return the id that the first broker wrote; None if the release has none."""
+    for entry in entries:
+        if entry.broker is not None and entry.op == "create" and entry.path == paths.CLUSTER_ID:
+            fields = json_fields(entry.data) if isinstance(entry.data, str) else None
+            return None if fields is None else str(fields.get("id"))
+    return None
+
+
 def _registrations(entries: Sequence[RecordedTransaction]) -> dict[int, dict[str, object]]:
-    """Return the fields of the first registration of each broker."""
+    """Return the fields of the first registration of each broker that it wrote itself."""
     found: dict[int, dict[str, object]] = {}
     for entry in entries:
         for part in entry.parts():
-            head, _, name = part.path.rpartition("/")
-            is_written = part.op in ("create", "setData") and isinstance(part.data, str)
-            if is_written and head == paths.BROKER_IDS and name.isdigit():
-                found.setdefault(int(name), json.loads(str(part.data)))
+            fields = inputs.registration(part, entry.broker)
+            if entry.broker is not None and fields is not None:
+                found.setdefault(entry.broker, fields)
     return found

@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from simzk.documents import gunzip
 from simzk.errors import ZnodeError
-from simzk.kafka.observation.recording import json_fields
 from simzk.kafka.tools.operator import NAME as OPERATOR
 from simzk.zookeeper import requests as req
 from simzk.zookeeper import transactions as txns
@@ -87,12 +86,6 @@ class RecordedOperation(Struct, rename="camel", omit_defaults=True):
         """Yield the operation, and the parts of a multi."""
         yield self
         yield from self.ops
-
-    def state(self) -> dict[str, object] | None:
-        """Return the fields that a setData writes to the state of a partition; None for any other operation."""
-        if self.op != "setData" or not self.path.endswith("/state") or not isinstance(self.data, str):
-            return None
-        return json_fields(self.data)
 
 
 class RecordedTransaction(RecordedOperation, rename="camel", omit_defaults=True):
