@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import subprocess
+import threading
 import warnings
 from functools import cache
 from importlib.util import find_spec
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
 JAVA_MINIMUM = 17
+LONGEST_END_S = 5
 NEEDS_JAVA = "needs java"  # a property that the marker gives to a test's reports, wherever they are made
 
 # Examples are drawn alike in every run, in README's command, in CI and on a desk: a red run is the change's doing, and
@@ -62,6 +64,24 @@ def _sockets_of_kafka_python() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(KafkaNetSocket, "socket", lambda _self, *kind: ClosedSocket(*kind))
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_client_is_left() -> Iterator[None]:
+    """Fail a module that leaves a thread of kazoo: it goes on to draw from Python's generator, in any later test."""
+    yield
+    left = [thread for thread in threading.enumerate() if _is_kazoo(thread)]
+    for thread in left:
+        thread.join(LONGEST_END_S)  # `KazooClient.stop` does not join what recipes have spawned
+    alive = [thread.name for thread in left if thread.is_alive()]
+    assert not alive, f"clients of kazoo were not stopped: {', '.join(alive)}"
+
+
+def _is_kazoo(thread: threading.Thread) -> bool:
+    """Return whether a handler of kazoo, or simzk's for it, started a thread that has not ended."""
+    started: object = getattr(thread, "_target", None)
+    module: str = getattr(started, "__module__", "")
+    return module.startswith(("kazoo.", "simzk.serve.client_activity"))
 
 
 class ErrorsOfEventLoops(logging.Handler):
