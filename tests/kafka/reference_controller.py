@@ -303,6 +303,8 @@ class Reference:
             return
         if state is not None:
             self.cached[partition] = state
+            if partition[0] not in self.deleted:  # a LeaderAndIsr for the others, also if nothing is written (§2.4)
+                self.fenced = {one for one in self.fenced if one[:2] != partition or one[2] == broker}
         if state is None or broker not in state.isr:
             return
         left = tuple(member for member in state.isr if member != broker)

@@ -130,6 +130,24 @@ ANNOUNCED: list[Step] = [
     ("expire", 3, [2, 3, 1, 4]),
 ]
 
+# 2.1 to 2.3: a broker that dies lets the controller send a written state again, to a follower that has an older epoch.
+SENT_AGAIN: list[Step] = [
+    ("kill", 0, [1, 2, 3, 4]),
+    ("elect", 0, [1, 2, 3, 4]),
+    ("strand", 0, [1, 2, 3, 4]),
+    ("expire", 0, [1, 2, 3, 4]),
+    ("start", 0, [1, 2, 3, 4]),
+    ("kill", 0, [1, 2, 3, 4]),
+]
+
+# 0.8.0: a broker that a reassignment has removed is elected from the ISR, and is not told.
+REMOVED: list[Step] = [
+    ("kill", 0, [1, 2, 4, 3]),
+    ("bounce", 0, [2, 1, 3, 4]),
+    ("reassign", 0, [3, 4, 2, 1]),
+    ("bounce", 0, [3, 1, 4, 2]),
+]
+
 
 class Both:
     """A simulated cluster and the reference controller, with the same events."""
@@ -476,6 +494,8 @@ EXAMPLES = max(5, settings().max_examples // 20)
 @example(steps=NEVER_LED, unclean=True, seed=0)
 @example(steps=ELECTED_IN_VAIN, unclean=False, seed=0)
 @example(steps=ANNOUNCED, unclean=True, seed=3)
+@example(steps=SENT_AGAIN, unclean=False, seed=1)
+@example(steps=REMOVED, unclean=False, seed=1)
 @given(steps=steps, unclean=st.booleans(), seed=st.integers(0, 3))
 def test_the_reference_agrees(version: str, steps: list[Step], unclean: bool, seed: int) -> None:
     both = Both(version, unclean=unclean, seed=seed)

@@ -765,11 +765,19 @@ class KafkaCluster:
         return True
 
     def _outdated_replicas(self, partition: TopicPartition, state: LeaderAndIsr) -> list[int]:
-        """Return the brokers that their leader fences, because the controller sent an outdated epoch (KAFKA-9212)."""
+        """Return the brokers that cannot join the ISR.
+
+        Their leader fences them, because the controller sent an outdated epoch (KAFKA-9212). In 0.8.0 a broker that a
+        reassignment has removed stays in the ISR (KAFKA-1097). Elected from there it is not sent a LeaderAndIsr, which
+        goes to assigned replicas (OfflinePartitionLeaderSelector), and serves nobody.
+        """
         ruling = self.brokers.get(-1 if self.controller is None else self.controller)
         if ruling is None or ruling.version.controller.caches_raised_epochs:
             return []
         controller, outdated = ruling.controller, []
+        is_assigned = state.leader in controller.context.assignment(partition).replicas
+        if not is_assigned and not ruling.version.controller.writes_union_assignment:
+            return list(self.brokers)
         for broker in self.brokers.values():
             if not broker.alive or not broker.version.broker.fetches_have_leader_epochs:
                 continue
@@ -2061,7 +2069,7 @@ def replicas_are_in_sync(
         tree: the znodes.
         live: bool by broker id, True for a broker that runs.
         lost: partitions in failed log directories, by broker id.
-        outdated: returns the brokers that a partition's leader fences until its next leader epoch.
+        outdated: returns the brokers that cannot join a partition's ISR before its next leader epoch.
     """
     lost = {broker: partitions for broker, partitions in lost.items() if partitions}
     rows = table.rows()
