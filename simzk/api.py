@@ -21,8 +21,10 @@ except ImportError as missing:
     ) from missing
 
 from simzk.kafka.cluster import cluster as kafka
+from simzk.kafka.listeners import address_text
 from simzk.kafka.releases.settings import has_effect
 from simzk.serve.kafka_python.runtime import FiberLock, require_test
+from simzk.serve.tcp.broker_ports import BrokerPort
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +56,7 @@ class _MemoryBrokers:
 
     @property
     def addresses(self) -> list[str]:
-        return ["{}:{}".format(*broker.endpoint) for broker in self._cluster.brokers.values()]
+        return [address_text(*broker.endpoint) for broker in self._cluster.brokers.values()]
 
     def now_ms(self) -> int:
         return self._cluster.zookeeper_host.now_ms()
@@ -62,15 +64,21 @@ class _MemoryBrokers:
     def pass_time(self, until_us: int) -> None:
         self._cluster._pass_time(until_us)
 
-    def find(self, host: str, port: int) -> int | None:
-        return next((broker.id for broker in self._cluster.brokers.values() if broker.endpoint == (host, port)), None)
+    def find(self, host: str, port: int) -> BrokerPort | None:
+        ports = (
+            BrokerPort(broker.id, one.name)
+            for broker in self._cluster.brokers.values()
+            for one in broker.listeners.advertised
+            if one.address == (host, port)
+        )
+        return next(ports, None)
 
     def end_of(self, broker: int) -> str:
         return self._cluster.brokers[broker].process.name
 
-    def connect(self, broker: int, transport: FrameTransport) -> ServedConnection | None:
-        found = self._cluster.brokers[broker]
-        return found.client_api.connect(transport) if found.accepts_clients else None
+    def connect(self, port: BrokerPort, transport: FrameTransport) -> ServedConnection | None:
+        found = self._cluster.brokers[port.broker]
+        return found.client_api.connect(transport, listener=port.listener) if found.accepts_clients else None
 
 
 class KafkaCluster(kafka.KafkaCluster):

@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Concatenate, Final, NamedTuple, ParamSpec, Sel
 from simzk.api import KafkaCluster
 from simzk.errors import ConfigError, SimzkError
 from simzk.kafka import paths
-from simzk.kafka.advertised import advertised_address, check_distinct
 from simzk.kafka.client_requests.broker_faults import rule_fields
 from simzk.kafka.client_requests.handlers import ANONYMOUS
 from simzk.kafka.cluster import cluster as kafka
+from simzk.kafka.listeners import LISTENERS, address_text, check_distinct
+from simzk.kafka.releases.settings import has_effect
 from simzk.kafka.security.settings import PLAINTEXT, uses_tls
 from simzk.scenarios.broker_control import OPERATOR, BrokerControl
 from simzk.serve.admin_server.control import ControlServer, UnknownBrokerError
 from simzk.serve.clock import WallClock
 from simzk.serve.configuration.settings import Settings
-from simzk.serve.tcp.broker_ports import BrokerPorts, reserve
+from simzk.serve.tcp.broker_ports import BrokerPort, BrokerPorts, reserve
 from simzk.serve.tcp.simulated_cluster import ClusterDriver, ClusterTcpServer
 from simzk.serve.zookeeper_server import end_connections
 
@@ -144,10 +145,10 @@ class ClusterHost:
     Args:
         cluster: the cluster; its brokers run.
         settings: of ZooKeeper's port.
-        reserved: the bound socket of each broker.
+        reserved: the bound socket of each port of a broker.
         live: the scenario that the cluster plays; None for none.
         control_port: port of the HTTP control, 0 for any free one; None for none.
-        tls: TLS of the brokers' ports; None for none.
+        tls: TLS of the brokers' ports that have TLS.
 
     Attributes:
         server: the cluster's ZooKeeper.
@@ -163,10 +164,10 @@ class ClusterHost:
         self,
         cluster: ServedCluster,
         settings: Settings,
-        reserved: Mapping[int, socket.socket],
+        reserved: Mapping[BrokerPort, socket.socket],
+        tls: Mapping[BrokerPort, ssl.SSLContext],
         control_port: int | None = None,
         live: LiveScenario | None = None,
-        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._cluster = cluster
         self._live = live
@@ -224,11 +225,11 @@ class ClusterHost:
         """Return the brokers whose ports accept connections."""
         return {broker.id for broker in self._cluster.brokers.values() if broker.accepts_clients}
 
-    def connect(self, broker: int, transport: FrameTransport, subject: str | None) -> ServedConnection | None:
+    def connect(self, port: BrokerPort, transport: FrameTransport, subject: str | None) -> ServedConnection | None:
         """Return the broker's end of a new connection; None if it accepts none."""
-        found = self._cluster.brokers[broker]
+        found = self._cluster.brokers[port.broker]
         principal = ANONYMOUS if subject is None else f"User:{subject}"
-        return found.client_api.connect(transport, principal) if found.accepts_clients else None
+        return found.client_api.connect(transport, principal, port.listener) if found.accepts_clients else None
 
     # The brokers, as the HTTP control sees them (control.ControlledBrokers)
 
@@ -242,7 +243,7 @@ class ClusterHost:
         return {
             str(number): {
                 "state": _state_of(broker),
-                "address": _address(*broker.endpoint),
+                "address": address_text(*broker.endpoint),
                 "is_controller": number == cluster.controller,
             }
             for number, broker in cluster.brokers.items()
@@ -347,18 +348,13 @@ def _state_of(broker: Broker) -> str:
 
 
 def simulated(properties: Mapping[str, str], version: KafkaVersion) -> dict[str, str]:
-    """Return the settings of a properties file that are simulated.
+    """Return the settings of a properties file that have an effect.
 
     >>> from simzk.kafka.releases.versions import kafka_version
     >>> simulated({"num.partitions": "3", "num.io.threads": "8"}, kafka_version("3.9"))
     {'num.partitions': '3'}
     """
-    return {key: value for key, value in properties.items() if key in version.defaults}
-
-
-def _address(host: str, port: int) -> str:
-    """Return an address as clients write it."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return {key: value for key, value in properties.items() if has_effect(key, version)}
 
 
 def _verb(method: Callable[Concatenate[KafkaCluster, _P], _R]) -> Callable[Concatenate[KafkaServer, _P], _R]:
@@ -384,6 +380,9 @@ class Listeners(NamedTuple):
         tls: certificate and key of ports with TLS; None for a new self-signed certificate.
         advertised_host: the host that brokers give to clients; None for the one of the setting `advertised.listeners`,
             else `host`.
+
+    `port` and `security` are of brokers without the setting `listeners`, which says both for each listener; its empty
+    hosts stand for `host`.
     """
 
     host: str = "127.0.0.1"
@@ -396,13 +395,33 @@ class Listeners(NamedTuple):
     advertised_host: str | None = None
 
 
-def _set_address(broker: Broker, port: int, listeners: Listeners) -> None:
-    """Set where a broker listens, and which address it gives to clients."""
-    bound, given = (listeners.host, port), broker.config.given
-    host, advertised_port = advertised_address(given, bound, listeners.advertised_host, listeners.security)
+def _reserve(broker: Broker, port: int, options: Listeners) -> dict[BrokerPort, socket.socket]:
+    """Reserve the ports of a broker, and let it know them.
+
+    Args:
+        broker: the broker.
+        port: its port if the settings have no listeners; 0 for any free one.
+        options: the other options of its listener.
+
+    Raises:
+        ConfigError: a port is in use, or the settings of the listeners are invalid.
+    """
+    if options.security != PLAINTEXT and broker.config.given.get(LISTENERS):
+        raise ConfigError(f"it cannot be combined with the setting {LISTENERS}", where="security", right="one of both")
     broker.set_endpoint(
-        advertised_port, None, host, listeners.security, bound if (host, advertised_port) != bound else None
+        port=port, host=options.host, security=options.security, advertised_host=options.advertised_host
     )
+    ports: dict[BrokerPort, socket.socket] = {}
+    try:
+        for one in broker.listeners.bound:
+            ports[BrokerPort(broker.id, one.name)] = reserve(one.host, one.port)
+        hosts = {one.name: one.host for one in broker.listeners.bound}
+        broker.bind({place.listener: (hosts[place.listener], at.getsockname()[1]) for place, at in ports.items()})
+    except BaseException:
+        for at in ports.values():
+            at.close()
+        raise
+    return ports
 
 
 def _boot(cluster: ServedCluster) -> None:
@@ -482,7 +501,8 @@ class KafkaServer:
         host: the interface to listen on, which is the brokers' address for clients too unless another is advertised.
         advertised_host: the host that brokers give to clients; None for the one of the setting `advertised.listeners`,
             which has a port too, else `host`. With `host="0.0.0.0"` one of them is needed.
-        port: the first broker's port; each other one listens on the next port. 0 for any free ports.
+        port: the first broker's port; each other one listens on the next port. 0 for any free ports. A broker with the
+            setting `listeners` has the ports and protocols of its listeners instead.
         zookeeper_port: ZooKeeper's port; 0 for any free one.
         control_port: port of the HTTP control; 0 for any free one, None for none.
         control_token: token that its clients send; needed beyond this machine.
@@ -560,19 +580,18 @@ class KafkaServer:
         """Reserve the ports, boot the cluster and begin to serve."""
         self.cluster: ServedCluster = cluster
         self._files: TemporaryDirectory[str] | None = None
-        ports: dict[int, socket.socket] = {}
+        ports: dict[BrokerPort, socket.socket] = {}
         try:
-            tls = self._tls(listeners)
             for place, broker in enumerate(cluster.brokers.values()):
-                ports[broker.id] = reserve(listeners.host, listeners.port + place if listeners.port else 0)
-                _set_address(broker, ports[broker.id].getsockname()[1], listeners)
-            check_distinct({broker.id: broker.endpoint for broker in cluster.brokers.values()})
+                ports |= _reserve(broker, listeners.port + place if listeners.port else 0, listeners)
+            check_distinct({broker.id: broker.listeners for broker in cluster.brokers.values()})
+            tls = self._tls(listeners)
             boot()
             _catch_up(cluster, live)
             settings = Settings(
                 address=listeners.host, port=listeners.zookeeper_port, admin_token=listeners.control_token
             )
-            self._host = ClusterHost(cluster, settings, ports, listeners.control_port, live, tls)
+            self._host = ClusterHost(cluster, settings, ports, tls, listeners.control_port, live)
         except BaseException:
             for bound in ports.values():
                 bound.close()
@@ -586,29 +605,37 @@ class KafkaServer:
         self._ready.wait()
         cluster.zookeeper_host.client_address = self.zookeeper_hosts
 
-    def _tls(self, listeners: Listeners) -> ssl.SSLContext | None:
-        """Return the TLS configuration of the brokers' ports; None for no TLS.
+    def _tls(self, listeners: Listeners) -> dict[BrokerPort, ssl.SSLContext]:
+        """Return the TLS configuration of the brokers' ports that have TLS.
 
         Raises:
-            ConfigError: the certificate cannot be used, or the ports have no TLS.
+            ConfigError: the certificate cannot be used, or no port has TLS.
         """
         tls = listeners.tls
-        if not uses_tls(listeners.security):
+        secured = [
+            BrokerPort(broker.id, one.name)
+            for broker in self.cluster.brokers.values()
+            for one in broker.listeners.bound
+            if uses_tls(one.security)
+        ]
+        if not secured:
             if tls is not None:
                 raise ConfigError(
                     "these ports have no TLS", where="tls", right='security="SSL" or "SASL_SSL" beside it'
                 )
             self.certificate: Path | None = None
-            return None
+            return {}
         if tls is None:
             from tempfile import TemporaryDirectory
 
             from simzk.serve.tcp.self_signed import make_certificate
 
             self._files = TemporaryDirectory(prefix="simzk-")
-            tls = make_certificate(Path(self._files.name), listeners.host)
+            found = [broker.listeners for broker in self.cluster.brokers.values()]
+            hosts = [one.host for of_broker in found for one in (*of_broker.bound, *of_broker.advertised)]
+            tls = make_certificate(Path(self._files.name), dict.fromkeys(hosts))
         self.certificate = tls.certificate
-        return tls.context()
+        return dict.fromkeys(secured, tls.context())
 
     def _remove_files(self) -> None:
         if self._files is not None:
@@ -715,8 +742,19 @@ class KafkaServer:
     @property
     def brokers(self) -> dict[int, str]:
         """Address of each broker by id, as clients write it."""
-        endpoints = {broker.id: broker.endpoint for broker in self.cluster.brokers.values()}
-        return {broker: _address(host, port) for broker, (host, port) in endpoints.items()}
+        return {broker.id: address_text(*broker.endpoint) for broker in self.cluster.brokers.values()}
+
+    @property
+    def listeners(self) -> dict[str, str]:
+        """Addresses of all brokers at each advertised listener, by its name, separated by commas.
+
+        `bootstrap_servers` are those of the first one that is not for other brokers only.
+        """
+        found: dict[str, list[str]] = {}
+        for broker in self.cluster.brokers.values():
+            for one in broker.listeners.advertised:
+                found.setdefault(one.name, []).append(address_text(*one.address))
+        return {name: ",".join(addresses) for name, addresses in found.items()}
 
     @property
     def bootstrap_servers(self) -> str:

@@ -14,6 +14,7 @@ from simzk.cli.kafka import DEFAULT_BROKERS, DEFAULT_VERSION, announcement, ids_
 from simzk.cli.serve import TOKEN_VARIABLE, port
 from simzk.cli.signals import ended_by_signals
 from simzk.errors import ConfigError
+from simzk.kafka.listeners import LISTENERS
 from simzk.kafka.security.settings import PROTOCOLS
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class _Hosted:
         version = str(asked.pop("version", DEFAULT_VERSION))
         brokers = asked.pop("broker_ids", None) or asked.pop("brokers", DEFAULT_BROKERS)
         common, own, _ = settings_of(properties, "body", version)
+        for settings in (common, *own.values()):
+            settings.pop(LISTENERS, None)  # who may start clusters does not choose where this machine listens
         racks = asked.pop("racks", None) or racks_of(own)
         self._server: KafkaServer = KafkaServer(
             version,

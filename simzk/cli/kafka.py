@@ -20,6 +20,7 @@ from simzk.cli.serve import LAYOUTS, TOKEN_VARIABLE, number, port, show_events, 
 from simzk.cli.signals import ENDING
 from simzk.documents import is_number
 from simzk.errors import ConfigError, IgnoredSettingWarning
+from simzk.kafka.listeners import LISTENERS
 from simzk.kafka.security.settings import PLAINTEXT, PROTOCOLS
 from simzk.serve.configuration.file_formats import read_properties
 
@@ -90,6 +91,8 @@ def _server(asked: argparse.Namespace, listeners: Listeners) -> KafkaServer:
     if asked.file is not None:
         return _server_of_file(asked, listeners)
     common, own = _settings(asked)
+    if asked.port is not None and common.get(LISTENERS):
+        raise ConfigError(f"it cannot be combined with {LISTENERS} in --config", where="--port", right="one of both")
     return KafkaServer(
         asked.version or DEFAULT_VERSION,
         asked.broker_ids or (DEFAULT_BROKERS if asked.brokers is None else asked.brokers),
@@ -175,6 +178,7 @@ def announcement(server: KafkaServer) -> Json:
     fields: Json = {
         "bootstrap_servers": server.bootstrap_servers,
         "brokers": {str(broker): address for broker, address in server.brokers.items()},
+        "listeners": server.listeners,
         "zookeeper": server.zookeeper_hosts,
         "control": server.control_url,
         "cluster_id": server.cluster_id,
@@ -189,6 +193,9 @@ def _announce(server: KafkaServer, *, as_json: bool) -> None:
         line = json.dumps(announcement(server))
     else:
         line = f"listening on {server.bootstrap_servers}"
+        for name, addresses in server.listeners.items():
+            if addresses != server.bootstrap_servers:
+                say("listener", f"{name} on {addresses}")
         sys.stderr.write(f"simzk: ZooKeeper on {server.zookeeper_hosts}\nsimzk: control on {server.control_url}\n")
         if server.certificate is not None:
             sys.stderr.write(f"simzk: certificate in {server.certificate}\n")

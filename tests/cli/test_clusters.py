@@ -63,7 +63,8 @@ def test_clusters_are_started_and_stopped() -> None:
     with running() as (url, process):
         status, first = http("POST", f"{url}/clusters?broker_ids=4,7&version=2.4", b"broker.7.broker.rack=far\n")
         assert (status, list(first["brokers"]), first["id"]) == (201, ["4", "7"], 1)
-        second = http("POST", f"{url}/clusters?brokers=1")[1]
+        second = http("POST", f"{url}/clusters?brokers=1", b"listeners=PLAINTEXT://0.0.0.0:0\n")[1]
+        assert second["bootstrap_servers"].startswith("127.0.0.1:")
         assert ids(url) == [1, 2]
         found = AdminClient({"bootstrap.servers": first["bootstrap_servers"]}).list_topics(timeout=PATIENCE_S)
         assert sorted(found.brokers) == [4, 7]

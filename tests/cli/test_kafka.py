@@ -53,6 +53,23 @@ def test_the_cluster_has_the_given_id_and_zookeeper_the_given_tick() -> None:
         client.close()
 
 
+def test_a_file_names_the_listeners(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "listeners=INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0\nadvertised.listeners=INSIDE://localhost:0,OUTSIDE://:0\n"
+        "listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT\ninter.broker.listener.name=INSIDE\n"
+    )
+    with running("--config", str(file), "--brokers", "2") as (line, _):
+        assert list(line["listeners"]) == ["INSIDE", "OUTSIDE"]
+        assert line["bootstrap_servers"] == line["listeners"]["OUTSIDE"]
+        admin = AdminClient({"bootstrap.servers": line["listeners"]["INSIDE"], "log_level": 0})
+        brokers = admin.list_topics(timeout=PATIENCE_S).brokers.values()
+        assert {f"{one.host}:{one.port}" for one in brokers} == set(line["listeners"]["INSIDE"].split(","))
+    with pytest.raises(SimzkError, match=r"^--port: it cannot be combined with listeners in --config"):
+        main(["--config", str(file), "--port", "0"])
+    assert capsys.readouterr().err == ""
+
+
 def http(method: str, url: str, body: bytes = b"", **headers: str) -> tuple[int, dict[str, Any]]:
     """Send a request; return status and body."""
     request = Request(url, body if method == "POST" else None, headers, method=method)

@@ -23,7 +23,6 @@ from simzk.errors import ZnodeError
 from simzk.jvm.numbers import JavaRandom
 from simzk.jvm.scala_collections import long_map_order, mutable_order
 from simzk.kafka import paths
-from simzk.kafka.advertised import LISTENERS
 from simzk.kafka.broker.admin_handlers import AdminHandlers
 from simzk.kafka.broker.authorizer import Authorizer
 from simzk.kafka.broker.broker_log import BrokerLog
@@ -46,9 +45,20 @@ from simzk.kafka.client_requests import api_keys
 from simzk.kafka.client_requests.handlers import Context, Handler, ServingBroker, on_first_request
 from simzk.kafka.controller.controller import KafkaController
 from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
+from simzk.kafka.listeners import (
+    ADVERTISED,
+    INTER_BROKER,
+    INTER_BROKER_PROTOCOL,
+    LISTENERS,
+    BrokerListeners,
+    Listener,
+    is_listener_key,
+    listeners_of,
+    registered_listeners,
+)
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.api_versions import accepted_versions
-from simzk.kafka.releases.cluster_releases import BrokerRelease, local_registration
+from simzk.kafka.releases.cluster_releases import BrokerRelease, registration_of
 from simzk.kafka.releases.settings import LOG_DIRS
 from simzk.kafka.requests import AllocateProducerIdsRequest, ControlledShutdownRequest, ControlledShutdownResponse
 from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Disconnected
@@ -134,9 +144,10 @@ class Broker:
         self._environment = environment
         self._name = f"broker {broker_id}"
         self._record = partial(environment.history.record, self._name)
-        self._address = registration.host, registration.port
-        self._bound: tuple[str, int] | None = None
-        self.security: str = PLAINTEXT
+        self.listeners: BrokerListeners = registered_listeners(registration)
+        self._own_listener = self.listeners.of_clients
+        self._advertised_host: str | None = None
+        self._bound: Mapping[str, tuple[str, int]] = {}
         self._session_before = 0
         process.kill()
         environment.connections.register(process, self.serve)
@@ -163,8 +174,25 @@ class Broker:
 
     @property
     def endpoint(self) -> tuple[str, int]:
-        """Host and port of its next or present registration."""
-        return self._address
+        """Host and port for clients in its next or present registration."""
+        return self.listeners.of_clients.address
+
+    @property
+    def inter_broker_endpoint(self) -> tuple[str, int]:
+        """Host and port for other brokers in its next or present registration."""
+        return self.listeners.at(self.listeners.inter_broker) or self.endpoint
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether clients log in by SASL at one of its listeners."""
+        return any(uses_sasl(one.security) for one in self.listeners.bound)
+
+    def advertised_at(self, listener: str) -> tuple[str, int] | None:
+        """Return host and port that it advertises at a listener; None if it has no such listener.
+
+        An empty name stands for the listener that is for clients.
+        """
+        return self.listeners.at(listener) if listener else self.endpoint
 
     @property
     def session_id(self) -> int:
@@ -201,45 +229,77 @@ class Broker:
 
     def set_endpoint(
         self,
-        port: int | None,
-        rack: str | None,
+        *,
+        port: int | None = None,
+        rack: str | None = None,
         host: str | None = None,
         security: str | None = None,
-        bound: tuple[str, int] | None = None,
+        advertised_host: str | None = None,
     ) -> None:
-        """Set port, rack, host and protocol of the listener from the next start on; None changes nothing.
-
-        `bound` is where it listens, if clients are told another host and port.
-
-        Raises:
-            ConfigError: the release does not have the protocol, or its settings for it are invalid.
-        """
-        if security is not None:
-            self.check_security(self._environment.release_of(self.id), security)
-            self.security = security
-        if port is not None or host is not None or security is not None:
-            at_host, at_port = self._address = host or self._address[0], port or self._address[1]
-            self._registration = local_registration(at_port, self.rack, at_host, self.security)
-        self._bound = bound or self._bound
-        if self.alive and uses_sasl(self.security):
-            self._spawn_in_session(self._load_scram_credentials, "SCRAM credentials")
-        if rack is not None:
-            self._registration = self._registration._replace(rack=rack)
-            self.rack = rack
-
-    def check_security(self, release: BrokerRelease, security: str | None = None) -> SaslSettings | None:
-        """Return the settings of SASL at the listener with a release; None without SASL.
+        """Set rack and listeners from the next start on; None changes nothing.
 
         Args:
-            release: the release and its configuration.
-            security: the protocol of the listener [default: the present one].
+            port, host, security: address and protocol of its listener if the settings have none.
+            rack: its rack.
+            advertised_host: the host that all its listeners advertise.
 
         Raises:
-            ConfigError: the release does not have the protocol, or its settings for it are invalid.
+            ConfigError: the release does not have a protocol, or the settings of listeners are invalid.
         """
-        protocol, (version, config) = security or self.security, release
-        check_protocol(protocol, version.number, version.name)
-        return sasl_settings(config.given, version.number, protocol) if uses_sasl(protocol) else None
+        own = self._own_listener
+        if security is not None:
+            own = own._replace(name=security, security=security)
+        own = own._replace(host=own.host if host is None else host, port=own.port if port is None else port)
+        at_host = self._advertised_host if advertised_host is None else advertised_host
+        listeners = self._listeners_with(self._environment.release_of(self.id), own, at_host)
+        self._own_listener, self._advertised_host = own, at_host
+        if rack is not None:
+            self.rack = rack
+        if listeners != self.listeners:
+            self.listeners = listeners
+            self._registration = registration_of(listeners.advertised, self.rack)
+        self._registration = self._registration._replace(rack=self.rack)
+        if self.alive and self.uses_sasl:
+            self._spawn_in_session(self._load_scram_credentials, "SCRAM credentials")
+
+    def bind(self, addresses: Mapping[str, tuple[str, int]]) -> None:
+        """Set where its listeners listen for good, by name."""
+        self._bound = dict(addresses)
+        host, port = addresses.get(self._own_listener.name, self._own_listener.address)
+        self.set_endpoint(host=host, port=port)
+
+    def listeners_with(self, release: BrokerRelease, *, port: int | None = None) -> BrokerListeners:
+        """Return its listeners with a release, its settings and another port.
+
+        Raises:
+            ConfigError: the release does not have a protocol, the settings of listeners are invalid, or the addresses
+                at which it listens would change although clients are connected there.
+        """
+        own = self._own_listener if port is None else self._own_listener._replace(port=port)
+        return self._listeners_with(release, own, self._advertised_host)
+
+    def _listeners_with(self, release: BrokerRelease, own: Listener, advertised_host: str | None) -> BrokerListeners:
+        version, config = release
+        found = self.listeners  # as registered
+        is_set = any(is_listener_key(key, version.number) for key in config.given)
+        if is_set or self._bound or (own, advertised_host) != (self._own_listener, self._advertised_host):
+            found = listeners_of(
+                config.given, version.number, own, advertised_host=advertised_host, bound_before=self._bound
+            )
+        self._sasl_settings(release, found)
+        return found
+
+    def _sasl_settings(self, release: BrokerRelease, listeners: BrokerListeners) -> dict[str, SaslSettings]:
+        """Return the settings of each listener with SASL, by name.
+
+        Raises:
+            ConfigError: the release does not have a protocol, or its settings for it are invalid.
+        """
+        version, config = release
+        for one in listeners.bound:
+            check_protocol(one.security, version.number, version.name)
+        logins = [one.name for one in listeners.bound if uses_sasl(one.security)]
+        return {name: sasl_settings(config.given, version.number, name) for name in logins}
 
     def attach(self, session_id: int, epoch: int) -> None:
         """Continue a broker that registered before the simulation began, in its session."""
@@ -417,7 +477,7 @@ class Broker:
             self.replicas,
             self.topic_configs,
             is_controller=lambda: self.controller.is_active,
-            endpoint_of=self._environment.endpoint_of,
+            endpoint_of=self._environment.advertised_at,
             now_ms=self._environment.now_ms,
         )
 
@@ -592,7 +652,7 @@ class Broker:
         from simzk.kafka.client_requests.broker_api import BrokerApi
 
         environment = self._environment
-        sasl = self.check_security(BrokerRelease(self.version, self.config))
+        sasl = self._sasl_settings(BrokerRelease(self.version, self.config), self.listeners)
         handlers = self._admin_api_handlers(sasl) | self._data_handlers() | self._handlers_of_broker_requests()
         if self.authorizer.is_enabled:
             from simzk.kafka.client_requests.authorization import guarded
@@ -605,7 +665,8 @@ class Broker:
             features_epoch=lambda: self.features_epoch,
             handlers=handlers,
             faults=environment.broker_faults,
-            new_login_rules=None if sasl is None else partial(self._login_rules, sasl),
+            listener=self.listeners.of_clients.name,
+            new_login_rules={name: partial(self._login_rules, settings) for name, settings in sasl.items()},
         )
 
     def _token_for_login(self, token_id: str) -> LoginToken | None:
@@ -634,7 +695,7 @@ class Broker:
     # Handlers are imported when a client first needs them: few clients need all, and together they would make up a
     # fifth of the time that a process needs to start its first cluster.
 
-    def _admin_api_handlers(self, sasl: SaslSettings | None) -> dict[int, Handler]:
+    def _admin_api_handlers(self, sasl: Mapping[str, SaslSettings]) -> dict[int, Handler]:
         """Return the handlers of requests about topics, leaders, settings, users, tokens, features and directories."""
         serving, written = self._serving, EntityConfigs(self.client)
 
@@ -700,13 +761,14 @@ class Broker:
             **on_first_request(api_keys.SASL, lambda: self._handlers_without_login(sasl)),
         }
 
-    def _handlers_without_login(self, sasl: SaslSettings | None) -> dict[int, Handler]:
+    def _handlers_without_login(self, sasl: Mapping[str, SaslSettings]) -> dict[int, Handler]:
         """Return the handlers of requests of a login where none is expected."""
         from simzk.kafka.client_requests.sasl import BY_DEFAULT, refuse_authenticate, refuse_handshake
         from simzk.kafka.security.login import SASL_AUTHENTICATE, SASL_HANDSHAKE
 
+        mechanisms = next((settings.mechanisms for settings in sasl.values()), BY_DEFAULT)
         return {
-            SASL_HANDSHAKE: partial(refuse_handshake, self._serving, BY_DEFAULT if sasl is None else sasl.mechanisms),
+            SASL_HANDSHAKE: partial(refuse_handshake, self._serving, mechanisms),
             SASL_AUTHENTICATE: refuse_authenticate,
         }
 
@@ -799,31 +861,24 @@ class Broker:
             **on_first_request(api_keys.TRANSACTION_MARKERS, markers),
         }
 
-    def _bound_listeners(self, host: str, port: int) -> dict[str, str]:
-        """Return the settings of a broker that listens at another address than it advertises."""
-        assert self._bound is not None
-        listener, advertised = (
-            "{}:{}".format(f"[{at}]" if ":" in at else at, of) for at, of in (self._bound, (host, port))
-        )
-        return {"listeners": f"{self.security}://{listener}", LISTENERS: f"{self.security}://{advertised}"}
-
     def _static_config(self) -> dict[str, str]:
         """Return the broker's properties as clients see them: those that were given, and those of its place."""
-        host, port = self._environment.endpoint_of(self.id)
-        zookeeper = self._environment.host
+        zookeeper, given, listeners = self._environment.host, self.config.given, self.listeners
         own = {
             "broker.id": str(self.id),
-            "listeners": f"{self.security}://{host}:{port}",
-            **({} if self._bound is None else self._bound_listeners(host, port)),
             "zookeeper.connect": zookeeper.client_address + zookeeper.access.chroot,
         }
-        if not any(key in self.config.given for key in LOG_DIRS):
+        if not any(key in given for key in LOG_DIRS):
             own["log.dirs"] = ",".join(self.log_dirs.paths)
-        if self.security != PLAINTEXT:
-            own["security.inter.broker.protocol"] = self.security
+        if not given.get(LISTENERS):
+            own[LISTENERS] = ",".join(map(str, listeners.bound))
+            if listeners.inter_broker != PLAINTEXT and INTER_BROKER not in given:
+                own[INTER_BROKER_PROTOCOL] = listeners.inter_broker
+        if listeners.advertised != listeners.bound and (self._advertised_host or not given.get(ADVERTISED)):
+            own[ADVERTISED] = ",".join(map(str, listeners.advertised))
         if self.version.number >= NODE_IDS:
             own["node.id"] = str(self.id)
-        return self.config.given | own | ({} if self.rack is None else {"broker.rack": self.rack})
+        return given | own | ({} if self.rack is None else {"broker.rack": self.rack})
 
     def _new_controller(self) -> KafkaController:
         environment = self._environment
@@ -979,7 +1034,7 @@ class Broker:
         self._start_serving()
 
     async def _load_scram_credentials(self) -> None:
-        if uses_sasl(self.security):
+        if self.uses_sasl:
             await self.scram_credentials.load()
 
     def _start_serving(self) -> None:
@@ -1157,7 +1212,7 @@ class Broker:
             self._set_broker_config(name, values)
         if kind == "brokers" and name == str(self.id):
             self.quotas.set_rates(values)
-        if kind == "users" and uses_sasl(self.security):
+        if kind == "users" and self.uses_sasl:
             self.scram_credentials.update(name, values)
         if kind == "topics":
             self.topic_configs.update(name, values)

@@ -231,7 +231,8 @@ class Environment:
     Attributes:
         version, config: release and configuration of the operator's tools.
         release_of: returns what a broker runs.
-        endpoint_of: returns host and port of a broker.
+        endpoint_of: returns host and port at which other brokers connect to a broker.
+        advertised_at: returns host and port that a broker advertises at a listener; None if it has no such listener.
         log_dirs: log directories per broker.
         manager: the replicas of all brokers.
         replication: how the replicas replicate.
@@ -250,6 +251,7 @@ class Environment:
     config: BrokerConfig
     release_of: Callable[[int], BrokerRelease]
     endpoint_of: Callable[[int], tuple[str, int]]
+    advertised_at: Callable[[int, str], tuple[str, int] | None]
     cluster_id: str
     ids: IdGeneration
     now_ms: Callable[[], int]

@@ -25,9 +25,10 @@ from simzk.kafka.protocol.messages import ApiVersionsRequest, ApiVersionsRespons
 from simzk.kafka.protocol.structs import ProtocolError
 from simzk.kafka.releases.api_versions import accepted_versions
 from simzk.kafka.security.login import SASL_HANDSHAKE, LoginRules, SaslLogin
+from simzk.kafka.security.settings import PLAINTEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from simzk.kafka.client_requests.broker_faults import BrokerFaultPoint
     from simzk.kafka.client_requests.handlers import Answer, Handler, ServingBroker
@@ -68,7 +69,8 @@ class BrokerApi:
         features_epoch: returns the epoch of the finalized features; -1 if the release has none.
         handlers: by API key.
         faults: the faults of clients' requests.
-        new_login_rules: returns the rules of SASL logins; None at a port without SASL.
+        listener: name of the listener of a connection that names none.
+        new_login_rules: returns the rules of SASL logins, by the name of each listener with SASL.
     """
 
     broker: ServingBroker
@@ -77,7 +79,8 @@ class BrokerApi:
     features_epoch: Callable[[], int]
     handlers: dict[int, Handler]
     faults: BrokerFaultPoint
-    new_login_rules: Callable[[BrokerApi], LoginRules] | None = None
+    listener: str = PLAINTEXT
+    new_login_rules: Mapping[str, Callable[[BrokerApi], LoginRules]] = field(default_factory=dict)
     connections: dict[ServedConnection, None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -89,18 +92,22 @@ class BrokerApi:
             **dict.fromkeys(NEED_KRAFT, refuse_unsupported),
         }
         assert self.accepted.keys() <= self.handlers.keys(), "an API of the release has no handler"
-        self._login_rules = None if self.new_login_rules is None else self.new_login_rules(self)
+        self._login_rules = {listener: new_rules(self) for listener, new_rules in self.new_login_rules.items()}
 
-    def connect(self, transport: ClientTransport, principal: str = ANONYMOUS) -> ServedConnection:
+    def connect(
+        self, transport: ClientTransport, principal: str = ANONYMOUS, listener: str | None = None
+    ) -> ServedConnection:
         """Return the broker's end of a new connection; the process runs.
 
         Args:
             transport: the way to the client.
             principal: the client's principal by its certificate; a SASL login replaces it.
+            listener: name of the listener; None for the one that is for clients.
         """
         assert self.broker.process.alive
-        login = None if self._login_rules is None else SaslLogin(self._login_rules)
-        connection = ServedConnection(self, transport, principal, login)
+        at = listener or self.listener
+        rules = self._login_rules.get(at)
+        connection = ServedConnection(self, transport, principal, None if rules is None else SaslLogin(rules), at)
         self.connections[connection] = None
         return connection
 
@@ -177,15 +184,22 @@ class ServedConnection:
         transport: the way to the client.
         principal: the client's principal before a login.
         login: the SASL login that comes first; None for none.
+        listener: name of the listener at which the client connected.
     """
 
     def __init__(
-        self, api: BrokerApi, transport: ClientTransport, principal: str = ANONYMOUS, login: SaslLogin | None = None
+        self,
+        api: BrokerApi,
+        transport: ClientTransport,
+        principal: str = ANONYMOUS,
+        login: SaslLogin | None = None,
+        listener: str = "",
     ) -> None:
         self._api = api
         self._transport = transport
         self.principal: str = principal
         self._login = login
+        self._listener = listener
         self._waiting: deque[bytes] = deque()
         self._in_progress = False
         self._exchange: Exchange | None = None
@@ -298,7 +312,11 @@ class ServedConnection:
         header = exchange.header
         handler = self._api.handlers[header.request_api_key]
         context = Context(
-            exchange.version, header.client_id, self.principal, self._login is not None and self._login.by_token
+            exchange.version,
+            header.client_id,
+            self.principal,
+            self._login is not None and self._login.by_token,
+            self._listener,
         )
         handler(context, exchange.request, lambda response: self.finish(exchange._replace(response=response)))
 

@@ -39,12 +39,14 @@ class Context(NamedTuple):
         client_id: the id that the client gives itself.
         principal: principal of the connection, such as `User:alice`.
         by_token: whether the client has logged in by a delegation token.
+        listener: name of the listener at which it has connected; empty for the one that is for clients.
     """
 
     version: int
     client_id: str | None
     principal: str = ANONYMOUS
     by_token: bool = False
+    listener: str = ""
 
 
 Answer = Callable[["Message | Silence | None"], None]
@@ -66,7 +68,7 @@ class ServingBroker:
         replicas: its replicas.
         topic_configs: the configuration of topics.
         is_controller: returns whether it is the active controller.
-        endpoint_of: returns host and port of a broker.
+        endpoint_of: returns host and port that a broker advertises at a listener; None if it has no such listener.
         now_ms: the clock, in milliseconds.
     """
 
@@ -80,7 +82,7 @@ class ServingBroker:
     replicas: ReplicaLogs
     topic_configs: TopicConfigs
     is_controller: Callable[[], bool]
-    endpoint_of: Callable[[int], tuple[str, int]]
+    endpoint_of: Callable[[int, str], tuple[str, int] | None]
     now_ms: Callable[[], int]
 
     def allows_on_cluster(self, operation: str, principal: str) -> bool:

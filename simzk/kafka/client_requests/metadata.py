@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from simzk.simulation import Future
 
 METADATA, DESCRIBE_CLUSTER = 3, 60
+_WITH_LISTENER_ERRORS = 6
+"""First version of Metadata that says that a leader does not have the listener."""
 NO_CONTROLLER = NO_BROKER = -1
 OPERATIONS_NOT_ASKED = -(1 << 31)
 TOPIC_OPERATIONS = 3576
@@ -74,7 +76,7 @@ class MetadataApi(ClientApi):
     create_topic: Callable[[CreateTopicRequest], Coroutine[Future[Any], None, AdminResponse]]
     record: Callable[[str, str, str, str], None]
     _told: set[str] = field(default_factory=set, init=False)
-    _encoded: dict[int, dict[str, EncodedRows[Partition]]] = field(default_factory=dict, init=False)
+    _encoded: dict[tuple[int, str], dict[str, EncodedRows[Partition]]] = field(default_factory=dict, init=False)
     _encoded_revision: int = field(default=-1, init=False)
 
     @property
@@ -182,7 +184,7 @@ class MetadataApi(ClientApi):
     def _response(self, context: Context, request: MetadataRequest, topics: list[Topic]) -> MetadataResponse:
         """Return the response with some topics, which get their authorized operations here."""
         response = MetadataResponse(
-            brokers=self._brokers(MetadataResponse.MetadataResponseBroker, "node_id"),
+            brokers=self._brokers(MetadataResponse.MetadataResponseBroker, "node_id", context),
             cluster_id=self.cluster_id(),
             controller_id=self._controller(),
             topics=topics,
@@ -198,7 +200,7 @@ class MetadataApi(ClientApi):
         return response
 
     def _known(self, names: Sequence[str], context: Context) -> list[Topic]:
-        cache, rows = self.broker.cache, self._partitions(names, context.version)
+        cache, rows = self.broker.cache, self._partitions(names, context)
         return [
             Topic(
                 name=name,
@@ -209,13 +211,14 @@ class MetadataApi(ClientApi):
             for name in names
         ]
 
-    def _partitions(self, names: Sequence[str], version: int) -> Mapping[str, EncodedRows[Partition]]:
+    def _partitions(self, names: Sequence[str], context: Context) -> Mapping[str, EncodedRows[Partition]]:
         """Return the partitions of topics, encoded."""
         self._forget_outdated()
-        encoded = self._encoded.setdefault(version, {})
+        version, listener = shown_to = context.version, context.listener
+        encoded = self._encoded.setdefault(shown_to, {})
         missing = [name for name in names if name not in encoded]
         if missing:
-            rows = encode_rows(Partition, version, self._columns(missing, version))
+            rows = encode_rows(Partition, version, self._columns(missing, version, listener))
             begin = 0
             for name in missing:
                 end = begin + len(self.broker.cache.topics[name])
@@ -236,8 +239,8 @@ class MetadataApi(ClientApi):
             for name in [name for name in encoded if cache.topic_revisions.get(name, cache.revision) > since]:
                 del encoded[name]
 
-    def _columns(self, names: Sequence[str], version: int) -> dict[str, Column]:
-        """Return the partitions of topics as columns, as a version shows them."""
+    def _columns(self, names: Sequence[str], version: int, listener: str) -> dict[str, Column]:
+        """Return the partitions of topics as columns, as a version shows them at a listener."""
         cache = self.broker.cache
         partitions = [partition for name in names for partition in cache.topics[name].values()]
         states = list(map(cache.partitions.__getitem__, partitions))
@@ -251,8 +254,11 @@ class MetadataApi(ClientApi):
         )
         replicas, isr = pack(assigned), pack([state.isr for state in states])
         live = broker_mask(cache.live_brokers)
+        offline = keep(replicas, (replicas != NONE) & ~among(replicas, live))
+        unreachable = [one for one in cache.live_brokers if self.broker.endpoint_of(one, listener) is None]
+        if unreachable:
+            live = broker_mask(cache.live_brokers.keys() - unreachable)
         is_led, are_live, isr_is_live = among(leader, live), among(replicas, live), among(isr, live)
-        offline = keep(replicas, (replicas != NONE) & ~are_live)
         error = np.zeros(len(partitions), np.int16)
         if version == 0:
             has_dead = any_of(are_live != (replicas != NONE)) | any_of(isr_is_live != (isr != NONE))
@@ -262,8 +268,10 @@ class MetadataApi(ClientApi):
             isr = keep(isr, (isr != NONE) & is_led[:, None])
         if not self.broker.version.api.shows_epoch_without_leader:
             epoch = np.where(is_led, epoch, np.int32(NO_EPOCH))
-        is_confused = self.broker.version.api.confuses_leader_with_itself and version >= 6
+        is_confused = self.broker.version.api.confuses_leader_with_itself and version >= _WITH_LISTENER_ERRORS
         error[~is_led] = ErrorCode.LISTENER_NOT_FOUND if is_confused else ErrorCode.LEADER_NOT_AVAILABLE
+        if unreachable and version >= _WITH_LISTENER_ERRORS:
+            error[among(leader, broker_mask(unreachable))] = ErrorCode.LISTENER_NOT_FOUND
         return {
             "error_code": error,
             "partition_index": index,
@@ -278,15 +286,15 @@ class MetadataApi(ClientApi):
         found = self.broker.cache.controller_id
         return NO_CONTROLLER if found is None or found not in self.broker.cache.live_brokers else found
 
-    def _brokers(self, kind: type[Any], id_field: str) -> list[Any]:
-        """Return the live brokers as structs of a response."""
-        live = {broker: self.broker.endpoint_of(broker) for broker in self.broker.cache.live_brokers}
+    def _brokers(self, kind: type[Any], id_field: str, context: Context) -> list[Any]:
+        """Return the live brokers that have the client's listener as structs of a response."""
         racks = self.broker.cache.live_brokers
+        live = {broker: at for broker in racks if (at := self.broker.endpoint_of(broker, context.listener))}
         return [kind(**{id_field: one}, host=host, port=port, rack=racks[one]) for one, (host, port) in live.items()]
 
     # -- DescribeCluster
 
-    def serve_describe_cluster(self, _context: Context, request: DescribeClusterRequest, answer: Answer) -> None:
+    def serve_describe_cluster(self, context: Context, request: DescribeClusterRequest, answer: Answer) -> None:
         """Answer DescribeCluster (KIP-700; endpoint types KIP-919)."""
         if request.endpoint_type != BROKER_ENDPOINT:
             is_known = request.endpoint_type == CONTROLLER_ENDPOINT
@@ -300,7 +308,7 @@ class MetadataApi(ClientApi):
             DescribeClusterResponse(
                 cluster_id=self.cluster_id() or "",
                 controller_id=self._controller(),
-                brokers=self._brokers(DescribeClusterResponse.DescribeClusterBroker, "broker_id"),
+                brokers=self._brokers(DescribeClusterResponse.DescribeClusterBroker, "broker_id", context),
                 cluster_authorized_operations=CLUSTER_OPERATIONS if asked else OPERATIONS_NOT_ASKED,
             )
         )

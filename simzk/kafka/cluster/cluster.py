@@ -48,9 +48,17 @@ from simzk.kafka.cluster.zookeeper_access import (
 from simzk.kafka.cluster.zookeeper_host import BrokerFaults, ZooKeeperHost
 from simzk.kafka.columnar import load_layout
 from simzk.kafka.controller.channels import BatchChannelManager, ControllerChannelManager
+from simzk.kafka.listeners import check_distinct
 from simzk.kafka.observation.observer import Observer, Participant, SessionNames
 from simzk.kafka.observation.records import RecordInvariant, RecordLedger, record_invariants
-from simzk.kafka.releases.cluster_releases import Releases, broker_ids, ids_above, local_registration, racks_of
+from simzk.kafka.releases.cluster_releases import (
+    BrokerRelease,
+    Releases,
+    broker_ids,
+    ids_above,
+    local_registration,
+    racks_of,
+)
 from simzk.kafka.requests import (
     AdminResponse,
     AllocateProducerIdsRequest,
@@ -253,7 +261,8 @@ class KafkaCluster:
             ids=generation_of(ids, releases.oldest) if generated_ids else None,
         )
         for broker in self.brokers.values():
-            broker.set_endpoint(None, None, security=security)
+            broker.set_endpoint(security=security)
+        check_distinct({broker.id: broker.listeners for broker in self.brokers.values()})
         if boot:
             for broker in self.brokers.values():
                 broker.start()
@@ -537,7 +546,12 @@ class KafkaCluster:
             version=oldest.version,
             config=oldest.config,
             release_of=releases.of,
-            endpoint_of=lambda broker: self.brokers[broker].endpoint if broker in self.brokers else ("", -1),
+            endpoint_of=lambda broker: (
+                self.brokers[broker].inter_broker_endpoint if broker in self.brokers else ("", -1)
+            ),
+            advertised_at=lambda broker, name: (
+                self.brokers[broker].advertised_at(name) if broker in self.brokers else None
+            ),
             cluster_id=cluster_id or self._new_uuid("cluster id"),
             ids=ids,
             now_ms=self.zookeeper_host.now_ms,
@@ -1020,9 +1034,15 @@ class KafkaCluster:
         found = self._broker(broker)
         if found.alive:
             raise ConfigError(f"broker {broker} is running", right="a broker that is not")
-        self._releases.change(broker, version, inter_broker_protocol, config, found.check_security)
-        found.set_endpoint(port, rack)
+        check = partial(self._check_listeners_of, found, port)
+        self._releases.change(broker, version, inter_broker_protocol, config, check)
+        found.set_endpoint(port=port, rack=rack)
         found.start()
+
+    def _check_listeners_of(self, broker: Broker, port: int | None, release: BrokerRelease) -> None:
+        """Raise ConfigError if a broker cannot start with the listeners of a release's settings."""
+        others = {other.id: other.listeners for other in self.brokers.values() if other is not broker}
+        check_distinct({**others, broker.id: broker.listeners_with(release, port=port)})
 
     @synchronized
     def pause(self, broker: int, seconds: float | None = None) -> PauseHandle:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.errors import ConfigError
+from simzk.kafka.listeners import Listener
 from simzk.kafka.releases.settings import PROTOCOL, RESERVED, BrokerConfig
 from simzk.kafka.releases.versions import LINES, kafka_version
 from simzk.kafka.schemas import broker_registration, feature
@@ -378,6 +379,12 @@ def local_registration(
     port: int, rack: str | None, host: str = "127.0.0.1", security: str = PLAINTEXT
 ) -> BrokerRegistration:
     """Return the registration of a broker with one listener, on this machine and plain by default."""
+    return registration_of([Listener(security, security, host, port)], rack)
+
+
+def registration_of(advertised: Sequence[Listener], rack: str | None) -> BrokerRegistration:
+    """Return the registration of a broker with some advertised listeners (BrokerIdZNode.apply)."""
     # The fields `host` and `port` are of plain listeners only.
-    plain_host, plain_port = (host, port) if security == PLAINTEXT else ("", -1)
-    return BrokerRegistration(plain_host, plain_port, rack, (f"{security}://{host}:{port}",), ((security, security),))
+    host, port = next((one.address for one in advertised if one.security == PLAINTEXT), ("", -1))
+    protocols = tuple((one.name, one.security) for one in advertised)
+    return BrokerRegistration(host, port, rack, tuple(map(str, advertised)), protocols)

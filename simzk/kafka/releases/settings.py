@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ConfigError, nearest
 from simzk.jvm.numbers import is_count
-from simzk.kafka.advertised import is_advertised_key
+from simzk.kafka.listeners import is_listener_key
 from simzk.kafka.releases.config_keys import (
     alternatives,
     broker_keys,
@@ -169,7 +169,7 @@ def is_setting(key: str, version: KafkaVersion) -> bool:
     keys = broker_keys(version.number) | internal_keys("broker", version.number)
     if key in version.defaults or key in keys or (key in _OF_AUTHORIZER and CLASS_OF_AUTHORIZER in keys):
         return True
-    if key in _defaults_of_logs(version.number) or is_advertised_key(key, version.number):
+    if key in _defaults_of_logs(version.number) or is_listener_key(key, version.number):
         return True
     return is_security_key(key, version.number) or base_key(key) in keys
 
@@ -194,7 +194,7 @@ def has_effect(key: str, version: KafkaVersion) -> bool:
     others = (*_OF_AUTHORIZER, CLASS_OF_AUTHORIZER, *LOG_DIRS, PROTOCOL)
     if key in version.defaults or key in others or key in _defaults_of_logs(version.number):
         return True
-    return is_security_key(key, version.number) or is_advertised_key(key, version.number)
+    return is_security_key(key, version.number) or is_listener_key(key, version.number)
 
 
 def _check_known(key: str, text: str, version: KafkaVersion) -> None:

@@ -8,6 +8,7 @@ import re
 from typing import Final, NamedTuple
 
 from simzk.jvm.numbers import parse_int, parse_long
+from simzk.jvm.scala_collections import Scala, immutable_order
 from simzk.kafka.schemas.config import in_java_map_order
 from simzk.kafka.schemas.json_text import LENIENT, JsonObject, Reading, is_int, read_object, write, write_spaced
 
@@ -57,7 +58,7 @@ def encode_v1_spaced(registration: BrokerRegistration) -> bytes:
     >>> encode_v1_spaced(BrokerRegistration("h", 1, timestamp_ms=7)).decode()
     '{ "host":"h", "jmx_port":-1, "port":1, "timestamp":"7", "version":1 }'
     """
-    return write_spaced(_fields(registration, 1))
+    return write_spaced(_fields(registration, 1, "2.12"))
 
 
 def encode_v1(registration: BrokerRegistration) -> bytes:
@@ -133,12 +134,12 @@ def encode_v5(registration: BrokerRegistration) -> bytes:
 
 
 def _encode(registration: BrokerRegistration, version: int, order: tuple[str, ...]) -> bytes:
-    fields = _fields(registration, version)
+    fields = _fields(registration, version, "2.13" if order is _ORDER_OF_2_13 else "2.12")
     assert fields.keys() <= {*order}, f"version {version} has a field without a place"
     return write({field: fields[field] for field in order if field in fields})
 
 
-def _fields(registration: BrokerRegistration, version: int) -> dict[str, object]:
+def _fields(registration: BrokerRegistration, version: int, scala: Scala) -> dict[str, object]:
     """Return the fields of a version of the schema."""
     fields: dict[str, object] = {
         "jmx_port": registration.jmx_port,
@@ -152,7 +153,8 @@ def _fields(registration: BrokerRegistration, version: int) -> dict[str, object]
     if version >= 3 and registration.rack is not None:
         fields["rack"] = registration.rack
     if version >= 4:
-        fields["listener_security_protocol_map"] = dict(registration.protocols)
+        protocols = dict(registration.protocols)
+        fields["listener_security_protocol_map"] = {name: protocols[name] for name in immutable_order(protocols, scala)}
     if version >= 5:
         supported = {f.name: {"min_version": f.lowest, "max_version": f.highest} for f in registration.features}
         fields["features"] = in_java_map_order(supported)

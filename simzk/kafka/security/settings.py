@@ -1,8 +1,7 @@
 """Settings of brokers for SASL and TLS: protocol of the listener, mechanisms, users of PLAIN, lifetime of sessions.
 
 Rules of this module:
-  - all brokers have one listener, which has the name of its protocol, as in Kafka's default map;
-  - a setting of the listener, `listener.name.sasl_plaintext.KEY`, or of a mechanism there,
+  - a setting of one listener, such as `listener.name.sasl_plaintext.KEY`, or of a mechanism there,
     `listener.name.sasl_plaintext.plain.KEY`, wins over the setting KEY;
   - users of PLAIN are options `user_NAME="password"` of Kafka's login module in `plain.sasl.jaas.config`. Releases up
     to 1.0 read them from a JAAS file; here all of them accept the setting;
@@ -157,19 +156,18 @@ class SaslSettings:
     failure_delay_ms: int
 
 
-def sasl_settings(given: Mapping[str, str], release: Release, protocol: str) -> SaslSettings:
-    """Return the SASL settings of a broker.
+def sasl_settings(given: Mapping[str, str], release: Release, listener: str) -> SaslSettings:
+    """Return the SASL settings of a listener of a broker.
 
     Args:
         given: settings of the broker, as text.
         release: its release.
-        protocol: the protocol of its listener.
+        listener: the listener's name.
 
     Raises:
         ConfigError: a mechanism is not simulated or the release does not have it, or a value is invalid.
     """
-    assert uses_sasl(protocol), f"{protocol} has no logins"
-    prefix = f"listener.name.{protocol.lower()}."
+    prefix = f"listener.name.{listener.lower()}."
 
     def value(key: str, mechanism: str | None = None) -> tuple[str, str] | None:
         """Return the name and value of the setting that wins."""

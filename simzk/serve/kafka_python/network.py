@@ -29,7 +29,7 @@ from simzk.wire.frames import BadLengthError, FrameBuffer
 
 if TYPE_CHECKING:
     from simzk.serve.kafka_python.runtime import ClientRuntime, MemoryBrokers
-    from simzk.serve.tcp.broker_ports import FrameConnection
+    from simzk.serve.tcp.broker_ports import BrokerPort, FrameConnection
     from simzk.simulation.scheduler import Timer
 
 _LENGTH_BYTES = 4
@@ -39,12 +39,12 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _MAX_DOUBLINGS = 0.001, 0.1, 7
 
 
 class MemoryConnection:
-    """A connection between a client, by its name in the network, and a broker, by its id."""
+    """A connection between a client, by its name in the network, and a port of a broker."""
 
-    def __init__(self, brokers: MemoryBrokers, client: str, broker: int, transport: MemoryTransport) -> None:
-        end = brokers.end_of(broker)
+    def __init__(self, brokers: MemoryBrokers, client: str, port: BrokerPort, transport: MemoryTransport) -> None:
+        end = brokers.end_of(port.broker)
         self._brokers = brokers
-        self._broker = broker
+        self._port = port
         self._transport = transport
         self._to_broker = Direction(brokers.network, client, end)
         self._to_client = Direction(brokers.network, end, client)
@@ -78,7 +78,7 @@ class MemoryConnection:
 
     def _accept(self) -> None:
         assert self._link is None, "a connection is opened once"
-        self._link = self._brokers.connect(self._broker, self)
+        self._link = self._brokers.connect(self._port, self)
         transport = self._transport
         self._to_client.send(transport.refuse if self._link is None else transport.establish)
 
@@ -129,11 +129,11 @@ class MemoryTransport:
         """Ask for a connection; `opened` says what comes of it."""
         assert self._connection is None, "a transport connects once"
         runtime = self._net.runtime
-        broker = runtime.brokers.find(*self._address)
-        if broker is None:
+        port = runtime.brokers.find(*self._address)
+        if port is None:
             self.refuse()
             return
-        self._connection = MemoryConnection(runtime.brokers, runtime.name, broker, self)
+        self._connection = MemoryConnection(runtime.brokers, runtime.name, port, self)
         self._connection.open()
 
     # The network's side, in events of the scheduler

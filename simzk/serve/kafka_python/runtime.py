@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableSequence, Sequence
     from typing import Any
 
-    from simzk.serve.tcp.broker_ports import FrameConnection, FrameTransport
+    from simzk.serve.tcp.broker_ports import BrokerPort, FrameConnection, FrameTransport
     from simzk.simulation import Network, Scheduler
 
 T = TypeVar("T")
@@ -65,13 +65,13 @@ class MemoryBrokers(Protocol):
     def pass_time(self, until_us: int) -> None:
         """Let virtual time pass; the caller holds the lock."""
 
-    def find(self, host: str, port: int) -> int | None:
-        """Return the broker with an address; None if there is none."""
+    def find(self, host: str, port: int) -> BrokerPort | None:
+        """Return the port of a broker with an address; None if there is none."""
 
     def end_of(self, broker: int) -> str:
         """Return the name of a broker in the network."""
 
-    def connect(self, broker: int, transport: FrameTransport) -> FrameConnection | None:
+    def connect(self, port: BrokerPort, transport: FrameTransport) -> FrameConnection | None:
         """Return the broker's end of a new connection; None if it accepts none."""
 
 

@@ -2,8 +2,8 @@
 
 Rules of this module:
   - this package does not know of Kafka: a frame is a length of four bytes and that many bytes more;
-  - each broker has a port for good. While its process does not run, the port is bound and does not listen, so that
-    connections are refused and nobody else gets the port;
+  - each broker has one or more ports for good, one for each listener. While its process does not run, they are bound
+    and do not listen, so that connections are refused and nobody else gets them;
   - frames are handled on the loop's thread under the cluster's lock, after the cluster has run up to the present;
   - a client with many unanswered requests, or that does not read its responses, is not read from, and its requests that
     have arrived wait here: a connection costs at most one read, one request and the responses to `UNANSWERED_MAX`;
@@ -20,7 +20,7 @@ import socket
 import threading
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from simzk.errors import ConfigError
 from simzk.serve.tcp.accepting import Acceptor
@@ -75,14 +75,21 @@ class FrameBrokers(Protocol):
     def accepting(self) -> set[int]:
         """Return the brokers whose ports accept connections."""
 
-    def connect(self, broker: int, transport: FrameTransport, subject: str | None) -> FrameConnection | None:
+    def connect(self, port: BrokerPort, transport: FrameTransport, subject: str | None) -> FrameConnection | None:
         """Return the broker's end of a new connection; None if it accepts none.
 
         Args:
-            broker: the broker's id.
+            port: the broker's port.
             transport: the way to the client.
             subject: the subject of the client's certificate; None without one.
         """
+
+
+class BrokerPort(NamedTuple):
+    """A port of a broker, by the broker's id and the name of its listener."""
+
+    broker: int
+    listener: str
 
 
 def reserve(address: str, port: int) -> socket.socket:
@@ -160,11 +167,11 @@ class RequestBuffer:
 
 
 class BrokerConnection(asyncio.Protocol):
-    """The TCP end of a connection between a client and the broker of an id."""
+    """The TCP end of a connection between a client and a port of a broker."""
 
-    def __init__(self, ports: BrokerPorts, broker: int) -> None:
+    def __init__(self, ports: BrokerPorts, port: BrokerPort) -> None:
         self._ports = ports
-        self._broker = broker
+        self._port = port
         self._buffer = RequestBuffer()
         self._arrived: deque[bytes] = deque()
         self._is_feeding = False
@@ -187,7 +194,7 @@ class BrokerConnection(asyncio.Protocol):
             subject = subject_of(certificate)
         if len(self._ports.connections) < CONNECTIONS_MAX:
             with self._ports.driver.lock:
-                self._link = self._ports.brokers.connect(self._broker, self, subject)
+                self._link = self._ports.brokers.connect(self._port, self, subject)
         if self._link is None:
             transport.abort()
             return
@@ -294,8 +301,8 @@ class BrokerPorts:
     Args:
         driver: the driver of the cluster.
         brokers: the brokers.
-        reserved: the bound socket of each broker, from `reserve`; they are closed here.
-        tls: the TLS configuration of the ports; None for no TLS.
+        reserved: the bound socket of each port, from `reserve`; they are closed here.
+        tls: the TLS configuration of the ports that have TLS.
 
     Attributes:
         connections: the open connections.
@@ -306,8 +313,8 @@ class BrokerPorts:
         self,
         driver: ClusterDriver,
         brokers: FrameBrokers,
-        reserved: Mapping[int, socket.socket],
-        tls: ssl.SSLContext | None = None,
+        reserved: Mapping[BrokerPort, socket.socket],
+        tls: Mapping[BrokerPort, ssl.SSLContext],
     ) -> None:
         self._tls = tls
         self.driver = driver
@@ -315,7 +322,7 @@ class BrokerPorts:
         self.connections: set[BrokerConnection] = set()
         self.unfinished_bytes: int = 0
         self._reserved = dict(reserved)
-        self._acceptors: dict[int, Acceptor] = {}
+        self._acceptors: dict[BrokerPort, Acceptor] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
         self._is_updating = False
@@ -330,7 +337,12 @@ class BrokerPorts:
     @property
     def is_current(self) -> bool:
         """Whether it listens for just the brokers that accept connections; under the lock."""
-        return self._loop is None or self._acceptors.keys() == self.brokers.accepting()
+        return self._loop is None or self._acceptors.keys() == self._wanted()
+
+    def _wanted(self) -> set[BrokerPort]:
+        """Return the ports that are to be open; under the lock."""
+        accepting = self.brokers.accepting()
+        return {port for port in self._reserved if port.broker in accepting}
 
     def on_loop(self, callback: Callable[[], None]) -> None:
         """Call back on the loop's thread: at once if this is it."""
@@ -353,29 +365,29 @@ class BrokerPorts:
         assert threading.get_ident() == self._thread_id, "ports are opened on the loop's thread"
         self._is_updating = True
         with self.driver.lock:
-            wanted = self.brokers.accepting()
+            wanted = self._wanted()
         self._is_updating = False
-        for broker in list(self._acceptors):
-            if broker not in wanted:
-                self._close(broker)
-        for broker in sorted(wanted - self._acceptors.keys()):
-            reserved = self._reserved[broker]
+        for port in list(self._acceptors):
+            if port not in wanted:
+                self._close(port)
+        for port in sorted(wanted - self._acceptors.keys()):
+            reserved = self._reserved[port]
             listener = _bound(reserved.family, *reserved.getsockname()[:2])
             listener.listen(BACKLOG)
-            make_protocol = partial(BrokerConnection, self, broker)
-            self._acceptors[broker] = acceptor = Acceptor(listener, make_protocol, tls=self._tls)
+            make_protocol = partial(BrokerConnection, self, port)
+            self._acceptors[port] = acceptor = Acceptor(listener, make_protocol, tls=self._tls.get(port))
             acceptor.start()
         assert self._acceptors.keys() == wanted, "a port is open just while its broker accepts connections"
 
-    def _close(self, broker: int) -> None:
-        acceptor = self._acceptors.pop(broker)
+    def _close(self, port: BrokerPort) -> None:
+        acceptor = self._acceptors.pop(port)
         acceptor.close()
         acceptor.abort()
 
     def stop(self) -> None:
         """Close all ports and connections for good; on the loop."""
-        for broker in list(self._acceptors):
-            self._close(broker)
+        for port in list(self._acceptors):
+            self._close(port)
         for reserved in self._reserved.values():
             reserved.close()
         self._reserved.clear()

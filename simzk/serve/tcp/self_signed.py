@@ -15,6 +15,7 @@ from simzk.errors import ConfigError
 from simzk.serve.tcp.tls import Tls
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 NAME = "simzk"
@@ -22,12 +23,12 @@ _FROM = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _UNTIL = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
 
 
-def make_certificate(folder: Path, host: str) -> Tls:
+def make_certificate(folder: Path, hosts: Iterable[str]) -> Tls:
     """Write a new certificate and its key; return the TLS configuration of a port with them.
 
     Args:
         folder: where `certificate.pem` and `key.pem` are written.
-        host: the interface of the port, for which the certificate is valid besides localhost.
+        hosts: interfaces and advertised hosts, for which the certificate is valid besides localhost.
 
     Raises:
         ConfigError: the package cryptography is missing.
@@ -48,7 +49,7 @@ def make_certificate(folder: Path, host: str) -> Tls:
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), _FROM, _UNTIL)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(x509.KeyUsage(digital_signature=True, key_cert_sign=True, **usage), critical=True)
-        .add_extension(x509.SubjectAlternativeName(_names(x509, host)), critical=False)
+        .add_extension(x509.SubjectAlternativeName(_names(x509, hosts)), critical=False)
         .add_extension(identifier, critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
         .sign(key, hashes.SHA256())
@@ -64,13 +65,14 @@ def make_certificate(folder: Path, host: str) -> Tls:
     return made
 
 
-def _names(x509: Any, host: str) -> list[Any]:
-    """Return the names and addresses of the server: localhost, and the interface."""
+def _names(x509: Any, hosts: Iterable[str]) -> list[Any]:
+    """Return the names and addresses of the server: localhost, and the hosts."""
     addresses, names = ["127.0.0.1", "::1"], ["localhost"]
-    try:
-        ipaddress.ip_address(host)
-        addresses.append(host)
-    except ValueError:
-        names.append(host)
+    for host in hosts:
+        try:
+            ipaddress.ip_address(host)
+            addresses.append(host)
+        except ValueError:
+            names.append(host)
     unique = [ipaddress.ip_address(address) for address in dict.fromkeys(addresses)]
     return [x509.DNSName(name) for name in dict.fromkeys(names)] + [x509.IPAddress(address) for address in unique]

@@ -74,19 +74,22 @@ class MemoryClient:
         cluster: the cluster; waiting for a response lets its time pass.
         broker: the broker's id.
         client_id: the id that the client gives itself.
+        listener: name of the broker's listener; None for the one that is for clients.
 
     Attributes:
         frames: responses that nobody has read.
         closed: whether the broker has closed the connection.
     """
 
-    def __init__(self, cluster: simzk.KafkaCluster, broker: int, client_id: str = "test") -> None:
+    def __init__(
+        self, cluster: simzk.KafkaCluster, broker: int, client_id: str = "test", listener: str | None = None
+    ) -> None:
         self.frames: deque[bytes] = deque()
         self.closed = False
         self._cluster = cluster
         self._number = 0
         self._client_id = client_id
-        self.connection = cluster.brokers[broker].client_api.connect(self)
+        self.connection = cluster.brokers[broker].client_api.connect(self, listener=listener)
 
     def send(self, frame: bytes) -> None:
         """Receive a response (the broker sends it)."""

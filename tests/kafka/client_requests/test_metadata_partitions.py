@@ -91,7 +91,7 @@ def api_of(cache: MetadataCache, rules: KafkaVersion) -> MetadataApi:
     unused: Any = None
     serving = ServingBroker(
         *(1, rules, config, unused, cache, unused, unused, unused, unused),
-        *(lambda: False, lambda broker: ("h", broker), lambda: 0),
+        *(lambda: False, lambda broker, _listener: ("h", broker), lambda: 0),
     )
     return MetadataApi(serving, lambda: "c", refuse, lambda *_: None)  # type: ignore[arg-type]
 

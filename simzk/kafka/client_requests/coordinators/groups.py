@@ -106,22 +106,25 @@ class GroupsApi(ClientApi):
         elif topic not in self.broker.cache.topics and keys:
             self.broker.spawn(self._create(context, topic, keys, answer), "internal topic")
         else:
-            self._answer_coordinators(context, [self._coordinator(key, topic) for key in keys], answer)
+            found = [self._coordinator(key, topic, context.listener) for key in keys]
+            self._answer_coordinators(context, found, answer)
 
     async def _create(self, context: Context, topic: str, keys: Sequence[str], answer: Answer) -> None:
         await self.create_topic(topic)
         unavailable = [_unknown(key, ErrorCode.COORDINATOR_NOT_AVAILABLE) for key in keys]
         self._answer_coordinators(context, unavailable, answer)
 
-    def _coordinator(self, key: str, topic: str) -> Coordinator:
+    def _coordinator(self, key: str, topic: str, listener: str) -> Coordinator:
         count = self.partitions_of(topic)
         number = partition_of(key, count)
         assert 0 <= number < count, f"{topic} has no partition {number}"
         state = self.broker.cache.partitions.get(TopicPartition(topic, number))
         if state is None or state.leader not in self.broker.cache.live_brokers:
             return _unknown(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        host, port = self.broker.endpoint_of(state.leader)
-        return Coordinator(key=key, node_id=state.leader, host=host, port=port)
+        address = self.broker.endpoint_of(state.leader, listener)
+        if address is None:
+            return _unknown(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return Coordinator(key=key, node_id=state.leader, host=address[0], port=address[1])
 
     def _answer_coordinators(self, context: Context, found: list[Coordinator], answer: Answer) -> None:
         """Answer each result with its text, since 2.4; from version 4 on only an invalid request has one."""

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from simzk.kafka.protocol.messages import FetchResponse, ProduceResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.client_requests.handlers import ServingBroker
     from simzk.kafka.topic_partition import TopicPartition
 
@@ -31,11 +30,11 @@ def name_leader(fields: LeaderFields, partition: TopicPartition, broker: Serving
 
 def endpoints(
     kind: type[EndpointT],
-    brokers: Iterable[int],
-    cache: MetadataCache,
-    endpoint_of: Callable[[int], tuple[str, int]],
+    leaders: Iterable[int],
+    broker: ServingBroker,
+    listener: str,
 ) -> list[EndpointT]:
-    """Return the addresses of the brokers that live as far as a broker knows, each once."""
-    live = {broker: endpoint_of(broker) for broker in dict.fromkeys(brokers) if broker in cache.live_brokers}
-    racks = cache.live_brokers
+    """Return the addresses, at a listener, of the leaders that live as far as a broker knows, each once."""
+    racks = broker.cache.live_brokers
+    live = {one: at for one in dict.fromkeys(leaders) if one in racks and (at := broker.endpoint_of(one, listener))}
     return [kind(node_id=one, host=host, port=port, rack=racks[one]) for one, (host, port) in live.items()]

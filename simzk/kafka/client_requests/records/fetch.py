@@ -125,6 +125,7 @@ class _Client:
     fetching: Fetching
     unknown: Mapping[FetchKey, ErrorCode]
     answer: Answer
+    listener: str
     timer: Timer | None = None
 
 
@@ -179,7 +180,7 @@ class FetchApi(ClientApi):
             min_bytes = min(min_bytes, max_bytes)
         client = _Client(
             *(version, replica_id, request.isolation_level, request.rack_id, max_bytes, min_bytes),
-            *(fetching, self._unknown(fetching), answer),
+            *(fetching, self._unknown(fetching), answer, context.listener),
         )
         reads = self._read_all(client)
         if request.max_wait_ms <= 0 or not reads or self._is_enough(client, reads):
@@ -397,7 +398,7 @@ class FetchApi(ClientApi):
                     topics[-1].topic_id = asked.topic_id
             topics[-1].partitions = [*topics[-1].partitions, self._data(client, partition, read, leaders)]
         session_id = NO_SESSION if session is None else session.id
-        addresses = endpoints(FetchResponse.NodeEndpoint, leaders, self.broker.cache, self.broker.endpoint_of)
+        addresses = endpoints(FetchResponse.NodeEndpoint, leaders, self.broker, client.listener)
         client.answer(FetchResponse(session_id=session_id, responses=topics, node_endpoints=addresses))
 
     def _data(self, client: _Client, partition: TopicPartition, read: _Read, leaders: list[int]) -> PartitionData:

@@ -171,7 +171,7 @@ class ProduceApi(ClientApi):
             assert partition not in results, f"{partition} has two outcomes"
             results[partition] = result
             if len(results) == len(appends):
-                answer(self._response(context.version, request, results))
+                answer(self._response(context, request, results))
 
         if not appends:
             answer(Silence.NO_RESPONSE if request.acks == 0 else ProduceResponse())
@@ -490,7 +490,7 @@ class ProduceApi(ClientApi):
         return result
 
     def _response(
-        self, version: int, request: ProduceRequest, results: dict[TopicPartition, Result]
+        self, context: Context, request: ProduceRequest, results: dict[TopicPartition, Result]
     ) -> ProduceResponse | Silence | None:
         """Return the response; None closes the connection."""
         if request.acks == 0:
@@ -500,12 +500,12 @@ class ProduceApi(ClientApi):
         leaders: list[int] = []
         for partition, result in results.items():
             topics.setdefault(partition.topic, []).append(result)
-            if version >= _LEADERS_SINCE and result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            if context.version >= _LEADERS_SINCE and result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 leaders += name_leader(result.current_leader, partition, self.broker)
         kind = ProduceResponse.TopicProduceResponse
         return ProduceResponse(
             responses=[kind(name=name, partition_responses=found) for name, found in topics.items()],
-            node_endpoints=endpoints(ProduceResponse.NodeEndpoint, leaders, self.broker.cache, self.broker.endpoint_of),
+            node_endpoints=endpoints(ProduceResponse.NodeEndpoint, leaders, self.broker, context.listener),
         )
 
 
