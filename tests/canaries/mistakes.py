@@ -548,7 +548,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "control requests of a controller that was replaced are accepted": Mistake(
         "kafka/broker/replica_manager.py",
-        '        codes[controller_epoch < self._controller_epoch.take(brokers, mode="clip")] = ErrorCode.STALE_CONTROLLER_EPOCH\n',
+        '        codes[controller_epoch < self._controller_epoch.take(brokers, mode="clip")] = '
+        "ErrorCode.STALE_CONTROLLER_EPOCH\n",
         "",
         "kafka/test_fencing.py::test_a_request_of_an_older_controller_is_rejected",
     ),

@@ -136,7 +136,8 @@ SWARM_MISTAKES: dict[str, SwarmMistake] = {
     ),
     "an old controller is obeyed": SwarmMistake(
         _ACCEPTED,
-        '        codes[controller_epoch < self._controller_epoch.take(brokers, mode="clip")] = ErrorCode.STALE_CONTROLLER_EPOCH\n',
+        '        codes[controller_epoch < self._controller_epoch.take(brokers, mode="clip")] = '
+        "ErrorCode.STALE_CONTROLLER_EPOCH\n",
         "",
         scenario="zombies",
     ),
