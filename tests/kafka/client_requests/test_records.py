@@ -190,6 +190,18 @@ def test_a_session_names_only_what_changed(cluster: simzk.KafkaCluster) -> None:
     assert refused.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
+def test_a_session_names_a_partition_that_is_added_again(cluster: simzk.KafkaCluster) -> None:
+    """Name it although nothing of it has changed: the session has a new CachedPartition."""
+    client = MemoryClient(cluster, 1)
+    first = client.call(fetch_request({0: 0, 1: 0}, session=(0, 0)), FETCH, FetchResponse)
+    removed = fetch_request({}, session=(first.session_id, 1))
+    removed.forgotten_topics_data = [FetchRequest.ForgottenTopic(topic="orders", partitions=[1])]
+    assert fetched(client, removed) == {}
+    added = fetched(client, fetch_request({1: 0}, session=(first.session_id, 2)))
+    assert {number: (one.error_code, one.high_watermark) for number, one in added.items()} == {1: (0, 0)}
+    assert fetched(client, fetch_request({1: 0}, session=(first.session_id, 3))) == {}
+
+
 def fetch_ids(
     client: MemoryClient, session: tuple[int, int], *ids: str, forgotten: Sequence[str] = (), version: int = 13
 ) -> tuple[dict[str, int], FetchResponse]:

@@ -237,6 +237,8 @@ class SessionReader(FetchingClient):
         else:
             changed = {one: offset for one, offset in positions.items() if self._asked.get(one) != offset}
             forgotten = [one for one in self._asked if one not in positions]
+            for one in forgotten:  # when it is added again, the session has to name it, changed or not
+                self._said.pop(one, None)
         full = self.fetch_request(positions, isolation=COMMITTED, max_bytes=FEW_BYTES, highest=self._highest)
         by_session = self.fetch_request(
             changed,
