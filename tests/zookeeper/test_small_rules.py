@@ -11,6 +11,7 @@ from simzk.zookeeper.releases import rules_of
 from simzk.zookeeper.replies import Code, RefusedError, Reply, WatchedEvent
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.server import Server
+from simzk.zookeeper.sessions import password_of
 from tests.zookeeper.story import Story
 
 
@@ -71,6 +72,17 @@ def test_a_session_asked_for_where_there_is_one_is_answered_by_what_it_is() -> N
     assert expiry_ms is not None
     assert expiry_ms > story.now_ms + client.connection.timeout_ms
     story.server.check()
+
+
+def test_a_session_that_is_attached_again_has_its_new_timeout_at_once() -> None:
+    """Expire it by the timeout of its last connection, also without a message (SessionTrackerImpl.touchSession)."""
+    for first_ms, later_ms in ((6_000, 20_000), (20_000, 6_000)):
+        server = Server()
+        session_id = server.connect(req.ConnectRequest(0, 0, first_ms, 0, None, False), 0).session_id
+        again = req.ConnectRequest(0, 0, later_ms, session_id, password_of(session_id), False)
+        server.disconnect(server.connect(again, 0))
+        (expires_ms,) = [session.expiry_ms for session in server.sessions]
+        assert later_ms < expires_ms <= later_ms + server.config.tick_time_ms
 
 
 @pytest.mark.parametrize(("release", "answer"), [("3.8.4", None), ("3.8.6", Code.UNIMPLEMENTED), ("3.4.14", None)])

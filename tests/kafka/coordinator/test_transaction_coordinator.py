@@ -243,6 +243,19 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fen
     assert producer.end(is_commit=True) == FENCED
 
 
+def test_each_transaction_has_the_whole_timeout() -> None:
+    brokers = Brokers()
+    producer = Producer(brokers)
+    producer.init(timeout_ms=15_000)
+    for _ in range(2):  # the second one begins when the first one would have timed out
+        assert producer.add(ORDERS[0]) == NONE
+        brokers.run_for(13)
+        assert state_of(brokers) == TransactionState.ONGOING
+        assert producer.end(is_commit=True) == NONE
+        brokers.run_for(LONG_S)
+    assert decisions(brokers)[0] == [True, True]
+
+
 @pytest.mark.parametrize(("timeout_ms", "error"), [(0, True), (1, False), (900_000, False), (900_001, True)])
 def test_the_timeout_of_transactions_is_limited(timeout_ms: int, error: bool) -> None:
     expected = ErrorCode.INVALID_TRANSACTION_TIMEOUT if error else NONE

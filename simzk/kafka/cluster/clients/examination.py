@@ -62,13 +62,16 @@ ENDED_US: Final = 35_000_000
 """How long transactions may take to end, beside `_ABORT_INTERVAL`: their timeout, and the time to write markers."""
 _ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 """A minute up to 2.4, and 10 s since (KAFKA-9417)."""
+HELD_LONGER_US: Final = 8_000_000
+"""How much longer the timeout of a held transaction is than the interval at which coordinators look for such ones."""
 GROUP_US: Final = 40_000_000
 """How long a group may take to become stable: a session timeout, a rebalance timeout, and delays."""
 STEP_US: Final = 250_000
 STATIC_SINCE: Final = 5
 """First version of JoinGroup with static members."""
 _TOPIC_RESOURCE = 2
-_GROUP, _INSTANCE, _LEFT = "examined group", "examined instance", "examined transactions"
+_GROUP, _INSTANCE = "examined group", "examined instance"
+_LEFT, _HELD = "examined transactions", "held transactions"
 COMMITS: Final = 3
 """How many transactions a producer has to commit."""
 
@@ -134,6 +137,7 @@ class Examiner(FetchingClient):
         if not self.failures and whole and OFFSETS_TOPIC not in self._broken:
             await self._transact()
             await self._time_out(whole[0])
+            await self._hold(whole[0])
             await self._form_group(whole[0])
 
     async def _require(self, failure: str, limit_us: int, holds: Callable[[], Awaitable[bool]]) -> bool:
@@ -336,6 +340,31 @@ class Examiner(FetchingClient):
         await self._require(failure, self._aborted_us + 2 * ENDED_US, partial(_is_fenced, producer))
         producer.kill()
 
+    async def _hold(self, topic: str) -> None:
+        """Hold two transactions open for nearly their timeout: each has the whole of it, and nobody is fenced.
+
+        While the second one is open, the coordinator looks at least once for those that are open for too long.
+        """
+        timeout_us = self._aborted_us + HELD_LONGER_US
+        held_us = timeout_us - HELD_LONGER_US // 4
+        settings = TransactionSettings(
+            _HELD,
+            topic,
+            1,
+            STEP_US,
+            timeout_us // 1000,
+            aborts_in=1_000_000,
+            leaves_in=1_000_000,
+            held_us=held_us,
+            commits_offsets=False,
+        )
+        producer = self._fleet.start_transactions(settings)
+        both = partial(_has_committed, producer, 2)
+        await self._require(f"{_HELD} commits no transactions", 2 * timeout_us + ENDED_US, both)
+        if producer.fenced:
+            self.failures.append(f"the producer of {_HELD} is fenced before the timeout of its transaction")
+        producer.kill()
+
     async def _form_group(self, topic: str) -> None:
         """Form a group of two members, of which one crashes, and one is static and restarts."""
         count = sum(one.topic == topic for one in self._partitions)
@@ -374,9 +403,9 @@ class Examiner(FetchingClient):
                 again.kill()
 
 
-async def _has_committed(producer: TransactionalProducer) -> bool:
+async def _has_committed(producer: TransactionalProducer, count: int = COMMITS) -> bool:
     """Return whether a producer has committed some transactions."""
-    return producer.committed >= COMMITS
+    return producer.committed >= count
 
 
 async def _is_fenced(producer: TransactionalProducer) -> bool:

@@ -263,6 +263,7 @@ class TransactionSettings(NamedTuple):
         aborts_in: one in so many transactions is aborted.
         leaves_in: one in so many transactions is left to its timeout.
         left_us: how long beyond the timeout it is left; 0 draws up to 20 s.
+        held_us: how long a transaction stays open when its records are acknowledged, within its timeout.
         commits_offsets: whether transactions commit offsets of a group too, named as the transactional id.
     """
 
@@ -274,6 +275,7 @@ class TransactionSettings(NamedTuple):
     aborts_in: int = 4
     leaves_in: int = 10
     left_us: int = 0
+    held_us: int = 0
     commits_offsets: bool = True
 
 
@@ -366,6 +368,8 @@ class TransactionalProducer(_NumberingProducer):
             await self._send_to(TopicPartition(settings.topic, number), limit_us)
         if settings.commits_offsets and stream.below(2):
             await self._commit_offset(TopicPartition(settings.topic, numbers[0]))
+        if settings.held_us:
+            await self.process.sleep(settings.held_us)
         if not stream.below(settings.leaves_in):
             await self.process.sleep(settings.timeout_ms * 1000 + (settings.left_us or stream.below(20_000_000)))
             if settings.leaves_in > 1 and stream.below(2):

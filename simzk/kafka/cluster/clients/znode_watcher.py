@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SESSION_TIMEOUT_MS: Final = 7_000
 """Requested session timeout, between the limits of a server with its default tick."""
+LATER_TIMEOUT_MS: Final = 12_000
+"""Timeout that a client requests when it attaches its session again: it counts from then on, without a message."""
 _DONE = (Code.OK, Code.NODE_EXISTS, Code.NO_NODE)
 """Results of a write that is applied now, or was with an attempt that has no answer."""
 EXPIRES_LATE_US: Final = 2_500_000
@@ -228,14 +230,16 @@ class ZooKeeperExaminer:
             self._ledger.quotas.violate(f"the quota of {root} has the totals {found}, and not {wanted}")
 
     async def _judge_session(self) -> None:
-        """Let a client attach its session again and die: its ephemeral stays for the timeout, and no longer."""
+        """Let a client attach its session with a longer timeout and die: its ephemeral stays as long, and no longer."""
         path, session, scheduler = "/examined-ephemeral", self._lost_session, self._process.scheduler
 
         async def live() -> None:
             await session.start()
             await session.call(Create(path, b"", OPEN_ACL, 1))
+            session.timeout_ms = LATER_TIMEOUT_MS
             session.break_connection()
-            await session.call(Exists(path, False))
+            while not session.connected:
+                await self._lost.sleep(EXAMINED_US)
 
         await self._lost.spawn(live(), "life")
         session.drop_connection()
