@@ -18,12 +18,13 @@ class Member:
         joined, synced: the responses.
     """
 
-    def __init__(self, brokers: Brokers, rebalance_ms: int = 10_000) -> None:
+    def __init__(self, brokers: Brokers, rebalance_ms: int = 10_000, session_ms: int = 60_000) -> None:
         self.joined: list[JoinResult] = []
         self.synced: list[SyncResult] = []
         self.member_id = ""
         self._brokers = brokers
         self._rebalance_ms = rebalance_ms
+        self._session_ms = session_ms
 
     def join(self, *, accepts_id: bool = False, protocols: tuple[str, ...] = ("range",)) -> None:
         """Send JoinGroup."""
@@ -32,7 +33,7 @@ class Member:
             None,
             "c",
             "/h",
-            60_000,
+            self._session_ms,
             self._rebalance_ms,
             "consumer",
             tuple((name, b"") for name in protocols),
@@ -67,6 +68,26 @@ def test_a_member_that_waits_for_its_assignment_hears_of_a_new_rebalance() -> No
     assert not follower.synced
     Member(brokers).join()
     assert [result.error for result in follower.synced] == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
+def test_a_member_whose_sync_fails_has_its_session_timeout_from_then_on() -> None:
+    """Wait in SyncGroup for longer than the session timeout, hear of a rebalance, and die (propagateAssignment)."""
+    brokers = Brokers()
+    leader, follower = Member(brokers, 60_000), Member(brokers, 60_000, session_ms=6_000)
+    for member in (leader, follower):
+        member.join()
+    brokers.run_for(7)
+    follower.sync()
+    brokers.run_for(10)
+    third = Member(brokers, 60_000)
+    third.join()
+    assert [result.error for result in follower.synced] == [ErrorCode.REBALANCE_IN_PROGRESS]
+    leader.join()
+    brokers.run_for(5.9)
+    assert len(third.joined) == 0, "the follower may still join"
+    brokers.run_for(0.2)
+    assert {member.member_id for member in leader.joined[-1].members} == {leader.member_id, third.member_id}
+    brokers.check()
 
 
 def test_each_new_member_prolongs_the_first_rebalance() -> None:
