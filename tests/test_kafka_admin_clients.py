@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk
-from simzk.kafka.schemas.acl import AclEntry
+from simzk.kafka.metadata.entities import AclEntry
 from tests.waiting import PATIENCE_S
 
 with warnings.catch_warnings():

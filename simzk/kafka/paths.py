@@ -9,7 +9,7 @@ from simzk.jvm.numbers import INT_MAX, parse_int
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from simzk.kafka.schemas.acl import AclResource
+    from simzk.kafka.metadata.entities import AclResource
 
 ACLS = "/kafka-acl"
 ACL_CHANGES = "/kafka-acl-changes"

@@ -11,7 +11,7 @@ from msgspec import Meta, field
 
 from simzk.errors import ConfigError
 from simzk.kafka.client_requests.broker_faults import API_VOCABULARY, BROKER_FAULTS, FAULTS, WhichRequests
-from simzk.kafka.schemas.acl import AclEntry
+from simzk.kafka.metadata.entities import AclEntry
 from simzk.kafka.topic_partition import TopicPartition
 from simzk.scenarios.cluster_model import Step
 from simzk.scenarios.network_links import cut, end_of, heal

@@ -987,7 +987,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # What brokers believe after faults
     "a metadata cache keeps the first state of a partition": Mistake(
-        "kafka/broker/environment.py",
+        "kafka/metadata/cache.py",
         "                self.partitions[partition] = state\n",
         "                self.partitions.setdefault(partition, state)\n",
         "kafka/test_agreement.py::test_brokers_agree_after_faults",

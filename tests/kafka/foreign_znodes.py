@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.scala_collections import immutable_order
-from simzk.kafka.schemas.acl import KINDS, PATTERNS, VERSION, AclResource
+from simzk.kafka.metadata.entities import PATTERNS, AclResource
+from simzk.kafka.schemas.acl import KINDS, VERSION
 from simzk.kafka.schemas.json_text import LENIENT, Reading, read_object, write
 
 if TYPE_CHECKING:

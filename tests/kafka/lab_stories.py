@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from simzk.kafka.broker import fetching
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.metadata.entities import AclEntry
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.replay import inputs
 from simzk.kafka.replay import transactions as recorded_transactions
 from simzk.kafka.schemas import acl, config, scram
-from simzk.kafka.schemas.acl import AclEntry
 from tests.kafka.recorded_story import (
     CONFIG,
     MAX_SESSION_TIMEOUT_MS,

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from simzk.kafka import paths
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.metadata.entities import AclEntry
 from simzk.kafka.observation import recording
 from simzk.kafka.releases.versions import kafka_version
 from simzk.kafka.replay import console_consumer, inputs
 from simzk.kafka.replay import transactions as recorded_transactions
 from simzk.kafka.schemas import config, scram
-from simzk.kafka.schemas.acl import AclEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -13,6 +13,7 @@ from simzk.kafka import paths
 from simzk.kafka.broker import replica_manager
 from simzk.kafka.broker.replica_manager import BrokerEpochs
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.metadata.changes import PartitionUpdates
 from simzk.kafka.observation.beliefs import (
     BELIEFS,
     BeliefInvariant,
@@ -22,7 +23,6 @@ from simzk.kafka.observation.beliefs import (
     is_unaware_by_known_bug,
     unannounced_deletions,
 )
-from simzk.kafka.requests import PartitionUpdates
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 from simzk.partitions.table import PartitionTable
 from simzk.scenarios.expectations import ExpectAgreed, ExpectRecovered, Observed

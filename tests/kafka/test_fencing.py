@@ -9,14 +9,9 @@ import pytest
 
 from simzk.kafka.broker.isr_changes import ProposalOutcome, outcome_of
 from simzk.kafka.cluster.cluster import KafkaCluster
+from simzk.kafka.metadata.changes import PartitionUpdates, ReplicaStops
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import (
-    ControlResponse,
-    LeaderAndIsrRequest,
-    PartitionUpdates,
-    ReplicaStops,
-    StopReplicaRequest,
-)
+from simzk.kafka.requests import ControlResponse, LeaderAndIsrRequest, StopReplicaRequest
 from simzk.kafka.topic_partition import TopicPartition, named
 from simzk.partitions.states import LeaderAndIsr
 from simzk.partitions.table import PartitionTable

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.broker.notifications import Notifications
+from simzk.kafka.metadata.entities import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import AlterAclsRequest
 from simzk.kafka.schemas import acl as acl_schema
-from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.schemas.json_text import read_object
 from simzk.kafka.tools.acls import ToolAuthorizer, acl_rules_of, kind_of
 

@@ -18,32 +18,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simzk.kafka.broker.environment import MetadataCache
 from simzk.kafka.broker.isr_changes import RETRY_PAUSE_US, LeaderIsrs, call_controller
+from simzk.kafka.metadata.cache import MetadataCache
+from simzk.kafka.metadata.changes import PartitionUpdates, Proposals, ReplicaStops
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
     AlteredPartitions,
     AlterPartitions,
     ControlBatch,
     ControlResponse,
-    LeaderAndIsrRequest,
-    PartitionUpdates,
-    Proposals,
-    ReplicaStops,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
 )
 from simzk.partitions.arrays import NONE, among, any_of, contained, count_of, unpack, widen
 from simzk.simulation.history import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from simzk.jvm.scala_collections import Scala
     from simzk.kafka.broker.broker import Broker
     from simzk.kafka.broker.replica_manager import NewLeaders, ReplicaManager
+    from simzk.kafka.metadata.changes import PartitionUpdate, ReplicaStop
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.rpc import Connections
     from simzk.partitions.arrays import BoolArray, IntArray
@@ -100,9 +96,7 @@ class EmptyReplicas:
 
     def _deliver(self, batch: ControlBatch) -> None:
         if batch.controller_epoch >= self._epochs.controller_epoch:
-            self._metadata.update(
-                UpdateMetadataRequest(batch.controller_id, batch.controller_epoch, 0, (), batch.live_brokers)
-            )
+            self._metadata.update(batch.controller_id, (), batch.live_brokers, {})
         running = np.ones(len(batch.brokers), dtype=np.bool_)
         if self._process.scheduler.paused or self._epochs.starting:
             for place, broker in enumerate(batch.brokers.tolist()):
@@ -267,14 +261,14 @@ class EmptyReplicasOfBroker:
     _manager: ReplicaManager
     _broker: int
 
-    def lead_and_follow(self, request: LeaderAndIsrRequest) -> ControlResponse:
-        assert isinstance(request.updates, PartitionUpdates)
-        self._replicas.lead_and_follow(request.updates, request.updates.replicas == self._broker)
+    def lead_and_follow(self, updates: Sequence[PartitionUpdate], _topic_ids: Mapping[str, str]) -> ControlResponse:
+        assert isinstance(updates, PartitionUpdates)
+        self._replicas.lead_and_follow(updates, updates.replicas == self._broker)
         return ControlResponse(ErrorCode.NONE, {})
 
-    def stop(self, request: StopReplicaRequest) -> ControlResponse:
-        assert isinstance(request.stops, ReplicaStops)
-        self._manager.stop(self._broker, request.stops)
+    def stop(self, stops: Sequence[ReplicaStop]) -> ControlResponse:
+        assert isinstance(stops, ReplicaStops)
+        self._manager.stop(self._broker, stops)
         return ControlResponse(ErrorCode.NONE, {})
 
     def start_timers(self) -> None:

@@ -1,9 +1,6 @@
-"""Environment of a simulated broker: services of its cluster, its metadata cache, and its generated id.
+"""Environment of a simulated broker: services of its cluster, and its generated id.
 
 Rules of this module:
-  - only UpdateMetadata requests of the controller change a metadata cache, so it is as stale as the last one that
-    arrived. A partition of a topic that is being deleted is removed; live brokers that a request does not name are
-    removed, except up to 0.8.1 (MetadataCache.updateCache; docs/reference/kafka.md §2.7);
   - broker ids are generated in ZooKeeper with `broker.id=-1`, 0.9 and later (KafkaZkClient.generateBrokerSequenceId):
     each write of `/brokers/seqid` raises its version; the id is the version plus `reserved.broker.max.id`;
   - brokers of a simulated cluster are named by their ids from the beginning. So they ask in the order of the ids, once
@@ -14,13 +11,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
+from simzk.kafka.metadata.cache import MetadataCache
 from simzk.kafka.releases.settings import RESERVED
-from simzk.kafka.requests import LEADER_DURING_DELETE
-from simzk.kafka.topic_partition import TopicPartition
 from simzk.kafka.zookeeper_client.session import stat_of
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION
 from simzk.zookeeper.requests import SetData
@@ -34,119 +30,18 @@ if TYPE_CHECKING:
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.zookeeper_host import ZooKeeperHost
     from simzk.kafka.controller.channels import ChannelManagerFactory
+    from simzk.kafka.metadata.changes import PartitionUpdate, ReplicaStop
     from simzk.kafka.observation.records import RecordLedger
     from simzk.kafka.releases.cluster_releases import BrokerRelease
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.requests import ControlResponse, LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+    from simzk.kafka.requests import ControlResponse
     from simzk.kafka.rpc import Connections
-    from simzk.kafka.topic_partition import LeaderAndIsr
     from simzk.kafka.zookeeper_client.session import ZooKeeperSession
     from simzk.simulation import History, Network, Process
 
 _TURN_US = 10_000
 """How often a broker without an id checks whether it is the next to ask."""
-
-
-class BrokerMetadata(NamedTuple):
-    """Copy of a broker's metadata cache at one instant.
-
-    Args:
-        controller: the controller's id; None before the first request of a controller.
-        live_brokers: live brokers by ascending id, with racks.
-        partitions: leader, ISR and epochs by partition.
-    """
-
-    controller: int | None
-    live_brokers: Mapping[int, str | None]
-    partitions: Mapping[TopicPartition, LeaderAndIsr]
-
-    def state(self, topic: str, partition: int) -> LeaderAndIsr | None:
-        """Return the cached state of a partition; None if there is none."""
-        return self.partitions.get(TopicPartition(topic, partition))
-
-
-class MetadataCache:
-    """Metadata cache of a broker.
-
-    Args:
-        forgets: whether brokers are removed that a request does not name.
-
-    Attributes:
-        assignments: assigned replicas by partition.
-        topics: the known partitions by topic and number.
-        topic_ids: id by topic, as far as topics have ids.
-        topic_names: topic by id.
-        observers: called after each update with the topics that it named.
-        revision: number of updates so far.
-        topic_revisions: by known topic, the last update that named it.
-        live_revision: the last update that changed the live brokers or their racks.
-    """
-
-    def __init__(self, *, forgets: bool) -> None:
-        self.controller_id: int | None = None
-        self.live_brokers: dict[int, str | None] = {}
-        self.partitions: dict[TopicPartition, LeaderAndIsr] = {}
-        self.assignments: dict[TopicPartition, tuple[int, ...]] = {}
-        self.topics: dict[str, dict[int, TopicPartition]] = {}
-        self.topic_ids: dict[str, str] = {}
-        self.topic_names: dict[str, str] = {}
-        self.observers: list[Callable[[set[str]], None]] = []
-        self.revision: int = 0
-        self.topic_revisions: dict[str, int] = {}
-        self.live_revision: int = 0
-        self._forgets = forgets
-
-    def update(self, request: UpdateMetadataRequest) -> None:
-        """Apply an UpdateMetadata request."""
-        self.revision += 1
-        self.controller_id = request.controller_id
-        live = ({} if self._forgets else self.live_brokers) | dict(request.live_brokers)
-        if live != self.live_brokers:
-            self.live_revision = self.revision
-        self.live_brokers = live
-        for partition, state, assignment, _ in request.updates:
-            self.topic_revisions[partition.topic] = self.revision
-            if state.leader == LEADER_DURING_DELETE:
-                self._remove(partition)
-            else:
-                self.partitions[partition] = state
-                self.assignments[partition] = assignment.replicas
-                self.topics.setdefault(partition.topic, {})[partition.partition] = partition
-        assert len(self.partitions) == len(self.assignments)
-        for topic, topic_id in request.topic_ids.items():
-            if topic in self.topics:
-                self._set_topic_id(topic, topic_id)
-        if self.observers:
-            named = {update.partition.topic for update in request.updates}
-            for observer in list(self.observers):
-                observer(named)
-
-    def _remove(self, partition: TopicPartition) -> None:
-        numbers = self.topics.get(partition.topic, {})
-        assert (partition in self.partitions) == (partition.partition in numbers), f"{partition} is known by half"
-        self.partitions.pop(partition, None)
-        self.assignments.pop(partition, None)
-        numbers.pop(partition.partition, None)
-        if not numbers:
-            self.topics.pop(partition.topic, None)
-            self.topic_revisions.pop(partition.topic, None)
-            self._forget_topic_id(partition.topic)
-
-    def _set_topic_id(self, topic: str, topic_id: str) -> None:
-        if self.topic_ids.get(topic) != topic_id:
-            self._forget_topic_id(topic)
-            self.topic_ids[topic] = topic_id
-            self.topic_names[topic_id] = topic
-
-    def _forget_topic_id(self, topic: str) -> None:
-        topic_id = self.topic_ids.pop(topic, None)
-        if topic_id is not None and self.topic_names.get(topic_id) == topic:
-            del self.topic_names[topic_id]
-
-    def snapshot(self) -> BrokerMetadata:
-        """Return a copy of the present content."""
-        return BrokerMetadata(self.controller_id, dict(sorted(self.live_brokers.items())), dict(self.partitions))
 
 
 class IdGeneration:
@@ -194,10 +89,10 @@ def generation_of(brokers: Sequence[int], oldest: BrokerRelease) -> IdGeneration
 class ReplicaRequests(Protocol):
     """Handler of the control requests of one broker's replicas."""
 
-    def lead_and_follow(self, request: LeaderAndIsrRequest) -> ControlResponse:
-        """Become leader or follower of partitions."""
+    def lead_and_follow(self, updates: Sequence[PartitionUpdate], topic_ids: Mapping[str, str]) -> ControlResponse:
+        """Become leader or follower of partitions; `topic_ids` has the ids of their topics, as far as they have ids."""
 
-    def stop(self, request: StopReplicaRequest) -> ControlResponse:
+    def stop(self, stops: Sequence[ReplicaStop]) -> ControlResponse:
         """Stop replicas."""
 
     def start_timers(self) -> None:

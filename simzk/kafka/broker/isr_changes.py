@@ -36,7 +36,7 @@ import numpy as np
 from simzk.jvm.scala_collections import immutable_order, mutable_set_order
 from simzk.kafka import paths
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import AlterPartitionRequest, AlterPartitionResponse, IsrProposal
+from simzk.kafka.requests import AlterPartitionRequest, AlterPartitionResponse
 from simzk.kafka.rpc import Connections, Disconnected
 from simzk.kafka.schemas.admin import encode_partitions
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simzk.jvm.scala_collections import Scala
-    from simzk.kafka.broker.environment import MetadataCache
-    from simzk.kafka.requests import AlteredPartitions, AlterPartitions, Proposals
+    from simzk.kafka.metadata.cache import MetadataCache
+    from simzk.kafka.metadata.changes import IsrProposal, Proposals
+    from simzk.kafka.requests import AlteredPartitions, AlterPartitions
     from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.partitions.arrays import BoolArray, IntArray

@@ -46,20 +46,14 @@ from simzk.kafka.log.producer_state import SequenceRules, check_coordinator_batc
 from simzk.kafka.log.record_batches import stamped
 from simzk.kafka.log.segments import count_expired
 from simzk.kafka.log.truncation import truncation_after
+from simzk.kafka.metadata.changes import IsrProposal, PartitionUpdate, PartitionUpdates, Proposals, ReplicaStops
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
     AlteredPartitions,
     ControlResponse,
-    IsrProposal,
-    LeaderAndIsrRequest,
     LogRange,
     OffsetForLeaderEpochResponse,
-    PartitionUpdate,
-    PartitionUpdates,
-    Proposals,
     ReadResponse,
-    ReplicaStops,
-    StopReplicaRequest,
 )
 from simzk.kafka.topic_partition import Collections, LeaderAndIsr, TopicPartition, cluster_partition_hash, named
 from simzk.partitions.arrays import pack, unpack
@@ -75,6 +69,7 @@ if TYPE_CHECKING:
     from simzk.kafka.log.batches import RecordBatch
     from simzk.kafka.log.compaction import DirtyPart
     from simzk.kafka.log.producer_state import KeptBatch, ProducerEntry
+    from simzk.kafka.metadata.changes import ReplicaStop
     from simzk.kafka.observation.records import RecordLedger
     from simzk.kafka.releases.profile import KafkaVersion, OrderRules
     from simzk.kafka.releases.settings import BrokerConfig
@@ -267,18 +262,17 @@ class ReplicaLogs:
 
     # -- control requests
 
-    def lead_and_follow(self, request: LeaderAndIsrRequest) -> ControlResponse:
-        updates = request.updates
+    def lead_and_follow(self, updates: Sequence[PartitionUpdate], topic_ids: Mapping[str, str]) -> ControlResponse:
         assert isinstance(updates, PartitionUpdates)
         errors = self._open_logs(updates)
-        if request.topic_ids and self.version.broker.checks_topic_ids:
-            errors |= self._of_other_topics([update.partition for update in updates], request.topic_ids)
+        if topic_ids and self.version.broker.checks_topic_ids:
+            errors |= self._of_other_topics([update.partition for update in updates], topic_ids)
         opened = np.array([update.partition not in errors for update in updates], dtype=np.bool_)
         available = np.array([self._is_led(update.state.leader) for update in updates], dtype=np.bool_)
         unled = self._make_logs([update for update, may in zip(updates, opened & ~available, strict=True) if may])
         accepted = self.manager.accept_on(self.broker_id, updates, opened & available).tolist()
         changed = [self._apply(update) for update, is_accepted in zip(updates, accepted, strict=True) if is_accepted]
-        self._note_topic_ids(updates, request.topic_ids, errors)
+        self._note_topic_ids(updates, topic_ids, errors)
         self.follow(changed)
         for replica in changed:
             self.on_leadership(replica.partition)
@@ -449,9 +443,8 @@ class ReplicaLogs:
         self._close([self._remove(partition) for partition in partitions if partition in self.replicas])
         self.on_logs_changed(partitions)
 
-    def stop(self, request: StopReplicaRequest) -> ControlResponse:
+    def stop(self, stops: Sequence[ReplicaStop]) -> ControlResponse:
         """Stop replicas, and delete the logs of those to be deleted."""
-        stops = request.stops
         assert isinstance(stops, ReplicaStops)
         stopped = []
         errors = {}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simzk.kafka.requests import PartitionUpdates, ReplicaStops
+    from simzk.kafka.metadata.changes import PartitionUpdates, ReplicaStops
     from simzk.partitions.arrays import BoolArray, IntArray
     from simzk.partitions.states import States
 

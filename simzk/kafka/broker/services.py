@@ -56,13 +56,14 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.admin_handlers import AdminHandlers
     from simzk.kafka.broker.delegation_tokens import DelegationTokens
-    from simzk.kafka.broker.environment import MetadataCache, ReplicaRequests
+    from simzk.kafka.broker.environment import ReplicaRequests
     from simzk.kafka.broker.fetching import FetchSessions
     from simzk.kafka.broker.producing import Producing
     from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.broker.replica_manager import BrokerEpochs
     from simzk.kafka.broker.transaction_markers import TransactionMarkers
     from simzk.kafka.controller.controller import KafkaController
+    from simzk.kafka.metadata.cache import MetadataCache
     from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest
     from simzk.kafka.rpc import Respond
     from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
@@ -206,11 +207,11 @@ class Services:
             return ControlResponse(error, {})
         match request:
             case LeaderAndIsrRequest():
-                return self.replicas.lead_and_follow(request)
+                return self.replicas.lead_and_follow(request.updates, request.topic_ids)
             case StopReplicaRequest():
-                return self.replicas.stop(request)
+                return self.replicas.stop(request.stops)
             case UpdateMetadataRequest():
-                self.metadata.update(request)
+                self.metadata.update(request.controller_id, request.updates, request.live_brokers, request.topic_ids)
                 return ControlResponse(ErrorCode.NONE, {})
 
     # -- requests to the controller

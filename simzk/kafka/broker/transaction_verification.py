@@ -23,8 +23,8 @@ from simzk.kafka.topic_partition import TopicPartition, numbers_by_topic
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.replica_logs import ReplicaLogs
+    from simzk.kafka.metadata.cache import MetadataCache
     from simzk.kafka.protocol.messages import AddPartitionsToTxnResponse
     from simzk.simulation import Future, Process
 

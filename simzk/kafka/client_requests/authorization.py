@@ -26,10 +26,10 @@ from simzk.kafka.client_requests.error_responses import error_response
 from simzk.kafka.client_requests.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from simzk.kafka.client_requests.records.produce import whole_entries
 from simzk.kafka.log.record_batches import RecordDataError, entry_header
+from simzk.kafka.metadata.entities import AclResource
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import FetchResponse, MetadataResponse, OffsetDeleteResponse
 from simzk.kafka.protocol.schema import ZERO_UUID
-from simzk.kafka.schemas.acl import AclResource
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

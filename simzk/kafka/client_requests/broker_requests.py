@@ -26,11 +26,17 @@ import numpy as np
 
 from simzk.kafka.broker.admin_handlers import is_topic_name
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
+from simzk.kafka.metadata.changes import (
+    LEADER_DURING_DELETE,
+    IsrProposal,
+    PartitionUpdate,
+    PartitionUpdates,
+    ReplicaStops,
+)
 from simzk.kafka.protocol import messages as protocol
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.schema import ZERO_UUID
 from simzk.kafka.requests import (
-    LEADER_DURING_DELETE,
     UNKNOWN_BROKER_EPOCH,
     AdminResponse,
     AllocateProducerIdsRequest,
@@ -39,11 +45,7 @@ from simzk.kafka.requests import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     ControlResponse,
-    IsrProposal,
     LeaderAndIsrRequest,
-    PartitionUpdate,
-    PartitionUpdates,
-    ReplicaStops,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.authorizer import Authorizer
     from simzk.kafka.broker.configs import TopicConfigs
-    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.client_requests.broker_faults import Silence
+    from simzk.kafka.metadata.cache import MetadataCache
     from simzk.kafka.protocol.structs import Message
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.settings import BrokerConfig

@@ -49,6 +49,7 @@ from simzk.kafka.cluster.zookeeper_host import BrokerFaults, ZooKeeperHost
 from simzk.kafka.columnar import load_layout
 from simzk.kafka.controller.channels import BatchChannelManager, ControllerChannelManager
 from simzk.kafka.listeners import check_distinct
+from simzk.kafka.metadata.entities import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.observation.observer import Observer, Participant, SessionNames
 from simzk.kafka.observation.records import RecordInvariant, RecordLedger, record_invariants
 from simzk.kafka.releases.cluster_releases import (
@@ -77,7 +78,6 @@ from simzk.kafka.schemas import acl as acl_schema
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import delegation_token, partition_state
 from simzk.kafka.schemas import topic as topic_schema
-from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.schemas.cluster import UUID_BITS, uuid_text
 from simzk.kafka.schemas.config import sanitize
 from simzk.kafka.schemas.json_text import shown
@@ -102,12 +102,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from simzk.kafka.broker.environment import BrokerMetadata
     from simzk.kafka.cluster.cost_model import CostModel
     from simzk.kafka.cluster.ensemble_host import EnsembleHost
     from simzk.kafka.cluster.reassignment_command import ReassignmentCommand, Targets
     from simzk.kafka.consumer.consumer import Consumer
     from simzk.kafka.consumer.subscriptions import Subscription
+    from simzk.kafka.metadata.cache import BrokerMetadata
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.protocol.errors import ErrorCode
     from simzk.kafka.releases.profile import KafkaVersion

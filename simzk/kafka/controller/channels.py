@@ -21,13 +21,11 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from simzk.kafka.controller.states import group_by_broker
+from simzk.kafka.metadata.changes import LEADER_DURING_DELETE, PartitionUpdates, ReplicaStops
 from simzk.kafka.requests import (
-    LEADER_DURING_DELETE,
     ControlBatch,
     ControlResponse,
     LeaderAndIsrRequest,
-    PartitionUpdates,
-    ReplicaStops,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )

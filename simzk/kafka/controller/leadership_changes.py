@@ -33,6 +33,7 @@ from simzk.kafka import paths
 from simzk.kafka.controller.channels import UnsentRequestError
 from simzk.kafka.controller.state_machines import ControllerPart, Strategy
 from simzk.kafka.controller.states import PartitionState, ReplicaState
+from simzk.kafka.metadata.changes import Proposals
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.requests import (
     UNKNOWN_BROKER_EPOCH,
@@ -41,7 +42,6 @@ from simzk.kafka.requests import (
     AlterPartitionResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
-    Proposals,
 )
 from simzk.kafka.schemas.admin import decode_partitions
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition, partition_set

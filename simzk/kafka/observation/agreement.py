@@ -32,10 +32,10 @@ from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, Repli
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.cluster.zookeeper_access import KafkaTree
     from simzk.kafka.controller.context import ControllerContext
+    from simzk.kafka.metadata.cache import MetadataCache
     from simzk.simulation import Event
 
 

@@ -17,9 +17,9 @@ import numpy as np
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.controller.cluster_changes import RESTART_MISSED
+from simzk.kafka.metadata.changes import LEADER_DURING_DELETE
 from simzk.kafka.observation.invariants import FirstViolation
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.requests import LEADER_DURING_DELETE
 from simzk.kafka.schemas import partition_state
 from simzk.kafka.topic_partition import LeaderAndIsr, TopicPartition
 

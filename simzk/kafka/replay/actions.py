@@ -17,7 +17,7 @@ from simzk.errors import RecordingError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simzk.kafka.schemas.acl import AclEntry
+    from simzk.kafka.metadata.entities import AclEntry
 
 _OF_BROKERS = ("start", "pause", "resume", "kill", "shutdown")
 _FIELDS: dict[str, tuple[str, ...]] = {

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from simzk.errors import RecordingError
 from simzk.kafka import paths
+from simzk.kafka.metadata.entities import AclEntry
 from simzk.kafka.replay import console_consumer
 from simzk.kafka.replay.actions import ReplayAction, option
 from simzk.kafka.schemas import config
-from simzk.kafka.schemas.acl import AclEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -10,16 +10,15 @@ Rules of the module:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from simzk.errors import ZnodeError
+from simzk.kafka.metadata.entities import AclEntry, AclResource, is_principal
 from simzk.kafka.schemas.json_text import LENIENT, JsonObject, Reading, read_object, shown, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LITERAL, PREFIXED = "LITERAL", "PREFIXED"
-PATTERNS: Final = (LITERAL, PREFIXED)
 KINDS: Final = frozenset({"topic", "group", "cluster", "transactionalid", "delegationtoken"})
 PERMISSIONS: Final = frozenset({"allow", "deny"})
 OPERATIONS: Final = frozenset(
@@ -29,23 +28,6 @@ OPERATIONS: Final = frozenset(
     }
 )
 VERSION = 1
-
-
-class AclEntry(NamedTuple):
-    """ACL of a resource: `principal` such as `User:alice`, `permission` Allow or Deny, `operation` such as Read."""
-
-    principal: str
-    operation: str
-    permission: str = "Allow"
-    host: str = "*"
-
-
-class AclResource(NamedTuple):
-    """Resource of ACLs: its type such as `Topic`, its name or prefix, and which of the two it is."""
-
-    kind: str
-    name: str
-    pattern: str = LITERAL
 
 
 def encode(entries: Iterable[AclEntry]) -> bytes:
@@ -101,16 +83,6 @@ def _entry(fields: JsonObject, reading: Reading) -> AclEntry:
     return entry
 
 
-def is_principal(text: str) -> bool:
-    """Return whether a text is a principal: a type and a name.
-
-    >>> is_principal("User:alice"), is_principal("alice")
-    (True, False)
-    """
-    kind, colon, _name = text.partition(":")
-    return bool(kind and colon)
-
-
 def encode_change(kind: str, name: str) -> bytes:
     """Encode the notification for a literal resource; from 2.5 on its type is in capitals.
 
@@ -139,7 +111,7 @@ def decode_change(path: str, data: bytes | None, reading: Reading = LENIENT) -> 
 def encode_extended_change(kind: str, name: str, pattern: str) -> bytes:
     """Encode the notification for a prefixed resource (2.0 and later).
 
-    >>> encode_extended_change("Topic", "pre", PREFIXED).decode()
+    >>> encode_extended_change("Topic", "pre", "PREFIXED").decode()
     '{"version":1,"resourceType":"Topic","name":"pre","patternType":"PREFIXED"}'
     """
     return write({"version": VERSION, "resourceType": kind, "name": name, "patternType": pattern})

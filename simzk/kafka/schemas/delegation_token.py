@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from simzk.jvm.scala_collections import immutable_order
-from simzk.kafka.schemas.acl import is_principal
+from simzk.kafka.metadata.entities import is_principal
 from simzk.kafka.schemas.config import sanitize
 from simzk.kafka.schemas.json_text import LENIENT, Reading, read_object, write
 

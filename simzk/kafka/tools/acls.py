@@ -15,11 +15,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from simzk.kafka import paths
+from simzk.kafka.metadata.entities import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.since import Profile, Release, at_release, before, by_release, since
 from simzk.kafka.requests import AdminResponse, AlterAclsRequest
 from simzk.kafka.schemas import acl as acl_schema
-from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource
 from simzk.kafka.zookeeper_client.zk_client import ANY_VERSION, PERSISTENT_SEQUENTIAL, KafkaZooKeeperClient
 from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import Delete, SetData

@@ -20,8 +20,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from simzk.kafka import paths
+from simzk.kafka.metadata.entities import AclResource
 from simzk.kafka.schemas import acl, scram
-from simzk.kafka.schemas.acl import AclResource
 from simzk.kafka.schemas.config import sanitize
 from simzk.kafka.security.scram import credential
 from tests.conformance.real_kafka import recorder

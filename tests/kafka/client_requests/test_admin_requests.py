@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk
+from simzk.kafka.metadata.entities import AclEntry, AclResource
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterClientQuotasRequest,
@@ -27,7 +28,6 @@ from simzk.kafka.protocol.messages import (
 from simzk.kafka.releases.config_keys import broker_keys
 from simzk.kafka.releases.settings import broker_defaults
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.schemas.acl import AclEntry, AclResource
 from simzk.kafka.security.scram import MIN_ITERATIONS
 from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.client_requests.recorded import NO_ID, TOPICS, replayed

@@ -8,15 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simzk.jvm.hash_map import hash_map_order
-from simzk.kafka.broker.environment import MetadataCache
 from simzk.kafka.client_requests.handlers import Context, ServingBroker
 from simzk.kafka.client_requests.metadata import MetadataApi
+from simzk.kafka.metadata.cache import MetadataCache
+from simzk.kafka.metadata.changes import LEADER_DURING_DELETE, PartitionUpdate
 from simzk.kafka.protocol.codec import encode
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import MetadataRequest, MetadataResponse
 from simzk.kafka.releases.settings import BrokerConfig
 from simzk.kafka.releases.versions import kafka_version
-from simzk.kafka.requests import LEADER_DURING_DELETE, PartitionUpdate, UpdateMetadataRequest
+from simzk.kafka.requests import UpdateMetadataRequest
 from simzk.kafka.topic_partition import LeaderAndIsr, ReplicaAssignment, TopicPartition
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def test_partitions_are_shown_as_the_cache_is_now(
     cache = MetadataCache(forgets=rules.broker.cache_drops_dead_brokers)
     api = api_of(cache, rules)
     for update, version, names in rounds:
-        cache.update(update)
+        cache.update(update.controller_id, update.updates, update.live_brokers, update.topic_ids)
         for _ in range(2):  # the second answer has what the first one encoded
             answer = answered(api, version, names)
             copies = [Topic(**{name: getattr(topic, name) for name in Topic.__slots__}) for topic in answer.topics]
@@ -146,7 +147,7 @@ def test_a_change_of_one_topic_leaves_the_encoded_partitions_of_the_others() -> 
     def update(*topics: str, live: Sequence[int] = (1, 2)) -> None:
         state, assignment = LeaderAndIsr(1, 0, (1, 2), 1), ReplicaAssignment((1, 2))
         updates = [PartitionUpdate(TopicPartition(topic, 0), state, assignment) for topic in topics]
-        cache.update(UpdateMetadataRequest(1, 1, 0, updates, dict.fromkeys(live)))
+        cache.update(1, updates, dict.fromkeys(live), {})
 
     def partitions() -> dict[str | None, object]:
         return {topic.name: topic.partitions for topic in answered(api, 12, None).topics}

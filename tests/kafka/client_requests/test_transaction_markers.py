@@ -8,6 +8,7 @@ import pytest
 
 import simzk
 from simzk.kafka.log.record_batches import BatchProducer, Record, decode_records, encode_batch
+from simzk.kafka.metadata.entities import AclEntry
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     DescribeProducersRequest,
@@ -25,7 +26,6 @@ from simzk.kafka.protocol.messages import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from simzk.kafka.schemas.acl import AclEntry
 from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.clusters import FOR_EVER

@@ -10,10 +10,10 @@ import base64
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simzk.kafka.log.record_batches import BatchProducer, Record, encode_batch
+from simzk.kafka.metadata.entities import AclEntry
 from simzk.kafka.protocol import messages as m
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.releases.api_versions import accepted_versions
-from simzk.kafka.schemas.acl import AclEntry
 from tests.kafka.security.conversations import DELAY_MS, Conversation
 from tests.kafka.security.sasl_client import ScramClient, plain_token
 

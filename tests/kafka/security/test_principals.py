@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simzk
+from simzk.kafka.metadata.entities import AclEntry
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreateTopicsRequest,
@@ -26,7 +27,6 @@ from simzk.kafka.protocol.messages import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from simzk.kafka.schemas.acl import AclEntry
 from tests.kafka.security.sasl_client import PLAIN_USERS, LoginClient
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from simzk.errors import ZnodeError
 from simzk.kafka.broker.authorizer import CLUSTER, NOT_AUTHORIZED
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
+from simzk.kafka.metadata.entities import LITERAL, PREFIXED, AclEntry, AclResource, is_principal
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreateAclsRequest,
@@ -24,7 +25,6 @@ from simzk.kafka.protocol.messages import (
     DescribeAclsResponse,
 )
 from simzk.kafka.releases.since import Profile, at_release, before, by_release, since
-from simzk.kafka.schemas.acl import LITERAL, PREFIXED, AclEntry, AclResource, is_principal
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 

@@ -25,6 +25,7 @@ from simzk.kafka.broker.admin_handlers import name_problem
 from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.broker.described_configs import DEFAULT, LOGGER, TOPIC, ConfigEntry
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
+from simzk.kafka.metadata.entities import AclResource
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterConfigsRequest,
@@ -47,7 +48,6 @@ from simzk.kafka.releases.config_texts import ConfigTexts
 from simzk.kafka.releases.config_values import broker_problem, resizing_problem, topic_problem, value_problem
 from simzk.kafka.releases.settings import topic_keys
 from simzk.kafka.releases.since import at_release
-from simzk.kafka.schemas.acl import AclResource
 from simzk.kafka.security.settings import base_key
 from simzk.kafka.zookeeper_client.session import SessionExpiredError
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused

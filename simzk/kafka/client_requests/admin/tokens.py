@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
 from simzk.kafka.client_requests.handlers import ANONYMOUS, Answer, ClientApi, Context, Handler
+from simzk.kafka.metadata.entities import AclResource
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreateDelegationTokenRequest,
@@ -26,7 +27,6 @@ from simzk.kafka.protocol.messages import (
     RenewDelegationTokenResponse,
 )
 from simzk.kafka.requests import AdminResponse, CreateTokenRequest, ExpireTokenRequest, RenewTokenRequest
-from simzk.kafka.schemas.acl import AclResource
 from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:

@@ -37,8 +37,8 @@ from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic, number
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from simzk.kafka.broker.environment import MetadataCache
     from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator, TransactionOverview
+    from simzk.kafka.metadata.cache import MetadataCache
     from simzk.kafka.releases.since import Release
 
 ADD_PARTITIONS, ADD_OFFSETS, END, DESCRIBE, LIST = 24, 25, 26, 65, 66

@@ -1,0 +1,1 @@
+"""Metadata of a cluster as its brokers have them, whatever serves them: cache, changes and entities."""
