@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.zookeeper.config import ServerConfig
+    from simzk.zookeeper.prepare import PendingCversions
     from simzk.zookeeper.quotas import Quotas
     from simzk.zookeeper.replies import Outgoing
     from simzk.zookeeper.requests import Auth, Sasl
@@ -63,7 +64,9 @@ class Connection:
         "timeout_ms",
     )
 
-    def __init__(self, address: str, owner: object, config: ServerConfig, quotas: Quotas) -> None:
+    def __init__(
+        self, address: str, owner: object, config: ServerConfig, quotas: Quotas, pending: PendingCversions
+    ) -> None:
         self.session: Session | None = None
         self.session_id: int = 0
         self.timeout_ms: int = 0
@@ -75,7 +78,7 @@ class Connection:
         self.read_only: bool | None = None
         self.sasl: DigestMd5 | None = None
         self.attended: bool = False
-        self.asker: Asker = Asker((Id("ip", address),), config, config.rules, quotas)
+        self.asker: Asker = Asker((Id("ip", address),), config, config.rules, quotas, pending)
         self._identities = self.asker.identities
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ from simzk.zookeeper.znode import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sized
 
     from simzk.zookeeper.config import ServerConfig
     from simzk.zookeeper.quotas import Quotas
@@ -84,7 +84,7 @@ class Outstanding:
                 self._pending[path] = self._future(path)._replace(data=data, version=version)
             case txns.DeleteTxn(path):
                 parent = self._future(parent_of(path))
-                assert parent.child_count > 0, f"the parent of {path} lists it"
+                # Also for an orphan, which the parent does not list: the number may then be too low.
                 self._pending[parent_of(path)] = parent._replace(child_count=parent.child_count - 1)
                 self._pending[path] = None
             case txns.CheckTxn():
@@ -111,6 +111,27 @@ class Outstanding:
         )
 
 
+class PendingCversions(NamedTuple):
+    """Cversions that wrapped in creates that are not answered yet (ZooKeeperServer.outstandingChangesForPath).
+
+    A tree keeps the cversion 2^31-1 of a parent for good, but the next creates of a pipeline begin where the earlier
+    ones of it will leave the parent.
+
+    Attributes:
+        wrapped: cversion of the last create by the path of the parent, "" for the root; the tree adds to it.
+        unsent: what waits to be sent; when it is empty, all creates are answered.
+    """
+
+    wrapped: dict[str, int]
+    unsent: Sized
+
+    def of(self, path: str) -> int:
+        """Return the cversion of a parent that has 2^31-1 in the tree."""
+        if not self.unsent:
+            self.wrapped.clear()
+        return self.wrapped.get(path, MAX_INT32)
+
+
 class Asker(NamedTuple):
     """Client and rules for which a request is checked."""
 
@@ -118,6 +139,7 @@ class Asker(NamedTuple):
     config: ServerConfig
     rules: Rules
     quotas: Quotas
+    pending: PendingCversions
 
     def may(self, acl: tuple[ACL, ...], permission: int) -> bool:
         """Return whether an ACL gives the client a permission."""
@@ -240,7 +262,7 @@ def _check_quota(quotas: Quotas, path: str, nodes: int, size: int) -> None:
 
 def _prepare_create(request: req.CreateRequest, asker: Asker, find: Find) -> txns.CreateRecord:
     path, data, asked_acl, flags = request[:4]
-    identities, config, rules, quotas = asker
+    identities, config, rules, quotas, pending = asker
     ttl_ms = request.ttl_ms if request.__class__ is req.CreateTTL else NO_TTL
     kind = (
         _check_flags(flags, ttl_ms if rules.demands_ttls else NO_TTL, asker)
@@ -261,8 +283,11 @@ def _prepare_create(request: req.CreateRequest, asker: Asker, find: Find) -> txn
         asker.need(parent, _TO_CREATE)
     if not rules.flags_come_first:
         kind = _check_flags(flags, ttl_ms, asker)
+    count = parent.cversion
+    if count == MAX_INT32:
+        count = pending.of(parent_path)
     if kind.sequential:
-        path += f"{parent.cversion:010d}"
+        path += f"{count:010d}"
     # The parent exists, so its path is valid, except that the root is in the tree as "/" and as "".
     if parent_path == "/" or (path != "/" and not is_valid_name(path[slash + 1 :], edges=rules.path_edges_are_valid)):
         raise RefusedError(Code.BAD_ARGUMENTS)
@@ -275,7 +300,7 @@ def _prepare_create(request: req.CreateRequest, asker: Asker, find: Find) -> txn
         raise RefusedError(Code.NO_CHILDREN_FOR_EPHEMERALS)
     if config.enforce_quota and rules.enforces_quotas:
         _check_quota(quotas, path, 1, len(data or b""))
-    cversion = parent.cversion + 1 if parent.cversion != MAX_INT32 else MIN_INT32
+    cversion = count + 1 if count != MAX_INT32 else MIN_INT32
     # The class of the request, not its flags, makes containers and TTL nodes (§1.5).
     if request.__class__ is req.Create:
         return _new(txns.CreateTxn, (path, data, acl, kind.ephemeral, cversion))

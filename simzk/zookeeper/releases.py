@@ -176,6 +176,14 @@ class Rules:
         decodes_before_zxid: whether a write with a malformed body takes no zxid (3.9.0).
         resumes_by_kind: whether the events of `SetWatches` depend on the kind of watch (3.4.6); before, a data watch
             gets a creation for a younger znode, and an exists watch a data change for an older one.
+        only_raises_cversions: whether a create changes the cversion and the pzxid of the parent only if its cversion is
+            higher (3.6.0); before, it also wraps from 2^31-1 to -2^31.
+        deletes_orphans: whether the deletion of a node removes it though its parent is missing (before 3.5.5).
+        create_replaces_orphans: whether a create in a log replaces a node that its parent does not list (before 3.8.5
+            and 3.9.4).
+        digests_trees: whether transactions have the digest of the tree, so that the end of a session fails if the
+            parent of an ephemeral is missing (3.6.0).
+        sizes_proposals: whether a leader reports the sizes of its proposals (3.4.13 and 3.5.4).
         always_sends_read_only: whether a connect response has its last byte even if the request had none (3.9.0 to
             3.9.2).
     """
@@ -212,6 +220,11 @@ class Rules:
         self.null_acl_is_invalid: Final = release >= (3, 6, 0)
         self.delete_checks_acl_first: Final = release >= (3, 6, 0)
         self.close_lists_ephemerals: Final = release >= (3, 6, 0)
+        self.only_raises_cversions: Final = release >= (3, 6, 0)
+        self.deletes_orphans: Final = release < (3, 5, 5)
+        self.create_replaces_orphans: Final = release < (3, 8, 5) or (3, 9, 0) <= release < (3, 9, 4)
+        self.digests_trees: Final = release >= (3, 6, 0)
+        self.sizes_proposals: Final = release >= (3, 5, 4) or (3, 4, 13) <= release < (3, 5, 0)
         self.decodes_before_zxid: Final = release >= (3, 9, 0)
         self.resumes_by_kind: Final = release >= (3, 4, 6)
         self.always_sends_read_only: Final = (3, 9, 0) <= release < (3, 9, 3)

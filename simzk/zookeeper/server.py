@@ -25,7 +25,7 @@ from simzk.zookeeper.acl import READ
 from simzk.zookeeper.config import ServerConfig
 from simzk.zookeeper.connection import AuthenticationResult, Connection, authenticate, log_in
 from simzk.zookeeper.operations import Kind, of_kind
-from simzk.zookeeper.prepare import PREPARE, prepare_multi
+from simzk.zookeeper.prepare import PREPARE, PendingCversions, prepare_multi
 from simzk.zookeeper.reads import READS, Reader
 from simzk.zookeeper.replies import PING_XID, Closed, Code, ConnectResponse, RefusedError, Reply
 from simzk.zookeeper.sasl import nonce_of
@@ -33,7 +33,7 @@ from simzk.zookeeper.sessions import SessionTracker, first_session_id, password_
 from simzk.zookeeper.transactions import Observers, Transaction, multi_results
 from simzk.zookeeper.tree import DataTree
 from simzk.zookeeper.watches import OldWatchManager, WatchManager
-from simzk.zookeeper.znode import ttl_of
+from simzk.zookeeper.znode import parent_of, ttl_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -118,6 +118,7 @@ class Server:
         sessions: live sessions.
         watches: watches of all connections.
         zxid: zxid of the last applied transaction.
+        pending: cversions that wrapped in creates that are not answered yet.
         mode: mode in the words srvr and stat; empty for a server of an ensemble without a leader.
         expired: number of sessions that expired.
         on_transaction: functions called with each applied transaction, failed writes (`ErrorTxn`) included.
@@ -171,8 +172,10 @@ class Server:
         self._required_schemes = self.config.required_schemes
         self._exchanges = 0
         self._skipped_zxids = 0
+        self._unended: set[int] = set()  # sessions that are gone, but for their ephemerals
         self._connections: dict[int, Connection] = {}
         self._unsent: dict[Connection, None] = {}
+        self.pending: PendingCversions = PendingCversions(self.tree.wrapped, self._unsent)
 
     # Connections
 
@@ -190,7 +193,7 @@ class Server:
         Returns:
             The connection; its first outgoing message is a ConnectResponse, or Closed if there is none.
         """
-        connection = Connection(address, owner, self.config, self.tree.quotas)
+        connection = Connection(address, owner, self.config, self.tree.quotas, self.pending)
         if request.last_zxid_seen > self.zxid:
             # This server lags behind the client, which has to connect to another one.
             self._close(connection)
@@ -283,6 +286,7 @@ class Server:
         self.tree, self.zxid = tree, max(self.zxid, zxid)
         self._reader = Reader(tree, self.watches)
         self._sweeper = Sweeper(tree, self.config, now_ms)
+        self.pending = PendingCversions(tree.wrapped, self._unsent)
         for session_id in list(self.sessions.ids()):
             self.sessions.remove(session_id)
         for session_id, timeout_ms in sessions.items():
@@ -290,7 +294,7 @@ class Server:
         for connection in list(self._connections.values()):
             self.watches.forget(connection)
             connection.session = self.sessions.get(connection.session_id)
-            connection.asker = connection.asker._replace(quotas=tree.quotas)
+            connection.asker = connection.asker._replace(quotas=tree.quotas, pending=self.pending)
             if connection.session is None:
                 self._close(connection)
         assert self.sessions.ids() == list(sessions), "only the new sessions are live"
@@ -419,7 +423,8 @@ class Server:
 
     def _close_session(self, connection: Connection, xid: int, request: req.CloseSession, now_ms: int) -> None:
         self._write(connection, xid, request, now_ms)
-        assert connection.session_id not in self.sessions, "the transaction ends the session"
+        if connection.session_id in self.sessions:
+            self.drop_session(connection.session_id)
         self._close(connection)
 
     def _undecodable(self, connection: Connection, xid: int, request: req.Undecodable, now_ms: int) -> None:
@@ -487,7 +492,9 @@ class Server:
             else:
                 self.expire(session.session_id, now_ms)
         for path in self._sweeper.due(now_ms):
-            self.apply(txns.Transaction(0, 0, self.next_zxid, now_ms, txns.DeleteContainerTxn(path)))
+            has_parent = parent_of(path) in self.tree
+            record = txns.DeleteContainerTxn(path) if has_parent else txns.ErrorTxn(Code.NO_NODE)
+            self.apply(txns.Transaction(0, 0, self.next_zxid, now_ms, record))
 
     def _attended_connection(self, session_id: int) -> Connection | None:
         connection = self._connections.get(session_id)
@@ -514,10 +521,16 @@ class Server:
         self.expired += 1
         record = _closing_record(session_id, self.config, self.tree)
         self.apply(txns.Transaction(session_id, 0, self.next_zxid, now_ms, record))
-        assert session_id not in self.sessions
+        if session_id in self.sessions:
+            self.drop_session(session_id)
         if connection is not None:
             self._close(connection)
         return True
+
+    def drop_session(self, session_id: int) -> None:
+        """Remove a session whose transaction failed: its ephemerals stay, owned by nobody (SessionTrackerImpl)."""
+        self.sessions.remove(session_id)
+        self._unended.add(session_id)
 
     # Output
 
@@ -540,7 +553,7 @@ class Server:
         self.tree.check()
         self.sessions.check()
         self.watches.check()
-        assert all(session_id in self.sessions for session_id in self.tree.ephemerals)
+        assert all(session_id in self.sessions or session_id in self._unended for session_id in self.tree.ephemerals)
         for session_id, connection in self._connections.items():
             assert not connection.closed
             assert connection.session is self.sessions.get(session_id)
@@ -570,14 +583,21 @@ _SPECIAL: dict[type, Callable[..., None]] = {
 assert of_kind(Kind.SESSION, Kind.CONNECTION, Kind.PART) <= _SPECIAL.keys()
 
 
-def _closing_record(session_id: int, config: ServerConfig, tree: DataTree) -> txns.CloseSessionTxn:
-    """Return the record that ends a session, with its ephemerals in the order of their deletion (§2.6)."""
+def _closing_record(session_id: int, config: ServerConfig, tree: DataTree) -> txns.CloseSessionTxn | txns.ErrorTxn:
+    """Return the record that ends a session, with its ephemerals in the order of their deletion (§2.6).
+
+    No server makes an ephemeral with children, or one without a parent; a snapshot or a log can. An error if the digest
+    of the tree needs a parent that is not there, or that is deleted before it (PrepRequestProcessor, closeSession).
+    """
     copied = config.names_ephemerals and config.rules.close_lists_ephemerals
     paths = tree.ephemerals_of(session_id, copied=copied)
-    if any((node := tree.find(path)) is not None and node.child_count for path in paths):
-        # No server makes such nodes, but a snapshot may have them. The real server leaves the children without a
-        # parent; here they are deleted first.
-        paths = list(dict.fromkeys(at for path in paths for at in [below for below, _ in tree.walk(path)][::-1]))
+    if config.rules.digests_trees:
+        ended: set[str] = set()
+        for path in paths:
+            parent = parent_of(path)
+            if parent not in tree or parent in ended:
+                return txns.ErrorTxn(Code.NO_NODE)
+            ended.add(path)
     return txns.CloseSessionTxn(tuple(paths))
 
 

@@ -6,7 +6,9 @@ Rules of this module:
   - only `apply`, `plant` and `restore` change the tree, and they cannot fail half-way: a request is checked before it
     becomes a transaction (prepare.py);
   - `apply` returns the changes, from which watches fire (watches.py);
-  - a subtree may be stored in a backing (`mount`) without any other rule depending on it.
+  - a subtree may be stored in a backing (`mount`) without any other rule depending on it;
+  - a node that no parent lists is an *orphan*. Requests are checked so that none is made, but a log can delete a
+    parent before its children. An orphan is found by its path and counted, and is not part of a snapshot.
 
 Rules of a backing, which stores znodes in another form than objects, such as columns:
   - a node is either in the tree's dictionary or in the backing, never in both, and no request can see which;
@@ -20,6 +22,7 @@ Source: org.apache.zookeeper.server.DataTree.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from simzk.jvm.hash_codes import long_hash
@@ -29,7 +32,16 @@ from simzk.zookeeper.acl import READ_ACL, ACLCache
 from simzk.zookeeper.quotas import Quotas
 from simzk.zookeeper.replies import EventType
 from simzk.zookeeper.requests import OPEN_ACL
-from simzk.zookeeper.znode import CONFIG_PATH, CONTAINER_OWNER, Znode, is_session, is_valid_path, ttl_of, ttl_owner
+from simzk.zookeeper.znode import (
+    CONFIG_PATH,
+    CONTAINER_OWNER,
+    Znode,
+    is_session,
+    is_valid_path,
+    parent_of,
+    ttl_of,
+    ttl_owner,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -193,6 +205,11 @@ class DataTree:
     Args:
         rules: rules of the release; None for the newest.
 
+    Attributes:
+        orphans: paths of the nodes that no parent lists; nodes below are listed by them.
+        wrapped: cversions of creates that did not raise that of the parent, by the parent's path, "" for the root; for
+            `PendingCversions`, which clears it.
+
     >>> tree = DataTree()
     >>> tree.get("/zookeeper").child_names()
     ['config', 'quota']
@@ -201,7 +218,7 @@ class DataTree:
     """
 
     def __init__(self, rules: Rules | None = None) -> None:
-        self._init_empty()
+        self._init_empty(None, rules)
         # The initial tree (§2.4).
         for path in ("/zookeeper", "/zookeeper/quota"):
             self.plant(path, Znode(b"", OPEN_ACL, 0, 0, 0))
@@ -212,23 +229,28 @@ class DataTree:
             config.aversion = -1 if is_guarded else 0
 
     @classmethod
-    def bare(cls, nodes: dict[str, Znode] | None = None) -> DataTree:
+    def bare(cls, nodes: dict[str, Znode] | None = None, rules: Rules | None = None) -> DataTree:
         """Return a tree with only a root, for restoring nodes; `nodes` is the empty dictionary to use."""
         tree = cls.__new__(cls)
-        tree._init_empty(nodes)
+        tree._init_empty(nodes, rules)
         return tree
 
-    def _init_empty(self, nodes: dict[str, Znode] | None = None) -> None:
+    def _init_empty(self, nodes: dict[str, Znode] | None, rules: Rules | None) -> None:
+        self._only_raises_cversions = rules is None or rules.only_raises_cversions
+        self._deletes_orphans = rules is not None and rules.deletes_orphans
         self._nodes: dict[str, Znode] = {} if nodes is None else nodes
         self.find: Callable[[str], Znode | None] = self._nodes.get
         self._backed: BackedNodes | None = None
         self.acls: ACLCache = ACLCache()
         self.quotas: Quotas = Quotas(self.find)
         self._loaded_root_bytes = 0
+        self._replaced_bytes = 0
         self.ephemerals: dict[int, HashOrderedSet] = {}
         self.owners: ConcurrentHashSet[int] = ConcurrentHashSet(long_hash)
         self.containers: ConcurrentHashSet[str] = ConcurrentHashSet()
         self.ttls: ConcurrentHashSet[str] = ConcurrentHashSet()
+        self.orphans: set[str] = set()
+        self.wrapped: dict[str, int] = {}
         self._nodes[""] = self._nodes["/"] = Znode(b"", OPEN_ACL, 0, 0, 0)
 
     def __len__(self) -> int:
@@ -263,9 +285,9 @@ class DataTree:
                 yield at, node
 
     def in_any_order(self) -> Iterator[tuple[str, Znode]]:
-        """Yield all nodes in any order, which saves computing the order of children."""
+        """Yield all nodes, orphans too, in any order, which saves computing the order of children."""
         if self._backed is not None:
-            return self.walk()
+            return chain.from_iterable(map(self.walk, ("/", *self.orphans)))
         return ((path, node) for path, node in self._nodes.items() if path)  # the root is stored as "" too
 
     def mount(self, backing: Backing) -> None:
@@ -293,7 +315,8 @@ class DataTree:
             return len(self) - (2 if path else 1)
         if self._backed is not None:
             return self._backed.count_below(path)
-        count = sum(1 for _ in self.walk(path)) - 1
+        below = [orphan for orphan in self.orphans if orphan.startswith(f"{path}/")]
+        count = sum(1 for root in (path, *below) for _ in self.walk(root)) - 1
         assert count >= 0, f"{path} does not exist"
         return count
 
@@ -310,10 +333,11 @@ class DataTree:
     def reported_data_size(self) -> int:
         """Return the size that releases since 3.6 report (DataTree.nodeDataSize).
 
-        They add what each write changes, the root once, and not what rewritten totals of quotas grow by.
+        They add what each write changes, the root once, and not what rewritten totals of quotas grow by; they do not
+        subtract an orphan that a create replaces.
         """
         grown = len(self._nodes["/"].data or b"") - self._loaded_root_bytes
-        return self.data_size() - self.quotas.unreported_bytes - grown
+        return self.data_size() - self.quotas.unreported_bytes - grown + self._replaced_bytes
 
     def note_loaded(self) -> None:
         """Count totals of quotas and reported data anew, after all nodes of a snapshot were restored (§2.5)."""
@@ -352,16 +376,20 @@ class DataTree:
         parent_path, _, name = path.rpartition("/")
         nodes = self._nodes
         parent = nodes[parent_path]
-        assert path not in nodes, f"{path} exists already"
+        if path in nodes:
+            self._replaced_bytes += len(path) + len(nodes[path].data or b"")
+            self.drop_orphan(path)
         if acl is not OPEN_ACL:
             acl = self.acls.keep(acl)
         cversion = record.parent_cversion
         if cversion == UNKNOWN_CVERSION:
             cversion = parent.cversion + 1
-        if cversion > parent.cversion:
-            # A wrapped counter is not raised, and pzxid stays too (§2.2).
+        if cversion > parent.cversion or not self._only_raises_cversions:
+            # A counter that wraps is not higher, and pzxid stays too (§2.2).
             parent.cversion = cversion
             parent.pzxid = zxid
+        else:
+            self.wrapped[parent_path] = cversion
         nodes[path] = node = Znode(data, acl, owner, zxid, time_ms)
         parent.add_child(name)
         if owner:
@@ -380,7 +408,19 @@ class DataTree:
         assert path not in owned, f"0x{owner:x} owns {path} already"
         owned.add(path)
 
+    def drop_orphan(self, path: str) -> None:
+        """Remove an orphan; the nodes that it lists become orphans."""
+        assert path in self.orphans, f"a parent lists {path}"
+        node = self._nodes.pop(path)
+        self.acls.release(node.acl)
+        if node.ephemeral_owner:
+            self._disown(path, node.ephemeral_owner)
+        self.orphans.discard(path)
+        self.orphans.update(f"{path}/{name}" for name in node.child_names())
+
     def _disown(self, path: str, owner: int) -> None:
+        if is_session(owner) and owner not in self.ephemerals:
+            return  # its session ended when the parent was missing
         owned = self._paths_of(owner)
         assert path in owned, f"0x{owner:x} does not own {path}"
         owned.discard(path)
@@ -414,11 +454,15 @@ class DataTree:
         nodes, quotas = self._nodes, self.quotas
         node, parent = nodes.pop(path), nodes[parent_path]
         siblings, acl = parent.children, node.acl
-        assert not node.children, f"{path} has children"
-        assert siblings is not None
-        count = len(siblings)
-        siblings.discard(name)
-        assert len(siblings) == count - 1, f"{parent_path} does not list {name}"
+        if node.children:
+            self.orphans.update(f"{path}/{below}" for below in node.child_names())
+        if path in self.orphans:
+            self.orphans.discard(path)
+        else:
+            assert siblings is not None
+            count = len(siblings)
+            siblings.discard(name)
+            assert len(siblings) == count - 1, f"{parent_path} does not list {name}"
         if zxid > parent.pzxid:
             parent.pzxid = zxid
         if acl is not OPEN_ACL:
@@ -452,17 +496,22 @@ class DataTree:
         return Applied(node.stat(), ())
 
     def _apply_close_session(self, transaction: txns.Transaction, record: txns.CloseSessionTxn) -> Applied:
-        changes = [self._delete_ephemeral(path, transaction) for path in record.paths]
+        changes = [change for path in record.paths for change in self._delete_ephemeral(path, transaction)]
         # Old logs list no paths: delete what the session still owns (DataTree.killSession).
-        changes += [self._delete_ephemeral(path, transaction) for path in self.ephemerals_of(transaction.session_id)]
+        owned = self.ephemerals_of(transaction.session_id)
+        changes += [change for path in owned for change in self._delete_ephemeral(path, transaction)]
         left = self.ephemerals.pop(transaction.session_id, None)
-        assert not left, f"session 0x{transaction.session_id:x} has ended and still owns znodes"
+        assert left is None or self.orphans.issuperset(left), f"0x{transaction.session_id:x} has ended and owns znodes"
         self.owners.discard(transaction.session_id)
         return Applied(None, tuple(changes))
 
-    def _delete_ephemeral(self, path: str, transaction: txns.Transaction) -> Change:
-        (change,) = self._apply_delete(transaction, txns.DeleteTxn(path)).changes
-        return change
+    def _delete_ephemeral(self, path: str, transaction: txns.Transaction) -> tuple[Change, ...]:
+        """Delete a node with its session; without its parent it stays, or nobody hears of it (DataTree.deleteNode)."""
+        if self.orphans and parent_of(path) not in self._nodes:
+            if self._deletes_orphans:
+                self.drop_orphan(path)
+            return ()
+        return self._apply_delete(transaction, txns.DeleteTxn(path)).changes
 
     def _apply_nothing(self, transaction: txns.Transaction, record: txns.Record) -> Applied:
         return Applied(None, ())
@@ -527,8 +576,10 @@ class DataTree:
         """Assert all invariants of the tree."""
         nodes = self._nodes
         assert nodes[""] is nodes["/"]
-        walked = dict(self.walk())
-        assert len(walked) + 1 == len(nodes), "every node is listed by its parent"
+        walked = {path: node for root in ("/", *self.orphans) for path, node in self.walk(root)}
+        assert len(walked) + 1 == len(nodes), "every node but an orphan is listed by its parent"
+        listed = {f"{path.rstrip('/')}/{name}" for path, node in walked.items() for name in node.child_names()}
+        assert listed.isdisjoint(self.orphans), "no parent lists an orphan"
         assert all(path in nodes for path in walked), "every listed child is there"
         if self._backed is not None:
             self._backed.check()
@@ -543,6 +594,8 @@ class DataTree:
             assert (ttl_of(owner) is not None) == (path in self.ttls)
             if is_session(owner):
                 assert not node.child_count, "ephemerals have no children"
+                if path in self.orphans and owner not in self.ephemerals:
+                    continue
                 owned.setdefault(owner, set()).add(path)
         assert set(self.owners) == self.ephemerals.keys()
         for session_id, paths in self.ephemerals.items():

@@ -495,12 +495,7 @@ REFUSED = frozenset(
 
 NOT_REPRODUCED = frozenset(
     {
-        # Nodes that no parent lists stay in the real server's tree, and are found by their path.
-        "delete of a parent in a log",
-        "closeSession of others' nodes in a log",
-        "closeSession of a parent in a log",
         # Parts of the first tree that the real server can lose.
-        "delete of /zookeeper in a log",
         "root in a delete in a log",
         "no nodes",
         # The real server takes each of these for the root, or for its child.
@@ -511,7 +506,7 @@ NOT_REPRODUCED = frozenset(
 )
 """Changes after which simzk boots to another tree than the real server, or does not boot."""
 
-NOT_REPRODUCED_WITHOUT_TYPES = NOT_REPRODUCED | {"TTL with a child", "unknown extended owner of the root"}
+NOT_REPRODUCED_WITHOUT_TYPES = NOT_REPRODUCED | {"unknown extended owner of the root"}
 """The same without extended types."""
 
 

@@ -70,7 +70,7 @@ def described(server: Server) -> dict[str, Any]:
                 "children": sorted(node.child_names()),
                 "acl": [[perms, scheme, text] for perms, (scheme, text) in node.acl],
             }
-            for path, node in [("", tree.find("")), *tree.walk()]
+            for path, node in [("", tree.find("")), *tree.in_any_order()]
             if node is not None
         },
     }

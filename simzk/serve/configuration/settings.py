@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from simzk.serve.configuration.members import Belonging
     from simzk.serve.tcp.tls import Tls
+    from simzk.zookeeper.releases import Rules
 
 
 class Throttle(NamedTuple):
@@ -86,6 +87,15 @@ class Storage(NamedTuple):
     tells_zxid: bool = True
     snapshots_kept: int = 3
     purge_interval_h: int = 0
+
+    def of(self, rules: Rules) -> Storage:
+        """Return the storage of a release, which writes only what it has."""
+        has_digests = rules.digests_trees
+        return self._replace(
+            digests=self.digests and has_digests,
+            names_ephemerals=self.names_ephemerals and has_digests,
+            tells_zxid=self.tells_zxid and rules.release >= (3, 9, 0),
+        )
 
 
 class Metrics(NamedTuple):

@@ -33,7 +33,6 @@ from simzk.serve.storage.directory_reader import DirectoryReader, as_config_erro
 from simzk.wire.statistics import Summary
 from simzk.zookeeper.persistence import LOG_HEADER, TreeDigest, encode_log_entry, encode_snapshot, touched_paths
 from simzk.zookeeper.persistence.files import SNAPSHOT
-from simzk.zookeeper.releases import rules_of
 from simzk.zookeeper.server import Server
 from simzk.zookeeper.transactions import ErrorTxn
 
@@ -263,6 +262,7 @@ class DataDirectory:
     def restore(self, config: ServerConfig) -> Restoration:
         """Lock the directory and load it; return a new tree if it is empty, or raise ConfigError as `load`."""
         assert self._server is None, "a directory is loaded once"
+        self._storage = self._storage.of(config.rules)
         try:
             with as_config_errors(self.folder):
                 return self._read(config)
@@ -285,7 +285,7 @@ class DataDirectory:
         # The real server limits entries that it reads back by the same setting (BinaryInputArchive.checkLength).
         restoration = self._reader.restore(
             2 * config.max_buffer_bytes,
-            rules=rules_of(config.version),
+            rules=config.rules,
             extended_types=config.extended_types,
         )
         restoration.finish()

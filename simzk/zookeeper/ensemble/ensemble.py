@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from simzk.zookeeper.config import ServerConfig
     from simzk.zookeeper.ensemble.membership import ServerLine
     from simzk.zookeeper.persistence import Restoration
-    from simzk.zookeeper.prepare import Asker
+    from simzk.zookeeper.prepare import Asker, PendingCversions
     from simzk.zookeeper.quotas import Quotas
     from simzk.zookeeper.tree import DataTree
 
@@ -124,9 +124,9 @@ class ServerCounters:
         """Reset the sizes of proposals, as a new leader does."""
         self.last_bytes = self.least_bytes = self.greatest_bytes = _NO_PROPOSAL
 
-    def propose(self, transaction: txns.Transaction) -> None:
-        """Count a proposal: a transaction as it is sent, with the tree's digest unless it failed."""
-        size = len(encode_transaction(transaction, None if isinstance(transaction.record, txns.ErrorTxn) else 0))
+    def propose(self, transaction: txns.Transaction, *, has_digest: bool) -> None:
+        """Count a proposal: a transaction as it is sent, with the tree's digest in releases that have it."""
+        size = len(encode_transaction(transaction, 0 if has_digest else None))
         self.proposed += 1
         self.last_bytes = size
         self.greatest_bytes = max(size, self.greatest_bytes)
@@ -247,8 +247,10 @@ class MemberConnection(Connection):
 
     __slots__ = ("leaving", "stalled", "waiting")
 
-    def __init__(self, address: str, owner: object, config: ServerConfig, quotas: Quotas) -> None:
-        super().__init__(address, owner, config, quotas)
+    def __init__(
+        self, address: str, owner: object, config: ServerConfig, quotas: Quotas, pending: PendingCversions
+    ) -> None:
+        super().__init__(address, owner, config, quotas, pending)
         self.waiting: deque[QueuedRequest | int] = deque()
         self.leaving: bool = False
         self.stalled: bool = False
@@ -629,7 +631,7 @@ class Member(Server):
         self, request: req.ConnectRequest, now_ms: int, *, address: str = "127.0.0.1", owner: object = None
     ) -> MemberConnection:
         """Connect a client as `Server.connect` does; the response may wait until this server has the session."""
-        connection = MemberConnection(address, owner, self.config, self.tree.quotas)
+        connection = MemberConnection(address, owner, self.config, self.tree.quotas, self.pending)
         is_read_only = self.role is Role.READ_ONLY
         if (
             not self.role.serves
@@ -735,7 +737,7 @@ class Member(Server):
             leader = self._ensemble.leading
             assert leader is not None, "a serving member has a leader"
             self._touch(connection, now_ms)
-            asker = connection.asker._replace(quotas=leader.tree.quotas)
+            asker = self._asker_at(leader, connection)
             record = rejected_record(request, asker, leader.tree, connection.session_id, led=leader is self)
             self._propose(connection, xid, record, now_ms, partial(self._answer_write, connection, request))
 
@@ -819,12 +821,26 @@ class Member(Server):
         if isinstance(request, req.Reconfig):
             self._reconfigure(connection, xid, request, now_ms)
             return
-        asker = connection.asker._replace(quotas=leader.tree.quotas)
+        asker = self._asker_at(leader, connection)
         record = record_of(request, asker, leader.tree, session_id)
-        self._propose(connection, xid, record, now_ms, partial(self._answer_write, connection, request))
-        if isinstance(request, req.CloseSession):
+        is_close = isinstance(request, req.CloseSession)
+
+        def answer(transaction: txns.Transaction, body: object) -> None:
+            self._answer_write(connection, request, transaction, body)
+            if is_close and isinstance(record, txns.ErrorTxn):
+                self._close(connection)
+
+        self._propose(connection, xid, record, now_ms, answer)
+        if is_close:
             connection.leaving = True
             leader.close_connection_of(session_id)
+            if session_id in leader.sessions:
+                leader.drop_session(session_id)
+
+    def _asker_at(self, leader: Member, connection: MemberConnection) -> Asker:
+        """Return for whom the leader checks a request of a client of this server, which answers it."""
+        pending = leader.pending._replace(unsent=self._unsent)
+        return connection.asker._replace(quotas=leader.tree.quotas, pending=pending)
 
     def _reconfigure(self, connection: MemberConnection, xid: int, request: req.Reconfig, now_ms: int) -> None:
         """Forward a reconfiguration: the leader writes /zookeeper/config, and the ensemble adopts the membership."""
@@ -897,6 +913,11 @@ class Member(Server):
     def restart(self, now_ms: int) -> None:
         """Restart all running servers."""
         self._ensemble.restart(now_ms)
+
+    def drop_session(self, session_id: int) -> None:
+        """Remove a session whose transaction failed; other servers have it until they restart."""
+        super().drop_session(session_id)
+        self._ensemble.owners.pop(session_id, None)
 
     def expire_as_leader(self, session_id: int, now_ms: int) -> bool:
         """Expire a session by a transaction of the leader."""
@@ -1271,7 +1292,8 @@ class Ensemble:
         assert leader.position == self.history.end, "a leader has applied the whole history"
         assert transaction.zxid >> 32 == self.epoch, f"zxid 0x{transaction.zxid:x} is not of epoch {self.epoch}"
         self.history.append(transaction)
-        leader.tally.propose(transaction)
+        has_digest = self.config.server.rules.digests_trees and not isinstance(transaction.record, txns.ErrorTxn)
+        leader.tally.propose(transaction, has_digest=has_digest)
         leader.position = leader.logged = self.history.end
         if isinstance(transaction.record, txns.CloseSessionTxn):
             self.owners.pop(transaction.session_id, None)

@@ -22,7 +22,7 @@ from simzk.zookeeper.persistence.records import DIGEST_VERSION, LogEntry
 from simzk.zookeeper.persistence.snapshot import SnapshotDigest, TreeDigest, batch_digests, is_owned, make_node
 from simzk.zookeeper.quotas import LIMITS_NAME
 from simzk.zookeeper.tree import UNKNOWN_CVERSION, DataTree
-from simzk.zookeeper.znode import MAX_TTL_MS, SPECIAL_PATHS, Znode, has_unknown_type, parent_of
+from simzk.zookeeper.znode import MAX_TTL_MS, Znode, has_unknown_type, parent_of
 
 if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterator, Mapping, Sequence
@@ -44,19 +44,20 @@ class LazyNodes(dict[str, Znode]):
 
     Args:
         acls: ACLs of the snapshot by the id in records.
+        rules: rules of the release; None for the newest.
 
     Attributes:
         tree: tree of these nodes.
         digests: digests of undecoded nodes by path.
     """
 
-    def __init__(self, acls: Mapping[int, tuple[ACL, ...]]) -> None:
+    def __init__(self, acls: Mapping[int, tuple[ACL, ...]], rules: Rules | None = None) -> None:
         super().__init__()
         self._acls = acls
         self._records: dict[str, NodeRecord] = {}
         self._names: dict[str, str | list[str]] = {}  # children of undecoded nodes: one name, or a list
         self.digests: dict[str, int] = {}
-        self.tree: DataTree = DataTree.bare(self)
+        self.tree: DataTree = DataTree.bare(self, rules)
 
     def add(self, batch: NodeBatch) -> int | None:
         """Add nodes of a snapshot, parents first; return the index of the first one without a parent, or None."""
@@ -157,7 +158,7 @@ class Restoration:
             time then.
         extended_types: whether there are TTL nodes (zookeeper.extendedTypesEnabled); without, a TTL node is an
             ephemeral of a session that does not exist.
-        rules: rules of the release, which say what a new tree has; None for the newest.
+        rules: rules of the release; None for the newest.
 
     Attributes:
         tree: tree restored so far.
@@ -174,6 +175,7 @@ class Restoration:
 
     def __init__(self, *, is_lazy: bool = False, extended_types: bool = True, rules: Rules | None = None) -> None:
         self._extended_types = extended_types
+        self._rules = rules
         self._has_begun = False
         self.tree: DataTree = DataTree(rules)
         self._is_lazy = is_lazy
@@ -206,8 +208,8 @@ class Restoration:
         newest = self.zxid = zxid
         has_root = False
         if self._is_lazy:
-            self._nodes = LazyNodes(snapshot.acls)
-        self.tree = DataTree.bare() if self._nodes is None else self._nodes.tree
+            self._nodes = LazyNodes(snapshot.acls, self._rules)
+        self.tree = DataTree.bare(rules=self._rules) if self._nodes is None else self._nodes.tree
         for batch in snapshot.batches():
             bad = first_orphan(batch.paths, has_root=has_root)
             has_root = True
@@ -302,6 +304,7 @@ class Restoration:
             if applied is not None and self._digest is not None:
                 self._digest.refresh(txns.touched_paths(applied))
         assert self.tree.ephemerals.keys() <= self.sessions.keys(), "each ephemeral has a session"
+        self.tree.wrapped.clear()
         if self._digest is None or self._is_patched:
             self._digest = self._new_digest()
         return self._digest
@@ -366,6 +369,9 @@ class Restoration:
             raise UnbootableError("the ACL of a parent is missing")
         _check_acl(record.acl)
         present = self.tree.get(path)
+        if path in self.tree.orphans and self._rules is not None and self._rules.create_replaces_orphans:
+            self._is_patched = True
+            present = None
         if present is None:
             if self._extended_types and isinstance(record, txns.CreateTxn | txns.Create2Txn) and record.ephemeral:
                 _check_owner(transaction.session_id)
@@ -381,12 +387,12 @@ class Restoration:
         return None
 
     def _make_deletable(self, transaction: txns.Transaction, path: str, *, is_owned: bool = False) -> bool:
-        """Return whether there is a node to delete, without children: they were created later, and will be again.
+        """Return whether there is a node to delete, with its parent.
 
-        If the session of the transaction owns it (`is_owned`), even a special node is deleted.
+        Its children become orphans. If the session of the transaction owns it (`is_owned`), even the root is deleted.
         """
         parent, node = self.tree.get(_parent_of(path)), self.tree.get(path)
-        if path in SPECIAL_PATHS and not is_owned:
+        if path == "/" and not is_owned:
             return False
         if parent is not None and node is not None and UNKNOWN_ACL in (parent.acl, node.acl):
             raise UnbootableError("the ACL of a deleted node or of its parent is missing")
@@ -395,20 +401,20 @@ class Restoration:
                 self._is_patched = True
                 parent.pzxid = max(parent.pzxid, transaction.zxid)
             return False
-        for below in [at for at, _ in self.tree.walk(path)][:0:-1]:
+        if parent is None and self._rules is not None and self._rules.deletes_orphans:
             self._is_patched = True
-            self.tree.apply(transaction._replace(record=txns.DeleteTxn(below)))
-        assert not node.child_count, "what is below is deleted first"
-        return True
+            self.tree.drop_orphan(path)
+        return parent is not None
 
     def _fit_close_session(self, transaction: txns.Transaction, record: txns.CloseSessionTxn) -> txns.Record:
         self.sessions.pop(transaction.session_id, None)
         # The listed paths, and all others of the session: old logs list none (DataTree.killSession).
         owned = dict.fromkeys(self.tree.ephemerals_of(transaction.session_id))
         listed = dict.fromkeys((*record.paths, *owned))
-        deletable = [path for path in listed if self._make_deletable(transaction, path, is_owned=path in owned)]
-        # Nodes below another one are deleted by now.
-        return txns.CloseSessionTxn(tuple(path for path in deletable if path in self.tree))
+        # A node below another listed one has no parent any more: the tree looks again, in the order of deletion.
+        return txns.CloseSessionTxn(
+            tuple(path for path in listed if self._make_deletable(transaction, path, is_owned=path in owned))
+        )
 
 
 def _parent_of(path: str) -> str:

@@ -29,6 +29,7 @@ from simzk.zookeeper.persistence import (
 from simzk.zookeeper.persistence.files import UnbootableError
 from simzk.zookeeper.persistence.restore import LazyNodes
 from simzk.zookeeper.persistence.snapshot import batch_digests, node_digest
+from simzk.zookeeper.replies import Code
 from simzk.zookeeper.requests import ACL, OPEN_ACL, Id
 from simzk.zookeeper.server import Server
 from simzk.zookeeper.tree import DataTree
@@ -269,12 +270,31 @@ def test_old_logs_do_not_know_the_parents_cversion() -> None:
 
 
 def test_paths_of_a_closed_session_may_lie_below_each_other() -> None:
-    """Ephemerals do not; but behind a gap another node may stand there."""
+    """Ephemerals do not; but behind a gap another node may be there. One that is deleted after its parent stays."""
     creates = [txns.CreateTxn(path, b"", OPEN_ACL, False, 1) for path in ("/a", "/a/b")]
-    for paths in (("/a", "/a/b"), ("/a/b", "/a")):
+    for paths, left in ((("/a", "/a/b"), {"/a/b"}), (("/a/b", "/a"), set())):
         restoration = restored_from(*creates, txns.CloseSessionTxn(paths))
         assert "/a" not in restoration.tree
+        assert restoration.tree.orphans == left
         restoration.tree.check()
+
+
+def test_an_orphan_that_a_sweep_would_remove_is_a_failed_write_each_time() -> None:
+    """By source: PrepRequestProcessor, deleteContainer, looks for the parent."""
+    restoration = restored_from(
+        txns.CreateTxn("/a", b"", OPEN_ACL, False, 1),
+        txns.CreateTTLTxn("/a/t", b"", OPEN_ACL, 1, 5),
+        txns.DeleteTxn("/a"),
+    )
+    restoration.finish()
+    config = CONFIG._replace(container_check_interval_ms=10)
+    server = Server(config, now_ms=1000, tree=restoration.tree, zxid=restoration.zxid)
+    made: list[txns.Record] = []
+    server.on_transaction.append(lambda transaction: made.append(transaction.record))
+    for now_ms in (1010, 1020):
+        server.tick(now_ms)
+    assert made == [txns.ErrorTxn(Code.NO_NODE)] * 2
+    server.check()
 
 
 def test_a_transaction_of_the_snapshot_is_not_replayed() -> None:
