@@ -88,10 +88,11 @@ def _stmk(report: Report, argument: bytes) -> str:
 
 def _server_lines(report: Report) -> str:
     latency, statistics = report.statistics.latency, report.statistics
-    counts_connections = report.server.config.rules.release >= (3, 4, 4)
+    rules = report.server.config.rules
+    counts_connections = rules.release >= (3, 4, 4)
     connections = f"Connections: {len(report.connections)}\n" if counts_connections else ""
     sizes = ""
-    if report.place is not None and report.place.leads:
+    if report.place is not None and report.place.leads and rules.sizes_proposals:
         tally = report.place.tally
         sizes = f"Proposal sizes last/min/max: {tally.last_bytes}/{tally.least_bytes}/{tally.greatest_bytes}\n"
     return (

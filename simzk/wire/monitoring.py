@@ -445,7 +445,8 @@ def gauges(report: Report) -> dict[str, str | int | float]:
 
 def _values_before_3_6(report: Report) -> dict[str, str | int | float]:
     """Return what mntr lists before there are providers of metrics (MonitorCommand of 3.4 and 3.5)."""
-    own, release = {**text_values(report), **_own_gauges(report)}, report.server.config.rules.release
+    rules = report.server.config.rules
+    own, release = {**text_values(report), **_own_gauges(report)}, rules.release
     own["fsync_threshold_exceed_count"] = slow_fsyncs(report)
     later = {name for name, since in _BEFORE_3_6.items() if release < since or (name == _SLOW and release >= (3, 5, 0))}
     values: dict[str, str | int | float] = {name: own[name] for name in _BEFORE_3_6 if name not in later}
@@ -453,7 +454,7 @@ def _values_before_3_6(report: Report) -> dict[str, str | int | float]:
     if place is not None and place.leads:
         synced = sum(not learner.observes for learner in place.learners)
         values |= {"followers": len(place.learners), "synced_followers": synced, "pending_syncs": 0}
-        if release >= (3, 5, 0):
+        if rules.sizes_proposals:
             tally = place.tally
             values["last_proposal_size"] = tally.last_bytes
             values["max_proposal_size"], values["min_proposal_size"] = tally.greatest_bytes, tally.least_bytes

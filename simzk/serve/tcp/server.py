@@ -225,10 +225,13 @@ class TcpServer(EventLoopServer):
         """Return the answer to a four-letter word; `argument` followed it, `securely` at a port secured by TLS."""
         self.statistics.packets_received += 1
         if word not in self.words:
-            return f"{word} is not executed because it is not in the whitelist.\n".encode()
-        with self.driver.lock:
-            report = self.report()._replace(is_asked_securely=securely)
-            return answer(word, report, argument[: WORDS[word].argument_bytes]).encode()
+            text = f"{word} is not executed because it is not in the whitelist.\n"
+        else:
+            with self.driver.lock:
+                report = self.report()._replace(is_asked_securely=securely)
+                text = answer(word, report, argument[: WORDS[word].argument_bytes])
+        self.statistics.packets_sent += -(-len(text) // WRITER_CHARACTERS)
+        return text.encode()
 
     def set_trace_mask(self, mask: int) -> None:
         """Store the mask of traces; simzk writes no traces."""
@@ -298,6 +301,7 @@ LAST_SLICE = 128
 SLICE_BYTES = 64 * 1024  # of replies; a slice with more makes the next one smaller
 EVENT_BYTES = 16 * 1024 * 1024  # of events queued for a client that does not read; with more it is disconnected
 LINGER_S = 10.0  # how long a closed connection may take to send its write buffer
+WRITER_CHARACTERS = 8192  # of a BufferedWriter: an answer to a word counts as a packet for each
 
 
 class TcpConnection(asyncio.Protocol):
