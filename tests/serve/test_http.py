@@ -191,18 +191,97 @@ def test_an_error_without_a_page_has_a_length_where_the_connection_is_kept(serve
     assert said(server, asked + LAST).partition("Server")[0].endswith("no-store\r\nContent-Length: 0\r\n")
 
 
-def test_a_body_is_asked_for_where_it_is_read(server: Served) -> None:
-    head = (
-        b"POST /commands/restore HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2"
-    )
-    with TcpClient(server.admin_port) as client:
-        client.socket.sendall(head + b"\r\n\r\n")
-        asked = client.socket.recv(100)
-        client.socket.sendall(b"ab")
-        answer = client.rest()
-    assert asked == b"HTTP/1.1 100 Continue\r\n\r\n"
-    assert answer.startswith(b"HTTP/1.1 401 ")
-    assert said(server, head + b"\r\n\r\nab").startswith("HTTP/1.1 401 ")
+CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n"
+UNKNOWN = '{\n  "command" : "none",\n  "error" : "Unknown command: none"\n}'
+TOLD_UNKNOWN = (
+    f"HTTP/1.1 200 OK\r\nDate: D\r\nContent-Type: application/json\r\nContent-Length: 61\r\n{SERVER}{UNKNOWN}"
+)
+NOT_PERMITTED = '{\n  "command" : "restore",\n  "error" : "Auth info is missing for the command"\n}'
+REFUSED = (
+    "HTTP/1.1 401 Unauthorized\r\nDate: D\r\nContent-Type: application/json\r\n"
+    f"Content-Length: 79\r\n{SERVER}{NOT_PERMITTED}"
+)
+ENDS = f"\r\nConnection: close\r\n{SERVER}"
+ALLOWED = "Date: D\r\nAllow: GET, HEAD, POST, TRACE, OPTIONS"
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        # A command opens the body of a POST, though it reads none.
+        ("POST /commands/none length", CONTINUE + TOLD_UNKNOWN),
+        ("POST /commands/none chunks", CONTINUE + TOLD_UNKNOWN),
+        ("POST /commands/none nothing", CONTINUE + TOLD_UNKNOWN),
+        ("POST /commands/restore length", CONTINUE + REFUSED),
+        # No other method does, and no other page.
+        ("PUT /commands/ruok length", f"HTTP/1.1 405 Method Not Allowed{ENDS}"),
+        ("DELETE /commands/ruok length", f"HTTP/1.1 405 Method Not Allowed{ENDS}"),
+        ("TRACE /commands/ruok length", f"HTTP/1.1 403 Forbidden{ENDS}"),
+        ("FOO /commands/ruok length", f"HTTP/1.1 501 Not Implemented{ENDS}"),
+        ("OPTIONS /commands/ruok length", f"HTTP/1.1 200 OK\r\n{ALLOWED}{ENDS}"),
+    ],
+)
+def test_a_body_that_was_not_sent_yet_is_asked_for_as_by_jetty(server: Served, asked: str, answer: str) -> None:
+    method, path, body = asked.split()
+    fields = {"length": "Content-Length: 2\r\n", "chunks": "Transfer-Encoding: chunked\r\n", "nothing": ""}[body]
+    head = f"{method} {path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n{fields}\r\n"
+    assert said(server, head.encode()) == answer
+
+
+@pytest.mark.parametrize(
+    ("body", "order"),
+    [("Content-Length: 2", ["Connection", "Cache-Control"]), ("Content-Length: 0", ["Cache-Control", "Connection"])],
+)
+def test_an_error_page_says_first_that_a_body_is_not_read(server: Served, body: str, order: list[str]) -> None:
+    head = f"POST /commands/ruok HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n{body}\r\n\r\n"
+    answer = said(server, head.encode())
+    assert answer.startswith(f"{CONTINUE}HTTP/1.1 500 Server Error\r\n{order[0]}: ")
+    assert re.findall("^(Connection|Cache-Control): ", answer, re.MULTILINE) == order
+
+
+def test_a_body_that_came_with_its_head_is_not_asked_for(server: Served) -> None:
+    head = b"POST /commands/restore HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab"
+    assert said(server, head + LAST) == REFUSED + TOLD_LAST
+
+
+@pytest.mark.parametrize(
+    ("expect", "is_met"),
+    [
+        ("", True),
+        ("102-processing", True),
+        ("100-Continue", True),
+        ("100-continue, 102-processing", True),
+        ("100-continue, x", False),
+        ("x\r\nExpect: 100-continue", False),
+        ("101-continue", False),
+    ],
+)
+def test_expectations_are_those_of_jetty(server: Served, expect: str, is_met: bool) -> None:
+    asked = f"GET /commands/ruok HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: {expect}\r\n\r\n"
+    assert (said(server, asked.encode()) == bad(417, "Expectation Failed")) is not is_met
+
+
+@pytest.mark.parametrize(
+    ("host", "is_valid"),
+    [
+        *(
+            (host, True)
+            for host in ("", " ", " :80", " a:80", " a:65535", " a b", " [::1]", " [::1]:80", " ::1", " a/b")
+        ),
+        *((host, True) for host in (" user@a", " a,b", " a:+1", " []", " a:80:90", " []:1", " ]", "\t", " a:80 ")),
+        *((host, False) for host in (" :", " a:", " a:0", " a:65536", " a:99999999999", " [::1", " [::1]x", " [x")),
+        *((host, False) for host in (" a:-1", " a: 80", " a:x")),
+    ],
+)
+def test_a_host_is_read_as_by_jetty(server: Served, host: str, is_valid: bool) -> None:
+    asked = f"GET /commands/ruok HTTP/1.1\r\nHost:{host}\r\nConnection: close\r\n\r\n"
+    assert said(server, asked.encode()) == (TOLD_LAST if is_valid else bad(400, "Bad HostPort"))
+
+
+@pytest.mark.parametrize(("authority", "is_valid"), [("", True), ("b", True), ("b:1", True), ("b:x", False)])
+def test_the_port_of_an_absolute_uri_is_a_number(server: Served, authority: str, is_valid: bool) -> None:
+    asked = f"GET http://{authority}/commands/ruok HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    assert said(server, asked.encode()) == (TOLD_LAST if is_valid else bad(400, "Bad Request"))
 
 
 def test_what_is_no_command_of_a_method_is_a_stumble(server: Served) -> None:

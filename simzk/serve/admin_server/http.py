@@ -52,7 +52,10 @@ _OTHER_VERSIONS = {
 }
 _QUALITY = re.compile(r"[0-9]{1,3}(\.[0-9]{0,9})?|\.[0-9]{1,9}")
 _CONTINUE = "100-continue"
-_BAD_PORT = re.compile(r"[^:\[]*:[^:]*[^:0-9][^:]*")  # of a Host with one colon
+_EXPECTATIONS = frozenset({_CONTINUE, "102-processing"})
+_HOST_PORT = re.compile(r"(?:[^:\[][^:]*)?(?::(\+?[0-9]+))?|\[.*\](?::(\+?[0-9]+))?|[^\[]*:[^\[]*:.*")
+"""Value of a Host: with one colon, in brackets, or an IPv6 address without them (HostPort)."""
+_AUTHORITY = re.compile(r"(?:[^@]*@)?(?:\[.*\]|[^:]*)(?::[0-9]*)?")
 
 
 class HttpRequest(NamedTuple):
@@ -252,6 +255,8 @@ class HttpServer:
         idle_ms: idle timeout of a connection.
         body_limit: returns how many bytes of body a request may have, 0 if it needs none; called with its head, before
             the body is read.
+        opens_body: returns whether a POST opens its body, though it may read nothing of it; a client that waits is then
+            asked to send it.
 
     Raises:
         ConfigError: it cannot listen.
@@ -265,11 +270,13 @@ class HttpServer:
         *,
         idle_ms: int,
         body_limit: Callable[[HttpRequest], int] = lambda _: 0,
+        opens_body: Callable[[HttpRequest], bool] = lambda _: True,
     ) -> None:
         listener = bind(address, port, BACKLOG)
         self._acceptor = Acceptor(listener, lambda: _Connection(self))
         self.answer = answer
         self.body_limit = body_limit
+        self.opens_body = opens_body
         self.idle_s = idle_ms / 1000
         self.connections: dict[_Connection, None] = {}
         self.name = name_of(listener)
@@ -301,7 +308,7 @@ class _Head(NamedTuple):
     @property
     def expects_continue(self) -> bool:
         """Whether the client waits for a status 100 before it sends a body."""
-        return self.version == "HTTP/1.1" and "expect" in self.headers
+        return self.version == "HTTP/1.1" and _CONTINUE in _expectations(self.headers)
 
     @property
     def is_chunked(self) -> bool:
@@ -314,8 +321,23 @@ class _Head(NamedTuple):
         return int(self.headers.get("content-length", "0"))
 
 
+def _expectations(headers: Mapping[str, str]) -> list[str]:
+    return [one.strip().lower() for one in headers.get("expect", "").split(",") if one.strip()]
+
+
+def _is_host_port(value: str) -> bool:
+    """Return whether a Host has a valid form, and a port from 1 to 65535 if any.
+
+    >>> [_is_host_port(value) for value in ("", "a:+1", "[::1]:80", "::1", "a:", "a:0", "a:65536", "[::1", "[::1]x")]
+    [True, True, True, True, False, False, False, False, False]
+    """
+    found = _HOST_PORT.fullmatch(value)
+    port = None if found is None else found[1] or found[2]
+    return found is not None and (port is None or (len(port) < 10 and 0 < int(port) < 1 << 16))
+
+
 def _read_fields(lines: list[str]) -> dict[str, str]:
-    """Return header fields by their names in lower case, the values of repeated Accept fields as one."""
+    """Return header fields by their names in lower case, the values of repeated Accept or Expect fields as one."""
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -326,9 +348,9 @@ def _read_fields(lines: list[str]) -> dict[str, str]:
         if not colon:
             raise BadRequestError(HTTPStatus.BAD_REQUEST, "Illegal character LF=\\n")
         name, value = name.lower(), value.strip()
-        if name == "host" and _BAD_PORT.fullmatch(value):
+        if name == "host" and not _is_host_port(value):
             raise BadRequestError(HTTPStatus.BAD_REQUEST, "Bad HostPort")
-        headers[name] = f"{headers[name]}, {value}" if name == "accept" and name in headers else value
+        headers[name] = f"{headers[name]}, {value}" if name in ("accept", "expect") and name in headers else value
     return headers
 
 
@@ -350,7 +372,7 @@ def _read_head(lines: list[str]) -> _Head:
     if words[2] == "HTTP/1.1":
         if "host" not in headers:
             raise BadRequestError(HTTPStatus.BAD_REQUEST, "No Host")
-        if headers.get("expect", _CONTINUE).lower() != _CONTINUE:
+        if not _EXPECTATIONS.issuperset(_expectations(headers)):
             raise BadRequestError(HTTPStatus.EXPECTATION_FAILED)
     if _LENGTH.fullmatch(headers.get("content-length", "0")) is None:
         raise BadRequestError(HTTPStatus.BAD_REQUEST, "Invalid Content-Length Value")
@@ -499,7 +521,10 @@ class _Connection(asyncio.Protocol):
         target = head.target.partition("#")[0]
         scheme, colon, rest = target.partition("://")
         if colon and scheme.isalpha():
-            target = "/" + rest.partition("/")[2]
+            authority, _, rest = rest.partition("/")
+            if _AUTHORITY.fullmatch(authority) is None:
+                raise BadRequestError(HTTPStatus.BAD_REQUEST)
+            target = f"/{rest}"
         path, _, query = target.partition("?")
         peer, own = peer_of(self._transport)[0], self._transport.get_extra_info("sockname")[0]
         request = HttpRequest(head.method, path, query, head.headers, b"", address=peer, local_address=own)
@@ -510,10 +535,14 @@ class _Connection(asyncio.Protocol):
             self._body_limit = self._server.body_limit(request)
         if not self._accepts_body(head.body_length) or not head.expects_continue:
             return
-        if head.method in ("GET", "HEAD"):
-            self._answer(is_read=False)  # Jetty asks for a body where somebody reads it, and nobody reads this one
-        elif (head.is_chunked or head.body_length) and not self._buffer:
+        # Jetty asks for a body that has not arrived where somebody opens it, and waits only for one that is read.
+        opens = head.method == "POST" and self._server.opens_body(request)
+        if head.method in ("GET", "HEAD") or not (self._buffer or opens):
+            self._answer(is_read=False)
+        elif not self._buffer:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            if not self._body_limit:
+                self._answer(is_read=False, is_asked_for=True)
 
     def _read_chunk(self) -> bool:
         """Parse one chunk of a body; the last one is empty."""
@@ -546,11 +575,13 @@ class _Connection(asyncio.Protocol):
         self._answer(is_read=False)
         return False
 
-    def _answer(self, *, is_read: bool = True) -> None:
+    def _answer(self, *, is_read: bool = True, is_asked_for: bool = False) -> None:
         """Answer the request, and forget it.
 
         Args:
             is_read: whether its body is read; False for one that stays unread, with which the connection ends.
+            is_asked_for: whether the client was asked to send it all the same; the answer then does not say that the
+                connection ends.
         """
         head, request, body = self._head, self._request, bytes(self._body) if is_read else b""
         assert head is not None
@@ -564,9 +595,22 @@ class _Connection(asyncio.Protocol):
         if is_read:
             self._send(response, head)
             return
-        self._send(response._replace(closes=True, on_close=None), head, lingers=True)
+        if not is_asked_for:
+            response = response._replace(closes=True, has_length=bool(response.body))
+        # Jetty's error pages say first that the connection ends if a body is still to come.
+        is_owed = not self._buffer and (head.is_chunked or head.body_length > 0)
+        says_first = is_owed and response.closes and response.status >= HTTPStatus.BAD_REQUEST
+        self._send(response._replace(on_close=None), head, lingers=True, says_first=says_first)
 
-    def _send(self, response: Response, head: _Head | None, reason: str = "", *, lingers: bool = False) -> None:
+    def _send(
+        self,
+        response: Response,
+        head: _Head | None,
+        reason: str = "",
+        *,
+        lingers: bool = False,
+        says_first: bool = False,
+    ) -> None:
         assert self._transport is not None
         body = response.body if isinstance(response.body, bytes) else response.body.encode()
         is_held = response.on_close is not None
@@ -576,14 +620,15 @@ class _Connection(asyncio.Protocol):
             self._idle_timer.cancel()
         ends = not is_held and (response.closes or (head is not None and not head.keeps_alive))
         closing = [("Connection", "close")]
-        names_close = head is not None and not head.keeps_alive and head.version != _VERSIONS[1]
+        is_old = head is not None and not head.keeps_alive and head.version == _VERSIONS[1]  # it expects the end
+        names_close = says_first or (head is not None and not head.keeps_alive and not is_old)
         fields = [
             *(closing if names_close else []),
             *([("Date", _date())] if response.is_dated else []),
             *response.headers,
             *([("Content-Type", response.kind)] if response.kind else []),
             *([] if is_held or (ends and not response.has_length) else [("Content-Length", str(len(body)))]),
-            *(closing if (response.closes or is_held) and not names_close else []),
+            *(closing if (response.closes or is_held) and not names_close and not is_old else []),
             ("Server", _SERVER),
         ]
         status = response.status

@@ -124,7 +124,9 @@ class AdminServer(HttpServer):
         self._live_addresses = None if live_address is None else addresses_of(live_address)
         self._access = AccessRules(server.settings.admin_token, address)
         idle_ms = server.settings.admin_idle_ms
-        super().__init__(address, port, self._answer, idle_ms=idle_ms, body_limit=self._limit_of_body)
+        super().__init__(
+            address, port, self._answer, idle_ms=idle_ms, body_limit=self._limit_of_body, opens_body=self._opens_body
+        )
         self._path = path
         self.live_name = self.name
         if live_address is not None and self._live_addresses is not None:
@@ -234,6 +236,10 @@ class AdminServer(HttpServer):
         """Return how much body a request may have: of the commands, restore alone reads one, from who is permitted."""
         name = canonical_path(request.path).removeprefix(f"{self._path}/")
         return BODY_BYTES if name in RESTORE and self._refusal(request) is None else 0
+
+    def _opens_body(self, request: HttpRequest) -> bool:
+        """Return whether a POST opens its body: any command does (CommandsServlet.doPost)."""
+        return canonical_path(request.path).startswith(f"{self._path}/")
 
     def _refusal(self, request: HttpRequest) -> CommandRejection | None:
         """Return why the client lacks permission for snapshot and restore; None if it has it."""
