@@ -75,9 +75,11 @@ def tell(port: int) -> Iterator[str]:
                 reply = client.next()
                 assert isinstance(reply, Reply)
                 if isinstance(request, req.GetChildren2):
+                    assert isinstance(reply.body, tuple)
                     names, stat = reply.body
                     yield f"{sorted(names)}, cversion {stat.cversion}, pzxid {stat.pzxid}"
                 elif isinstance(request, req.Multi):
+                    assert isinstance(reply.body, list)
                     results = [(one.error, one.body) for one in reply.body if not isinstance(one.body, Stat)]
                     yield f"{reply.zxid}: {results}"
                 else:
