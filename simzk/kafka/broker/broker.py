@@ -566,13 +566,7 @@ class Broker:
     def transactions(self) -> TransactionCoordinator:
         """The coordinator of transactions."""
         from simzk.kafka.coordinator.marker_channels import MarkerChannels
-        from simzk.kafka.coordinator.transaction_coordinator import MetadataUnavailableError, TransactionCoordinator
-
-        async def read_count() -> object:
-            try:
-                return await self.client.exists(paths.topic(TRANSACTIONS_TOPIC))
-            except SessionExpiredError:
-                raise MetadataUnavailableError from None
+        from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator
 
         version = self.version
         return TransactionCoordinator(
@@ -583,7 +577,7 @@ class Broker:
             partial(self.producer_ids.take, waits=version.api.waits_for_producer_ids),
             markers=MarkerChannels(self.process, self._leader_of, self._call),
             partitions=partial(self._partitions_of_internal, TRANSACTIONS_TOPIC),
-            read_count=read_count,
+            read_count=partial(self.client.topic_exists, TRANSACTIONS_TOPIC),
             now_ms=self._environment.now_ms,
             record=lambda what, partition, after: self._record(what, str(partition), "", after),
         )
@@ -803,9 +797,10 @@ class Broker:
         def offsets() -> dict[int, Handler]:
             from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY
             from simzk.kafka.client_requests.coordinators.offsets import OffsetsApi
+            from simzk.kafka.zookeeper_client.group_offsets import GroupOffsets
 
             verifies = version.groups.verifies_transactions and self.config.boolean(VERIFICATION_KEY)
-            return OffsetsApi(serving, self.groups, self.verification, verifies=verifies).handlers
+            return OffsetsApi(serving, self.groups, self.verification, verifies, GroupOffsets(self.client)).handlers
 
         def produce() -> dict[int, Handler]:
             from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY

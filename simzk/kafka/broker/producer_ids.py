@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from simzk.errors import ZnodeError
+from simzk.kafka.metadata.plane import MetadataRefusedError, MetadataUnavailableError
 from simzk.kafka.rpc import Disconnected
 from simzk.kafka.schemas.cluster import PRODUCER_ID_BLOCK_SIZE
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
-from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -64,7 +63,13 @@ class ProducerIds:
         try:
             first = await self._allocate()
             self._ids = iter(range(first, first + PRODUCER_ID_BLOCK_SIZE))
-        except (Disconnected, NoProducerIdsError, SessionExpiredError, ZooKeeperRefused, ZnodeError) as problem:
+        except (
+            Disconnected,
+            NoProducerIdsError,
+            MetadataUnavailableError,
+            MetadataRefusedError,
+            ZnodeError,
+        ) as problem:
             self._on_failure(str(problem))
         assert self._is_asking
         self._is_asking = False

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.kafka.broker.authorizer import CLUSTER
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
+from simzk.kafka.metadata.plane import MetadataUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.client_requests.broker_faults import Silence
     from simzk.kafka.metadata.cache import MetadataCache
+    from simzk.kafka.metadata.plane import EntityReader
     from simzk.kafka.protocol.structs import Message
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.settings import BrokerConfig
-    from simzk.kafka.zookeeper_client.zk_client import KafkaZooKeeperClient
     from simzk.simulation import Future, Process
 
 
@@ -63,7 +63,7 @@ class ServingBroker:
         version, config: its release and settings.
         process: its process, which runs handlers and timers.
         cache: its metadata cache.
-        client: its ZooKeeper client.
+        entities: reads configurations and topics.
         authorizer: what clients may do.
         replicas: its replicas.
         topic_configs: the configuration of topics.
@@ -77,7 +77,7 @@ class ServingBroker:
     config: BrokerConfig
     process: Process
     cache: MetadataCache
-    client: KafkaZooKeeperClient
+    entities: EntityReader
     authorizer: Authorizer
     replicas: ReplicaLogs
     topic_configs: TopicConfigs
@@ -90,10 +90,10 @@ class ServingBroker:
         return self.authorizer.allows(operation, CLUSTER, principal)
 
     def spawn(self, work: Coroutine[Future[Any], None, object], what: str) -> None:
-        """Run a handler that waits; it ends with the broker's session, and the client gets no response."""
+        """Run a handler that waits; it ends when the metadata are unavailable, and the client gets no response."""
 
         async def task() -> None:
-            with suppress(SessionExpiredError):
+            with suppress(MetadataUnavailableError):
                 await work
 
         self.process.spawn(task(), what)

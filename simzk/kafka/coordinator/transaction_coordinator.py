@@ -48,6 +48,7 @@ from simzk.kafka.coordinator.transaction_records import (
     encode_transaction,
     encode_transaction_key,
 )
+from simzk.kafka.metadata.plane import MetadataUnavailableError
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import TopicPartition
 
@@ -70,10 +71,6 @@ _EXPIRY_INTERVAL = "transaction.remove.expired.transaction.cleanup.interval.ms"
 APPEND_RETRY_US = 100_000
 """Pause before a completion is appended again."""
 _OF_APPEND = ERRORS_OF_APPEND | {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE}
-
-
-class MetadataUnavailableError(Exception):
-    """Failed read of the cluster's metadata."""
 
 
 class TransactionOverview(NamedTuple):

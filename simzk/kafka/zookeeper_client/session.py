@@ -23,6 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.kafka.cluster.zookeeper_host import NetworkLink, ZooKeeperHost
+from simzk.kafka.metadata.plane import MetadataUnavailableError
 from simzk.simulation import Future, Process, gather
 from simzk.zookeeper.replies import Closed, Code, ConnectResponse, EventType, Outgoing, Reply, Stat, WatchedEvent
 from simzk.zookeeper.requests import (
@@ -59,7 +60,7 @@ _PASSWORD_LENGTH = 16
 _UNANSWERED = (Code.CONNECTION_LOSS, Code.SESSION_EXPIRED)
 
 
-class SessionExpiredError(Exception):
+class SessionExpiredError(MetadataUnavailableError):
     """The session of a request has expired."""
 
 

@@ -24,6 +24,7 @@ from simzk.errors import ZnodeError
 from simzk.jvm.numbers import LONG_MAX, next_int
 from simzk.kafka import paths
 from simzk.kafka.columnar.batches import Assigned, ReadStates, ReadTopics, StatesRead, TopicsRead, WriteStates
+from simzk.kafka.metadata.plane import MetadataRefusedError
 from simzk.kafka.schemas import admin, broker_registration, config, partition_state
 from simzk.kafka.schemas import controller as controller_schema
 from simzk.kafka.schemas import topic as topic_schema
@@ -171,7 +172,7 @@ class ControllerMovedError(Exception):
     """Another broker is controller: `/controller_epoch` has changed since this broker was elected."""
 
 
-class ZooKeeperRefused(Exception):  # noqa: N818 - the server's word, not a mistake of ours
+class ZooKeeperRefused(MetadataRefusedError):  # noqa: N818 - the server's word, not a mistake of ours
     """ZooKeeper answered a request with an unexpected error."""
 
     def __init__(self, code: int, path: str) -> None:
@@ -303,6 +304,14 @@ class KafkaZooKeeperClient:
         path = paths.config(entity_path)
         found = await self.read(path)
         return {} if found is None else config.decode(path, found[0], self.version.reading)
+
+    async def entity_names(self, kind: str) -> list[str]:
+        """Return the names of the entities of a kind that have a configuration, sorted."""
+        return sorted(await self.children(paths.config(kind)))
+
+    async def topic_exists(self, topic: str) -> bool:
+        """Return whether a topic exists."""
+        return await self.exists(paths.topic(topic))
 
     async def unclean_allowed(self, topics: Iterable[str], by_default: bool) -> dict[str, bool]:
         """Return by topic whether unclean election is allowed; false if the configuration is invalid."""

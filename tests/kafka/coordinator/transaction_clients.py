@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from simzk.kafka.coordinator.coordinator_log import TRANSACTIONS_TOPIC
 from simzk.kafka.coordinator.marker_channels import MarkerChannels
 from simzk.kafka.coordinator.transaction import ProducerIdentity
-from simzk.kafka.coordinator.transaction_coordinator import MetadataUnavailableError, TransactionCoordinator
+from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator
+from simzk.kafka.metadata.plane import MetadataUnavailableError
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import WriteTxnMarkersResponse
 from simzk.kafka.releases.settings import BrokerConfig

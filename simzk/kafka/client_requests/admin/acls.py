@@ -15,6 +15,7 @@ from simzk.errors import ZnodeError
 from simzk.kafka.broker.authorizer import CLUSTER, NOT_AUTHORIZED
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.metadata.entities import LITERAL, PREFIXED, AclEntry, AclResource, is_principal
+from simzk.kafka.metadata.plane import MetadataRefusedError, MetadataUnavailableError
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreateAclsRequest,
@@ -25,8 +26,6 @@ from simzk.kafka.protocol.messages import (
     DescribeAclsResponse,
 )
 from simzk.kafka.releases.since import Profile, at_release, before, by_release, since
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
-from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -207,7 +206,7 @@ class AclsApi(ClientApi):
         assert bool(added) != bool(removed), "ACLs are added, or removed"
         try:
             response = await self.broker.authorizer.alter(resource, added, removed)
-        except (SessionExpiredError, ZnodeError, ZooKeeperRefused) as problem:
+        except (MetadataUnavailableError, ZnodeError, MetadataRefusedError) as problem:
             return ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)
         return None if response.error == ErrorCode.NONE else (response.error, response.message)
 

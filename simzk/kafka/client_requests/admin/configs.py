@@ -26,6 +26,7 @@ from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.broker.described_configs import DEFAULT, LOGGER, TOPIC, ConfigEntry
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.metadata.entities import AclResource
+from simzk.kafka.metadata.plane import MetadataRefusedError, MetadataUnavailableError
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterConfigsRequest,
@@ -49,8 +50,6 @@ from simzk.kafka.releases.config_values import broker_problem, resizing_problem,
 from simzk.kafka.releases.settings import topic_keys
 from simzk.kafka.releases.since import at_release
 from simzk.kafka.security.settings import base_key
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
-from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -160,7 +159,7 @@ class ConfigsApi(ClientApi):
                 return ResourceError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
             if texts.requires_topic and name not in self.broker.cache.topics:
                 return ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, texts.described)
-            return self.described.topic_entries(await self.broker.client.entity_config(f"topics/{name}"))
+            return self.described.topic_entries(await self.broker.entities.entity_config(f"topics/{name}"))
         if kind == BROKER_RESOURCE:
             if not name and texts.has_broker_configs:
                 return self.described.entries_of_all()
@@ -297,7 +296,7 @@ class ConfigsApi(ClientApi):
                 return refused
         else:
             return self._unknown_kind(kind)
-        values = dict(await self.broker.client.entity_config(entity))
+        values = dict(await self.broker.entities.entity_config(entity))
         for change in changes:
             key, operation = keys.get(change.name), change.config_operation
             if operation in (APPEND, SUBTRACT) and (key is None or key.kind != "list"):
@@ -394,7 +393,7 @@ class ConfigsApi(ClientApi):
             return missing
         if (illegal := name_problem(name, self.broker.version)) is not None:
             return ResourceError(ErrorCode.INVALID_TOPIC_EXCEPTION, illegal)
-        return None if await self.broker.client.exists(paths.topic(name)) else missing
+        return None if await self.broker.entities.topic_exists(name) else missing
 
     def _topic_problem(self, name: str, values: Mapping[str, str]) -> ResourceError | None:
         known = topic_keys(self.broker.version.number)
@@ -451,7 +450,7 @@ async def _attempted(work: Coroutine[Future[Any], None, Any]) -> Any:
     """Return the result of work in ZooKeeper; an error if it fails or the session expires."""
     try:
         return await work
-    except SessionExpiredError:
+    except MetadataUnavailableError:
         return ResourceError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker's ZooKeeper session has expired")
-    except (ZnodeError, ZooKeeperRefused) as problem:
+    except (ZnodeError, MetadataRefusedError) as problem:
         return ResourceError(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))

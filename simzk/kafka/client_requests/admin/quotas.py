@@ -24,6 +24,7 @@ from simzk.jvm.scala_collections import immutable_order
 from simzk.kafka import paths
 from simzk.kafka.broker.configs import is_address
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
+from simzk.kafka.metadata.plane import MetadataRefusedError, MetadataUnavailableError
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterClientQuotasRequest,
@@ -32,8 +33,6 @@ from simzk.kafka.protocol.messages import (
     DescribeClientQuotasResponse,
 )
 from simzk.kafka.schemas.config import sanitize
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
-from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,7 +107,7 @@ class QuotasApi(ClientApi):
         except QuotaError as problem:
             answer(_undescribed(problem.code, problem.text))
             return
-        except (SessionExpiredError, ZnodeError) as problem:
+        except (MetadataUnavailableError, ZnodeError) as problem:
             answer(_undescribed(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)))
             return
         part, quota = DescribeClientQuotasResponse.EntityData, DescribeClientQuotasResponse.ValueData
@@ -165,11 +164,11 @@ class QuotasApi(ClientApi):
 
     async def _names(self, parent: str) -> list[str | None]:
         """Return the names of the entities below a path, None for the default."""
-        names = sorted(await self.broker.client.children(paths.config(parent)))
+        names = await self.broker.entities.entity_names(parent)
         return [None if name == paths.DEFAULT_ENTITY else unquote(name) for name in names]
 
     async def _read(self, entity: Entity) -> Found:
-        values = await self.broker.client.entity_config(_path(entity))
+        values = await self.broker.entities.entity_config(_path(entity))
         known = _OF_ADDRESSES if ADDRESS in entity else _OF_CLIENTS
         return entity, {key: _number(value) for key, value in values.items() if key in known}
 
@@ -189,7 +188,7 @@ class QuotasApi(ClientApi):
                 await self._alter_one(entity, entry.ops, validate_only=request.validate_only)
             except QuotaError as problem:
                 code, text = problem.code, problem.text
-            except (SessionExpiredError, ZnodeError, ZooKeeperRefused) as problem:
+            except (MetadataUnavailableError, ZnodeError, MetadataRefusedError) as problem:
                 code, text = ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)
             results[tuple(entity.items())] = code, text
         order = immutable_order(results, self.broker.version.orders.scala, _entity_hash)
@@ -207,7 +206,7 @@ class QuotasApi(ClientApi):
             raise QuotaError(ErrorCode.INVALID_REQUEST, problem)
         known = _OF_ADDRESSES if ADDRESS in entity else _OF_CLIENTS
         path = _path(entity)
-        values = dict(await self.broker.client.entity_config(path))
+        values = dict(await self.broker.entities.entity_config(path))
         for change in changes:
             if change.remove:
                 values.pop(change.key, None)

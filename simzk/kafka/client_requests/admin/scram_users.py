@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from simzk.errors import ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
+from simzk.kafka.metadata.plane import MetadataRefusedError, MetadataUnavailableError
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterUserScramCredentialsRequest,
@@ -26,8 +27,6 @@ from simzk.kafka.schemas import scram
 from simzk.kafka.schemas.config import sanitize
 from simzk.kafka.security.scram import MECHANISMS as SCRAM_MECHANISMS
 from simzk.kafka.security.scram import MIN_ITERATIONS, credential_of
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
-from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,10 +78,10 @@ class ScramUsersApi(ClientApi):
             if names:
                 results = [await self._described(name, names.count(name)) for name in dict.fromkeys(names)]
             else:
-                listed = sorted(await self.broker.client.children(paths.config("users")))
+                listed = await self.broker.entities.entity_names("users")
                 users = [await self._described(unquote(name), 1) for name in listed]
                 results = [user for user in users if user.credential_infos]
-        except (SessionExpiredError, ZnodeError) as problem:
+        except (MetadataUnavailableError, ZnodeError) as problem:
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             answer(DescribeUserScramCredentialsResponse(error_code=code, error_message=str(problem)))
             return
@@ -92,7 +91,7 @@ class ScramUsersApi(ClientApi):
         if count > 1:
             text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
             return User(user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=text)
-        values = await self.broker.client.entity_config(f"users/{sanitize(name)}")
+        values = await self.broker.entities.entity_config(f"users/{sanitize(name)}")
         found = [
             DescribeUserScramCredentialsResponse.CredentialInfo(
                 mechanism=number,
@@ -117,9 +116,9 @@ class ScramUsersApi(ClientApi):
         for name, of_user in by_user.items():
             try:
                 code, text = await self._alter_user(context, name, of_user)
-            except SessionExpiredError:
+            except MetadataUnavailableError:
                 code, text = ErrorCode.NOT_CONTROLLER, ""
-            except (ZnodeError, ZooKeeperRefused) as problem:
+            except (ZnodeError, MetadataRefusedError) as problem:
                 code, text = ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)
             results.append(Altered(user=name, error_code=code, error_message=text))
         answer(AlterUserScramCredentialsResponse(results=results))
@@ -135,7 +134,7 @@ class ScramUsersApi(ClientApi):
         if (problem := _problem(name, alterations)) is not None:
             return problem
         entity = f"users/{sanitize(name)}"
-        values = dict(await self.broker.client.entity_config(entity))
+        values = dict(await self.broker.entities.entity_config(entity))
         for one in alterations:
             mechanism = MECHANISMS[one.mechanism]
             if isinstance(one, AlterUserScramCredentialsRequest.ScramCredentialUpsertion):

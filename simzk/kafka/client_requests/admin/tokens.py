@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from simzk.errors import ZnodeError
 from simzk.kafka.client_requests.handlers import ANONYMOUS, Answer, ClientApi, Context, Handler
 from simzk.kafka.metadata.entities import AclResource
+from simzk.kafka.metadata.plane import MetadataRefusedError
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreateDelegationTokenRequest,
@@ -27,7 +28,6 @@ from simzk.kafka.protocol.messages import (
     RenewDelegationTokenResponse,
 )
 from simzk.kafka.requests import AdminResponse, CreateTokenRequest, ExpireTokenRequest, RenewTokenRequest
-from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -167,7 +167,7 @@ async def _attempted(work: Coroutine[Future[Any], None, AdminResponse]) -> Admin
     """Return the answer to a change; a write that ZooKeeper rejects is UNKNOWN_SERVER_ERROR."""
     try:
         return await work
-    except (ZnodeError, ZooKeeperRefused) as problem:
+    except (ZnodeError, MetadataRefusedError) as problem:
         return AdminResponse(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))
 
 

@@ -18,6 +18,7 @@ from simzk.errors import ZnodeError
 from simzk.kafka.broker.admin_handlers import BY_DEFAULT, PlannedPartitions, PlannedTopic
 from simzk.kafka.client_requests.cache_wait import wait_for_cache
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
+from simzk.kafka.metadata.plane import MetadataRefusedError, MetadataUnavailableError
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     CreatePartitionsRequest,
@@ -32,8 +33,6 @@ from simzk.kafka.requests import AdminResponse, DeleteTopicRequest
 from simzk.kafka.requests import CreatePartitionsRequest as PartitionsToAdd
 from simzk.kafka.requests import CreateTopicRequest as TopicToCreate
 from simzk.kafka.topic_partition import TopicPartition
-from simzk.kafka.zookeeper_client.session import SessionExpiredError
-from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -300,7 +299,7 @@ async def _attempted(work: Coroutine[Future[Any], None, T]) -> T | AdminResponse
     """Return the result of work in ZooKeeper; an error if it fails or the session expires."""
     try:
         return await work
-    except SessionExpiredError:
+    except MetadataUnavailableError:
         return AdminResponse(ErrorCode.NOT_CONTROLLER)
-    except (ZnodeError, ZooKeeperRefused) as problem:
+    except (ZnodeError, MetadataRefusedError) as problem:
         return AdminResponse(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))

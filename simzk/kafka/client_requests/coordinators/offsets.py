@@ -15,9 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from simzk.errors import ZnodeError
-from simzk.jvm.numbers import parse_long, wrapped_long
-from simzk.kafka import paths
+from simzk.jvm.numbers import wrapped_long
 from simzk.kafka.broker.transaction_verification import TransactionBatch
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.coordinator.group_coordinator import FetchedOffset
@@ -35,13 +33,13 @@ from simzk.kafka.protocol.messages import (
     TxnOffsetCommitResponse,
 )
 from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
-from simzk.kafka.zookeeper_client.zk_client import ZooKeeperRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from simzk.kafka.broker.transaction_verification import TransactionVerification
     from simzk.kafka.coordinator.group_coordinator import GroupCoordinator
+    from simzk.kafka.metadata.plane import GroupOffsetStore
 
 OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT, OFFSET_DELETE = 8, 9, 28, 47
 NO_OFFSET = -1
@@ -65,11 +63,13 @@ class OffsetsApi(ClientApi):
         coordinator: its groups.
         verification: asks the coordinators of transactions.
         verifies: whether they are asked: a setting of the broker.
+        outside: offsets of version 0.
     """
 
     coordinator: GroupCoordinator
     verification: TransactionVerification
     verifies: bool
+    outside: GroupOffsetStore
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -183,17 +183,11 @@ class OffsetsApi(ClientApi):
         longest = self.broker.config.integer("offset.metadata.max.bytes")
         results = {}
         for partition, one in asked.items():
-            code, offset = ErrorCode.NONE, str(one.committed_offset).encode()
             if len(one.committed_metadata or "") > longest:
-                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            elif not group_id or "/" in group_id:  # no path of a znode
-                code = ErrorCode.UNKNOWN_SERVER_ERROR
+                results[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                try:
-                    await self.broker.client.write_or_create(paths.consumer_offset(group_id, partition), offset)
-                except (ZooKeeperRefused, ZnodeError):
-                    code = ErrorCode.UNKNOWN_SERVER_ERROR
-            results[partition] = code
+                is_stored = await self.outside.commit(group_id, partition, one.committed_offset)
+                results[partition] = ErrorCode.NONE if is_stored else ErrorCode.UNKNOWN_SERVER_ERROR
         finish(results)
 
     # -- OffsetFetch
@@ -250,12 +244,8 @@ class OffsetsApi(ClientApi):
         found: Fetched = {}
         for partition in asked:
             offset = None
-            if partition in self.broker.cache.partitions and group_id and "/" not in group_id:
-                try:
-                    text = await self.broker.client.read(paths.consumer_offset(group_id, partition))
-                except ZooKeeperRefused:
-                    text = None
-                offset = None if text is None else parse_long((text[0] or b"").decode(errors="replace"))
+            if partition in self.broker.cache.partitions:
+                offset = await self.outside.fetch(group_id, partition)
             found[partition] = FetchedOffset(None, _UNKNOWN)
             if offset is not None:
                 found[partition] = FetchedOffset(CommittedOffset(offset, NO_LEADER_EPOCH, "", NO_TIMESTAMP))
