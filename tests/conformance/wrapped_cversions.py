@@ -45,7 +45,10 @@ def _next(parent: str) -> req.Create:
 
 
 PIPELINES: list[list[req.Request]] = [
-    *([_next("/a")] for _ in range(4)),
+    [_next("/a")],
+    [_next("/a")],
+    [_next("/a")],
+    [_next("/a")],
     [req.GetChildren2("/a", False)],
     [*[_next("/b")] * 5, req.GetChildren2("/b", False), _next("/b"), _next("/b")],
     [_next("/b")],
