@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Protocol
 from simzk.serve.clock import Clock, StillClock, WallClock
 from simzk.simulation.request_faults import FaultPoint, FaultRules
 from simzk.wire.connections import Incoming, ProtocolProblem, Received, ServerConnection
+from simzk.wire.frames import resumed_session
 from simzk.zookeeper.driver import Driver, Link
 from simzk.zookeeper.operations import VOCABULARY
 from simzk.zookeeper.replies import Outgoing, Reply, WatchedEvent
 from simzk.zookeeper.requests import ConnectRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from simzk.serve.request_recorder import Pending, RequestRecorder
@@ -52,11 +53,12 @@ class WireLink(Link):
         sent: number of messages sent, replies and events alike.
         last_zxid: of the last of them; -1 before the first.
         unanswered: the recorded requests without a reply, by xid; empty if nothing is recorded.
+        peek: returns the first bytes that arrived and were not given to `receive` or the wire, for a new connection.
         has_unread: returns whether bytes have arrived that the transport has yet to give to the wire or the driver.
         arrived_ms: time since which bytes given to `receive` wait for the lock, on wall time; None if none wait.
     """
 
-    __slots__ = ("arrived_ms", "has_unread", "last_zxid", "sent", "transport", "unanswered", "wire")
+    __slots__ = ("_arrived", "arrived_ms", "has_unread", "last_zxid", "peek", "sent", "transport", "unanswered", "wire")
     driver: WireDriver
 
     def __init__(self, driver: WireDriver, transport: Transport, address: str) -> None:
@@ -67,7 +69,9 @@ class WireLink(Link):
         self.sent: int = 0
         self.last_zxid: int = -1
         self.unanswered: dict[int, Pending] = {}
+        self.peek: Callable[[], bytes] = lambda: self._arrived
         self.has_unread: Callable[[], bool] = lambda: False
+        self._arrived = b""
         self.arrived_ms: int | None = None
 
     @property
@@ -80,12 +84,22 @@ class WireLink(Link):
             return self.arrived_ms < connection.session.expiry_ms
         return self.has_unread()
 
+    @property
+    def awaited_session(self) -> int:
+        """The session that a new client asked to resume, in a connect request that is not processed yet; 0 for none."""
+        if self.connection is not None or self.paused or self.closed:
+            return 0
+        session_id = resumed_session(self.peek())
+        session = self.driver.server.sessions.get(session_id)
+        is_late = self.arrived_ms is not None and session is not None and self.arrived_ms >= session.expiry_ms
+        return 0 if is_late else session_id
+
     def receive(self, data: bytes) -> None:
         """Process bytes from the client, in its thread; send what comes of it. A closed link ignores them."""
         driver, wire, connection = self.driver, self.wire, self.connection
         still_clock = driver.still_clock
         if driver.is_on_wall_time:
-            self.arrived_ms = driver.clock.now_ms()
+            self.arrived_ms, self._arrived = driver.clock.now_ms(), data
         with driver.lock:
             # A client that waits for each reply sends one whole request: answer it without the output queue.
             one = wire.receive_one(data)
@@ -157,6 +171,7 @@ class WireDriver(Driver):
         rules: the table of fault rules.
         recorder: records requests, their results and watch events; None for no recording.
         is_on_wall_time: whether time goes by while a request is processed.
+        awaited_sessions: return the sessions that clients without a link asked to resume.
         still_clock: the clock, if a reply may be sent at once: virtual time, no disk, nobody else drives the server.
     """
 
@@ -196,6 +211,7 @@ class WireDriver(Driver):
             lock=lock,
             group=group,
         )
+        self.awaited_sessions: list[Callable[[], Iterable[int]]] = []
         is_alone = send is None and persist is None
         self.recorder: RequestRecorder | None = None if group is None else group.recorder
         self.still_clock: StillClock | None = clock if is_alone and isinstance(clock, StillClock) else None
@@ -299,6 +315,7 @@ class WireDriver(Driver):
             if not self.is_on_wall_time or not self._is_due():
                 super().tick()
                 return
+            self._keep_awaited_sessions(self.clock.now_ms())
             with self._attended(self._heard_links()):
                 super().tick()
 
@@ -313,6 +330,12 @@ class WireDriver(Driver):
         here one thread does both, so that a long request may keep pings waiting.
         """
         return [link for link in self.group.open_links() if isinstance(link, WireLink) and link.was_heard]
+
+    def _keep_awaited_sessions(self, now_ms: int) -> None:
+        """Keep the sessions that waiting connect requests ask for: a real server reads those in an IO thread."""
+        links = [link.awaited_session for link in self.group.open_links() if isinstance(link, WireLink)]
+        for session_id in {*links, *(found for awaited in self.group.awaited_sessions for found in awaited())}:
+            self.server.keep_session(session_id, now_ms)
 
     @contextmanager
     def attended_links(self) -> Iterator[None]:

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any, NamedTuple
 
 from simzk.zookeeper.jute import BOOLEAN, BUFFER, INT, LONG, TEXT, Codec, MalformedError, packed, record, vector
 from simzk.zookeeper.replies import ClientInfo, ConnectResponse
 from simzk.zookeeper.requests import ConnectRequest
+from simzk.zookeeper.sessions import password_of
 
 _HEADER_BYTES = 4
+_RESUMED = struct.Struct(">12xiqi16s")
+"""Layout of a connect request behind the length of its frame: timeout, session id, length of the password, password."""
+RESUMING_BYTES = _HEADER_BYTES + _RESUMED.size
+
+
+def resumed_session(data: bytes) -> int:
+    """Return the id of the session that a connect request at the start of some bytes resumes; 0 for none.
+
+    >>> resumed_session(bytes(RESUMING_BYTES)), resumed_session(b"ruok")
+    (0, 0)
+    """
+    if len(data) < RESUMING_BYTES:
+        return 0
+    _, session_id, length, password = _RESUMED.unpack_from(data, _HEADER_BYTES)
+    assert isinstance(session_id, int)
+    return session_id if length == len(password) and password == password_of(session_id) else 0
 
 
 class FrameBuffer:

@@ -527,6 +527,12 @@ class Server:
             self._close(connection)
         return True
 
+    def keep_session(self, session_id: int, now_ms: int) -> None:
+        """Start the timeout of a session anew, if it is live, for a client that asks for it."""
+        session = self.sessions.get(session_id)
+        if session is not None:
+            self.sessions.touch(session, now_ms, session.timeout_ms)
+
     def drop_session(self, session_id: int) -> None:
         """Remove a session whose transaction failed: its ephemerals stay, owned by nobody (SessionTrackerImpl)."""
         self.sessions.remove(session_id)

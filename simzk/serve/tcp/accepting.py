@@ -45,7 +45,7 @@ class Acceptor:
         self._on_accept = partial(self.hand_over, tls=tls) if on_accept is None else on_accept
         self._loop: asyncio.AbstractEventLoop | None = None
         self._retry: asyncio.TimerHandle | None = None
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self._handshakes: dict[asyncio.Task[None], socket.socket] = {}
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -73,11 +73,17 @@ class Acceptor:
         for handshake in self._handshakes:
             handshake.cancel()
 
+    def waiting(self) -> list[socket.socket]:
+        """Accept what waits, and return the sockets that have no protocol yet; on the loop."""
+        if self._loop is not None and self._listener.fileno() >= 0:
+            self._accept()
+        return list(self._handshakes.values())
+
     def hand_over(self, client: socket.socket, tls: ssl.SSLContext | None = None) -> None:
         """Give an accepted socket to a new protocol, after a handshake if there is TLS."""
         assert client.gettimeout() == 0, "asyncio takes only sockets that do not block"
         handshake = self.loop.create_task(self._connect(client, tls))
-        self._handshakes.add(handshake)
+        self._handshakes[handshake] = client
         handshake.add_done_callback(partial(self._end_handshake, client))
 
     def _accept(self) -> None:
@@ -96,7 +102,7 @@ class Acceptor:
 
     def _end_handshake(self, client: socket.socket, handshake: asyncio.Task[None]) -> None:
         assert handshake in self._handshakes, "a handshake ends once"
-        self._handshakes.discard(handshake)
+        del self._handshakes[handshake]
         if handshake.cancelled():  # perhaps before its first step
             client.close()
 

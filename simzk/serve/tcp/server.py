@@ -39,7 +39,7 @@ from simzk.serve.tcp.event_loop import EventLoopServer
 from simzk.serve.wire_driver import WireDriver
 from simzk.wire.connections import Incoming, ProtocolProblem
 from simzk.wire.four_letter_words import DEFAULT_TRACE_MASK, WORD_BYTES, WORDS, answer, is_word
-from simzk.wire.frames import whole_frames
+from simzk.wire.frames import RESUMING_BYTES, resumed_session, whole_frames
 from simzk.wire.monitoring import ConnectionReport, Report
 from simzk.wire.statistics import ConnectionStatistics, ServerStatistics
 from simzk.zookeeper.requests import ConnectRequest
@@ -47,7 +47,9 @@ from simzk.zookeeper.server import Server
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from _typeshed import HasFileno
 
     from simzk.serve.client_activity import ConnectionTraffic
     from simzk.serve.configuration.settings import Settings, Throttle
@@ -79,6 +81,7 @@ class TcpServer(EventLoopServer):
                 factory.close()
             raise
         self.use_driver(self._new_driver(server))
+        self.driver.group.awaited_sessions.append(self._awaited_sessions)
         first, *others = self._factories
         self.hosts, self.secure_hosts = first.name, ",".join(factory.name for factory in others)
         self.name = ",".join(factory.name for factory in self._factories)
@@ -152,6 +155,7 @@ class TcpServer(EventLoopServer):
         for factory in self._factories:
             factory.close()
         self.disarm()
+        self.driver.group.awaited_sessions.remove(self._awaited_sessions)
         self.driver.close()
         for factory in self._factories:
             factory.abort()
@@ -189,6 +193,12 @@ class TcpServer(EventLoopServer):
     def traffic(self) -> dict[tuple[str, int], ConnectionTraffic]:
         """Return what was received and sent on each connection, by the client's address; on the loop."""
         return {connection.peer: connection.traffic() for connection in self.connections}
+
+    def _awaited_sessions(self) -> list[int]:
+        """Return the sessions that clients asked to resume before they have a protocol."""
+        if not self.is_on_loop:
+            return []
+        return [session_id for factory in self._factories for session_id in factory.awaited_sessions()]
 
     def when_silent(self, callback: Callable[[], None]) -> asyncio.TimerHandle | None:
         """Call back when a new connection has requested no session for too long; never on virtual time (§1.3)."""
@@ -296,6 +306,17 @@ CONF_SINCE = {
     "clientPortListenBacklog": (3, 6, 0),
 }
 """First release with a line of the word conf; others are older than 3.4."""
+
+
+def peek(connected: HasFileno) -> bytes:
+    """Return the first bytes that arrived at a socket, as many as a connect request needs, and leave them there."""
+    with socket.fromfd(connected.fileno(), socket.AF_INET, socket.SOCK_STREAM) as copied:
+        try:
+            return copied.recv(RESUMING_BYTES, socket.MSG_PEEK | getattr(socket, "MSG_DONTWAIT", 0))
+        except OSError:
+            return b""
+
+
 FIRST_SLICE = 16
 LAST_SLICE = 128
 SLICE_BYTES = 64 * 1024  # of replies; a slice with more makes the next one smaller
@@ -347,7 +368,7 @@ class TcpConnection(asyncio.Protocol):
         if self._link is None:
             transport.abort()
             return
-        self._link.has_unread = self._has_unread
+        self._link.has_unread, self._link.peek = self._has_unread, self._peek
         certificate = transport.get_extra_info("peercert")
         if certificate:
             from simzk.serve.tcp.tls import subject_of
@@ -447,6 +468,11 @@ class TcpConnection(asyncio.Protocol):
 
         connected = self._transport.get_extra_info("socket")
         return connected is not None and unread_bytes(connected) > 0
+
+    def _peek(self) -> bytes:
+        """Return the first bytes of a new client of plain text that are not processed."""
+        connected = None if self._transport is None else self._transport.get_extra_info("socket")
+        return b"" if connected is None or self._is_secure else self._begun + peek(connected)
 
     # Requests
 
@@ -661,6 +687,12 @@ class ConnectionFactory:
         self._acceptor.abort()
         for connection in list(self.connections):
             connection.abort()
+
+    def awaited_sessions(self) -> Iterator[int]:
+        """Return the sessions that clients of plain text asked to resume before they have a protocol; on the loop."""
+        waiting = self._acceptor.waiting()
+        for client in (*(waiting if self._tls is None else ()), *self._undecided):
+            yield resumed_session(peek(client))
 
     # Limits
 

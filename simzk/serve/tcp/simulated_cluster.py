@@ -106,6 +106,8 @@ class ClusterDriver(WireDriver):
             deadline_ms = self.server.next_deadline_ms()
             is_due = deadline_ms is not None and deadline_ms <= present_ms
             try:
+                if is_due:
+                    self._keep_awaited_sessions(present_ms)
                 with self._attended(self._heard_links() if is_due else []):
                     self._cluster.run_until(present_ms)
             except Exception as error:  # of any kind: nobody else would report it

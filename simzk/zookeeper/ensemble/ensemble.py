@@ -914,6 +914,13 @@ class Member(Server):
         """Restart all running servers."""
         self._ensemble.restart(now_ms)
 
+    def keep_session(self, session_id: int, now_ms: int) -> None:
+        """Start the timeout of a session anew on each server that has it."""
+        for member in self._ensemble.members.values():
+            session = member.sessions.get(session_id)
+            if session is not None:
+                member.sessions.touch_from_server(session_id, now_ms, session.timeout_ms)
+
     def drop_session(self, session_id: int) -> None:
         """Remove a session whose transaction failed; other servers have it until they restart."""
         super().drop_session(session_id)
