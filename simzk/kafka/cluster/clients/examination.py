@@ -1,8 +1,9 @@
 """Examination of a cluster that has healed: what clients were promised is there, and new clients are served.
 
 Rules of this module:
-  - after healing every partition takes a record with acks of all within seconds, and no transaction stays open beyond
-    its timeout and the interval at which coordinators look for such ones;
+  - after healing every partition takes a record with acks of all within seconds. A follower whose fetch was lost before
+    sends the next one after `replica.socket.timeout.ms`, 30 s;
+  - no transaction stays open beyond its timeout and the interval at which coordinators look for such ones;
   - then whole logs are read, the committed offsets, and the topics of administrators, and the ledger judges them;
   - a new group is formed, goes on without a member that crashes after its session timeout and not before, and keeps
     its generation when a static member restarts;
@@ -45,7 +46,7 @@ from simzk.kafka.protocol.messages import (
     FetchResponse,
     ProduceResponse,
 )
-from simzk.kafka.rpc import Disconnected
+from simzk.kafka.rpc import REQUEST_TIMEOUT_MS, Disconnected
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -113,8 +114,10 @@ class Examiner(FetchingClient):
         process.spawn(self._run(), "examination")
 
     async def _run(self) -> None:
+        fetching_us = self.now_us + REQUEST_TIMEOUT_MS * 1_000
         for partition in self._partitions:
-            if await self._require(f"{partition} takes no record", ANSWERED_US, partial(self._append, partition)):
+            limit_us = max(ANSWERED_US, fetching_us - self.now_us)
+            if await self._require(f"{partition} takes no record", limit_us, partial(self._append, partition)):
                 await self._require_fast_commit(partition)
         await self._examine_zookeeper()
         await self._deliver_windows()
