@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from simzk.kafka.observation.recording import RecordedZnode
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.partitions.layouts import Layout
-    from simzk.scenarios.player import LiveScenario
+    from simzk.scenarios.live_scenario import LiveScenario
     from simzk.scenarios.reader import Scenario
     from simzk.serve.simulated_brokers import Json
     from simzk.serve.tcp.broker_ports import FrameTransport
@@ -182,7 +182,7 @@ class ClusterHost:
         self.tcp: ClusterTcpServer = ClusterTcpServer(settings, self)
         self._control: ControlServer | None = None
         if control_port is not None:
-            self._control = ControlServer(self.tcp, settings.address, control_port, self)
+            self._control = ControlServer(self.tcp, settings.address, control_port, self, self.brokers)
         assert isinstance(self.tcp.driver, ClusterDriver)
         self._driver = cluster.driver = self.tcp.driver
         self._ports = BrokerPorts(self._driver, self, reserved, tls)
@@ -455,7 +455,7 @@ def _boot_scenario(live: LiveScenario) -> None:
 
 def _boot_time_ms(scenario: Scenario) -> int:
     """Return the virtual time after which all brokers of a scenario serve."""
-    from simzk.scenarios.player import LiveScenario
+    from simzk.scenarios.live_scenario import LiveScenario
 
     live = LiveScenario(scenario, start_ms=kafka.START_MS, tell=lambda _: None, warn=lambda _: None)
     try:
@@ -711,7 +711,7 @@ class KafkaServer:
         ...     server.live_brokers
         [1, 2, 3]
         """
-        from simzk.scenarios.player import LiveScenario
+        from simzk.scenarios.live_scenario import LiveScenario
         from simzk.scenarios.reader import read_scenario
 
         scenario = read_scenario(file)

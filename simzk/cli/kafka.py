@@ -196,7 +196,10 @@ def _announce(server: KafkaServer, *, as_json: bool) -> None:
         for name, addresses in server.listeners.items():
             if addresses != server.bootstrap_servers:
                 say("listener", f"{name} on {addresses}")
-        sys.stderr.write(f"simzk: ZooKeeper on {server.zookeeper_hosts}\nsimzk: control on {server.control_url}\n")
+        sys.stderr.write(
+            f"simzk: ZooKeeper on {server.zookeeper_hosts}\n"
+            f"simzk: control on {server.control_url}, live page on {server.control_url}/\n"
+        )
         if server.certificate is not None:
             sys.stderr.write(f"simzk: certificate in {server.certificate}\n")
     sys.stdout.write(f"{line}\n")

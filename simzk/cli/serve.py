@@ -128,7 +128,7 @@ def _serve_kafka(settings: Settings, options: argparse.Namespace) -> TcpServer:
     _reject_options(given, "it cannot be combined with --kafka: simulated brokers use one server in memory")
     if Path(options.kafka).suffix in LAYOUTS:
         return _serve_layout(settings, options.kafka)
-    from simzk.scenarios.player import LiveScenario
+    from simzk.scenarios.live_scenario import LiveScenario
     from simzk.scenarios.reader import read_scenario
     from simzk.serve.tcp.simulated_cluster import ClusterTcpServer
 

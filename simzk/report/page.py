@@ -115,9 +115,9 @@ class Section(NamedTuple):
 def to_html(title: str, introduction: Sequence[PagePart], sections: Sequence[Section]) -> str:
     """Return a page, a self-contained HTML document: its title, the introduction below it, then the sections."""
     style, script = asset("page.css"), asset("page.js")
+    style_source, script_source = sources()
     policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; "
-        "form-action 'none'"
+        f"default-src 'none'; style-src {style_source}; script-src {script_source}; base-uri 'none'; form-action 'none'"
     )
     body = "\n".join([*(part.to_html() for part in introduction), *(section.to_html() for section in sections)])
     return (
@@ -131,6 +131,12 @@ def to_html(title: str, introduction: Sequence[PagePart], sections: Sequence[Sec
         '<rect class="hatch-line" width="3" height="6"/></pattern></defs></svg>\n'
         f"<main>\n<h1>{escape(title)}</h1>\n{body}\n</main>\n<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+@cache
+def sources() -> tuple[str, str]:
+    """Return style and script of a page as source expressions of a Content Security Policy."""
+    return f"'{_hash(asset('page.css'))}'", f"'{_hash(asset('page.js'))}'"
 
 
 @cache

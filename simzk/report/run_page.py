@@ -225,7 +225,7 @@ def _introduction(run: RunTables) -> list[PagePart]:
         *_failed(run),
         *why,
         Text(run.heading, style="heading"),
-        Text(run.replay, code=True),
+        *([Text(run.replay, code=True)] if run.replay else []),
         *faults,
         *([_figures(run)] if run.lanes == LANES else []),
     ]

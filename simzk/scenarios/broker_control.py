@@ -30,6 +30,8 @@ PARTITIONS_MAX = 200
 """Number of partitions in a state."""
 PARTITIONS_READ_MAX = 2000
 """Number of partitions that are read for a state, by topic and partition."""
+PICTURE_EVENTS_MAX, PICTURE_PARTITIONS_MAX = 2000, 500
+"""Number of the latest events, and of partitions, in a picture: it takes a second at most."""
 OFFLINE, STOPPED, SHORT, IN_SYNC = STATES = ("offline", "leader stopped", "under-replicated", "in sync")
 """States of a partition: no leader, a leader that does not run, fewer replicas in the ISR than assigned, others."""
 
@@ -106,6 +108,40 @@ class BrokerControl:
             "counts": counts,
             "events": [_event(history[place]) for place in range(max(0, len(history) - EVENTS_MAX), len(history))],
         }
+
+    def picture(self) -> str:
+        """Return the page of what has happened so far, as that of a run: states over time, znodes and events."""
+        from simzk.report.run_page import runs_page
+        from simzk.scenarios.results import document_of_cluster
+        from simzk.scenarios.run_tables import tables_of
+
+        cluster = self._cluster
+        running = sum(broker.alive and not broker.paused for broker in cluster.brokers.values())
+        count, version = len(cluster.history), cluster.version
+        latest = f"; the latest {PICTURE_EVENTS_MAX:,} of {count:,} events" if count > PICTURE_EVENTS_MAX else ""
+        document: dict[str, object] = {
+            "file": f"{len(cluster.brokers)} brokers{latest}",
+            "title": f"Kafka {version}",
+            "seed": cluster.seed,
+            "kafka_version": version,
+            "faults": None,
+            "held": running == len(cluster.brokers),
+            "crash": f"{running} of {len(cluster.brokers)} brokers run; controller {cluster.controller or 'none'}.",
+            "replay": "",
+            "rest": "the history of the cluster",
+            "expectations": [],
+            "violations": [],
+            **document_of_cluster(cluster, events_max=PICTURE_EVENTS_MAX, partitions_max=PICTURE_PARTITIONS_MAX),
+            "end_us": cluster.scheduler.now_us,
+        }
+        return runs_page([tables_of(document)])
+
+    @property
+    def picture_sources(self) -> tuple[str, str]:
+        """Style and script of the picture, as sources of a Content Security Policy."""
+        from simzk.report.page import sources
+
+        return sources()
 
     def _broker(self, number: int) -> Json:
         cluster = self._cluster

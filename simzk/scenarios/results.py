@@ -194,14 +194,24 @@ def document_of(play: Play, replay: str) -> dict[str, object]:
     }
 
 
-def document_of_cluster(cluster: KafkaCluster) -> dict[str, object]:
-    """Return the history of a cluster and its present state as JSON values."""
+def document_of_cluster(
+    cluster: KafkaCluster, *, events_max: int | None = None, partitions_max: int | None = None
+) -> dict[str, object]:
+    """Return the history of a cluster and its present state as JSON values.
+
+    Args:
+        cluster: the cluster.
+        events_max: the number of latest events; None for all.
+        partitions_max: the number of partitions, by topic and partition; None for all.
+    """
+    history = cluster.history
+    first = 0 if events_max is None else max(0, len(history) - events_max)
     return {
-        "timeline": cluster.history.to_json(),
+        "timeline": [history[place]._asdict() for place in range(first, len(history))],
         "controller": cluster.controller,
         "controller_epoch": view.controller_epoch(cluster.tree),
         "brokers": cluster.live_brokers,
-        "partitions": [_partition_document(seen) for seen in view.partitions(cluster.tree)],
+        "partitions": [_partition_document(seen) for seen in view.partitions(cluster.tree, partitions_max)],
     }
 
 

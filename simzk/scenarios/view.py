@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.errors import ZnodeError
@@ -44,9 +45,9 @@ def topics(tree: KafkaTree) -> list[str]:
     return [] if znode is None else sorted(znode.child_names())
 
 
-def partitions(tree: KafkaTree) -> list[PartitionView]:
-    """Return all partitions, sorted by topic and number."""
-    return [view for name in topics(tree) for view in _partitions_of(tree, name)]
+def partitions(tree: KafkaTree, most: int | None = None) -> list[PartitionView]:
+    """Return all partitions, or the first `most`, sorted by topic and number."""
+    return list(islice((view for name in topics(tree) for view in _partitions_of(tree, name)), most))
 
 
 def partition(tree: KafkaTree, wanted: TopicPartition) -> PartitionView | None:

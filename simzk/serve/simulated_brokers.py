@@ -13,6 +13,13 @@ class SimulatedBrokers(Protocol):
     def state(self) -> Json:
         """Return brokers, partitions and the latest events as JSON values."""
 
+    def picture(self) -> str:
+        """Return the page of what has happened so far, an HTML document with its own style and script."""
+
+    @property
+    def picture_sources(self) -> tuple[str, str]:
+        """Style and script of the picture, as sources of a Content Security Policy."""
+
     def act(self, broker: int, verb: str, peer: int | None) -> None:
         """Do something to a broker.
 

@@ -11,7 +11,7 @@ import pytest
 
 import simzk
 from simzk.scenarios.broker_control import EVENTS_MAX, PARTITIONS_MAX, STATES, BrokerControl
-from simzk.scenarios.player import LiveScenario
+from simzk.scenarios.live_scenario import LiveScenario
 from simzk.scenarios.reader import read_scenario
 from simzk.serve.configuration.settings import Settings
 from tests.serve.http_client import fetch

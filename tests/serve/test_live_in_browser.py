@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
+import simzk
 from simzk.serve.configuration.settings import Settings
 from simzk.zookeeper import requests as req
 from simzk.zookeeper.requests import OPEN_ACL
@@ -136,3 +138,20 @@ def test_servers_are_stopped_cut_and_started(browser: Any) -> None:
         page.get_by_role("button", name="start server 1").click()
         page.wait_for_selector("#problem", state="hidden")
         assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_the_picture_is_drawn_in_a_frame_of_its_own(browser: Any) -> None:
+    with simzk.KafkaServer(brokers=2, control_port=0, control_token=TOKEN, racks={1: MARKUP, 2: "b"}) as server:
+        server.create_topic("orders", partitions=2, replication_factor=2)
+        server.run_until_quiet()
+        port = urlsplit(server.control_url).port
+        assert port is not None
+        with page_of(browser, port, after=f"#token={TOKEN}") as page:
+            page.get_by_role("button", name="draw").click()
+            frame = page.frame_locator("#picture")
+            frame.get_by_text("2 of 2 brokers run; controller 1.").wait_for()
+            assert frame.get_by_text("orders-1").count()
+            assert frame.locator("h1").evaluate("one => getComputedStyle(one).fontSize") != "32px"  # its style applies
+            assert frame.locator("h1").evaluate("() => window.origin") == "null"
+            page.get_by_role("button", name="draw again").wait_for()
+            assert page.locator("#problem").is_hidden()

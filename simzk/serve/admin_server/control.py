@@ -1,6 +1,7 @@
 """HTTP control of a simulated Kafka cluster: brokers, time, and faults of requests to brokers and to ZooKeeper.
 
 Rules of this module:
+  - the live page of an AdminServer is here too (live.py), with its reads and the verbs that only it has;
   - `GET /brokers` shows the brokers; `POST /brokers/N/kill`, `/stop`, `/start`, `/pause`, `/resume` and
     `POST /advance?seconds=S` change them;
   - `POST /broker_faults/KIND` adds a fault of clients' requests, `GET /broker_faults` lists them,
@@ -34,9 +35,11 @@ from simzk.serve.configuration.file_formats import read_properties
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simzk.serve.simulated_brokers import Json
+    from simzk.serve.simulated_brokers import Json, SimulatedBrokers
     from simzk.serve.tcp.server import TcpServer
 
+_OF_PAGE = ("/", "/live/state", "/live/node", "/live/picture")
+_VERBS_OF_PAGE = ("expire", "disconnect", "cut", "heal")
 VERBS = ("kill", "stop", "start", "pause", "resume")
 SERVER_VERBS = ("kill", "start", "pause", "resume", "cut", "heal")
 _SERVER = re.compile(r"/zookeeper/(\d{1,10})/([a-z]+)")
@@ -111,13 +114,16 @@ class ControlServer(AdminServer):
         address: the interface to listen on.
         port: the port; 0 for any free one.
         brokers: the cluster's brokers.
+        shown: the same brokers, as the live page shows them.
 
     Raises:
         ConfigError: it cannot listen, or the token is invalid.
     """
 
-    def __init__(self, server: TcpServer, address: str, port: int, brokers: ControlledBrokers) -> None:
-        super().__init__(server, address, port)
+    def __init__(
+        self, server: TcpServer, address: str, port: int, brokers: ControlledBrokers, shown: SimulatedBrokers
+    ) -> None:
+        super().__init__(server, address, port, brokers=shown)
         self._controlled = brokers
         self._allowed = AccessRules(server.settings.admin_token, address)
 
@@ -128,7 +134,9 @@ class ControlServer(AdminServer):
 
     def _answer(self, request: HttpRequest) -> Response:
         path = canonical_path(request.path)
-        if path == "/faults" or path.startswith("/faults/"):
+        verb = _BROKER.fullmatch(path)
+        is_of_page = path in _OF_PAGE or (verb is not None and verb[2] in _VERBS_OF_PAGE)
+        if path == "/faults" or path.startswith("/faults/") or is_of_page:
             return super()._answer(request)
         show = {
             "/brokers": self._controlled.control_state,

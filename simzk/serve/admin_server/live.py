@@ -5,6 +5,7 @@
 | GET / | the page, without any data |
 | GET /live/state | server, sessions with their watches, latest requests, simulated brokers |
 | GET /live/node?path=PATH | data, Stat, ACL and children of a znode |
+| GET /live/picture | what has happened to the simulated brokers so far: states over time, as the page of a run |
 | GET /brokers | the simulated brokers and the partitions |
 | POST /brokers/N/VERB | does it to broker N: kill, stop, start, pause, resume, expire, disconnect, cut, heal |
 | POST /advance?seconds=S | lets time pass at once; sessions of connected clients stay alive |
@@ -13,7 +14,8 @@ Rules of this module:
   - lists are bounded, and say how long they are in full, so that a large server can be watched too;
   - requests are recorded from the first look on;
   - the page is one file without any other resource; its policy (CSP) allows its own script and style only, by their
-    hashes. All texts of the server are set as text, never as HTML;
+    hashes. All texts of the server are set as text, never as HTML. The picture is a document of its own, in a frame
+    that may run its script, and has neither the token nor the page's origin;
   - simulated brokers are an interface here (`SimulatedBrokers`).
 """
 
@@ -185,6 +187,18 @@ class LiveView:
             driver.tick()
             return self._simulated().state()
 
+    def picture(self) -> Response:
+        """Return the picture of the simulated brokers; without any it is a SimzkError."""
+        driver = self._server.driver
+        with driver.lock:
+            driver.tick()
+            text = self._simulated().picture()
+        return Response(HTTPStatus.OK, HTML, text, (*_HEADERS, ("Content-Security-Policy", "frame-ancestors 'none'")))
+
+    def page(self) -> Response:
+        """Return the page."""
+        return page_response(("", "") if self._brokers is None else self._brokers.picture_sources)
+
     def act(self, path: str, query: Mapping[str, str]) -> None:
         """Do what a POST to /brokers/N/VERB asks for; what is impossible is a SimzkError."""
         found = re.fullmatch(r"/brokers/(\d{1,9})/([a-z_]+)", path)
@@ -259,23 +273,24 @@ def _shown(record: Exchange | RecordedNotice) -> Json:
 # The page
 
 
+_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"), ("Cache-Control", "no-store"))
+
+
 @cache
-def page_response() -> Response:
-    """Return the page with its headers: the policy allows its own script and style only."""
+def page_response(of_picture: tuple[str, str]) -> Response:
+    """Return the page with its headers: the policy allows its own script and style, and those of the picture, only.
+
+    Args:
+        of_picture: sources of the picture's style and script; empty without a picture. A frame inherits the policy.
+    """
     text = (Path(__file__).parent / "live.html").read_text(encoding="utf-8")
     hashes = {}
-    for tag in ("script", "style"):
+    for tag, other in zip(("style", "script"), of_picture, strict=True):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        hashes[tag] = f"'sha256-{digest}'"
+        hashes[tag] = f"'sha256-{digest}' {other}".rstrip()
     policy = (
         f"default-src 'none'; script-src {hashes['script']}; style-src {hashes['style']}; connect-src 'self'; "
         "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
-    headers = (
-        ("Content-Security-Policy", policy),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
-        ("Cache-Control", "no-store"),
-    )
-    return Response(HTTPStatus.OK, HTML, text, headers)
+    return Response(HTTPStatus.OK, HTML, text, (("Content-Security-Policy", policy), *_HEADERS))

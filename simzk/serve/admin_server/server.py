@@ -42,7 +42,7 @@ from simzk.serve.admin_server.http import (
     no_servlet,
     nothing,
 )
-from simzk.serve.admin_server.live import LiveView, page_response
+from simzk.serve.admin_server.live import LiveView
 from simzk.serve.admin_server.snapshots import CommandRejection, Snapshots
 from simzk.serve.tcp.addresses import addresses_of, as_java, written
 from simzk.wire.four_letter_words import NOT_SERVING
@@ -56,7 +56,10 @@ if TYPE_CHECKING:
 
 _SERVLET = "org.apache.zookeeper.server.admin.JettyAdminServer$CommandServlet"
 # Methods of the live page's requests, and of POST /brokers/N/VERB below.
-_LIVE = {"/live/state": "GET", "/live/node": "GET", "/brokers": "GET", "/advance": "POST"}
+_LIVE = {
+    **dict.fromkeys(("/live/state", "/live/node", "/live/picture", "/brokers"), "GET"),
+    "/advance": "POST",
+}
 _BAD_QUERY = "Unable to parse URI query"
 _NULL_POINTER = (
     'java.lang.NullPointerException: Cannot invoke "org.apache.zookeeper.server.admin.CommandResponse.getStatusCode()" '
@@ -143,7 +146,7 @@ class AdminServer(HttpServer):
         if is_simulators(path) and not self._has_live_page_at(request.local_address):
             return no_servlet(request)
         if request.path == "/" and request.method in ("GET", "HEAD"):
-            return page_response()
+            return self._live.page()
         if path in _LIVE or path.startswith("/brokers/"):
             return self._answer_live(request, path)
         if path == "/faults" and request.method in ("GET", "HEAD"):
@@ -186,6 +189,8 @@ class AdminServer(HttpServer):
             return _rejected(rejection)
         live, query = self._live, request.parameters
         try:
+            if path == "/live/picture":
+                return live.picture()
             if path == "/live/state":
                 fields = live.state()
             elif path == "/live/node":
