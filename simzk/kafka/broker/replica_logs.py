@@ -533,11 +533,17 @@ class ReplicaLogs:
         epoch = replica.state.leader_epoch if self.version.broker.truncates_to_epoch_end else NO_EPOCH
         now_us = self._scheduler.now_us
         self._make_room(replica, batches)
-        for records, data, producer in batches:
+        for records, data, producer, is_as_sent in batches:
             payload = None if data is None else stamped(data, replica.log.end, records, epoch)
             known = identity if payload is None else self.ledger.new_identity()
             batch = replica.log.append(
-                records, leader_epoch=epoch, identity=known, payload=payload, producer=producer, at_us=now_us
+                records,
+                leader_epoch=epoch,
+                identity=known,
+                payload=payload,
+                producer=producer,
+                at_us=now_us,
+                is_as_sent=is_as_sent,
             )
             self.ledger.on_append(replica.partition, batch, replica.log)
 

@@ -8,7 +8,8 @@ Rules of this module (KafkaApis, AuthHelper; recorded 0.11 to 3.9 with an author
   - who asks for all topics, groups or offsets gets those that it may describe;
   - authorized operations, if asked for, are those of the client;
   - without an authorizer nothing is checked. Configurations, quotas, users, tokens, log directories, features, ACLs,
-    elections, reassignments, markers of transactions and requests of brokers are checked by their handlers.
+    elections, reassignments, markers of transactions, requests of brokers and partitions of fetches, which a session
+    remembers, are checked by their handlers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from simzk.kafka.client_requests.records.produce import whole_entries
 from simzk.kafka.log.record_batches import RecordDataError, entry_header
 from simzk.kafka.metadata.entities import AclResource
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.protocol.messages import FetchResponse, MetadataResponse, OffsetDeleteResponse
+from simzk.kafka.protocol.messages import MetadataResponse, OffsetDeleteResponse
 from simzk.kafka.protocol.schema import ZERO_UUID
 from simzk.kafka.topic_partition import TopicPartition
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from simzk.kafka.client_requests.handlers import Answer, Context, Handler, ServingBroker
     from simzk.kafka.protocol.structs import Message
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 0, 1, 2, 3, 8, 9, 10
+PRODUCE, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 0, 2, 3, 8, 9, 10
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS = 11, 12, 13, 14, 15, 16
 CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 19, 20, 21, 22, 23
 ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
@@ -134,8 +135,6 @@ _LEADER_EPOCHS_BY_TOPIC: Final = (2, 1)  # KIP-320
 _WRITES_IDEMPOTENTLY: Final = (2, 8)  # KIP-679
 _NO_EPOCH: Final = (2, 4)
 """First release that answers a refused producer with epoch -1."""
-_NULL_ABORTED, _REPLICA_STATES = 4, 15
-"""First versions of Fetch with aborted transactions, and with the replica in a struct."""
 _FILLED: Final = (3, 0)
 """First release that answers refused parts with an empty list of these, and with a text about producers."""
 _TEXTS: Final[Mapping[int, str]] = {
@@ -292,48 +291,6 @@ class _Guarded(NamedTuple):
             self.reply(None)
         else:
             self.serve_parts(PARTS[PRODUCE])
-
-    def fetch(self) -> None:
-        """Refuse topics that the client may not read; who fetches as a broker needs to act for the cluster."""
-        request, version = self.request, self.context.version
-        is_broker = (request.replica_id if version < _REPLICA_STATES else request.replica_state.replica_id) >= 0
-        acts = is_broker and self._allows_cluster("ClusterAction")
-        by_kind = is_broker and self.broker.version.number < _NAMES_REFUSED
-        kept: list[Any] = []
-        refused: list[Any] = []
-        for topic in request.topics:
-            name = topic.topic or self.broker.cache.topic_names.get(topic.topic_id, "")
-            may = acts if is_broker else not name or self._allows("Read", TOPIC, name)
-            (kept if may else refused).append(topic)
-        if not refused:
-            self.serve()
-            return
-        partition = FetchResponse.PartitionData
-        aborted: list[Any] | None = None if version >= _NULL_ABORTED and self.broker.version.number < _FILLED else []
-        parts = [
-            FetchResponse.FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    partition(
-                        partition_index=one.partition,
-                        error_code=ERRORS[CLUSTER.kind] if by_kind else self._code(TOPIC, topic.topic),
-                        high_watermark=-1,
-                        aborted_transactions=aborted,
-                        records=b"",
-                    )
-                    for one in topic.partitions
-                ],
-            )
-            for topic in refused
-        ]
-
-        def finish(response: Any) -> None:
-            if isinstance(response, FetchResponse):
-                response.responses = [*response.responses, *parts]
-            self.reply(response)
-
-        self.handler(self.context, _with(self.request, "topics", kept), finish)
 
     def leader_epochs(self) -> None:
         if self._allows_cluster("ClusterAction"):
@@ -617,7 +574,6 @@ class _Guarded(NamedTuple):
 
 _SPECIAL: Final[Mapping[int, Callable[[_Guarded], None]]] = {
     PRODUCE: _Guarded.produce,
-    FETCH: _Guarded.fetch,
     METADATA: _Guarded.metadata,
     OFFSET_FETCH: _Guarded.fetch_offsets,
     FIND_COORDINATOR: _Guarded.find_coordinator,

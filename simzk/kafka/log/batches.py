@@ -44,11 +44,13 @@ class NewBatch(NamedTuple):
         records: number of records.
         payload: the batch as bytes, of which the leader sets the offset; None if the records have no content.
         producer: its idempotent producer; None without one.
+        is_as_sent: whether it is stored as it was sent, without compression.
     """
 
     records: int
     payload: bytes | None = None
     producer: ProducerStamp | None = None
+    is_as_sent: bool = False
 
     @property
     def max_timestamp_ms(self) -> int:

@@ -89,6 +89,8 @@ class Log:
     _deleted_bytes: int = 0
     # Log end offsets after appends that are not flushed, each with the time of the append.
     _unflushed: deque[tuple[int, int]] | None = None
+    # Base offsets of batches of several records that this log got as they were sent, without compression.
+    _as_sent: set[int] | None = None
 
     @property
     def batches(self) -> tuple[RecordBatch, ...]:
@@ -122,6 +124,7 @@ class Log:
         payload: bytes | None = None,
         producer: ProducerStamp | None = None,
         at_us: int = 0,
+        is_as_sent: bool = False,
     ) -> RecordBatch:
         """Append records as leader, and return them as a batch with its base offset; see `RecordBatch`.
 
@@ -129,7 +132,14 @@ class Log:
         """
         batch = RecordBatch(self.end, records, leader_epoch, identity, payload, producer)
         self.append_fetched((batch,), at_us=at_us)
+        if is_as_sent and records > 1:
+            self._as_sent = self._as_sent or set()
+            self._as_sent.add(batch.base_offset)
         return batch
+
+    def was_sent(self, batch: RecordBatch) -> bool:
+        """Return whether a producer sent a batch to this log as it is stored, without compression."""
+        return batch.records == 1 or (self._as_sent is not None and batch.base_offset in self._as_sent)
 
     def append_fetched(self, batches: Iterable[RecordBatch], *, at_us: int = 0) -> None:
         """Append batches as follower, with the offsets and epochs that the leader assigned."""
@@ -330,6 +340,8 @@ class Log:
         assert not self._batches or self._batches[-1].next_offset <= offset
         self.epochs.truncate_from_end(offset)
         self._restore_segments()
+        if self._as_sent is not None:
+            self._as_sent = {base for base in self._as_sent if base < offset}
         if self.producers is not None:
             self.producers = ProducerStates(self._batches, lists_empty=self.lists_empty_transactions)
         while self._unflushed and self._unflushed[-1][0] > offset:
@@ -341,6 +353,7 @@ class Log:
     def restart_at(self, offset: int) -> None:
         """Remove all records and start with another offset (Log.truncateFullyAndStartAt)."""
         self._batches.clear()
+        self._as_sent = None
         self._deleted_bytes = 0
         self._unflushed = self.compacted_to = None
         self.segments = ()

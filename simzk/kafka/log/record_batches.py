@@ -243,11 +243,12 @@ def new_batches(data: bytes | memoryview) -> tuple[NewBatch, ...]:
 def _new_batch(entry: memoryview) -> NewBatch:
     header = entry_header(entry)
     records = header.records if header.records >= 0 else len(decode_entry(entry))
+    is_plain = not header.codec
     if header.producer_id == NO_PRODUCER_ID:
-        return NewBatch(records, bytes(entry))
+        return NewBatch(records, bytes(entry), is_as_sent=is_plain)
     producer = (header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional)
     if not header.is_control:
-        return NewBatch(records, bytes(entry), ProducerStamp(*producer))
+        return NewBatch(records, bytes(entry), ProducerStamp(*producer), is_plain)
     (marker,) = decode_entry(entry)
     is_commit = marker.key is not None and int.from_bytes(marker.key[2:4], "big") == _COMMIT
     epoch = int.from_bytes(marker.value[2:6], "big", signed=True) if marker.value is not None else -1

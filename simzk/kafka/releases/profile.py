@@ -690,6 +690,12 @@ class ApiRules(Profile):
     """Clients cannot append to internal topics."""
     admin_client_appends: bool = since((0, 9))
     """A client with the id of AdminUtils can append to internal topics."""
+    has_fetch_sessions: bool = since((1, 1))
+    """Clients can fetch in sessions (KIP-227)."""
+    fetch_session_caches: int = by_release(1, ((3, 8), 8))
+    """Number of caches that share the slots of fetch sessions (KAFKA-9401)."""
+    converts_together: bool = before((0, 11))
+    """Records that are converted down become one compressed message if the first of them is compressed."""
     converts_in_chunks: bool = since((2, 0))
     """Records are converted down while they are sent, after their size is promised (KIP-283)."""
     converts_by_version: bool = since((3, 0))
@@ -719,6 +725,8 @@ class ApiRules(Profile):
     """ListOffsets rejects negative times that its version does not know; before they are times (KAFKA-15735)."""
     knows_max_timestamp: bool = since((3, 0))
     """ListOffsets finds the record with the largest timestamp (KIP-734)."""
+    reads_newest_record: bool = since((3, 8))
+    """It is looked for in its batch; before, it is the one that was noted when the batch was appended (KAFKA-16310)."""
     knows_local_start: bool = since((3, 4))
     """ListOffsets finds the start of the local log (KIP-405)."""
     knows_tiered_offset: bool = since((3, 9))

@@ -97,6 +97,7 @@ _BROKER_DEFAULTS: Final[dict[str, dict[Release, str | None]]] = {
     "log.cleaner.backoff.ms": {(0, 8, 0): None, (0, 8, 1): "15000"},
     "log.retention.check.interval.ms": {(0, 8, 0): None, (0, 8, 1): "300000"},
     "fetch.max.bytes": {(0, 8, 0): None, (2, 5): "57671680"},  # KIP-541
+    "max.incremental.fetch.session.cache.slots": {(0, 8, 0): None, (1, 1): "1000"},  # KIP-227
     "replica.selector.class": {(0, 8, 0): None, (2, 4): ""},  # KIP-392
     "replica.lag.max.messages": {(0, 8, 0): "4000", (0, 9): None},  # KIP-16
     "alter.log.dirs.replication.quota.window.num": {(0, 8, 0): None, (1, 1): "11"},  # KIP-113

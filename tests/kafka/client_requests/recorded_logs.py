@@ -37,11 +37,11 @@ def comparable(look: Any) -> dict[str, Any]:
     return {
         **found,
         "size": None if is_compressed else look["size"],
-        "reads": [[_comparable(bytes.fromhex(entry)) for entry in read] for read in look["reads"]],
+        "reads": [[comparable_entry(bytes.fromhex(entry)) for entry in read] for read in look["reads"]],
     }
 
 
-def _comparable(entry: bytes) -> Any:
+def comparable_entry(entry: bytes) -> Any:
     """Return an entry as it is, or what it says if chance is in it."""
     header = entry_header(entry)
     assert is_intact(entry), "the checksum is wrong"

@@ -25,6 +25,7 @@ from simzk.kafka.log.record_batches import (
     encode_messages,
     encode_records,
 )
+from simzk.kafka.protocol.codec import decode_response, encode_request
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     DeleteRecordsRequest,
@@ -259,6 +260,79 @@ def test_a_session_keeps_an_unknown_id_until_it_is_forgotten(cluster: simzk.Kafk
     session = response.session_id
     assert fetch_ids(client, (session, 1))[0] == {unknown: ErrorCode.UNKNOWN_TOPIC_ID}
     assert fetch_ids(client, (session, 2), forgotten=[unknown])[0] == {}
+
+
+def opened(client: MemoryClient, *numbers: int, session: int = 0) -> int:
+    """Fetch some partitions with a new session; return its id, 0 without one."""
+    request = fetch_request(dict.fromkeys(numbers, 0), session=(session, 0))
+    return client.call(request, FETCH, FetchResponse).session_id
+
+
+def goes_on(client: MemoryClient, session: int, epoch: int = 1) -> bool:
+    return client.call(fetch_request({}, session=(session, epoch)), FETCH, FetchResponse).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("release", "slots", "sessions"), [("3.7", 2, 2), ("3.8", 16, 16), ("3.8", 7, 0), ("2.8", 0, 0)]
+)
+def test_there_are_as_many_sessions_as_slots(release: str, slots: int, sessions: int) -> None:
+    with simzk.KafkaCluster(release, 1, config={"max.incremental.fetch.session.cache.slots": slots}) as cluster:
+        cluster.create_topic("orders", assignment={0: [1], 1: [1]})
+        cluster.run_until_quiet()
+        client = MemoryClient(cluster, 1)
+        ids = [opened(client, 0) for _ in range(slots + 1)]
+        assert len(set(ids) - {0}) == sessions
+        assert ids[-1] == 0
+
+
+def test_a_new_session_replaces_a_stale_one_or_a_smaller_old_one() -> None:
+    """FetchSessionCache.tryEvict."""
+    with simzk.KafkaCluster("3.7", 1, config={"max.incremental.fetch.session.cache.slots": 2}) as cluster:
+        cluster.create_topic("orders", assignment={0: [1], 1: [1], 2: [1]})
+        cluster.run_until_quiet()
+        client = MemoryClient(cluster, 1)
+        small, large = opened(client, 0), opened(client, 0, 1, 2)
+        assert opened(client, 0, 1) == 0  # the others are young
+        cluster.run_for(121)
+        assert goes_on(client, small)
+        assert goes_on(client, large)
+        assert opened(client, 0) == 0  # not larger than the smallest
+        middle = opened(client, 0, 1)
+        assert middle > 0
+        assert not goes_on(client, small, 2)
+        assert opened(client, 0, 1, 2) == 0  # young, or as large
+        cluster.run_for(121)
+        assert goes_on(client, large, 2)
+        assert opened(client, 0) > 0
+        assert not goes_on(client, middle)
+
+
+def test_a_follower_replaces_the_session_of_a_client() -> None:
+    with simzk.KafkaCluster("3.7", 1, config={"max.incremental.fetch.session.cache.slots": 1}) as cluster:
+        cluster.create_topic("orders", assignment={0: [1], 1: [1]})
+        cluster.run_until_quiet()
+        client = MemoryClient(cluster, 1)
+        of_client = opened(client, 0, 1)
+        request = fetch_request({0: 0}, session=(0, 0))
+        request.replica_id = 7
+        of_follower = client.call(request, FETCH, FetchResponse).session_id
+        assert of_follower > 0
+        assert not goes_on(client, of_client)
+        cluster.run_for(100)
+        assert opened(client, 0, 1) == 0
+
+
+def test_a_session_that_went_on_meanwhile_rejects_the_request_that_waits(cluster: simzk.KafkaCluster) -> None:
+    waiting, other = MemoryClient(cluster, 1), MemoryClient(cluster, 1)
+    session = opened(waiting, 0)
+    request = fetch_request({}, session=(session, 1))
+    request.max_wait_ms, request.min_bytes = 1000, 1
+    waiting.connection.receive(encode_request(request, FETCH, correlation_id=1, client_id="test"))
+    assert goes_on(other, session, 2)
+    frame = waiting.wait(5)
+    assert frame is not None
+    response = decode_response(FetchResponse, FETCH, frame)[2]
+    assert (response.error_code, response.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, session)
 
 
 @pytest.mark.parametrize(("first", "later"), [(12, 13), (13, 12)])

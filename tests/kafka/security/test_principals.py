@@ -18,6 +18,8 @@ from simzk.kafka.protocol.messages import (
     DescribeAclsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    FetchRequest,
+    FetchResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     MetadataRequest,
@@ -137,3 +139,34 @@ def test_markers_of_transactions_are_written_by_those_who_may(cluster: simzk.Kaf
         (result,) = client(cluster, user).call(request, 1, WriteTxnMarkersResponse).markers
         codes[user] = result.topics[0].partitions[0].error_code
     assert codes == {"alice": ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "bob": 0}
+
+
+def test_a_session_keeps_partitions_that_the_user_may_not_read(cluster: simzk.KafkaCluster) -> None:
+    """Each request looks at all partitions of its session (KafkaApis.handleFetchRequest, FetchContext)."""
+    for name in ("mine", "hidden"):
+        cluster.create_topic(name, assignment={0: [1]})
+    cluster.add_acls("topic", "mine", [AclEntry("User:alice", "Read")])
+    cluster.run_until_quiet()
+    alice = client(cluster, "alice")
+
+    def fetch(session: int, epoch: int, *names: str) -> tuple[int, dict[str, int]]:
+        one = FetchRequest.FetchPartition(partition=0, partition_max_bytes=1000)
+        topics = [FetchRequest.FetchTopic(topic=name, partitions=[one]) for name in names]
+        request = FetchRequest(session_id=session, session_epoch=epoch, max_bytes=1000, topics=topics)
+        found = alice.call(request, 11, FetchResponse)
+        return found.session_id, {topic.topic: topic.partitions[0].error_code for topic in found.responses}
+
+    session, errors = fetch(0, 0, "hidden", "mine")
+    assert errors == {"mine": 0, "hidden": DENIED}
+    assert session > 0
+    assert fetch(session, 1) == (session, {"hidden": DENIED})
+    cluster.add_acls("topic", "hidden", [AclEntry("User:alice", "Read")])
+    cluster.run_until_quiet()
+    assert fetch(session, 2) == (session, {"hidden": 0})  # named again, for the error had no watermark
+    assert fetch(session, 3) == (session, {})
+    cluster.remove_acls("topic", "hidden", [AclEntry("User:alice", "Read")])
+    cluster.run_until_quiet()
+    assert fetch(session, 4) == (session, {"hidden": DENIED})
+    only, errors = fetch(0, 0, "hidden")
+    assert errors == {"hidden": DENIED}
+    assert fetch(only, 1) == (only, {"hidden": DENIED})

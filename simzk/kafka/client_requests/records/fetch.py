@@ -33,6 +33,7 @@ from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Han
 from simzk.kafka.client_requests.records.current_leader import endpoints, name_leader
 from simzk.kafka.client_requests.records.fetch_sessions import (
     NO_SESSION,
+    SLOTS,
     AskedPartition,
     Fetching,
     FetchKey,
@@ -53,10 +54,11 @@ from simzk.kafka.log.record_batches import (
 )
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import FetchResponse
+from simzk.kafka.schemas.acl import AclResource
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from simzk.kafka.broker.replica_logs import Replica
     from simzk.kafka.log.batches import RecordBatch
@@ -80,6 +82,11 @@ _LEADERS_SINCE = 16
 _MAGIC_OF_VERSION = {0: 0, 1: 0, 2: 1, 3: 1}
 """Newest format that a version of the request carries; 2 for all others."""
 _LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+_ERRONEOUS = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+)
+"""Errors of partitions that are not read (`erroneous` in KafkaApis.handleFetchRequest)."""
+_NAMES_REFUSED = (1, 0)
 _RACK_AWARE = "RackAwareReplicaSelector"
 
 PartitionData = FetchResponse.PartitionData
@@ -113,7 +120,8 @@ class _Read(NamedTuple):
 class _Client:
     """Fields of a request that hold for all its partitions.
 
-    `unknown` are partitions without a topic, or that are not in the metadata cache, with the error of each.
+    `refused` are partitions without a topic, that are not in the metadata cache, or that the client may not read, with
+    the error of each.
     """
 
     version: int
@@ -123,7 +131,7 @@ class _Client:
     max_bytes: int
     min_bytes: int
     fetching: Fetching
-    unknown: Mapping[FetchKey, ErrorCode]
+    refused: Mapping[FetchKey, ErrorCode]
     answer: Answer
     listener: str
     timer: Timer | None = None
@@ -136,7 +144,9 @@ class FetchApi(ClientApi):
     _waiting: dict[TopicPartition, dict[_Client, None]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self.sessions = FetchSessionCache(count(1).__next__, self._name_of)
+        rules = self.broker.version.api
+        slots = self.broker.config.integer(SLOTS) if rules.has_fetch_sessions else 0
+        self.sessions = FetchSessionCache(slots, rules.fetch_session_caches, count(1).__next__, self._name_of)
         self.broker.replicas.on_readable = self.complete_waiting
 
     @property
@@ -180,7 +190,7 @@ class FetchApi(ClientApi):
             min_bytes = min(min_bytes, max_bytes)
         client = _Client(
             *(version, replica_id, request.isolation_level, request.rack_id, max_bytes, min_bytes),
-            *(fetching, self._unknown(fetching), answer, context.listener),
+            *(fetching, self._refused(fetching, self._permission(context, replica_id)), answer, context.listener),
         )
         reads = self._read_all(client)
         if request.max_wait_ms <= 0 or not reads or self._is_enough(client, reads):
@@ -190,18 +200,48 @@ class FetchApi(ClientApi):
             self._waiting.setdefault(partition, {})[client] = None
         client.timer = self.broker.process.call_later(request.max_wait_ms * 1000, lambda: self._end(client))
 
-    def _unknown(self, fetching: Fetching) -> dict[FetchKey, ErrorCode]:
-        """Return the errors of partitions that are not looked for among the replicas."""
-        unknown = {}
+    def _refused(self, fetching: Fetching, permission: Callable[[str], ErrorCode]) -> dict[FetchKey, ErrorCode]:
+        """Return the errors of partitions that are not looked for among the replicas.
+
+        All partitions of a session are looked at with each request: the permission may have changed.
+        """
+        refused = {}
         for key, asked in fetching.partitions.items():
             if asked.topic is None:
-                unknown[key] = ErrorCode.UNKNOWN_TOPIC_ID
+                refused[key] = ErrorCode.UNKNOWN_TOPIC_ID
+            elif (code := permission(asked.topic)) != ErrorCode.NONE:
+                refused[key] = code
             elif (
                 self.broker.version.api.fetch_names_unknown_last
                 and TopicPartition(asked.topic, key[1]) not in self.broker.cache.partitions
             ):
-                unknown[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return unknown
+                refused[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return refused
+
+    def _permission(self, context: Context, replica_id: int) -> Callable[[str], ErrorCode]:
+        """Return a function from the name of a topic to the error of a client that may not read it.
+
+        Who fetches as a broker needs to act for the cluster. Up to 0.11 a topic that a client may not describe is
+        unknown to it.
+        """
+        authorizer, principal = self.broker.authorizer, context.principal
+        if not authorizer.is_enabled:
+            return lambda _name: ErrorCode.NONE
+        hides_names = self.broker.version.number < _NAMES_REFUSED
+        if replica_id >= 0:
+            may = self.broker.allows_on_cluster("ClusterAction", principal)
+            refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if hides_names else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return lambda _name: ErrorCode.NONE if may else refusal
+
+        def code_of(name: str) -> ErrorCode:
+            topic = AclResource("Topic", name)
+            if authorizer.allows("Read", topic, principal):
+                return ErrorCode.NONE
+            if hides_names and not authorizer.allows("Describe", topic, principal):
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+        return code_of
 
     def complete_waiting(self, partition: TopicPartition) -> None:
         """Answer the requests that wait for a partition and now have enough, or an error."""
@@ -232,7 +272,7 @@ class FetchApi(ClientApi):
         """Read the partitions of a request, but for the unknown ones, up to its limit."""
         left, has_records, found = max(client.max_bytes, 0), False, {}
         for key, asked in client.fetching.partitions.items():
-            if key in client.unknown or asked.topic is None:
+            if key in client.refused or asked.topic is None:
                 continue
             is_first = client.version >= _WHOLE_BATCH_SINCE and not has_records
             try:
@@ -316,7 +356,7 @@ class FetchApi(ClientApi):
         if config.codec == ZSTD and client.version < _ZSTD_SINCE and rules.rejects_zstd_topics:
             raise RecordDataError("the client does not know zstd")
         magic = _MAGIC_OF_VERSION.get(client.version, NEWEST)
-        if magic >= rules.batch_magic:
+        if magic >= config.magic:
             return data
         ends = accumulate(map(len, entries))
         whole = [entry for entry, end in zip(entries, ends, strict=True) if end <= len(data)]
@@ -326,6 +366,8 @@ class FetchApi(ClientApi):
             return None
         if rules.converts_in_chunks:
             return _sent_in_chunks(whole, magic, offset, len(data))
+        if rules.converts_together:
+            return _converted_together(whole, magic) if whole else data
         return _down_converted(whole, magic, offset, drops_headers=rules.drops_headers)
 
     def _error(self, client: _Client, partition: TopicPartition, asked: AskedPartition) -> ErrorCode:
@@ -373,14 +415,26 @@ class FetchApi(ClientApi):
     # -- responses
 
     def _answer(self, client: _Client, reads: Mapping[FetchKey, _Read]) -> None:
-        session, is_full = client.fetching.session, client.fetching.is_full
+        fetching = client.fetching
+        session, session_id = fetching.session, NO_SESSION
+        if session is not None:
+            session_id = session.id
+            if session.epoch != fetching.epoch:  # another request of the session came while this one waited
+                client.answer(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session_id))
+                return
         topics: list[FetchResponse.FetchableTopicResponse] = []
         leaders: list[int] = []
         last: str | None = None
-        all_reads = {**reads, **{key: _Read(code) for key, code in client.unknown.items()}}
+        all_reads = {**reads, **{key: _Read(code) for key, code in client.refused.items()}}
         sent = {key: _offsets_of(read) for key, read in all_reads.items()}
-        if session is not None and is_full:
-            session.begin(sent)
+        if fetching.opens:
+            session_id = self.sessions.open(
+                fetching.partitions,
+                sent,
+                self.broker.now_ms(),
+                is_privileged=client.replica_id >= 0,
+                uses_topic_ids=client.version >= _IDS_SINCE,
+            )
         for key, read in all_reads.items():
             asked = client.fetching.partitions[key]
             partition = TopicPartition(asked.topic or "", key[1])
@@ -388,8 +442,7 @@ class FetchApi(ClientApi):
             if read.replica is not None and client.replica_id == CONSUMER:
                 self.broker.replicas.note_read(read.replica, read.batches)
             has_news = bool(read.code or read.data or read.diverging is not None or read.preferred >= 0)
-            later = None if is_full else session
-            if later and not later.is_due(key, sent[key], has_news=has_news, has_records=bool(read.data)):
+            if session and not session.is_due(key, sent[key], has_news=has_news, has_records=bool(read.data)):
                 continue
             if key[0] != last:
                 last = key[0]
@@ -397,7 +450,6 @@ class FetchApi(ClientApi):
                 if asked.topic_id:
                     topics[-1].topic_id = asked.topic_id
             topics[-1].partitions = [*topics[-1].partitions, self._data(client, partition, read, leaders)]
-        session_id = NO_SESSION if session is None else session.id
         addresses = endpoints(FetchResponse.NodeEndpoint, leaders, self.broker, client.listener)
         client.answer(FetchResponse(session_id=session_id, responses=topics, node_endpoints=addresses))
 
@@ -405,8 +457,9 @@ class FetchApi(ClientApi):
         """Return a partition of the response; note the leader that it names."""
         assert (read.replica is None) == (read.code != ErrorCode.NONE), "a replica is read, or there is an error"
         data = PartitionData(partition_index=partition.partition, error_code=read.code, high_watermark=-1)
-        is_unknown = read.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-        data.aborted_transactions = [] if is_unknown and self.broker.version.api.lists_no_transactions else None
+        data.aborted_transactions = (
+            [] if read.code in _ERRONEOUS and self.broker.version.api.lists_no_transactions else None
+        )
         data.records = read.data
         if read.replica is not None:
             log = read.replica.log
@@ -470,6 +523,16 @@ def _down_converted(entries: Sequence[bytes], magic: int, offset: int, *, drops_
             raise _HeadersError
         parts.append(encode_messages(records, magic, header.codec))
     return b"".join(parts)
+
+
+def _converted_together(entries: Sequence[bytes], magic: int) -> bytes:
+    """Return all entries in an older format and in the compression of the first one (AbstractRecords.toMessageFormat).
+
+    Raises:
+        RecordDataError: a codec is not installed.
+    """
+    records = [record for entry in entries for record in decode_entry(entry)]
+    return encode_messages(records, magic, entry_header(entries[0]).codec)
 
 
 def _sent_in_chunks(entries: Sequence[bytes], magic: int, offset: int, size_bytes: int) -> bytes:

@@ -8,7 +8,11 @@ Rules of this module (recorded 1.1 to 3.9):
     otherwise is FETCH_SESSION_TOPIC_ID_ERROR. An id keeps the first name that it had, also when the topic is deleted;
     after a topic is made again, a session may have its old id and its new one (CachedPartition);
   - the response to a later request leaves out partitions without records, errors or new watermarks;
-  - there are at most 1,000 sessions; a new one replaces one that was not used for two minutes, or has no session.
+  - a session begins with the response to its first request, which also orders its partitions;
+  - there are at most `max.incremental.fetch.session.cache.slots` sessions. A new one replaces the one that was not used
+    for the longest time, if that is more than two minutes. Else it replaces the smallest one that has fewer partitions
+    and is older than that, or, as a follower's, any one of a client (FetchSessionCache.tryEvict);
+  - from 3.8 on there are eight caches of an eighth of the slots, which get new sessions in turn (KAFKA-9401).
 """
 
 from __future__ import annotations
@@ -23,10 +27,9 @@ if TYPE_CHECKING:
 
 FINAL_EPOCH, INITIAL_EPOCH = -1, 0
 NO_SESSION = 0
-SLOTS = 1000
-"""`max.incremental.fetch.session.cache.slots`."""
+SLOTS = "max.incremental.fetch.session.cache.slots"
 EVICTED_AFTER_MS = 120_000
-"""`min.incremental.fetch.session.eviction.ms`."""
+"""KafkaServer.MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS."""
 _MAX_EPOCH = 2**31 - 1
 FetchKey: TypeAlias = tuple[str, int]
 """A partition of a fetch: the id of its topic, or its name where the request has no ids, and its number."""
@@ -61,14 +64,37 @@ class Sent(NamedTuple):
 
 @dataclass(slots=True)
 class ClientSession:
-    """Fetch session of one client."""
+    """Fetch session of one client.
+
+    Attributes:
+        is_privileged: whether it is that of a follower.
+        began_ms, used_ms: when it began and was last used.
+        size: number of its partitions when it was last used.
+    """
 
     id: int
     uses_topic_ids: bool = False
+    is_privileged: bool = False
+    began_ms: int = 0
     epoch: int = INITIAL_EPOCH
     partitions: dict[FetchKey, AskedPartition] = field(default_factory=dict)
     sent: dict[FetchKey, Sent] = field(default_factory=dict)
     used_ms: int = 0
+    size: int = 0
+
+    def use(self, now_ms: int) -> None:
+        """Advance the epoch, and note the time and the number of partitions."""
+        self.used_ms, self.size = now_ms, len(self.partitions)
+        self.epoch = 1 if self.epoch == _MAX_EPOCH else self.epoch + 1
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """The place among sessions that may be replaced, the first one first."""
+        return self.is_privileged, self.size, self.id
+
+    def may_be_replaced(self, *, by_follower: bool) -> bool:
+        """Return whether a session with a higher rank may replace it, by what it was when it was last used."""
+        return self.used_ms - self.began_ms > EVICTED_AFTER_MS or (by_follower and not self.is_privileged)
 
     def is_due(self, partition: FetchKey, now: Sent, *, has_news: bool, has_records: bool) -> bool:
         """Return whether a response names a partition, and note what it then says.
@@ -85,11 +111,6 @@ class ClientSession:
             self.partitions[partition] = self.partitions.pop(partition)
         return is_due
 
-    def begin(self, sent: Mapping[FetchKey, Sent]) -> None:
-        """Note the first response, which names all partitions; its order is that of later ones."""
-        self.sent = dict(sent)
-        self.partitions = {key: self.partitions[key] for key in sent if key in self.partitions}
-
     def update(self, asked: Mapping[FetchKey, AskedPartition], name_of: Callable[[str], str | None]) -> None:
         """Add or change the partitions that a request names, and resolve ids that were unknown before."""
         for key, one in asked.items():
@@ -101,25 +122,50 @@ class ClientSession:
 
 
 class Fetching(NamedTuple):
-    """Partitions of a request in order, its session (None without one), and whether all partitions are answered."""
+    """What a request fetches.
+
+    Args:
+        partitions: the partitions in order.
+        session: its session; None without one.
+        opens: whether a session begins with the response.
+        epoch: the epoch of the session after this request.
+    """
 
     partitions: Mapping[FetchKey, AskedPartition]
-    session: ClientSession | None
-    is_full: bool
+    session: ClientSession | None = None
+    opens: bool = False
+    epoch: int = FINAL_EPOCH
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all partitions are answered."""
+        return self.session is None
 
 
 class FetchSessionCache:
     """Fetch sessions of the clients of one broker.
 
     Args:
+        slots: how many there can be.
+        shards: number of caches that share the slots.
         new_id: returns a positive number that no other session has.
         name_of: returns the name of the topic with an id; None if it is unknown.
     """
 
-    def __init__(self, new_id: Callable[[], int], name_of: Callable[[str], str | None]) -> None:
-        self.sessions: dict[int, ClientSession] = {}
+    def __init__(
+        self, slots: int, shards: int, new_id: Callable[[], int], name_of: Callable[[str], str | None]
+    ) -> None:
+        assert shards > 0, "there is a cache"
+        self._shards: tuple[dict[int, ClientSession], ...] = tuple({} for _ in range(shards))
+        self._slots = slots // shards
+        self._opened = 0
         self._new_id = new_id
         self._name_of = name_of
+
+    @property
+    def sessions(self) -> dict[int, ClientSession]:
+        """All sessions by id."""
+        return {number: session for shard in self._shards for number, session in shard.items()}
 
     def begin(
         self,
@@ -141,13 +187,8 @@ class FetchSessionCache:
             uses_topic_ids: whether the request names topics by id.
         """
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
-            self.sessions.pop(session_id, None)
-            if epoch == FINAL_EPOCH:
-                return Fetching(asked, None, True)
-            session = self._opened(now_ms)
-            if session is not None:
-                session.partitions, session.uses_topic_ids = dict(asked), uses_topic_ids
-            return Fetching(asked, session, True)
+            self._end(session_id)
+            return Fetching(asked, opens=epoch == INITIAL_EPOCH)
         session = self.sessions.get(session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -160,28 +201,57 @@ class FetchSessionCache:
             session.partitions.pop(partition, None)
             session.sent.pop(partition, None)
         if not session.partitions:
-            del self.sessions[session_id]
-            return Fetching(asked, None, True)
+            self._end(session_id)
+            return Fetching(asked)
         assert session.id == session_id, f"session {session.id} is kept as {session_id}"
-        self._use(session, now_ms)
-        return Fetching(dict(session.partitions), session, False)
+        session.use(now_ms)
+        return Fetching(dict(session.partitions), session, epoch=session.epoch)
 
-    def _opened(self, now_ms: int) -> ClientSession | None:
-        """Return a new session; None if there are too many."""
-        if len(self.sessions) >= SLOTS:
-            oldest = next(iter(self.sessions.values()))
-            if now_ms - oldest.used_ms <= EVICTED_AFTER_MS:
-                return None
-            del self.sessions[oldest.id]
-        session = ClientSession(self._new_id())
+    def _end(self, session_id: int) -> None:
+        for shard in self._shards:
+            shard.pop(session_id, None)
+
+    def open(
+        self,
+        asked: Mapping[FetchKey, AskedPartition],
+        sent: Mapping[FetchKey, Sent],
+        now_ms: int,
+        *,
+        is_privileged: bool,
+        uses_topic_ids: bool,
+    ) -> int:
+        """Begin a session with a response; return its id, or `NO_SESSION` if there are too many.
+
+        Args:
+            asked: the partitions of the request.
+            sent: what the response says of them, in the order of later responses.
+            now_ms: the present time.
+            is_privileged: whether a follower asks.
+            uses_topic_ids: whether the request names topics by id.
+        """
+        shard = self._shards[self._opened % len(self._shards)]
+        self._opened += 1
+        if len(shard) >= self._slots and not _evict(shard, (is_privileged, len(sent), 0), now_ms):
+            return NO_SESSION
+        session = ClientSession(self._new_id(), uses_topic_ids, is_privileged, now_ms)
         assert session.id != NO_SESSION, "this id stands for no session"
         assert session.id not in self.sessions, f"session {session.id} exists"
-        self.sessions[session.id] = session
-        self._use(session, now_ms)
-        return session
+        session.partitions, session.sent = {key: asked[key] for key in sent}, dict(sent)
+        session.use(now_ms)
+        shard[session.id] = session
+        return session.id
 
-    def _use(self, session: ClientSession, now_ms: int) -> None:
-        """Advance the epoch, and move the session to the end of those that may be evicted."""
-        session.used_ms = now_ms
-        session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
-        self.sessions[session.id] = self.sessions.pop(session.id)
+
+def _evict(sessions: dict[int, ClientSession], rank: tuple[bool, int, int], now_ms: int) -> bool:
+    """Remove a session for one with a rank; return whether there was one that may be removed."""
+    oldest = min(sessions.values(), key=lambda session: (session.used_ms, session.id), default=None)
+    if oldest is None:
+        return False
+    if now_ms - oldest.used_ms <= EVICTED_AFTER_MS:
+        replaceable = (one for one in sessions.values() if one.may_be_replaced(by_follower=rank[0]))
+        smallest = min(replaceable, key=lambda session: session.rank, default=None)
+        if smallest is None or rank < smallest.rank:
+            return False
+        oldest = smallest
+    del sessions[oldest.id]
+    return True

@@ -22,7 +22,7 @@ from simzk.kafka.broker.services import INTERNAL_TOPICS
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.client_requests.records.fetch import CONSUMER, DEBUGGER, READ_COMMITTED, leader_epoch_error
 from simzk.kafka.log.leader_epochs import UNDEFINED
-from simzk.kafka.log.record_batches import NO_TIMESTAMP, RecordDataError, decode_entry
+from simzk.kafka.log.record_batches import NEWEST, NO_TIMESTAMP, RecordDataError, decode_entry
 from simzk.kafka.log.segments import Segment
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import DeleteRecordsResponse, ListOffsetsResponse, OffsetForLeaderEpochResponse
@@ -158,7 +158,9 @@ class LogOffsetsApi(ClientApi):
             return result
         if found is not None:
             result.offset, result.timestamp = found.offset, found.timestamp_ms
-            if version >= _LEADER_EPOCHS_SINCE:
+            # Logs in an older format have no leader epoch cache (KAFKA-7897); the latest offset has that of the leader.
+            has_epochs = self.broker.topic_configs.of_log(partition.topic).magic == NEWEST or timestamp == LATEST
+            if version >= _LEADER_EPOCHS_SINCE and has_epochs:
                 result.leader_epoch = found.leader_epoch
         return result
 
@@ -174,7 +176,7 @@ class LogOffsetsApi(ClientApi):
         if timestamp == LATEST_TIERED and rules.knows_tiered_offset:
             return FoundOffset()
         if timestamp == MAX_TIMESTAMP and rules.knows_max_timestamp:
-            return newest_record(log)
+            return newest_record(log) if rules.reads_newest_record else noted_as_newest(log)
         return first_since(log, timestamp)
 
     # -- OffsetForLeaderEpoch
@@ -303,6 +305,21 @@ def first_since(log: Log, timestamp_ms: int) -> FoundOffset | None:
 
 
 def newest_record(log: Log) -> FoundOffset | None:
-    """Return the first record with the largest timestamp (KIP-734); None if no record has one."""
+    """Return the first record with the largest timestamp (KIP-734), also if that is none; None without records."""
+    return first_since(log, max((batch.max_timestamp_ms for batch in log.batches), default=NO_TIMESTAMP))
+
+
+def noted_as_newest(log: Log) -> FoundOffset:
+    """Return what a log noted of its largest timestamp when it appended records (3.0 to 3.7; KAFKA-16310).
+
+    This is the first record with the timestamp if a producer sent its batch to this log as it is stored, without
+    compression. Else it is the last record of the batch (LogValidator, MemoryRecordsBuilder.info; followers:
+    UnifiedLog.analyzeAndValidateRecords). Records without timestamps leave the base offset of the first segment.
+    """
     newest = max((batch.max_timestamp_ms for batch in log.batches), default=NO_TIMESTAMP)
-    return None if newest == NO_TIMESTAMP else first_since(log, newest)
+    epoch = log.epochs.latest
+    batch = next((one for one in log.batches if one.max_timestamp_ms == newest != NO_TIMESTAMP), None)
+    if batch is None:
+        return FoundOffset(log.segments[0].base_offset if log.segments else log.start, leader_epoch=epoch)
+    found = first_since(log, newest) if log.was_sent(batch) else None
+    return FoundOffset(batch.next_offset - 1 if found is None else found.offset, newest, epoch)

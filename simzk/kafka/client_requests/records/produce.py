@@ -356,7 +356,10 @@ class ProduceApi(ClientApi):
                 raise _rejection(invalid)
         try:
             self._check_records(partition, entries, config, invalid)
-            batches = new_batches(self._stored(entries, headers, config, invalid))
+            stored, is_rebuilt = self._stored(entries, headers, config, invalid)
+            batches: Sequence[NewBatch] = new_batches(stored)
+            if is_rebuilt:
+                batches = [batch._replace(is_as_sent=False) for batch in batches]
         except InvalidRecordsError:  # DeepRecordsIterator (AbstractLegacyRecordBatch)
             raise _rejection(invalid) from None
         except RecordDataError:
@@ -432,9 +435,10 @@ class ProduceApi(ClientApi):
 
     def _stored(
         self, entries: Sequence[memoryview], headers: Sequence[EntryHeader], config: LogConfig, invalid: ErrorCode
-    ) -> bytes:
-        """Return record data in the format and compression of the log (LogValidator.validateMessagesAndAssignOffsets).
+    ) -> tuple[bytes, bool]:
+        """Return record data in the format and compression of the log, and whether they had others before.
 
+        This is LogValidator.validateMessagesAndAssignOffsets.
         Records that are compressed, or are to be, become one batch or message unless they have that form already.
         """
         rules = self.broker.version.api
@@ -447,16 +451,19 @@ class ProduceApi(ClientApi):
         is_one = len(entries) == 1 or not source | target
         if source == target and is_one and not is_other:
             is_marked = not config.has_append_time and any(map(_is_marked, headers))
-            return b"".join(map(without_append_time, entries) if is_marked else entries)
+            return b"".join(map(without_append_time, entries) if is_marked else entries), False
         if config.magic < NEWEST and any(header.producer_id >= 0 for header in headers):
             raise _rejection(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
         records = [record for entry in entries for record in decode_entry(entry)]
         if config.magic < NEWEST:
+            if any(record.headers for record in records):  # MemoryRecordsBuilder.appendWithOffset
+                raise _rejection(ErrorCode.UNKNOWN_SERVER_ERROR)
             numbered = [record._replace(offset=number) for number, record in enumerate(records)]
-            return encode_messages(numbered, config.magic, target)
+            return encode_messages(numbered, config.magic, target), True
         first = headers[0]
         producer = BatchProducer(first.producer_id, first.producer_epoch, first.base_sequence)
-        return encode_batch(records, codec=target, producer=producer, is_transactional=_is_transactional(first))
+        stored = encode_batch(records, codec=target, producer=producer, is_transactional=_is_transactional(first))
+        return stored, True
 
     # -- response
 
