@@ -147,13 +147,13 @@ def test_a_number_over_http_has_64_bits(text: str) -> None:
 
 
 def test_a_long_number_is_no_broker() -> None:
-    cluster = simzk.KafkaCluster(brokers=1)
-    monitor = Monitor(cluster.history, cluster.invariants, seed=1)
-    client = cluster.zookeeper.client()
-    client.start()
-    client.create(f"/brokers/ids/{LONG_NUMBER}", b"{}")
-    cluster.run_for(1)
-    assert monitor.violations == []
+    with simzk.KafkaCluster(brokers=1) as cluster:
+        monitor = Monitor(cluster.history, cluster.invariants, seed=1)
+        client = cluster.zookeeper.client()
+        client.start()
+        client.create(f"/brokers/ids/{LONG_NUMBER}", b"{}")
+        cluster.run_for(1)
+        assert monitor.violations == []
 
 
 @pytest.mark.parametrize(
