@@ -10,9 +10,10 @@ import pytest
 
 from simzk.kafka.broker.producing import Producing
 from simzk.kafka.broker.replica_logs import ReplicaLogs
-from simzk.kafka.log.log import Log
+from simzk.kafka.log.log import Log, first_difference
 from simzk.kafka.observation.records import UNEXPLAINED
 from simzk.kafka.protocol.errors import ErrorCode
+from simzk.kafka.topic_partition import TopicPartition
 from tests.kafka.clusters import quiet, state_fields, topic, watch
 from tests.kafka.test_truncation import leads, lose_by_early_isr, produce, ruled
 
@@ -189,6 +190,37 @@ def test_a_leader_without_its_records_goes_on_in_its_epoch_and_followers_keep_th
         quiet(c)
         assert state_fields(c, "t")[0] == 2
         assert losses(c) == [(10, "crash without a controller"), (3, "crash without a controller")]
+        assert not monitor.violations
+
+
+def test_followers_of_a_leader_without_its_records_differ_under_the_next_leader() -> None:
+    """One follower has the new records of the epoch and the other one the old ones: neither of them has crashed."""
+    with ruled("3.9", brokers=5, min_insync_replicas=2, zookeeper_session_timeout_ms=18_000) as c:
+        monitor = watch(c)
+        topic(c, "t", {0: [1, 2, 3]})
+        produce(c, 10)
+        c.kill(1)
+        c.wipe(1)
+        c.run_for(10)
+        assert c.controller is not None
+        c.kill(c.controller)
+        c.network.cut("broker 1", "broker 3")
+        c.restart(1)
+        c.run_until(lambda: c.controller not in (None, 5))
+        c.run_until(lambda: c.brokers[1].registered)
+        leads(c, 1)
+        c.run_for(1)  # broker 2 truncates its log to that of the leader, which is empty
+        sent = [c.produce("t", 0, records, acks="all") for records in (10, 2)]
+        c.run_for(1)
+        assert not any(answer.done for answer in sent)
+        c.network.heal_all()
+        quiet(c)
+        c.kill(1)
+        quiet(c)
+        produce(c, 1)
+        logs = [c.brokers[broker].log_of(TopicPartition("t", 0)) for broker in (2, 3)]
+        assert logs[0] is not None and logs[1] is not None
+        assert first_difference(*logs, up_to=10) == 0
         assert not monitor.violations
 
 

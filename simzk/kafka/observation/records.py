@@ -372,11 +372,19 @@ class RecordLedger:
             offset = first_difference(log, other, log.high_watermark, since=since)
             if offset is None and other.end < log.high_watermark:
                 offset = other.end
-            if offset is not None:
+            if offset is not None and not self._is_of_epoch_led_again(partition, log, offset):
                 self.logs_match.violate(
                     f"{partition} is committed up to {log.high_watermark} by broker {broker}, "
                     f"but broker {member} of its ISR differs at offset {offset}"
                 )
+
+    def _is_of_epoch_led_again(self, partition: TopicPartition, log: Log, offset: int) -> bool:
+        """Return whether an offset is of the epoch in which a leader went on without its records.
+
+        Its new records have offsets and epoch of the lost ones, so some followers keep the old ones (KIP-966).
+        """
+        batch = find_batch(log, offset)
+        return batch is not None and batch.leader_epoch == self._led_again.get(partition)
 
     def on_crash(self, broker: int, partitions: Iterable[TopicPartition]) -> None:
         """Note a crash that took records from a broker's logs."""
