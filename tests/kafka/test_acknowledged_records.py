@@ -218,9 +218,8 @@ def test_followers_of_a_leader_without_its_records_differ_under_the_next_leader(
         c.kill(1)
         quiet(c)
         produce(c, 1)
-        logs = [c.brokers[broker].log_of(TopicPartition("t", 0)) for broker in (2, 3)]
-        assert logs[0] is not None and logs[1] is not None
-        assert first_difference(*logs, up_to=10) == 0
+        new, old = (c.brokers[broker].replicas.replicas[TopicPartition("t", 0)].log for broker in (2, 3))
+        assert first_difference(new, old, up_to=10) == 0
         assert not monitor.violations
 
 
