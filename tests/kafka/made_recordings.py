@@ -38,12 +38,13 @@ _FIELDS = ("data", "v", "cv", "av", "eph", "nc", "dl")
 
 
 class MadeStep(NamedTuple):
-    """A step: its actions as of meta.json, without `at`, and what does them to the cluster, if not the obvious."""
+    """A step: its actions as of meta.json, what does them to the cluster, if not the obvious, and commands of tools."""
 
     name: str
     actions: Sequence[Mapping[str, object]] = ()
     do: Callable[[KafkaCluster], object] | None = None
     lasts_s: float = LASTS_S
+    tools: Sequence[str] = ()
 
 
 class _Log:
@@ -96,11 +97,26 @@ class _Log:
 
 
 def record(
-    folder: Path, version: str, steps: Sequence[MadeStep], *, brokers: Sequence[int] = (1, 2, 3), seed: int = 1
+    folder: Path,
+    version: str,
+    steps: Sequence[MadeStep],
+    *,
+    brokers: Sequence[int] = (1, 2, 3),
+    seed: int = 1,
+    has_acts: bool = True,
 ) -> Path:
-    """Play steps on a simulated cluster that boots all brokers first, and write the recording; return its folder."""
+    """Play steps on a simulated cluster that boots all brokers first, and write the recording; return its folder.
+
+    Args:
+        folder: where to write.
+        version: the release.
+        steps: what is done after the boot.
+        brokers: ids of the brokers.
+        seed: of the cluster.
+        has_acts: whether meta.json has actions; if not, names and commands of tools say what was done.
+    """
     folder.mkdir()
-    boots = [MadeStep(f"boot {broker}", [{"do": "start", "broker": broker}], lasts_s=3.0) for broker in brokers]
+    boots = [MadeStep(f"boot-broker{broker}", [{"do": "start", "broker": broker}], lasts_s=3.0) for broker in brokers]
     cluster = KafkaCluster(
         version,
         brokers=brokers,
@@ -116,7 +132,7 @@ def record(
         log = _Log(cluster)
         cluster.delete_znode("/nothing")  # the recorder's session is the first transaction
         cluster.advance(1)
-        for step in (MadeStep("nothing", lasts_s=1.0), *boots, *steps):
+        for step in (MadeStep("empty", lasts_s=1.0), *boots, *steps):
             begins_s = _wall_s(cluster, log)
             log.step = step.name
             for action in step.actions:
@@ -126,7 +142,8 @@ def record(
                 step.do(cluster)
             cluster.advance(step.lasts_s)
             acts = [{"at": begins_s, **action} for action in step.actions]
-            meta.append({"step": step.name, "t0": begins_s, "acts": acts})
+            tools = [{"cmd": command} for command in step.tools]
+            meta.append({"step": step.name, "t0": begins_s, "tools": tools, **({"acts": acts} if has_acts else {})})
             dumps.append({"step": step.name, "tree": _tree(cluster)})
         entries = log.entries()
     whole = {"version": version, "config": CONFIG, "clock_ms": CLOCK_MS, "steps": meta}

@@ -1769,7 +1769,12 @@ class KafkaCluster:
 
     @synchronized
     def reassign(
-        self, targets: Targets, *, via: int | str | None = None, throttle: int | None = None
+        self,
+        targets: Targets,
+        *,
+        via: int | str | None = None,
+        throttle: int | None = None,
+        first_brokers: Sequence[int] = (),
     ) -> Future[AdminResponse]:
         """Move partitions to other brokers (`kafka-reassign-partitions --execute`).
 
@@ -1779,6 +1784,8 @@ class KafkaCluster:
             throttle: replication quota in bytes per second (`--throttle`, 0.10.1 and later), written to the
                 configuration first and removed by `verify_reassignment` and `cancel_reassignment`. New replicas are
                 copied no faster than that. With 1 the reassignment stays under way (KIP-73).
+            first_brokers: brokers that write their throttles before the others, in this order: the tool of 2.6 and
+                later asks all brokers at once [default: in the order of the requests].
 
         Raises:
             ZnodeError: the JSON document is invalid.
@@ -1792,7 +1799,7 @@ class KafkaCluster:
         >>> cluster.assignment("orders")[0].replicas, cluster.state("orders", 0).leader
         ((3, 2), 3)
         """
-        return self._reassignment_command().execute(targets, via, throttle)
+        return self._reassignment_command().execute(targets, via, throttle, first_brokers)
 
     @synchronized
     def generate_reassignment(

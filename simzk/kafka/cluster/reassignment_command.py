@@ -56,7 +56,9 @@ class ReassignmentCommand:
     tree: KafkaTree
     live_brokers: Sequence[int]
 
-    def execute(self, targets: Targets, via: int | str | None, throttle: int | None) -> Future[AdminResponse]:
+    def execute(
+        self, targets: Targets, via: int | str | None, throttle: int | None, first_brokers: Sequence[int] = ()
+    ) -> Future[AdminResponse]:
         """Start moving partitions (`--execute`), with throttles written first."""
         if isinstance(targets, str) or "partitions" in targets:
             request = AlterReassignmentsRequest(dict(reassign_tool.read_plan(_to_text(targets), self.tool)))
@@ -70,6 +72,11 @@ class ReassignmentCommand:
             # A reassignment is in progress: the tool in ZooKeeper changes the rate of the throttle and nothing else.
             limits = [change for change in changes if change.entity_path.startswith("brokers/")]
             return self.operator.in_turn([(f"throttle {limit.entity_path}", limit) for limit in limits], via)
+        of_brokers = {change.entity_path: change for change in changes if change.entity_path.startswith("brokers/")}
+        of_topics = [change for change in changes if change.entity_path not in of_brokers]
+        if first_brokers and reassign_tool.asks_brokers(self.tool):
+            quick = [path for broker in first_brokers if (path := f"brokers/{broker}") in of_brokers]
+            changes = [*of_topics, *(of_brokers[path] for path in dict.fromkeys([*quick, *of_brokers]))]
         steps = [(f"throttle {change.entity_path}", change) for change in changes]
         return self.operator.in_turn([*steps, ("reassign", request)], via)
 

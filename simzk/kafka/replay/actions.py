@@ -35,8 +35,20 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "consume": ("topic",),
 }
 """Kinds of actions, with the fields that each needs."""
+_THROTTLE, _PRESERVE = "--throttle", "--preserve-throttles"
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "reassign": (_THROTTLE, "--additional", "--timeout"),
+    "cancel_reassignment": (_PRESERVE, "--timeout"),
+}
+"""Options of Kafka's tools that a recorded action may have; the others would have to be simulated."""
+_ELECTIONS = ("preferred", "unclean")
 _BY_TOOLS = frozenset(_FIELDS) - {*_OF_BROKERS, "write", "delete_znode", "produce"}
-_GAVE_UP = ("TimeoutException", "is not a recognized option", "can't be used with option")
+_GAVE_UP = (
+    "TimeoutException",
+    "is not a recognized option",
+    "can't be used with option",
+    "because there is an existing partition assignment",
+)
 _NOTES = ("exited", "signalled", "gone", "up")
 """Notes of the recorder about the end of an action."""
 
@@ -50,7 +62,7 @@ class ToolCommand(Struct):
 
     @property
     def gave_up(self) -> bool:
-        """Whether the tool failed because nobody answered it, or because it does not have an option."""
+        """Whether the tool did nothing: nobody answered, it does not have an option, or another one was at work."""
         return self.rc != 0 and any(reason in self.out for reason in _GAVE_UP)
 
 
@@ -67,7 +79,7 @@ class ActionRecord(Struct, omit_defaults=True):
     total: int | None = None
     assignment: list[list[int]] | None = None
     config: dict[str, str] = {}
-    moves: list[tuple[str, int, list[int]]] | None = None
+    moves: list[tuple[str, int, list[int] | None]] | None = None
     options: list[str] = []
     election: str = "preferred"
     partitions: list[tuple[str, int]] | None = None
@@ -87,14 +99,15 @@ class ReplayAction:
         path, text: the znode and its data.
         topic, partition, total, assignment, config: a topic: partition number, number of partitions, brokers of each
             partition, configuration.
-        moves: topic, partition and brokers of each partition that moves.
+        moves: topic, partition and brokers of each partition that moves; None for brokers cancels, by the admin client.
         throttle: replication quota of a reassignment in bytes per second.
+        preserves_throttles: whether a cancelled reassignment keeps its throttles.
         election, partitions: kind of election; the partitions as (topic, partition), None for all.
         entity, changes: path below /config, and new values by key, None to remove a key.
         records: number of records to produce.
         entries, prefixed: ACLs that are added or removed, None for all; whether `text` is a prefix of resources.
         password: of a user whose credential is added.
-        gave_up: whether the tool failed because nobody answered some of its requests, or it does not have an option.
+        gave_up: whether the tool failed (`ToolCommand.gave_up`).
     """
 
     kind: str
@@ -107,8 +120,9 @@ class ReplayAction:
     total: int = 0
     assignment: tuple[tuple[int, ...], ...] | None = None
     config: Mapping[str, str] = field(default_factory=dict)
-    moves: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
+    moves: tuple[tuple[str, int, tuple[int, ...] | None], ...] = ()
     throttle: int | None = None
+    preserves_throttles: bool = False
     election: str = "preferred"
     partitions: tuple[tuple[str, int], ...] | None = None
     entity: str = ""
@@ -155,7 +169,21 @@ def _action(where: str, record: ActionRecord, begins_ms: int, clock_ms: float) -
             right = f"the fields {', '.join(needed)}"
             raise RecordingError(f"the action {record.do} has no {name}", where=where, right=right)
     at_ms = begins_ms if record.at is None else round(record.at * 1000 - clock_ms)
-    throttle = option(record.options, "--throttle")
+    allowed = _OPTIONS.get(record.do, ())
+    if unknown := [word for word in record.options if word.startswith("--") and word not in allowed]:
+        right = f"some of {', '.join(allowed)}" if allowed else "no options"
+        raise RecordingError(
+            f"the option {unknown[0]} of {record.do} is unknown", where=f"{where}.options", right=right
+        )
+    throttle = option(record.options, _THROTTLE)
+    if _THROTTLE in record.options and (throttle is None or not throttle.isdigit()):
+        raise RecordingError(f"{_THROTTLE} is {throttle}", where=f"{where}.options", right="bytes per second")
+    if record.election not in _ELECTIONS:
+        right = " or ".join(_ELECTIONS)
+        raise RecordingError(f"{record.election!r} is no election", where=f"{where}.election", right=right)
+    if record.do == "cancel_reassignment" and any(ids is None for _, _, ids in record.moves or ()):
+        what = "cancel_reassignment is Kafka's tool, whose plan names brokers"
+        raise RecordingError(what, where=f"{where}.moves", right="reassign, for the admin client")
     return ReplayAction(
         record.do,
         at_ms,
@@ -167,8 +195,11 @@ def _action(where: str, record: ActionRecord, begins_ms: int, clock_ms: float) -
         total=record.total or 0,
         assignment=None if record.assignment is None else tuple(tuple(ids) for ids in record.assignment),
         config=record.config,
-        moves=tuple((topic, partition, tuple(ids)) for topic, partition, ids in record.moves or ()),
+        moves=tuple(
+            (topic, partition, None if ids is None else tuple(ids)) for topic, partition, ids in record.moves or ()
+        ),
         throttle=None if throttle is None else int(throttle),
+        preserves_throttles=_PRESERVE in record.options,
         election=record.election,
         partitions=None if record.partitions is None else tuple(record.partitions),
         entity=record.entity or "",

@@ -61,7 +61,7 @@ class AllowedDifference:
         compared: what is still compared.
         releases: first and last release.
         recorded: first and last recorded release that shows it, where more of the releases have it by their source.
-        action: the row holds in steps with this action only; in all if empty.
+        actions: the row holds in steps with one of these actions only; in all if empty.
         without: the row does not hold in steps with this action.
     """
 
@@ -71,12 +71,13 @@ class AllowedDifference:
     _: KW_ONLY
     releases: tuple[Number, Number] = (FIRST, LAST)
     recorded: tuple[Number, Number] | None = None
-    action: str = ""
+    actions: tuple[str, ...] = ()
     without: str = ""
 
     def holds(self, number: Number, step: StepContext) -> bool:
         """Return whether the row holds in a step of a release."""
-        is_selected = (not self.action or self.action in step.actions) and self.without not in step.actions
+        is_selected = not self.actions or not step.actions.isdisjoint(self.actions)
+        is_selected = is_selected and self.without not in step.actions
         first, last = self.releases
         return is_selected and line(first) <= line(number) <= line(last)
 
@@ -109,10 +110,12 @@ class Unordered(AllowedDifference):
     Attributes:
         lanes: returns the lanes of a transaction, none for all that the row is not about.
         instead_of: name of a row whose lanes do not count for the transactions of this one.
+        text: what depends on the place, in the transactions of the row, after a group; `?` replaces it on both sides.
     """
 
     lanes: Callable[[LaneChange], tuple[Hashable, ...]]
     instead_of: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +150,8 @@ class LaneChange:
 
 _ANNOUNCEMENT = re.compile(r"(/isr_change_notification/isr_change_)\d+")
 _REQUEST_PATH = re.compile(r"/admin/(?:reassign_partitions|preferred_replica_election)|/brokers/topics/[^/]+")
-_CREATED_CONFIG = re.compile(r"create (/config/(?:brokers|changes))/")
+_CONFIG_CHANGE = re.compile(r"create /config/changes/")
+_FAILED_CONFIG = re.compile(r"multi \[check /controller version \d+; error ")
 _REFUSED_CREATE = re.compile(r"error NodeExists \[None, 'P', 'create', '/(?!controller')")
 _PRODUCER_IDS = "/latest_producer_id_block"
 _ACL_KIND = re.compile(r"'?(/kafka-acl(?:-extended/prefixed)?/[A-Z]\w+)'?[ \]]")
@@ -210,10 +214,12 @@ def _topic_deletion(change: LaneChange) -> tuple[Hashable, ...]:
 
 
 def _own_configuration(change: LaneChange) -> tuple[Hashable, ...]:
-    if change.transaction.broker is None or "/config/" not in change.transaction.text:
+    transaction = change.transaction
+    is_configuration = "/config/" in transaction.text or _FAILED_CONFIG.match(transaction.text) is not None
+    if transaction.broker is None or not is_configuration:
         return ()
-    created = _CREATED_CONFIG.match(change.transaction.text)
-    return (("configuration", change.transaction.who), *(() if created is None else (("created", created[1]),)))
+    is_change = _CONFIG_CHANGE.match(transaction.text) is not None
+    return (("configuration", transaction.who), *((("configuration changes",),) if is_change else ()))
 
 
 def _start_up(change: LaneChange) -> tuple[Hashable, ...]:
@@ -316,7 +322,7 @@ TABLE: tuple[AllowedDifference, ...] = (
         "new leaders",
         compared="the order of changes of each state",
         releases=((0, 8, 2, 2), LAST),
-        action="resume",
+        actions=("resume",),
         lanes=_state_alone,
     ),
     Unordered(
@@ -361,16 +367,18 @@ TABLE: tuple[AllowedDifference, ...] = (
         why="the starting broker finds the paths of all brokers while the controller handles its failure",
         compared="which paths it tries to create, in order",
         releases=((1, 1, 1), (1, 1, 1)),
-        action="kill",
+        actions=("kill",),
         lanes=_start_up,
     ),
     Unordered(
         name="configurations of brokers",
-        why="the tool asks all brokers at once, and each writes its own configuration",
-        compared="what each broker writes, in order, and the order in which the znodes are created",
-        releases=((2, 8, 2), (2, 8, 2)),
-        action="cancel_reassignment",
+        why="the tool asks all brokers at once, and each sets or clears its throttle in its own configuration",
+        compared="what each broker writes, in order, and the order in which the changes are announced",
+        releases=((2, 6, 0), LAST),
+        recorded=((2, 8, 2), (2, 8, 2)),
+        actions=("reassign", "cancel_reassignment"),
         lanes=_own_configuration,
+        text=r"( create /config/brokers/\d+ .* parent's cversion )\d+$",
     ),
     Unordered(
         name="kinds of ACL resources",

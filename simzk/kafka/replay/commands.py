@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from simzk.errors import RecordingError
 from simzk.kafka import paths
 from simzk.kafka.metadata.entities import AclEntry
+from simzk.kafka.observation import recording
 from simzk.kafka.replay import console_consumer
 from simzk.kafka.replay.actions import ReplayAction, option
 from simzk.kafka.schemas import config
@@ -44,6 +46,7 @@ _EMPTY_STEP = re.compile(r".*\bempty\b.*")
 _OFFSETS_TOPIC = "__consumer_offsets"
 _SCRAM = re.compile(r"(SCRAM-SHA-\d+)=\[(?:iterations=(\d+),)?password=(.*)\]")
 _ADMIN_API = re.compile(r"\S+ Admin\.alterPartitionReassignments\b.*")
+_READ_ONLY = frozenset({"--list", "--describe", "--generate"})
 _RESOURCES = ("topic", "group", "cluster", "transactional-id", "delegation-token", "user-principal")
 
 
@@ -93,13 +96,18 @@ def actions_of_commands(
 def _of_command(where: str, command: str, evidence: Evidence) -> ReplayAction | None:
     """Return the action of one command of Kafka's tools; None if it changes nothing in ZooKeeper."""
     if _ADMIN_API.fullmatch(command):
-        return _reassignment(["--execute"], evidence)
-    words = shlex.split(command)
-    tool = words[0].rpartition(".")[2]
-    is_old_consumer = tool == "ConsoleConsumer" and option(words, "--bootstrap-server") is None
-    parse = _old_consumer if is_old_consumer else _TOOLS.get(tool)
-    action = None if parse is None else parse(words, evidence)
-    if action is None and (is_old_consumer or tool != "ConsoleConsumer"):  # which may only let a broker do something
+        moves = (*_requested_moves(evidence), *((name, n, None) for name, n, _ in _cancelled_moves(evidence)))
+        return ReplayAction("reassign", 0, moves=moves) if moves else None
+    action, is_known = None, False
+    with suppress(ValueError, LookupError, TypeError):  # words that the tool would refuse, too
+        words = shlex.split(command)
+        tool = words[0].rpartition(".")[2]
+        is_old_consumer = tool == "ConsoleConsumer" and option(words, "--bootstrap-server") is None
+        is_known = tool == "ConsoleConsumer" and not is_old_consumer  # which may only let a broker do something
+        is_known |= not _READ_ONLY.isdisjoint(words)
+        parse = _old_consumer if is_old_consumer else _TOOLS.get(tool)
+        action = None if parse is None else parse(words, evidence)
+    if action is None and not is_known:
         what = f"the command {command} is not enough to know what was done"
         raise RecordingError(what, where=where, right="acts in meta.json")
     return action
@@ -156,6 +164,10 @@ def _entity(words: Sequence[str], evidence: Evidence) -> str | None:
 
 
 def _reassignment(words: Sequence[str], evidence: Evidence) -> ReplayAction | None:
+    if "--cancel" in words:
+        plan = tuple(_cancelled_moves(evidence))
+        keeps = "--preserve-throttles" in words
+        return ReplayAction("cancel_reassignment", 0, moves=plan, preserves_throttles=keeps) if plan else None
     if "--execute" not in words:
         return None
     throttle = option(words, "--throttle")
@@ -186,6 +198,31 @@ def _requested_moves(evidence: Evidence) -> Iterator[tuple[str, int, tuple[int, 
                 found.add((topic, number))
                 kept = (broker for broker in fields["partitions"][number] if broker not in removing.get(number, []))
                 yield topic, int(number), tuple(kept)
+
+
+def _cancelled_moves(evidence: Evidence) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+    """Yield the moves that were under way before, and whose partitions get their former replicas first."""
+    found = set()
+    for part in (part for transaction in evidence.transactions for part in transaction.parts()):
+        parent, _, topic = part.path.rpartition("/")
+        if parent != paths.TOPICS or part.op != "setData" or topic in found or part.path not in evidence.before:
+            continue
+        found.add(topic)
+        before, after = (_assignments(data) for data in (evidence.before[part.path].data, part.data))
+        for number, (replicas, adding, removing) in before.items():
+            origin = [broker for broker in replicas if broker not in adding]
+            if (adding or removing) and after.get(number) == (origin, [], []):
+                yield topic, int(number), tuple(broker for broker in replicas if broker not in removing)
+
+
+def _assignments(data: object) -> dict[str, tuple[list[int], list[int], list[int]]]:
+    """Return the replicas of each partition in a topic's znode, and which of them are added and removed."""
+    fields = (recording.json_fields(data) if isinstance(data, str) else None) or {}
+    replicas, adding, removing = (
+        found if isinstance(found := fields.get(name), dict) else {}
+        for name in ("partitions", "adding_replicas", "removing_replicas")
+    )
+    return {number: (ids, adding.get(number, []), removing.get(number, [])) for number, ids in replicas.items()}
 
 
 def _election(words: Sequence[str], _evidence: Evidence) -> ReplayAction | None:

@@ -148,6 +148,8 @@ class _Split:
         wanted = {lane for lanes in lanes_of for lane in lanes}
         for change, lanes in zip(changes, lanes_of, strict=True):
             text = str(change.transaction)
+            for pattern in (row.text for row in unordered if row.text and row.lanes(change)):
+                text = re.sub(pattern, r"\1?", text)
             for row in masked:
                 if any(re.fullmatch(row.path, path) for path in change.transaction.paths):
                     text = re.sub(row.text, row.instead, text)

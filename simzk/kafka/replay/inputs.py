@@ -202,14 +202,17 @@ def announcements(transactions: Sequence[RecordedTransaction]) -> list[Announcem
     return found
 
 
-def config_writers(transactions: Recorded) -> dict[int, None]:
-    """Return the brokers that wrote their own configurations, in the order of the first write of each."""
-    return dict.fromkeys(
+def config_writers(transactions: Recorded) -> list[int]:
+    """Return the brokers that changed their own configurations, in the order in which they announced it."""
+    found = dict.fromkeys(
         transaction.broker
         for transaction in transactions
         for part in transaction.parts()
-        if transaction.broker is not None and part.path == paths.config(f"brokers/{transaction.broker}")
+        if part.op == "create"
+        and part.path.startswith(paths.CONFIG_CHANGE_PREFIX)
+        and f'"brokers/{transaction.broker}"' in str(part.data)
     )
+    return [broker for broker in found if broker is not None]
 
 
 def producer_id_allocations(transactions: Recorded) -> list[int]:

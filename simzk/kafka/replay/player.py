@@ -61,6 +61,8 @@ NEXT_JOIN_US = 1_000
 ANNOUNCEMENT_RETRY_US = 100_000
 ANNOUNCEMENT_RETRIES = 20
 _WARM_UP_S = 1.0
+_FIRST_CANCEL = (2, 4)
+"""First release whose controller cancels reassignments (KIP-455)."""
 
 
 @dataclass(frozen=True)
@@ -406,15 +408,9 @@ class Player:
             case "delete_topic":
                 cluster.delete_topic(action.topic)
             case "reassign":
-                targets = {(topic, partition): ids for topic, partition, ids in action.moves}
-                via = None if reassign_tool.asks_brokers(self._version) else self._served_by(step, action)
-                cluster.reassign(targets, throttle=action.throttle, via=via)
+                self._reassign(step, action)
             case "cancel_reassignment":
-                moves = [
-                    {"topic": topic, "partition": number, "replicas": [*ids]} for topic, number, ids in action.moves
-                ]
-                quick = list(inputs.config_writers(step.transactions))
-                cluster.cancel_reassignment({"version": 1, "partitions": moves}, first_brokers=quick)
+                self._cancel_reassignment(step, action)
             case "elect":
                 via = self._served_by(step, action)
                 cluster.elect(action.election, action.partitions, via=ZOOKEEPER if via == ZOOKEEPER else None)
@@ -433,6 +429,28 @@ class Player:
                 console_consumer.read(cluster, action.topic, step.transactions, expires=expires)
             case _:
                 raise ConfigError(f"the action {action.kind} cannot be replayed")
+
+    def _reassign(self, step: RecordedStep, action: ReplayAction) -> None:
+        """Reassign by Kafka's tool, or by the admin client; up to 2.5 the tool works in ZooKeeper."""
+        targets = {(topic, partition): ids for topic, partition, ids in action.moves}
+        via = None if reassign_tool.asks_brokers(self._version) else self._served_by(step, action)
+        if None in targets.values():
+            via = self.cluster.controller
+        quick = inputs.config_writers(step.transactions)
+        self.cluster.reassign(targets, throttle=action.throttle, via=via, first_brokers=quick)
+
+    def _cancel_reassignment(self, step: RecordedStep, action: ReplayAction) -> None:
+        """Cancel reassignments by Kafka's tool; in 2.4 and 2.5, whose tool cannot, only the admin client did it."""
+        if self._version.number >= _FIRST_CANCEL and not reassign_tool.asks_brokers(self._version):
+            targets = {(topic, partition): None for topic, partition, _ in action.moves}
+            self.cluster.reassign(targets, via=self.cluster.controller)
+            return
+        moves = [{"topic": topic, "partition": number, "replicas": ids} for topic, number, ids in action.moves]
+        self.cluster.cancel_reassignment(
+            {"version": 1, "partitions": moves},
+            preserve_throttles=action.preserves_throttles,
+            first_brokers=inputs.config_writers(step.transactions),
+        )
 
     def _create_topic(self, step: RecordedStep, action: ReplayAction) -> None:
         fields = _fields(step.tree, paths.topic(action.topic))
