@@ -122,6 +122,9 @@ class _ServingLock:
 class ServedCluster(KafkaCluster):
     """A cluster of which the time follows the wall clock, and jumps where a method lets time pass."""
 
+    report_name = "KafkaServer"
+    """What the report of a failed test calls it."""
+
     @cached_property
     def lock(self) -> AbstractContextManager[object]:  # type: ignore[override]
         """The lock that every method and property acquires. Hold it to iterate over `tree` or `history` in a thread."""

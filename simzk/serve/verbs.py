@@ -126,7 +126,7 @@ class TestServer(ABC):
 
     # Waiting
 
-    def settle(self, timeout_s: float = 10.0) -> None:
+    def settle(self, timeout_s: float = 10.0, *, timeout: float | None = None) -> None:
         """Wait until every event was sent and every callback of every client has returned, then raise their errors.
 
         What a watcher does counts too: the request of a `DataWatch` that reads again, its reply, and the next event.
@@ -154,6 +154,7 @@ class TestServer(ABC):
 
         Args:
             timeout_s: longest time to wait, in seconds of wall time.
+            timeout: the same, by the name that kazoo's methods have for it.
 
         Raises:
             TimeoutError: a client or a callback is still busy; says which one, and where it waits.
@@ -178,7 +179,7 @@ class TestServer(ABC):
             if not isinstance(client.handler, ObservedHandler):
                 kind = type(client.handler).__name__
                 raise SimzkError(f"a client uses {kind}, which is not observed", right="client() without a handler")
-        wait_until_idle(self._watched_clients, self._look, timeout_s)
+        wait_until_idle(self._watched_clients, self._look, timeout_s if timeout is None else timeout)
 
     @abstractmethod
     def _look(self) -> Look:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pytest
 
-from simzk.errors import SimzkError
+from simzk.errors import SimzkError, nearest
 from simzk.lifecycle import observe
 from simzk.printable import printable_lines
 
@@ -135,7 +135,8 @@ class TestObserver:
                 node, name = self.fixture
                 note_start(node, name, watched, pages=self.pages)  # type: ignore[arg-type]  # a server
                 return
-            start = start_of(type(watched).__name__, watched, pages=self.pages)  # type: ignore[arg-type]  # as above
+            name = getattr(watched, "report_name", type(watched).__name__)
+            start = start_of(name, watched, pages=self.pages)  # type: ignore[arg-type]  # as above
             own = (weakref.ref(watched), start._replace(watched=None))  # type: ignore[arg-type]  # see `starts`
             self._own = [*self._own[1 - OWN_MAX :], own]
 
@@ -391,6 +392,10 @@ def _sessions(watched: Watched) -> Iterator[str]:
     """Yield the live sessions: owner, id, timeout, ephemerals, and whether nobody is connected."""
     cluster, test_server, server = _cluster_of(watched), _test_server_of(watched), watched.server
     names = {} if test_server is None else _client_names(test_server)
+    if test_server is not None:
+        for number in range(1, len(list(test_server.known_clients)) + 1):
+            if f"client {number}" not in names.values():
+                yield f"client {number}: no session; it was not started, was stopped, or its session expired"
     if cluster is not None:
         names |= {broker.session_id: f"broker {broker.id}" for broker in cluster.brokers.values()}
     for session_id in server.sessions.ids():
@@ -532,8 +537,17 @@ def pytest_runtest_makereport(
         _hide_frames(call.excinfo)
     report = yield
     if report.failed and call.when != "teardown" and (text := section_of(item, _why(report))):
+        if call.excinfo is not None and (near := _nearest_name(call.excinfo.value)):
+            text = f"did you mean {near}?\n{text}"
         report.sections.append(("simzk", "\n".join(map(_short, printable_lines(text).split("\n")))))
     return report
+
+
+def _nearest_name(error: BaseException) -> str:
+    """Return the attribute that a test has misspelt of one of simzk's objects; empty if there is none."""
+    if not isinstance(error, AttributeError) or not type(error.obj).__module__.startswith("simzk"):
+        return ""
+    return nearest(error.name or "", [name for name in dir(error.obj) if not name.startswith("_")])
 
 
 def _hide_frames(excinfo: pytest.ExceptionInfo[BaseException]) -> None:

@@ -120,7 +120,7 @@ class RemoteZooKeeper:
             self._handlers.add(adopted)
         return {"hosts": self.hosts + (collect_hosts(hosts)[1] or ""), "handler": chosen}
 
-    def settle(self, timeout_s: float = 10.0) -> None:
+    def settle(self, timeout_s: float = 10.0, *, timeout: float | None = None) -> None:
         """Wait until all clients have seen every change, and every callback has returned; then raise their errors.
 
         Raises:
@@ -132,7 +132,7 @@ class RemoteZooKeeper:
             if not isinstance(client.handler, ObservedHandler):
                 kind = type(client.handler).__name__
                 raise SimzkError(f"a client uses {kind}, which is not observed", right="client() without a handler")
-        give_up_at_s = time.monotonic() + timeout_s
+        give_up_at_s = time.monotonic() + (timeout_s if timeout is None else timeout)
 
         def wait() -> None:
             wait_until_idle(lambda: handlers, lambda: Look(None), max(give_up_at_s - time.monotonic(), 0))

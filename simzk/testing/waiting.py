@@ -16,7 +16,7 @@ T = TypeVar("T")
 _LONGEST_PAUSE_S = 0.02
 
 
-def wait_until(condition: Callable[[], T], timeout_s: float = 10.0) -> T:
+def wait_until(condition: Callable[[], T], timeout_s: float = 10.0, *, timeout: float | None = None) -> T:
     """Wait on wall time until a condition is true: for threads of the test, and for clients in other processes.
 
     Prefer `zookeeper.settle()` for watchers and callbacks of kazoo clients, and `kafka_cluster.run_until` for what a
@@ -26,6 +26,7 @@ def wait_until(condition: Callable[[], T], timeout_s: float = 10.0) -> T:
         condition: returns a true value once it holds. An `AssertionError` or `SimzkError` means that it does not hold
             yet; any other error is raised.
         timeout_s: longest time to wait, in seconds.
+        timeout: the same, by the name that other libraries have for it.
 
     Returns:
         What the condition returned.
@@ -40,6 +41,8 @@ def wait_until(condition: Callable[[], T], timeout_s: float = 10.0) -> T:
     >>> wait_until(done.is_set)
     True
     """
+    if timeout is not None:
+        timeout_s = timeout
     if timeout_s < 0:
         raise ConfigError(f"time cannot go back by {-timeout_s:g} s", where="timeout_s", right="0 or more")
     wanted = Condition(condition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import threading
 from pathlib import Path
@@ -653,3 +654,43 @@ def test_znodes_of_every_cluster_come_last() -> None:
         cluster.advance(1)
         made = {path for path, _ in cluster.tree.walk()} - set(paths)
     assert not any(map(failure_report._is_of_every_boot, made))
+
+
+def test_a_misspelt_method_and_a_client_without_a_session(pytester: pytest.Pytester) -> None:
+    found = section_of(
+        pytester,
+        """
+        def test_typo(zookeeper, kazoo_client):
+            zookeeper.client()
+            zookeeper.expires(kazoo_client)
+        """,
+    )
+    assert found.startswith("did you mean expire?\nzookeeper: ")
+    assert "  client 2: no session; it was not started, was stopped, or its session expired\n" in found
+
+
+def test_a_refused_topic_and_the_name_of_a_served_cluster(pytester: pytest.Pytester) -> None:
+    found = section_of(
+        pytester,
+        """
+        import simzk
+
+        def test_topic():
+            with simzk.KafkaServer(brokers=1) as server:
+                server.create_topic("orders", partitions=1, replication_factor=3)
+                server.advance(1)
+                assert server.assignment("orders")
+        """,
+    )
+    assert found.startswith("KafkaServer: <KafkaCluster 3.9, 1 broker, ")
+    assert re.search(r"admin +refused +create topic orders +INVALID_REPLICATION_FACTOR Replication factor: 3", found)
+
+
+def test_waits_take_the_name_of_other_libraries_for_their_time() -> None:
+    with simzk.ZooKeeper() as zookeeper:
+        client = zookeeper.client()
+        client.start()
+        client.create("/a")
+        zookeeper.settle(timeout=5)
+        with pytest.raises(TimeoutError, match=r"within 0\.01 s"):
+            wait_until(lambda: False, timeout=0.01)

@@ -644,6 +644,7 @@ class Broker:
 
     def _new_client_api(self) -> BrokerApi:
         from simzk.kafka.client_requests.broker_api import BrokerApi
+        from simzk.kafka.client_requests.refusal_events import noting_refusals
 
         environment = self._environment
         sasl = self._sasl_settings(BrokerRelease(self.version, self.config), self.listeners)
@@ -652,6 +653,7 @@ class Broker:
             from simzk.kafka.client_requests.authorization import guarded
 
             handlers = guarded(self._serving, handlers)
+        handlers = noting_refusals(handlers, self._record, has_authorizer=self.authorizer.is_enabled)
         return BrokerApi(
             self._serving,
             self._name,

@@ -141,7 +141,8 @@ class MemoryClients:
         """Return a client; `KafkaCluster.client` says more."""
         defaults = getattr(kind, "DEFAULT_CONFIG", {})
         if not isinstance(kind, type) or "kafka_client" not in defaults:
-            raise ConfigError(f"{kind!r} is no client of kafka-python", right="a class such as kafka.KafkaConsumer")
+            right = "a class such as kafka.KafkaConsumer; other clients connect to a simzk.KafkaServer"
+            raise ConfigError(f"{kind!r} is no client of kafka-python", right=right)
         if "kafka_client" in options:
             raise ConfigError("a client in memory has its own network", where="kafka_client", right="no such option")
         replace_modules()
