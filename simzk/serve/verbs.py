@@ -657,7 +657,7 @@ class EnsembleVerbs:
     @property
     def leader(self) -> int | None:
         """Number of the leader; None while there is none."""
-        leading = self._tcp.ensemble.leading
+        leading = self._tcp.ensemble.shared.leading
         return None if leading is None else leading.server_id
 
     @property

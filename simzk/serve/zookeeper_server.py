@@ -141,7 +141,7 @@ class ZooKeeperServer(TestServer):
         """State machine; of an ensemble the leader's, or the first server's while there is no leader."""
         if isinstance(self._tcp, TcpServer):
             return super().server
-        return self._tcp.ensemble.leading or self._tcp.ensemble.members[1]
+        return self._tcp.ensemble.shared.leading or self._tcp.ensemble.members[1]
 
     @property
     def ensemble(self) -> EnsembleVerbs:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from simzk.wire.statistics import ConnectionStatistics, ServerStatistics
-    from simzk.zookeeper.ensemble.ensemble import EnsembleRole
+    from simzk.zookeeper.ensemble.roles import EnsembleRole
     from simzk.zookeeper.releases import Rules
     from simzk.zookeeper.server import Server
     from simzk.zookeeper.sessions import Session

@@ -77,7 +77,7 @@ def test_what_was_acknowledged_survives_and_the_epoch_goes_on(tmp_path: Path) ->
             for member in revived.members.values():
                 assert contents(member.tree) == contents(ensemble.members[1].tree)
                 assert member.sessions.timeouts_ms() == ensemble.members[1].sessions.timeouts_ms()
-            assert (revived.epoch, epochs(left, 1)) == (2, ["2", "2"])
+            assert (revived.shared.epoch, epochs(left, 1)) == (2, ["2", "2"])
             do(revived.members[2], create("/b"))
             assert revived.members[1].zxid == 0x2_0000_0002
         assert again.losses == []
@@ -138,7 +138,7 @@ def test_what_the_newer_epoch_has_not_is_taken_back(tmp_path: Path) -> None:
     do(revived.members[1], create("/later"))
     again.close()
     revived.check()
-    assert revived.epoch == 3
+    assert revived.shared.epoch == 3
     third, last = load(place)
     third.close()
     assert "/never-committed" not in last.members[1].tree

@@ -154,7 +154,7 @@ def test_zxids_are_the_epoch_and_a_counter_from_one() -> None:
     client = connected(ensemble, FOLLOWER)
     assert answer(client, create("/a")).zxid == (1 << 32) + 2
     ensemble.stop(LEADER, 0)
-    assert ensemble.leading is ensemble.members[OTHER], "of equals the greatest id"
+    assert ensemble.shared.leading is ensemble.members[OTHER], "of equals the greatest id"
     client.connect(FOLLOWER, 0)
     assert answer(client, create("/b")).zxid == (2 << 32) + 1
 
@@ -166,7 +166,7 @@ def test_whoever_lacks_transactions_is_not_elected() -> None:
     answer(client, create("/a"))
     ensemble.stop(LEADER, 0)
     ensemble.start(OTHER, 0)
-    assert ensemble.leading is ensemble.members[FOLLOWER], "the greater id has not seen what was acknowledged"
+    assert ensemble.shared.leading is ensemble.members[FOLLOWER], "the greater id has not seen what was acknowledged"
     assert "/a" in ensemble.members[OTHER].tree
     ensemble.check()
 
@@ -182,7 +182,7 @@ def test_an_outage_lasts_as_long_as_it_was_asked_to() -> None:
     assert isinstance(client.received[-1], Closed)
     assert ensemble.next_deadline_ms() == 1100
     ensemble.tick(1099)
-    assert ensemble.leading is None
+    assert ensemble.shared.leading is None
     ensemble.tick(1100)
     client.connect(OTHER, 1100)
     assert client.is_connected
@@ -221,7 +221,7 @@ def test_one_that_is_cut_off_drops_its_clients_and_has_all_when_it_is_back() -> 
     ensemble.cut(LEADER, now_ms=0)
     deliver(ensemble)
     assert isinstance(cut_off.received[-1], Closed)
-    assert ensemble.leading is ensemble.members[OTHER]
+    assert ensemble.shared.leading is ensemble.members[OTHER]
     client.connect(FOLLOWER, 0)
     assert error(client, create("/meanwhile")) == 0
     assert "/meanwhile" not in ensemble.members[LEADER].tree
@@ -240,7 +240,7 @@ def test_whoever_stopped_learns_what_it_missed_however_much() -> None:
     ensemble.start(FOLLOWER, 0)
     ensemble.check()
     answer(client, create("/last"))
-    assert len(ensemble.history) <= 1
+    assert len(ensemble.shared.history) <= 1
     assert "/2999" in ensemble.members[FOLLOWER].tree
 
 
@@ -310,7 +310,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
     ensemble.start(1, 0)
     with pytest.raises(SimzkError, match="cannot be elected"):
         ensemble.elect(0, 2)
-    assert ensemble.leading is not None
+    assert ensemble.shared.leading is not None
     ensemble.check()
 
 
@@ -344,7 +344,7 @@ def test_a_local_session_expires_by_its_own_servers_clock_and_without_a_transact
     ensemble.tick(deadline_ms)
     deliver(ensemble)
     assert isinstance(client.received[-1], Closed)
-    assert ensemble.history.end == 0
+    assert ensemble.shared.history.end == 0
     ensemble.check()
 
 
@@ -357,7 +357,7 @@ def test_a_local_session_of_a_leader_that_cannot_commit_expires(stall: str) -> N
         ensemble.cut(LEADER, now_ms=0)
     for server in {"followers paused": (FOLLOWER, OTHER), "leader paused": (LEADER,)}.get(stall, ()):
         ensemble.pause(server, 0)
-    assert not ensemble.can_commit
+    assert not ensemble.shared.can_commit
     deadline_ms = ensemble.next_deadline_ms()
     assert deadline_ms is not None
     assert deadline_ms < 60_000, "before the leader gives up"
@@ -378,7 +378,7 @@ def test_a_local_session_that_becomes_global_waits_where_its_server_lags() -> No
     client.ask(req.CloseSession(), 10)
     deliver(ensemble)
     assert len(client.received) == 1
-    assert [record.record.__class__.__name__ for record in map(ensemble.history.__getitem__, range(3))] == [
+    assert [record.record.__class__.__name__ for record in map(ensemble.shared.history.__getitem__, range(3))] == [
         *("CreateSessionTxn", "CreateTxn", "CloseSessionTxn")
     ]
     ensemble.tick(110)

@@ -161,14 +161,14 @@ class EnsembleMachine(RuleBasedStateMachine):
 
     @rule(which=CHOICE)
     def elect(self, which: int) -> None:
-        leader = self.ensemble.leading
+        leader = self.ensemble.shared.leading
         if leader is not None and not self.ensemble.awaits_servers:
             able = [
                 member.server_id
                 for member in self.ensemble.members.values()
                 if member.role in (Role.LEADING, Role.FOLLOWING) and not self.is_paused(member.server_id)
             ]
-            if len(able) * 2 > len(self.ensemble.membership.voters):
+            if len(able) * 2 > len(self.ensemble.shared.membership.voters):
                 self.ensemble.elect(self.now_ms, able[which % len(able)])
 
     @rule(duration_ms=st.sampled_from([1, 100, 300, 1000, 15_000]))
@@ -221,8 +221,8 @@ class EnsembleMachine(RuleBasedStateMachine):
         self.ensemble.heal(self.now_ms)
         self.advance(5_000)
         self.ensemble.check()
-        assert self.ensemble.leading is not None
-        assert {member.position for member in self.ensemble.members.values()} == {self.ensemble.history.end}
+        assert self.ensemble.shared.leading is not None
+        assert {member.position for member in self.ensemble.members.values()} == {self.ensemble.shared.history.end}
         for member in self.ensemble.members.values():
             node = member.tree.get(KEY)
             assert node is not None

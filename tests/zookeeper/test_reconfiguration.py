@@ -25,7 +25,7 @@ def reconfigure(ensemble: Ensemble, server_id: int, joining: str | None = None, 
 
 
 def leader(ensemble: Ensemble) -> int | None:
-    return None if ensemble.leading is None else ensemble.leading.server_id
+    return None if ensemble.shared.leading is None else ensemble.shared.leading.server_id
 
 
 def test_a_follower_becomes_an_observer_and_votes_no_more() -> None:
@@ -47,7 +47,7 @@ def test_a_leader_that_leaves_gives_up() -> None:
     reply = reconfigure(ensemble, 3, leaving="3")
     assert reply.error == 0
     assert [member.mode for member in ensemble.members.values()] == ["follower", "leader", "follower"]
-    assert ensemble.epoch == 2
+    assert ensemble.shared.epoch == 2
     with pytest.raises(SimzkError, match="cannot be elected"):
         ensemble.elect(5, 3)
 

@@ -64,7 +64,7 @@ def test_a_follower_that_is_cut_off_for_long_closes_its_connections() -> None:
     assert not reader.is_connected
     assert reader.reply_to(write) is None
     assert ensemble.members[FOLLOWER].role is Role.LOOKING
-    assert ensemble.leading is ensemble.members[LEADER]
+    assert ensemble.shared.leading is ensemble.members[LEADER]
     ensemble.check()
 
 
@@ -103,7 +103,7 @@ def test_a_paused_leader_is_waited_for_and_then_replaced() -> None:
     deliver(ensemble)
     assert not is_connected(client)
     ensemble.tick(12_500 + LIMIT_MS)
-    assert ensemble.leading is ensemble.members[OTHER]
+    assert ensemble.shared.leading is ensemble.members[OTHER]
     ensemble.resume(LEADER, 30_000)
     assert ensemble.members[LEADER].role is Role.FOLLOWING
     ensemble.check()
@@ -115,14 +115,14 @@ def test_a_leader_that_reaches_no_majority_commits_nothing() -> None:
     client = Client(ensemble)
     client.connect(LEADER, 1_100)
     assert client.session is None, "a new session is a write"
-    assert ensemble.leading is ensemble.members[LEADER]
-    assert not ensemble.can_commit
+    assert ensemble.shared.leading is ensemble.members[LEADER]
+    assert not ensemble.shared.can_commit
     assert not ensemble.expire(1, 1_100)
     ensemble.tick(1_000 + LIMIT_MS)
     deliver(ensemble)
     assert not is_connected(client)
     ensemble.tick(1_500 + LIMIT_MS)
-    assert ensemble.leading is ensemble.members[OTHER]
+    assert ensemble.shared.leading is ensemble.members[OTHER]
     ensemble.heal(20_000)
     assert ensemble.members[LEADER].role is Role.FOLLOWING
     ensemble.check()

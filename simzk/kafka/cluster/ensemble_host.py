@@ -119,7 +119,7 @@ class EnsembleHost(ZooKeeperHost):
     @property
     def leader(self) -> int | None:
         """The number of the leading server; None while there is none."""
-        leading: Member | None = self.ensemble.leading
+        leading: Member | None = self.ensemble.shared.leading
         return None if leading is None else leading.server_id
 
     @property

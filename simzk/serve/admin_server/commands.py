@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simzk.wire.monitoring import ConnectionReport, Report
-    from simzk.zookeeper.ensemble.ensemble import Learner
     from simzk.zookeeper.ensemble.membership import Endpoint
+    from simzk.zookeeper.ensemble.roles import Learner
 
 Answer = dict[str, Any]
 

@@ -293,7 +293,7 @@ class TcpEnsemble(EventLoopServer):
             self.directory.sync()
             for server_id, dynamic in self._dynamic.items():
                 if server_id in self._tcp:
-                    dynamic.write(self.ensemble.membership)
+                    dynamic.write(self.ensemble.shared.membership)
 
     def _bind(self, server_id: int) -> None:
         """Bind a server's ports. One that chose any free port keeps it when it is started again."""
