@@ -57,14 +57,19 @@ class _Call:
 
     def arrive(self) -> None:
         """Deliver the request to the target, or break the connection if that is dead."""
-        end = self._connections.ends.get(self.target)
+        connections = self._connections
+        end = connections.ends.get(self.target)
         if end is None or not end[0].alive:
-            self._connections.network.send(self.target, self.source.name, self.fail)
-        elif (fault := self._fault()) is not None and fault.refuse is not None:
+            connections.network.send(self.target, self.source.name, self.fail)
+            return
+        process, serve = end
+        fault = self._fault() if connections.faults else None
+        if fault is None:
+            process.deliver_last(partial(serve, self._request, self.respond))
+        elif fault.refuse is not None:
             self.respond(fault.refuse(self._request))
         else:
-            process, serve = end
-            process.deliver(partial(serve, self._request, self.respond if fault is None else self._break))
+            process.deliver_last(partial(serve, self._request, self._break))
 
     def respond(self, response: Any) -> None:
         """Send the response to the caller."""
@@ -82,20 +87,20 @@ class _Call:
         self._connections.network.send(self.target, self.source.name, self.fail)
 
     def _finish(self, response: Any) -> None:
-        if self._close():
-            self.source.deliver(partial(self.answer.set_result, response))
+        if self._close():  # nearly always
+            self.source.deliver_last(partial(self.answer.set_last_result, response))
 
     def fail(self) -> None:
         """Let the call fail, unless it is over."""
         if self._close():
             error = Disconnected(f"{self.source.name} to {self.target}")
-            self.source.deliver(partial(self.answer.set_exception, error))
+            self.source.deliver_last(partial(self.answer.set_exception, error))
 
     def _close(self) -> bool:
-        if self.timer is None:
+        timer = self.timer
+        if timer is None:
             return False
-        self.timer.cancel()
-        self.timer = None
+        timer.callback = self.timer = None
         self._connections.forget(self)
         return True
 
@@ -124,8 +129,12 @@ class Connections:
         """Send a request; return a future of the response, which fails with `Disconnected`."""
         assert timeout_ms > 0, f"a request of {source.name} to {target} has {timeout_ms} ms"
         call = _Call(self, source, target, request)
-        self._calls.setdefault(target, {})[call] = None
-        call.timer = self.scheduler.schedule(self.scheduler.now_us + timeout_ms * 1000, source.component, call.fail)
+        calls = self._calls.get(target)
+        if calls is None:
+            calls = self._calls[target] = {}
+        calls[call] = None
+        scheduler = self.scheduler
+        call.timer = scheduler.schedule(scheduler.now_us + timeout_ms * 1000, source.component, call.fail)
         self.network.send(source.name, target, call.arrive)
         return call.answer
 
@@ -136,5 +145,4 @@ class Connections:
 
     def forget(self, call: _Call) -> None:
         """Remove a call that is over."""
-        assert call in self._calls[call.target], "a call is in flight until it is over"
-        del self._calls[call.target][call]
+        del self._calls[call.target][call]  # a call is in flight until it is over

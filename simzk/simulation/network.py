@@ -109,15 +109,16 @@ class Network:
 
     def send(self, source: str, target: str, deliver: Callable[[], None]) -> None:
         """Call `deliver` when the message arrives, after all messages sent on this link before."""
-        link = self._link(source, target)
-        if link.cut:
-            return
-        if link.drop_count:
-            link.drop_count -= 1
-            return
-        if link.held:
-            link.held_back.append(deliver)
-            return
+        link = self._links.get((source, target)) or self._link(source, target)
+        if self._disturbed:
+            if link.cut:
+                return
+            if link.drop_count:
+                link.drop_count -= 1
+                return
+            if link.held:
+                link.held_back.append(deliver)
+                return
         self._post(link, deliver)
 
     def cut(self, source: str, target: str, *, both: bool = True) -> None:
@@ -233,8 +234,8 @@ class Network:
             chance = link.chance = scheduler.stream(link.name)
             component = link.component = scheduler.component(link.name)
         slow = link.latency
-        drawn_us = self._least_us + chance.below(self._latencies) if slow is None else slow.draw(chance)
-        at_us = scheduler.now_us + drawn_us
+        latency_us = self._least_us + chance.below(self._latencies) if slow is None else slow.draw(chance)
+        at_us = scheduler.now_us + latency_us
         if at_us < link.last_arrival_us:
             at_us = link.last_arrival_us
         link.last_arrival_us = at_us

@@ -55,10 +55,13 @@ class RandomStream:
     def below(self, limit: int) -> int:
         """Return an integer of 0 .. limit-1 with uniform probability."""
         assert limit > 0, f"stream {self.name}: no integer is below {limit}"
-        bits, width, rejected = self._bits, (limit - 1).bit_length(), 0
-        while (drawn := bits(width)) >= limit:
-            rejected += 1
-            assert rejected < _REJECTIONS_MAX, f"stream {self.name}: the generator is broken"
+        bits, width = self._bits, (limit - 1).bit_length()
+        drawn = bits(width)
+        if drawn >= limit:
+            rejected = 1
+            while (drawn := bits(width)) >= limit:
+                rejected += 1
+                assert rejected < _REJECTIONS_MAX, f"stream {self.name}: the generator is broken"
         return drawn
 
     def between(self, low: int, high: int) -> int:

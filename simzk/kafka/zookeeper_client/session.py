@@ -278,7 +278,7 @@ class ZooKeeperSession:
         assert not self.connected, "a connected session has a link"
         assert not self._in_flight, "requests in flight failed with their connection"
         link = NetworkLink(
-            host, self.process.name, lambda messages: self.process.deliver(partial(self._receive, link, messages))
+            host, self.process.name, lambda messages: self.process.deliver_last(partial(self._receive, link, messages))
         )
         self._link = link
         request = ConnectRequest(0, self._last_zxid, self.timeout_ms, self.session_id, self._password, False)
