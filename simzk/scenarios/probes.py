@@ -24,6 +24,27 @@ if TYPE_CHECKING:
     from simzk.simulation import Event
 
 
+NOTED: Final = frozenset(
+    {
+        "reassignment",
+        "reassignment by znode",
+        "reassigned",
+        "reassignment by znode: done",
+        "deletion requested",
+        "topic deleted",
+        "leader lost",
+        "leader elected",
+        "elected",
+        "records appended",
+        "killed",
+        "halted",
+        "stopped",
+        "registered",
+    }
+)
+"""Kinds of event that change a scene."""
+
+
 class Scene:
     """Condition of the cluster after the events so far.
 
@@ -46,7 +67,7 @@ class Scene:
         self.duplicates: int = 0
 
     def note(self, event: Event) -> None:
-        """Update the scene after an event; most kinds do not change it."""
+        """Update the scene after an event of a kind in `NOTED`; the other kinds do not change it."""
         match event.what:
             case "reassignment" | "reassignment by znode":
                 self.moving.add(event.subject)
@@ -75,6 +96,8 @@ class Scene:
                 broker = self.broker_of(event)
                 if broker is not None:
                     self.ended_while_pending.discard(broker)
+            case kind:
+                assert kind not in NOTED, f"a scene does nothing for {kind!r}"
 
     def broker_of(self, event: Event) -> int | None:
         """Return the broker that an event is of; None for another component."""
@@ -190,6 +213,7 @@ _BY_KIND: Final[dict[str, list[tuple[str, Probe]]]] = {}
 for _name, _probe in PROBES.items():
     for _kind in _probe.kinds:
         _BY_KIND.setdefault(_kind, []).append((_name, _probe))
+_OBSERVED: Final = frozenset(_BY_KIND) | NOTED
 
 
 class Probes:
@@ -205,6 +229,8 @@ class Probes:
         cluster.history.observers.append(self._observe)
 
     def _observe(self, event: Event) -> None:
+        if event.what not in _OBSERVED:  # nearly always
+            return
         for name, probe in _BY_KIND.get(event.what, ()):
             if probe.is_reached(event, self._scene):
                 self.counts[name] += 1

@@ -170,7 +170,7 @@ class Broker:
     @property
     def handles_requests(self) -> bool:
         """Whether its process has started to handle requests; earlier ones wait."""
-        return self.alive and self.id not in self._environment.manager.epochs.starting
+        return self.process.alive and self.id not in self._environment.manager.epochs.starting
 
     @property
     def endpoint(self) -> tuple[str, int]:
@@ -317,8 +317,8 @@ class Broker:
 
     def log_of(self, partition: TopicPartition) -> Log | None:
         """Return the log of a replica, whether the process runs or not; None if there is none."""
-        if self.alive and partition in self.replicas.replicas:
-            return self.replicas.replicas[partition].log
+        if self.process.alive and (replica := self.replicas.replicas.get(partition)) is not None:
+            return replica.log
         found = self.logs.get(partition)
         return None if found is None else found.log
 

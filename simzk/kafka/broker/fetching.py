@@ -55,6 +55,7 @@ from typing import TYPE_CHECKING
 from simzk.jvm.hash_codes import long_hash, product_hash, string_hash
 from simzk.jvm.hash_map import hash_map_order
 from simzk.jvm.scala_collections import SMALL, immutable_order, mutable_order, mutable_set_order
+from simzk.kafka.broker.replica_logs import NOTHING_TO_FETCH
 from simzk.kafka.broker.replication_quotas import EMPTY_RESPONSE_BYTES
 from simzk.kafka.log.batches import NO_EPOCH
 from simzk.kafka.protocol.errors import ErrorCode
@@ -172,7 +173,7 @@ class Fetcher:
                     await self._truncate()
                 if self._quota.limit is not None or self._throttled:
                     self._throttle()
-                if not self._is_any_active():
+                if (self._delayed or self._fenced or self._truncating or self._throttled) and not self._is_any_active():
                     await self._back_off()
                     continue
                 response: FetchResponse = await self._connections.call(
@@ -195,7 +196,7 @@ class Fetcher:
 
     def _is_any_active(self) -> bool:
         """Return whether there is something to fetch, or to forget; else the fetcher backs off."""
-        if not (self._delayed or self._fenced or self._truncating or self._throttled) or self._forgotten:
+        if self._forgotten:
             return True
         replicas = self._replicas.replicas
         return any(
@@ -319,13 +320,17 @@ class Fetcher:
         fenced = self._rules.fetches_have_leader_epochs
         request = FetchRequest(self._replicas.broker_id, self._full, fenced, tuple(changed), tuple(self._forgotten))
         self._full = False
-        held = [partition for partition in self._changed if self._is_held(partition)]
-        self._changed = dict.fromkeys((*self._waiting(), *held))
+        if self._truncating or self._delayed or self._fenced:
+            held = [partition for partition in self._changed if self._is_held(partition)]
+            self._changed = dict.fromkeys((*self._waiting(), *held))
+        else:
+            self._changed = {}
         self._forgotten = {}
         return request
 
     def _apply(self, response: FetchResponse) -> None:
         """Apply a response."""
+        replicas = self._replicas.replicas
         for partition, batches in response.records.items():
             if partition in self.following and partition in self._requested:
                 self._replicas.append_fetched(partition, self._requested[partition], batches)
@@ -348,7 +353,8 @@ class Fetcher:
         for partition, watermark in response.watermarks.items():
             if partition in self.following:
                 self._replicas.set_watermark(partition, watermark)
-                self._lags[partition] = max(0, watermark - self._replicas.replicas[partition].log.end)
+                lag = watermark - replicas[partition].log.end
+                self._lags[partition] = lag if lag > 0 else 0
         for partition, start in response.starts.items():
             if partition in self.following and self._replicas.raise_start(partition, start):
                 self._changed[partition] = None
@@ -452,17 +458,19 @@ class FetchSessions:
         self._replicas.on_fetch(request.replica_id, is_full=request.full)
         if not self._version.broker.fetch_sessions_keep_leader_epochs:
             session.fenced = {}
+        due: list[TopicPartition] = []
         for fetched in request.changed:
+            partition = fetched.partition
+            due.append(partition)
             if request.fenced:
-                session.fenced[fetched.partition] = None
-            before = session.partitions.get(fetched.partition)
+                session.fenced[partition] = None
+            before = session.partitions.get(partition)
             if before is None or before.leader_epoch != fetched.leader_epoch:
-                session.risen[fetched.partition] = None
-            session.partitions[fetched.partition] = fetched
+                session.risen[partition] = None
+            session.partitions[partition] = fetched
             if self._replicas.raised_starts:
-                self._replicas.note_start(fetched.partition, request.replica_id, fetched.log_start)
+                self._replicas.note_start(partition, request.replica_id, fetched.log_start)
         session.respond = respond
-        due = [fetched.partition for fetched in request.changed]
         if session.throttled:
             session.due |= session.throttled
             session.throttled = {}
@@ -496,22 +504,26 @@ class FetchSessions:
         changed = list(partitions)
         for session in self._sessions.values():
             fetched = [partition for partition in changed if partition in session.partitions]
-            session.due.update(dict.fromkeys(fetched))
-            if fetched and session.respond is not None:
+            if not fetched:
+                continue
+            for partition in fetched:
+                session.due[partition] = None
+            if session.respond is not None:
                 self._serve_changed(session, fetched, is_new=False)
 
     def _serve_changed(self, session: _Session, partitions: Iterable[TopicPartition], *, is_new: bool) -> bool:
         """Complete a new or waiting fetch if there are records or errors for it; return whether there are."""
         found: _Found | None = None
-        left_bytes = self._response_max_bytes
+        left_bytes, max_bytes = self._response_max_bytes, self._max_bytes
+        serve = self._replicas.fetch if is_new else self._replicas.read
         for partition in dict.fromkeys(partitions):
             if (fetched := session.partitions.get(partition)) is None:
                 continue
-            serve = self._replicas.fetch if is_new else self._replicas.read
-            max_bytes = self._max_bytes if left_bytes is None else min(self._max_bytes, left_bytes)
+            if left_bytes is not None and left_bytes < max_bytes:
+                max_bytes = left_bytes
             is_fenced = partition in session.fenced
             result = serve(session.follower, fetched, is_fenced=is_fenced, max_bytes=max_bytes)
-            if not isinstance(result, ErrorCode) and not result.batches and result.diverging is None:  # nearly always
+            if result is NOTHING_TO_FETCH:  # nearly always
                 continue
             if not isinstance(result, ErrorCode) and result.batches and self._throttles(session, partition):
                 session.throttled[partition] = None
@@ -525,7 +537,7 @@ class FetchSessions:
             elif result.diverging is not None:
                 found.diverging[partition] = result.diverging
             else:
-                size_bytes = sum(batch.size_bytes for batch in result.batches)
+                size_bytes = sum([batch.size_bytes for batch in result.batches])
                 if left_bytes is not None and found.records and size_bytes > left_bytes:
                     session.due[partition] = None
                     continue
@@ -553,7 +565,9 @@ class FetchSessions:
             session.partitions.pop(partition, None)
         risen, session.risen = session.risen, {}
         named = dict.fromkeys((*found.records, *risen))
-        watermarks = {p: self._replicas.replicas[p].high_watermark for p in named if self._replicas.leads(p)}
+        replicas, own_id = self._replicas.replicas, self._replicas.broker_id
+        led = [(p, one) for p in named if (one := replicas.get(p)) is not None and one.state.leader == own_id]
+        watermarks = {partition: replica.log.high_watermark for partition, replica in led}
         starts = self._new_starts(session) if self._replicas.raised_starts else {}
         session.starts.update(starts)
         respond(FetchResponse(False, found.records, found.errors, watermarks, found.diverging, found.ranges, starts))

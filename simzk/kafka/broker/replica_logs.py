@@ -122,6 +122,10 @@ class FetchedRecords(NamedTuple):
     diverging: EpochEnd | None = None
 
 
+NOTHING_TO_FETCH = FetchedRecords(())
+"""Result of a fetch without batches from a log that does not differ: nearly always at the log end offset."""
+
+
 @dataclass(slots=True)
 class Replica:
     """One replica with a log.
@@ -532,7 +536,8 @@ class ReplicaLogs:
         """Append batches with their offsets, the leader epoch and, with content, a new identity."""
         epoch = replica.state.leader_epoch if self.version.broker.truncates_to_epoch_end else NO_EPOCH
         now_us = self._scheduler.now_us
-        self._make_room(replica, batches)
+        if batches[0].payload is not None:
+            self._make_room(replica, batches)
         for records, data, producer, is_as_sent in batches:
             payload = None if data is None else stamped(data, replica.log.end, records, epoch)
             known = identity if payload is None else self.ledger.new_identity()
@@ -549,8 +554,7 @@ class ReplicaLogs:
 
     def _make_room(self, replica: Replica, batches: Sequence[NewBatch | RecordBatch]) -> None:
         """Prepare a log for batches with content: they may begin a new segment."""
-        if batches[0].payload is None:
-            return
+        assert batches[0].payload is not None, "batches without content need no segment"
         config, by_timestamps = self.configs.of_log(replica.partition.topic), self.version.log.dates_segments_by_records
         if not replica.log.segments:
             self.on_first_segment()
@@ -663,15 +667,17 @@ class ReplicaLogs:
 
     def has_enough_in_sync(self, replica: Replica) -> bool:
         """Return whether the ISR has `min.insync.replicas` members; since 2.7 proposed members count."""
-        proposed = replica.proposed or () if self.version.broker.uses_alter_isr else ()
-        return len(dict.fromkeys((*replica.state.isr, *proposed))) >= self._min_isr(replica)
+        isr = replica.state.isr
+        if replica.proposed and self.version.broker.uses_alter_isr:
+            isr = (*isr, *(member for member in replica.proposed if member not in isr))
+        return len(isr) >= self._min_isr(replica)
 
     def _min_isr(self, replica: Replica) -> int:
         """Return `min.insync.replicas`, since 3.7 at most the number of replicas (KAFKA-15583)."""
         configured = self.configs.min_isr(replica.partition.topic)
-        return (
-            min(configured, len(replica.replicas)) if self.version.broker.high_watermark_needs_min_isr else configured
-        )
+        if configured > 1 and self.version.broker.high_watermark_needs_min_isr:
+            return min(configured, len(replica.replicas))
+        return configured
 
     def on_topic_config(self, topic: str) -> None:
         """Advance the high watermarks of a topic whose configuration changed."""
@@ -713,11 +719,14 @@ class ReplicaLogs:
             return result
         replica, log_end = self.replicas[fetched.partition], fetched.log_end
         assert replica.log.start <= log_end <= replica.log.end or result.diverging is not None
-        progress = replica.followers.setdefault(follower, FollowerProgress())
+        progress = replica.followers.get(follower)
+        if progress is None:
+            progress = replica.followers[follower] = FollowerProgress()
         progress.log_end, progress.has_fetched = log_end, True
         if log_end >= replica.log.end:
             progress.caught_up_us = self._scheduler.now_us
-        self._maybe_expand(replica, follower)
+        if follower not in replica.state.isr:  # rare
+            self._maybe_expand(replica, follower)
         self._advance_watermark(replica)
         return result
 
@@ -740,15 +749,17 @@ class ReplicaLogs:
             return epoch_error(leader_epoch, replica.state.leader_epoch)
         if follower not in replica.followers and not self._accepts_unassigned:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if last_epoch != NO_EPOCH:
-            found = replica.log.end_offset_for(last_epoch)
+        log = replica.log
+        if last_epoch != NO_EPOCH and (last_epoch != log.epochs.latest or log.end < log_end):
+            found = log.end_offset_for(last_epoch)
             if found == UNDEFINED:
                 return ErrorCode.OFFSET_OUT_OF_RANGE
             if found.epoch < last_epoch or found.end_offset < log_end:
                 return FetchedRecords((), found)
-        if not replica.log.is_readable(log_end):
+        if not log.is_readable(log_end):
             return ErrorCode.OFFSET_OUT_OF_RANGE
-        return FetchedRecords(replica.log.read(log_end, max_bytes=max_bytes) if log_end < replica.log.end else ())
+        batches = log.read(log_end, max_bytes=max_bytes) if log_end < log.end else ()
+        return FetchedRecords(batches) if batches else NOTHING_TO_FETCH
 
     def read_committed(self, request: ReadRequest) -> ReadResponse:
         """Read records up to the high watermark for a consumer (Partition.readRecords with FetchHighWatermark)."""
@@ -787,21 +798,24 @@ class ReplicaLogs:
     def _follower(self, partition: TopicPartition) -> Replica:
         """Return a replica that a fetcher follows; `follow` removes it from the fetcher as soon as it leads."""
         replica = self.replicas[partition]
-        assert replica.state.leader not in (-1, self.broker_id), f"broker {self.broker_id} does not follow {partition}"
+        leader = replica.state.leader
+        assert leader not in (-1, self.broker_id), f"broker {self.broker_id} does not follow {partition}"
         assert not replica.followers, f"{partition} has followers, and follows {replica.state.leader}"
         return replica
 
     def append_fetched(self, partition: TopicPartition, log_end: int, batches: Sequence[RecordBatch]) -> None:
         """Append fetched batches, unless the log has changed since the request named its log end offset."""
         replica = self._follower(partition)
-        if replica.truncates or replica.log.end != log_end:
+        log = replica.log
+        if replica.truncates or log.end != log_end:
             return
         assert batches, "a response names partitions with records"
-        replica.log.truncate(batches[0].base_offset)  # the batch begins before the log end offset, which cut it
-        self._make_room(replica, batches)
-        replica.log.append_fetched(batches, at_us=self._scheduler.now_us)
+        log.truncate(batches[0].base_offset)  # the batch begins before the log end offset, which cut it
+        if batches[0].payload is not None:
+            self._make_room(replica, batches)
+        log.append_fetched(batches, at_us=self._scheduler.now_us)
         self._flush_if_due(replica)
-        assert replica.log.end > log_end
+        assert log.end > log_end
         self._record_end(replica, "records fetched", log_end)
 
     def truncate_after(self, partition: TopicPartition, answer: EpochEnd) -> None:
@@ -875,23 +889,25 @@ class ReplicaLogs:
         return open_logs | self.logs_on_disk
 
     def _set_watermark(self, replica: Replica, watermark: int) -> None:
-        before = replica.high_watermark
+        log = replica.log
+        before = log.high_watermark
         if watermark != before:
-            replica.log.set_high_watermark(watermark)
+            log.set_high_watermark(watermark)
             self._note_watermark(replica, before)
 
     def _note_watermark(self, replica: Replica, before: int) -> None:
         """Record a new high watermark, which is written to its checkpoint later."""
         self._unsaved[replica.partition] = None
-        watermark = replica.high_watermark
+        watermark = replica.log.high_watermark
         what = "high watermark raised" if watermark > before else "high watermark lowered"
         self.history.record(self._name, what, str(replica.partition), str(before), str(watermark))
         self.on_readable(replica.partition)
 
     def _advance_watermark(self, replica: Replica) -> None:
         """Raise the high watermark to the least log end offset that counts."""
-        before = replica.high_watermark
-        if replica.log.end <= before:  # most fetches end here: all records are committed
+        log = replica.log
+        before = log.high_watermark
+        if log.end <= before:  # most fetches end here: all records are committed
             return
         watermark = self._least_log_end(replica)
         if watermark <= before:
@@ -900,9 +916,9 @@ class ReplicaLogs:
         if self.version.broker.high_watermark_needs_min_isr and in_sync < min_isr:
             return
         assert replica.state.leader == self.broker_id
-        assert watermark <= replica.log.end
+        assert watermark <= log.end
         self._set_watermark(replica, watermark)
-        passed = replica.log.read(max(before, replica.log.start), limit=watermark)
+        passed = log.read(max(before, log.start), limit=watermark)
         self.ledger.on_watermark(replica.partition, replica.state.leader_epoch, passed, min(min_isr, in_sync))
         self._report_committed(replica, since=before)
         self.on_watermark(replica.partition)
@@ -915,7 +931,7 @@ class ReplicaLogs:
 
     def _least_log_end(self, replica: Replica) -> int:
         """Return the least log end offset that counts for the high watermark (Partition.maybeIncrementLeaderHW)."""
-        version, now_us = self.version, self._scheduler.now_us
+        rules = self.version.broker
         isr, proposed = replica.state.isr, replica.proposed or ()
         least = replica.log.end
         for follower, progress in replica.followers.items():
@@ -923,9 +939,9 @@ class ReplicaLogs:
                 follower in isr
                 or follower in proposed
                 or (
-                    version.broker.high_watermark_waits_for_caught_up
-                    and now_us - progress.caught_up_us <= self._lag_max_us
-                    and (not version.broker.high_watermark_ignores_dead or self.is_alive(follower))
+                    rules.high_watermark_waits_for_caught_up
+                    and self._scheduler.now_us - progress.caught_up_us <= self._lag_max_us
+                    and (not rules.high_watermark_ignores_dead or self.is_alive(follower))
                 )
             ):
                 least = progress.log_end

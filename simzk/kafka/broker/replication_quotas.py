@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from simzk.errors import ZnodeError
 from simzk.jvm.numbers import parse_long
@@ -43,7 +44,8 @@ EMPTY_RESPONSE_BYTES = 16
 _LISTED = re.compile(r"([0-9]{1,9}:[0-9]{1,9})?(,[0-9]{1,9}:[0-9]{1,9})*")  # ThrottledReplicaListValidator
 
 
-class _Window(NamedTuple):
+@dataclass(slots=True)
+class _Window:
     """One sample of the rate."""
 
     begin_us: int
@@ -104,7 +106,7 @@ class ReplicationQuota:
         assert size_bytes >= 0, f"{size_bytes} bytes"
         windows = self._windows
         if windows and now_us - windows[-1].begin_us < self._window_us:
-            windows[-1] = _Window(windows[-1].begin_us, windows[-1].size_bytes + size_bytes)
+            windows[-1].size_bytes += size_bytes
         else:
             windows.append(_Window(now_us, size_bytes))
             if len(windows) > self._windows_max:

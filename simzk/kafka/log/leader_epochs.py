@@ -78,7 +78,10 @@ class LeaderEpochCache:
         """Note that an epoch starts at an offset; nothing changes if the last entry is of this epoch."""
         assert epoch >= 0, f"leader epoch {epoch} is undefined"
         assert start_offset >= 0, f"offset {start_offset} is undefined"
-        new, last = EpochStart(epoch, start_offset), self._entries[-1] if self._entries else None
+        last = self._entries[-1] if self._entries else None
+        if last is not None and epoch == last.epoch and start_offset >= last.start_offset:  # nearly always
+            return
+        new = EpochStart(epoch, start_offset)
         if last is None:
             self._entries.append(new)
         elif not self.resolves_conflicts:

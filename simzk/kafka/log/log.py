@@ -145,16 +145,17 @@ class Log:
         """Append batches as follower, with the offsets and epochs that the leader assigned."""
         end_before = self.end
         for batch in batches:
-            assert batch.records > 0, f"a batch of {batch.records} records"
-            assert batch.base_offset >= self.end, f"offset {batch.base_offset} is below the log end offset {self.end}"
-            if batch.leader_epoch != NO_EPOCH:
-                self.epochs.assign(batch.leader_epoch, batch.base_offset)
-            if batch.producer is not None:
+            base_offset, records, leader_epoch, _, _, producer = batch
+            assert records > 0, f"a batch of {records} records"
+            assert base_offset >= self.end, f"offset {base_offset} is below the log end offset {self.end}"
+            if leader_epoch != NO_EPOCH:
+                self.epochs.assign(leader_epoch, base_offset)
+            if producer is not None:
                 if self.producers is None:
                     self.producers = ProducerStates(lists_empty=self.lists_empty_transactions)
                 self.producers.append(batch)
             self._batches.append(batch)
-            self.end = batch.next_offset
+            self.end = base_offset + records
         if self.end > end_before:
             if self._unflushed is None:
                 self._unflushed = deque()
@@ -172,11 +173,17 @@ class Log:
             is_cut: whether the batch that does not fit is returned as the last one, for its beginning.
         """
         assert self.start <= offset <= self.end, f"offset {offset} is not in the log of {self.start} to {self.end}"
-        end = self.end if limit is None else limit
+        end, batches = self.end if limit is None else limit, self._batches
+        if not batches:
+            return ()
+        last = batches[-1]
+        if last.base_offset <= offset:  # most reads are of the last batch
+            next_offset = last.base_offset + last.records
+            return (last,) if offset < next_offset <= end else ()
         found: list[RecordBatch] = []
         size_bytes = 0
-        for place in range(_first_beyond(self._batches, offset), len(self._batches)):
-            batch = self._batches[place]
+        for place in range(_first_beyond(batches, offset), len(batches)):
+            batch = batches[place]
             if batch.base_offset + batch.records > end:
                 break
             if max_bytes is not None:
@@ -461,6 +468,10 @@ def first_difference(one: Log, other: Log, up_to: int, since: int = 0) -> int | 
     up_to = min(up_to, one.end, other.end)
     if start >= up_to:
         return None
+    if one._batches and other._batches:
+        last = one._batches[-1]
+        if last is other._batches[-1] and last.base_offset <= start:  # nearly always: logs of a cluster share batches
+            return None
     ours, theirs = one.read(start, limit=up_to), other.read(start, limit=up_to)
     if ours == theirs:
         return None
@@ -474,6 +485,8 @@ def first_difference(one: Log, other: Log, up_to: int, since: int = 0) -> int | 
 def find_batch(log: Log, offset: int) -> RecordBatch | None:
     """Return the batch that contains an offset; None if the log has none there."""
     batches = log._batches
+    if batches and (last := batches[-1]).base_offset <= offset:  # nearly always
+        return last if offset < last.base_offset + last.records else None
     place = _first_beyond(batches, offset)
     if place == len(batches) or batches[place].base_offset > offset:
         return None

@@ -115,7 +115,8 @@ class _Noted:
 
     def commit(self, leader_epoch: int, crashes_min: int) -> None:
         """Note that a leader has committed it in an epoch, and how many crashes may lose it."""
-        self.crashes_min = max(self.crashes_min, crashes_min)
+        if crashes_min > self.crashes_min:
+            self.crashes_min = crashes_min
         if self.committed_epoch is None or leader_epoch < self.committed_epoch:
             self.committed_epoch = leader_epoch
 
@@ -203,7 +204,9 @@ class RecordLedger:
         if not batch.identity:
             return
         assert batch.next_offset <= log.end, "the batch is in the log"
-        appended = self._appended.setdefault(partition, {})
+        appended = self._appended.get(partition)
+        if appended is None:
+            appended = self._appended[partition] = {}
         before = appended.get(batch.identity)
         if before is not None and find_batch(log, before.base_offset) == before:
             self.duplicates += batch.records
@@ -261,9 +264,12 @@ class RecordLedger:
         assert required <= len(replicas), "no batch has more copies than replicas"
         if self._defects() or partition in self._unclean:
             return
-        crashed = self._crashed.get(partition, {})
-        logs = [(replica in crashed, self._log_of(replica, partition)) for replica in replicas]
-        copies = sum(is_crashed or (log is not None and self._has(partition, log, batch)) for is_crashed, log in logs)
+        crashed, copies = self._crashed.get(partition, {}), 0
+        for replica in replicas:
+            if replica in crashed:
+                copies += 1
+            elif (log := self._log_of(replica, partition)) is not None:
+                copies += find_batch(log, batch.base_offset) is batch or self._has(partition, log, batch)
         if copies < required:
             self.enough_copies.violate(
                 f"{batch.records} records of {partition} from {batch.base_offset} on are acknowledged,"
@@ -289,7 +295,9 @@ class RecordLedger:
     def _note(self, partition: TopicPartition, batch: RecordBatch, leader_epoch: int) -> _Noted:
         """Return what is noted of a batch."""
         assert batch not in self._gone.get(partition, ()), "a lost batch is found again before it is noted"
-        batches = self._noted.setdefault(partition, {})
+        batches = self._noted.get(partition)
+        if batches is None:
+            batches = self._noted[partition] = {}
         if (found := batches.get(batch)) is None:
             found = batches[batch] = _Noted(batch, leader_epoch)
         return found
@@ -297,8 +305,10 @@ class RecordLedger:
     def _compare_with_newest(self, broker: int, partition: TopicPartition, noted: _Noted, leader_epoch: int) -> None:
         """Check that a leader of a later epoch than the one that relies on a batch has it."""
         epoch, leader = self._newest.get(partition, (leader_epoch, broker))
+        if epoch <= leader_epoch:  # nearly always
+            return
         log = self._log_of(leader, partition)
-        if epoch > leader_epoch and log is not None and not self._has(partition, log, noted.batch):
+        if log is not None and not self._has(partition, log, noted.batch):
             self._lose(partition, [noted], leader, epoch)
 
     def on_leader(self, broker: int, partition: TopicPartition, leader_epoch: int, log: Log) -> None:
@@ -364,11 +374,13 @@ class RecordLedger:
         if self._defects() or partition in self._unclean:
             return
         crashed = self._crashed.get(partition, {})
+        if broker in crashed:
+            return
+        since = max(since, self.compacted_to(partition))
         for member in isr:
-            other = self._log_of(member, partition)
-            if member == broker or other is None or member in crashed or broker in crashed:
+            other = None if member == broker or member in crashed else self._log_of(member, partition)
+            if other is None:
                 continue
-            since = max(since, self.compacted_to(partition))
             offset = first_difference(log, other, log.high_watermark, since=since)
             if offset is None and other.end < log.high_watermark:
                 offset = other.end
