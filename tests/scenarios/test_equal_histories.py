@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from simzk.simulation import Scheduler
+from tests.scenarios.history_digests import play_to_the_end
+
 pytestmark = pytest.mark.slow
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -56,6 +59,16 @@ def assert_equal_histories(scenario: str, first: int, count: int, plan: str = ""
 
 def test_a_plan_gives_one_history_in_every_process() -> None:
     assert_equal_histories("anything_breaks.toml", 7063, 1, str(SHORT_PLAN))
+
+
+@pytest.mark.parametrize("version", ["3.9", "0.8.2"])
+def test_messages_that_run_at_once_give_the_history_of_those_that_wait(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Play producers, consumers and faults with and without the short way of `Process.deliver_last`."""
+    events, at_once = play_to_the_end("anything_breaks_records", version, 1)
+    monkeypatch.setattr(Scheduler, "run_as_next", lambda *_: False)
+    assert play_to_the_end("anything_breaks_records", version, 1) == (events, at_once)
 
 
 @pytest.mark.by_hand("SIMZK_HISTORIES")

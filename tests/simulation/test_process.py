@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -403,3 +405,62 @@ class ProcessMachine(RuleBasedStateMachine):
 
 
 TestProcessMachine = ProcessMachine.TestCase
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("order", ["tc", "ct", "tt", "t", "tct"])
+def test_tasks_and_callbacks_run_in_the_order_in_which_they_began_to_wait(
+    scheduler: Scheduler, process: Process, order: str, is_last: bool
+) -> None:
+    future, ran = Future[int](), []
+
+    async def wait(number: int) -> None:
+        ran.append((number, await future))
+
+    def note(number: int, done: Future[int]) -> None:
+        process.deliver(partial(ran.append, (number, done.result())))
+
+    for number, kind in enumerate(order):
+        if kind == "t":
+            process.spawn(wait(number))
+            scheduler.run_until(scheduler.now_us)
+        else:
+            future.add_done_callback(partial(note, number))
+    (future.set_last_result if is_last else future.set_result)(7)
+    scheduler.run_until(scheduler.now_us)
+    assert ran == [(number, 7) for number in range(len(order))]
+
+
+def test_a_task_that_is_cancelled_does_not_run_when_its_future_is_done(scheduler: Scheduler, process: Process) -> None:
+    future, ran = Future[int](), []
+
+    async def wait(number: int) -> None:
+        ran.append((number, await future))
+
+    first, _second = process.spawn(wait(1)), process.spawn(wait(2))
+    scheduler.run_until(0)
+    first.cancel()
+    future.set_last_result(7)
+    scheduler.run_until(0)
+    assert ran == [(2, 7)]
+
+
+def test_a_last_delivery_waits_behind_others_and_in_a_paused_process(scheduler: Scheduler, process: Process) -> None:
+    ran: list[str] = []
+    process.deliver(lambda: ran.append("first"))
+    process.deliver_last(lambda: ran.append("second"))
+    assert ran == []
+    scheduler.run_until(0)
+    assert ran == ["first", "second"]
+    process.deliver_last(lambda: ran.append("at once"))
+    assert ran[2:] == ["at once"]
+    process.pause()
+    process.deliver_last(lambda: ran.append("resumed"))
+    assert ran[3:] == []
+    process.resume()
+    scheduler.run_until(0)
+    assert ran[3:] == ["resumed"]
+    process.kill()
+    process.deliver_last(lambda: ran.append("dead"))
+    scheduler.run_until(0)
+    assert ran[4:] == []

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simzk.simulation import NoProgressError, Scheduler, scheduler
 from tests.simulation.programs import run_in_new_process
 
+SPAN_US = 1 << scheduler.SPAN_BITS
 COMPONENTS = ("broker-1", "broker-2", "zookeeper", "controller")
 
 
@@ -170,3 +171,62 @@ def test_an_event_runs_before_those_of_its_instant_with_a_higher_hash(
         else:
             clock.run_until(50)  # the last event is at most 25 * 2 us away
     assert ran == len(plan)
+
+
+@given(
+    st.integers(0, 2**64),
+    st.lists(
+        st.one_of(
+            st.tuples(
+                st.sampled_from(COMPONENTS), st.sampled_from([0, 1, SPAN_US - 1, SPAN_US, SPAN_US + 1, 9 * SPAN_US])
+            ),
+            st.tuples(st.just("cancel"), st.integers(0, 30)),
+            st.tuples(st.just("advance"), st.sampled_from([1, SPAN_US // 2, SPAN_US, 3 * SPAN_US])),
+            st.tuples(st.just("look"), st.just(0)),
+        ),
+        max_size=40,
+    ),
+)
+def test_events_of_later_spans_run_in_the_same_order(seed: int, plan: list[tuple[str, int]]) -> None:
+    """Compare with a list of all events that is sorted anew, while events are cancelled and the time is read."""
+    clock = Scheduler(seed)
+    ran: list[tuple[int, int]] = []
+    waiting: dict[tuple[int, int], scheduler.Timer] = {}
+    for name, number in plan:
+        clock.check()
+        if name == "cancel":
+            for entry in sorted(waiting)[number : number + 1]:
+                waiting.pop(entry).cancel()
+        elif name == "advance":
+            until_us = clock.now_us + number
+            due = sorted(entry for entry in waiting if entry[0] <= until_us)
+            before = len(ran)
+            clock.run_until(until_us)
+            assert ran[before:] == due
+            for entry in due:
+                del waiting[entry]
+        elif name == "look":
+            assert clock.next_at_us == min((at_us for at_us, _ in waiting), default=None)
+        else:
+            timer = clock.call_later(number, name, lambda: None)
+            entry = timer.at_us, timer.component.order_of(timer.number)
+            timer.callback = functools.partial(ran.append, entry)
+            waiting[entry] = timer
+    left = sorted(waiting)
+    before = len(ran)
+    while clock.run_next():
+        clock.check()
+    assert ran[before:] == left
+
+
+def test_a_callback_runs_at_once_only_if_it_is_the_next_event() -> None:
+    clock, ran = Scheduler(seed=3), []
+    component = clock.component("a")
+    clock.call_at(5, "b", lambda: ran.append("later"))
+    assert clock.run_as_next(component, lambda: ran.append("at once"))
+    assert (ran, component.counter, clock.events_run) == (["at once"], 1, 1), "it counts as an event"
+    clock.call_later(0, "b", lambda: ran.append("first"))
+    assert not clock.run_as_next(component, pytest.fail), "another event waits for this time"
+    clock.run_until(5)
+    assert ran == ["at once", "first", "later"]
+    assert component.counter == 1
