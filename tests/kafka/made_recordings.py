@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from simzk.kafka.broker.timing import BrokerTiming
     from simzk.kafka.cluster.zookeeper_host import NetworkLink
     from simzk.zookeeper.requests import Request
     from simzk.zookeeper.transactions import Transaction
@@ -104,6 +105,7 @@ def record(
     brokers: Sequence[int] = (1, 2, 3),
     seed: int = 1,
     has_acts: bool = True,
+    timing: BrokerTiming | None = None,
 ) -> Path:
     """Play steps on a simulated cluster that boots all brokers first, and write the recording; return its folder.
 
@@ -113,6 +115,7 @@ def record(
         steps: what is done after the boot.
         brokers: ids of the brokers.
         seed: of the cluster.
+        timing: decisions about time.
         has_acts: whether meta.json has actions; if not, names and commands of tools say what was done.
     """
     folder.mkdir()
@@ -125,6 +128,7 @@ def record(
         tick_time_ms=500,
         max_session_timeout_ms=60_000,
         boot=False,
+        timing=timing,
     )
     meta: list[dict[str, object]] = []
     dumps: list[dict[str, object]] = []
@@ -141,7 +145,7 @@ def record(
             if step.do is not None:
                 step.do(cluster)
             cluster.advance(step.lasts_s)
-            acts = [{"at": begins_s, **action} for action in step.actions]
+            acts = [{**action, "at": begins_s + int(str(action.get("after", 0)))} for action in step.actions]
             tools = [{"cmd": command} for command in step.tools]
             meta.append({"step": step.name, "t0": begins_s, "tools": tools, **({"acts": acts} if has_acts else {})})
             dumps.append({"step": step.name, "tree": _tree(cluster)})

@@ -39,10 +39,16 @@ def written(path: str, text: str) -> MadeStep:
 
 
 def replayed(
-    folder: Path, version: str, steps: Sequence[MadeStep], *, seed: int = 1, has_acts: bool = True
+    folder: Path,
+    version: str,
+    steps: Sequence[MadeStep],
+    *,
+    seed: int = 1,
+    has_acts: bool = True,
+    timing: simzk.BrokerTiming | None = None,
 ) -> list[str]:
     """Return the differences of a replay with another seed."""
-    recorded = record(folder / "recording", version, steps, seed=seed, has_acts=has_acts)
+    recorded = record(folder / "recording", version, steps, seed=seed, has_acts=has_acts, timing=timing)
     report = simzk.replay(recorded, seed=SEED)
     return [f"{step.name}: {line}" for step in report.steps for line in step.lines()]
 
@@ -181,3 +187,43 @@ def _throttle_at_once(c: KafkaCluster) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_brokers_write_their_throttles_in_any_order(version: str, step: MadeStep, seed: int, tmp_path: Path) -> None:
     assert replayed(tmp_path, version, [CREATED, step], seed=seed) == []
+
+
+BOUNCED = MadeStep("bounce", [{"do": "kill", "broker": 2}, {"do": "start", "broker": 2}], lasts_s=15.0)
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "1.1", "2.4", "3.9"])
+@pytest.mark.parametrize("keeps_s", [0.05, 2.0, 9.0])
+def test_a_failed_start_keeps_its_session_as_long_as_the_recorded_one(
+    version: str, keeps_s: float, tmp_path: Path
+) -> None:
+    timing = simzk.BrokerTiming(restarts_brokers=False, failed_start_us=lambda _: round(keeps_s * 1_000_000))
+    assert replayed(tmp_path, version, [CREATED, BOUNCED, started(2)], timing=timing) == []
+
+
+def _halt(c: KafkaCluster, after_s: float, *, closes: bool) -> None:
+    """Start a broker whose process ends while it starts, and whose session is closed, or expires."""
+    c.kill(2)
+    c.run_for(8)
+    c.restart(2)
+    c.run_for(after_s)
+    session_id = c.brokers[2].session_id
+    c.kill(2)
+    if closes:
+        c.run_for(0.2)
+        c.expire_session(2, session_id)
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "1.1", "3.9"])
+@pytest.mark.parametrize("after_s", [0.55, 0.6])
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_process_that_ends_while_it_starts_leaves_what_the_recorded_one_left(
+    version: str, after_s: float, closes: bool, tmp_path: Path
+) -> None:
+    timing = simzk.BrokerTiming(restarts_brokers=False, registration_pause_us=lambda _: 300_000)
+    halted = MadeStep(
+        "halt",
+        [{"do": "kill", "broker": 2}, {"do": "start", "broker": 2, "after": 8}],
+        lambda c: _halt(c, after_s, closes=closes),
+    )
+    assert replayed(tmp_path, version, [CREATED, halted, started(2)], timing=timing) == []

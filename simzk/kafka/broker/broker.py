@@ -976,7 +976,7 @@ class Broker:
         assert not self.serving, "only a start fails"
         self.stopping = True
         self.session.after_new_session = None
-        await self.process.sleep(FAILED_START_US)
+        await self.process.sleep(self._chosen_us(self._environment.timing.failed_start_us, FAILED_START_US))
         await self._close()
         if self._environment.timing.restarts_brokers:
             self.process.scheduler.call_later(RESTART_PAUSE_US, self.process.name, self._supervise)

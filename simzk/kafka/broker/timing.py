@@ -32,6 +32,8 @@ class BrokerTiming:
             µs; the preferred one must win, and a controller that fails at once must find the others waiting.
         registration_pause_us: returns how long a broker that starts or has a new session waits before it registers, in
             µs; None for the typical time.
+        failed_start_us: returns how long a broker whose start fails keeps its session, in µs: until its parts have shut
+            down, the client last; None for the typical time.
         restarts_brokers: whether a broker whose start fails is started again after a second.
     """
 
@@ -43,4 +45,5 @@ class BrokerTiming:
     announces_isr_changes: bool = True
     checks_isrs: bool = True
     election_head_start_us: int = 50_000
+    failed_start_us: Callable[[int], int | None] | None = None
     restarts_brokers: bool = True

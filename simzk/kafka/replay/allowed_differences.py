@@ -441,6 +441,11 @@ TABLE: tuple[AllowedDifference, ...] = (
     ),
     Input("session expiry", "it depends on the last heartbeat before the process stopped", "everything that follows"),
     Input(
+        "end of a broker that does not come up",
+        "its parts shut down at their own pace, or its machine ends the process",
+        "what it wrote until then, and everything that follows",
+    ),
+    Input(
         "timers of ISRs, first fetch of a started broker, reconnection, registration and answer of a resumed one",
         "each timer has its own phase; a machine is fast or slow",
         "which followers lag, and what is written then",

@@ -51,6 +51,8 @@ REQUEST_MS = 5
 """Time from a request of a client to its first transaction."""
 LONG_POLL_S = 0.5
 """A real follower fetched last up to this long before it was killed, in the middle of a long poll."""
+EXIT_MS = 10
+"""Time from the last transaction of a broker that ends while it starts to its end."""
 CONNECT_US = 3_000
 """Time from a connection of a resumed broker to its new session."""
 ELECTION_HEAD_START_US = 15_000
@@ -144,6 +146,7 @@ class Player:
         self._carried = comparison.CarriedOver()
         self._reconnects_us: dict[int, int] = {}
         self._registrations_us: dict[int, int] = {}
+        self._failed_starts_us: dict[int, int] = {}
         self._answers_us: dict[int, int] = {}
         self._first_joins_us: dict[int, int] = {}
         self._first_fetches_us: dict[int, int] = {}
@@ -169,6 +172,7 @@ class Player:
                 answer_pause_us=lambda broker: self._pause_us(self._answers_us, REQUEST_MS * 1000, broker) or 0,
                 checks_isrs=False,
                 election_head_start_us=ELECTION_HEAD_START_US,
+                failed_start_us=partial(self._pause_us, self._failed_starts_us, 0),
                 restarts_brokers=False,
             ),
         )
@@ -385,11 +389,37 @@ class Player:
         if (joined_ms := inputs.first_join_ms(step.transactions, broker, action.at_ms)) is not None:
             self._first_joins_us[broker] = self._virtual_us(joined_ms)
         self._note_registration(broker, action)
+        self._note_failed_start(broker, action)
         registered = self._next(action, lambda entry: _registered(entry, broker) is not None)
         fields = {} if registered is None else _registered(registered, broker) or {}
         port, rack = fields.get("port"), fields.get("rack")
         moved = port if isinstance(port, int) and port != self._base_port + broker else None
         self.cluster.restart(broker, port=moved, rack=rack if isinstance(rack, str) else None)
+
+    def _note_failed_start(self, broker: int, action: ReplayAction) -> None:
+        """Let a session whose broker never registers end when the recorded one did.
+
+        A broker that finds its former registration shuts down, and closes its session last (KafkaServer.startup, all
+        releases). For other reasons, which only its machine knows, the process ends after the session's last
+        transaction: it closes the session, or halts (such as LogManager without a log directory), and it expires.
+        """
+        if (opened := self._opened(action)) is None:
+            return
+        own = [entry for entry in self._run.transactions if entry.session == opened.session]
+        ended = self._next(action, lambda entry: entry.op == "closeSession" and entry.session == opened.session)
+        if ended is None or any(_registered(entry, broker) is not None for entry in own):
+            return
+        ends_us = self._virtual_us(ended.t)
+        self._failed_starts_us[broker] = ends_us
+        is_refused = any(f"{paths.BROKER_IDS}/{broker}" in _paths(entry) for entry in own)
+        if is_refused and ended.cxid != inputs.EXPIRED_CXID:
+            return
+        self._registrations_us.setdefault(broker, ends_us)
+        self._schedule(own[-2].t + EXIT_MS, "exit", partial(self._halt, broker, ends_us))
+
+    def _halt(self, broker: int, ends_us: int) -> None:
+        self.cluster.kill(broker)
+        self.cluster.expire(broker, max(ends_us - self.cluster.scheduler.now_us, 0) / 1_000_000)
 
     def _note_registration(self, broker: int, action: ReplayAction) -> None:
         """Let a broker register when the recorded one first tried to, after an action."""
