@@ -88,7 +88,7 @@ class Filled:
     def _append(self, data: bytes, now_ms: int) -> None:
         batches = new_batches(data)
         self.log.make_room(batches, CONFIG, now_ms)
-        for records, payload, producer in batches:
+        for records, payload, producer, _ in batches:
             assert payload is not None
             placed = stamped(payload, self.log.end, records, 0)
             self.log.append(records, leader_epoch=0, identity=self.log.end, payload=placed, producer=producer)
