@@ -20,7 +20,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import simzk
-from simzk.kafka.client_requests import api_keys
+from simzk.kafka.client_requests.apis import APIS
 from simzk.kafka.protocol.classes import request_class
 from simzk.kafka.protocol.codec import decode_response, encode_request
 from simzk.kafka.protocol.messages import (
@@ -86,7 +86,7 @@ def frame_of(random: Random, accepted: Mapping[int, VersionRange]) -> bytes:
     """Return the frame of a request that the release may accept, most often broken."""
     drawn = random.random()
     about_transactions, as_broker = drawn < 0.3, drawn >= 0.9
-    some = TRANSACTIONS if about_transactions else api_keys.BROKERS if as_broker else accepted
+    some = TRANSACTIONS if about_transactions else APIS["broker_requests"] if as_broker else accepted
     key = random.choice([key for key in some if key in accepted])
     kind = request_class(key)
     assert kind is not None

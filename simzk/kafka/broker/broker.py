@@ -41,10 +41,9 @@ from simzk.kafka.broker.replica_logs import LogOnDisk, ReplicaLogs
 from simzk.kafka.broker.replication_quotas import ReplicationQuotas, moves_quota
 from simzk.kafka.broker.scram_credentials import ScramCredentials
 from simzk.kafka.broker.services import SETTINGS_OF_INTERNAL, Services
-from simzk.kafka.client_requests import api_keys
-from simzk.kafka.client_requests.handlers import Context, Handler, ServingBroker, on_first_request
+from simzk.kafka.client_requests.handlers import Context, ServingBroker
 from simzk.kafka.controller.controller import KafkaController
-from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
+from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from simzk.kafka.listeners import (
     ADVERTISED,
     INTER_BROKER,
@@ -84,10 +83,11 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.transaction_markers import TransactionMarkers
     from simzk.kafka.broker.transaction_verification import TransactionVerification
     from simzk.kafka.client_requests.broker_api import BrokerApi
-    from simzk.kafka.client_requests.coordinators.transactions import TransactionsApi
+    from simzk.kafka.client_requests.metadata import MetadataApi
     from simzk.kafka.coordinator.group_coordinator import GroupCoordinator
     from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator
     from simzk.kafka.log.log import Log
+    from simzk.kafka.metadata.plane import GroupOffsetStore
     from simzk.kafka.protocol.messages import AddPartitionsToTxnRequest
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.releases.settings import BrokerConfig
@@ -436,8 +436,9 @@ class Broker:
         self.tokens = DelegationTokens(process, client, paths.TOKEN_CHANGES, now_ms, config, new_id)
         self.authorizer = Authorizer(process, client, config, now_ms)
         self.scram_credentials = ScramCredentials(self.client)
+        self.entity_configs = EntityConfigs(self.client)
         self.controller.expire_tokens = self.tokens.remove_expired if self.tokens.enabled else None
-        self._admin = AdminHandlers(
+        self.admin = AdminHandlers(
             self.client,
             self._racks,
             random=JavaRandom(process.scheduler.stream(f"placement/{self._name}").bits(48)),
@@ -455,16 +456,16 @@ class Broker:
             producing=self.producing,
             markers=lambda: self.markers,
             tokens=self.tokens,
-            admin=self._admin,
+            admin=self.admin,
             controller=self.controller,
             logs=self.replicas,
             answer_pause_us=lambda: self._chosen_us(environment.timing.answer_pause_us, 0),
             add_partitions=self._add_partitions_of_brokers,
         )
         self._client_api: BrokerApi | None = None
-        self._serving = self._serving_broker()
+        self.serving_broker = self._new_serving_broker()
 
-    def _serving_broker(self) -> ServingBroker:
+    def _new_serving_broker(self) -> ServingBroker:
         """Return what handlers of clients' requests see of the process that starts."""
         return ServingBroker(
             self.id,
@@ -521,7 +522,7 @@ class Broker:
 
     def _begin_coordination(self) -> None:
         """Forget the coordinators of the process before; those of the process that starts are made on first use."""
-        for name in ("groups", "markers", "verification", "transactions"):
+        for name in ("groups", "markers", "verification", "transactions", "metadata_api"):
             self.__dict__.pop(name, None)
         self.producer_ids = ProducerIds(
             self.process, self._allocate_producer_ids, lambda reason: self._record("no producer ids", "", "", reason)
@@ -538,7 +539,7 @@ class Broker:
             self.version.groups,
             self.config,
             self._broker_log("offsets.commit.timeout.ms"),
-            partitions=lambda: self._partitions_of_internal(OFFSETS_TOPIC),
+            partitions=lambda: self.partitions_of_internal(OFFSETS_TOPIC),
             topic_exists=lambda topic: topic in self.metadata.topics,
             watch_topics=self.metadata.observers.append,
             now_ms=self._environment.now_ms,
@@ -559,7 +560,7 @@ class Broker:
         """Questions to the coordinators of transactions."""
         from simzk.kafka.broker.transaction_verification import TransactionVerification
 
-        partitions = partial(self._partitions_of_internal, TRANSACTIONS_TOPIC)
+        partitions = partial(self.partitions_of_internal, TRANSACTIONS_TOPIC)
         return TransactionVerification(self.process, self.metadata, self.replicas, partitions, self._call)
 
     @cached_property
@@ -576,7 +577,7 @@ class Broker:
             self._broker_log("request.timeout.ms"),
             partial(self.producer_ids.take, waits=version.api.waits_for_producer_ids),
             markers=MarkerChannels(self.process, self._leader_of, self._call),
-            partitions=partial(self._partitions_of_internal, TRANSACTIONS_TOPIC),
+            partitions=partial(self.partitions_of_internal, TRANSACTIONS_TOPIC),
             read_count=partial(self.client.topic_exists, TRANSACTIONS_TOPIC),
             now_ms=self._environment.now_ms,
             record=lambda what, partition, after: self._record(what, str(partition), "", after),
@@ -600,24 +601,54 @@ class Broker:
             return None
         return state.leader if state.leader in self.metadata.live_brokers else NO_LEADER
 
-    @property
-    def _transactions_api(self) -> TransactionsApi:
-        from simzk.kafka.client_requests.coordinators.transactions import TransactionsApi
+    @cached_property
+    def metadata_api(self) -> MetadataApi:
+        """Metadata for clients, which every client asks for."""
+        from simzk.kafka.client_requests.metadata import MetadataApi
 
-        return TransactionsApi(
-            self._serving,
-            self.transactions,
-            lambda group_id: partition_of(group_id, self._partitions_of_internal(OFFSETS_TOPIC)),
+        return MetadataApi(
+            self.serving_broker,
+            cluster_id=lambda: self.cluster_id if self.version.znodes.has_cluster_id else None,
+            create_topic=self.admin.create_topic,
+            record=self._record,
         )
+
+    def create_on_demand(self, topic: str) -> Coroutine[Future[Any], None, object]:
+        """Create an internal topic that a client needs."""
+        return self.metadata_api.create_on_demand(topic)
+
+    @property
+    def group_offsets(self) -> GroupOffsetStore:
+        """Offsets of version 0 of OffsetCommit, in ZooKeeper."""
+        from simzk.kafka.zookeeper_client.group_offsets import GroupOffsets
+
+        return GroupOffsets(self.client)
+
+    @property
+    def login_mechanisms(self) -> Sequence[str]:
+        """The SASL mechanisms that are enabled, of the first listener that has any."""
+        from simzk.kafka.client_requests.sasl import BY_DEFAULT
+
+        sasl = self._sasl_settings(BrokerRelease(self.version, self.config), self.listeners)
+        return next((settings.mechanisms for settings in sasl.values()), BY_DEFAULT)
+
+    @property
+    def serve_between_brokers(self) -> Callable[[object, Respond], None]:
+        """Serves a request between brokers."""
+        return self._services.serve
+
+    def is_broker(self, broker: int) -> bool:
+        """Return whether the cluster has a broker with an id."""
+        return self._environment.manager.epochs.has_place_for(broker)
 
     def _add_partitions_of_brokers(self, request: AddPartitionsToTxnRequest, respond: Respond) -> None:
         """Serve AddPartitionsToTxn of another broker, in the newest version of the release."""
-        from simzk.kafka.client_requests.coordinators.transactions import ADD_PARTITIONS
+        from simzk.kafka.client_requests.coordinators.transactions import ADD_PARTITIONS, transactions_api
 
         version = accepted_versions(self.version.number)[ADD_PARTITIONS].high
-        self._transactions_api.serve_add_partitions(Context(version, None), request, respond)
+        transactions_api(self).serve_add_partitions(Context(version, None), request, respond)
 
-    def _partitions_of_internal(self, topic: str) -> int:
+    def partitions_of_internal(self, topic: str) -> int:
         """Return how many partitions an internal topic has, or will have."""
         found = self.metadata.topics.get(topic)
         return len(found) if found else self.config.integer(f"{SETTINGS_OF_INTERNAL[topic]}.num.partitions")
@@ -643,19 +674,20 @@ class Broker:
         return self._client_api
 
     def _new_client_api(self) -> BrokerApi:
+        from simzk.kafka.client_requests.apis import handlers_of
         from simzk.kafka.client_requests.broker_api import BrokerApi
         from simzk.kafka.client_requests.refusal_events import noting_refusals
 
         environment = self._environment
         sasl = self._sasl_settings(BrokerRelease(self.version, self.config), self.listeners)
-        handlers = self._admin_api_handlers(sasl) | self._data_handlers() | self._handlers_of_broker_requests()
+        handlers = handlers_of(self)
         if self.authorizer.is_enabled:
             from simzk.kafka.client_requests.authorization import guarded
 
-            handlers = guarded(self._serving, handlers)
+            handlers = guarded(self.serving_broker, handlers)
         handlers = noting_refusals(handlers, self._record, has_authorizer=self.authorizer.is_enabled)
         return BrokerApi(
-            self._serving,
+            self.serving_broker,
             self._name,
             environment.history,
             features_epoch=lambda: self.features_epoch,
@@ -687,176 +719,6 @@ class Broker:
             new_nonce=lambda: salt_of(nonces.bits(SALT_BITS)).decode(),
             now_ms=self._environment.now_ms,
         )
-
-    # Handlers are imported when a client first needs them: few clients need all, and together they would make up a
-    # fifth of the time that a process needs to start its first cluster.
-
-    def _admin_api_handlers(self, sasl: Mapping[str, SaslSettings]) -> dict[int, Handler]:
-        """Return the handlers of requests about topics, leaders, settings, users, tokens, features and directories."""
-        serving, written = self._serving, EntityConfigs(self.client)
-
-        def topics() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.admin.topics import TopicsApi
-
-            def is_queued_for_deletion(topic: str) -> bool:
-                return topic in self.controller.context.to_be_deleted
-
-            entries = self.described_configs.topic_entries
-            return TopicsApi(serving, self._admin, entries, is_queued_for_deletion).handlers
-
-        def leadership() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.admin.leadership import LeadershipApi
-
-            return LeadershipApi(serving, self.controller, self._services.serve).handlers
-
-        def configs() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.admin.configs import ConfigsApi
-
-            return ConfigsApi(serving, self.described_configs, written).handlers
-
-        def acls() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.admin.acls import AclsApi
-
-            return AclsApi(serving).handlers
-
-        def quotas() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.admin.quotas import QuotasApi
-
-            return QuotasApi(serving, written).handlers
-
-        def scram_users() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.admin.scram_users import ScramUsersApi
-
-            return ScramUsersApi(serving, written).handlers
-
-        def tokens() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.admin.tokens import TokensApi
-
-            return TokensApi(serving, self.tokens).handlers
-
-        def log_dirs() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.admin.log_dirs import LogDirsApi
-
-            return LogDirsApi(serving, self.log_dirs, self.log_dir_moves).handlers
-
-        def features() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.admin.features import UPDATE_FEATURES, update_features
-
-            return {UPDATE_FEATURES: partial(update_features, serving)}
-
-        return {
-            **on_first_request(api_keys.TOPICS, topics),
-            **on_first_request(api_keys.LEADERSHIP, leadership),
-            **on_first_request(api_keys.CONFIGS, configs),
-            **on_first_request(api_keys.ACLS, acls),
-            **on_first_request(api_keys.QUOTAS, quotas),
-            **on_first_request(api_keys.SCRAM_USERS, scram_users),
-            **on_first_request(api_keys.TOKENS, tokens),
-            **on_first_request(api_keys.LOG_DIRS, log_dirs),
-            **on_first_request(api_keys.FEATURES, features),
-            **on_first_request(api_keys.SASL, lambda: self._handlers_without_login(sasl)),
-        }
-
-    def _handlers_without_login(self, sasl: Mapping[str, SaslSettings]) -> dict[int, Handler]:
-        """Return the handlers of requests of a login where none is expected."""
-        from simzk.kafka.client_requests.sasl import BY_DEFAULT, refuse_authenticate, refuse_handshake
-        from simzk.kafka.security.login import SASL_AUTHENTICATE, SASL_HANDSHAKE
-
-        mechanisms = next((settings.mechanisms for settings in sasl.values()), BY_DEFAULT)
-        return {
-            SASL_HANDSHAKE: partial(refuse_handshake, self._serving, mechanisms),
-            SASL_AUTHENTICATE: refuse_authenticate,
-        }
-
-    def _handlers_of_broker_requests(self) -> dict[int, Handler]:
-        """Return the handlers of requests that brokers and the controller send each other."""
-
-        def broker_requests() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.broker_requests import BrokerRequestsApi
-
-            is_broker = self._environment.manager.epochs.has_place_for
-            return BrokerRequestsApi(self._serving, self.controller, self._services.serve, is_broker).handlers
-
-        return on_first_request(api_keys.BROKERS, broker_requests)
-
-    def _data_handlers(self) -> dict[int, Handler]:
-        """Return the handlers of requests about metadata, groups, records, offsets and transactions."""
-        from simzk.kafka.client_requests.metadata import MetadataApi  # of every client
-
-        version, serving = self.version, self._serving
-        metadata = MetadataApi(
-            serving,
-            cluster_id=lambda: self.cluster_id if version.znodes.has_cluster_id else None,
-            create_topic=self._admin.create_topic,
-            record=self._record,
-        )
-
-        def groups() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.coordinators.groups import GroupsApi
-
-            return GroupsApi(serving, self.groups, metadata.create_on_demand, self._partitions_of_internal).handlers
-
-        def offsets() -> dict[int, Handler]:
-            from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY
-            from simzk.kafka.client_requests.coordinators.offsets import OffsetsApi
-            from simzk.kafka.zookeeper_client.group_offsets import GroupOffsets
-
-            verifies = version.groups.verifies_transactions and self.config.boolean(VERIFICATION_KEY)
-            return OffsetsApi(serving, self.groups, self.verification, verifies, GroupOffsets(self.client)).handlers
-
-        def produce() -> dict[int, Handler]:
-            from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY
-            from simzk.kafka.client_requests.records.produce import ProduceApi
-
-            verifies = version.api.verifies_transactions and self.config.boolean(VERIFICATION_KEY)
-            return ProduceApi(serving, self.producing, self.verification, verifies=verifies).handlers
-
-        def fetch() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.records.fetch import FetchApi
-
-            return FetchApi(serving).handlers
-
-        def log_offsets() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.records.log_offsets import LogOffsetsApi
-
-            return LogOffsetsApi(serving).handlers
-
-        return {
-            **metadata.handlers,
-            **on_first_request(api_keys.GROUPS, groups),
-            **on_first_request(api_keys.OFFSETS, offsets),
-            **on_first_request(api_keys.PRODUCE, produce),
-            **on_first_request(api_keys.FETCH, fetch),
-            **on_first_request(api_keys.LOG_OFFSETS, log_offsets),
-            **self._transaction_handlers(),
-        }
-
-    def _transaction_handlers(self) -> dict[int, Handler]:
-        """Return the handlers of requests about transactions and idempotent producers."""
-        serving = self._serving
-
-        def producer_ids() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.records.producer_ids import INIT_PRODUCER_ID, init_producer_id
-
-            serve_init = self._transactions_api.serve_init
-            return {INIT_PRODUCER_ID: partial(init_producer_id, serving, self.producer_ids, serve_init)}
-
-        def producers() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.records.producers import DESCRIBE_PRODUCERS, describe_producers
-
-            return {DESCRIBE_PRODUCERS: partial(describe_producers, serving)}
-
-        def markers() -> dict[int, Handler]:
-            from simzk.kafka.client_requests.coordinators import transaction_markers as api
-
-            return {api.WRITE_TXN_MARKERS: partial(api.write_transaction_markers, serving, self.markers)}
-
-        return {
-            **on_first_request(api_keys.TRANSACTIONS, lambda: self._transactions_api.handlers),
-            **on_first_request(api_keys.PRODUCER_IDS, producer_ids),
-            **on_first_request(api_keys.PRODUCERS, producers),
-            **on_first_request(api_keys.TRANSACTION_MARKERS, markers),
-        }
 
     def _static_config(self) -> dict[str, str]:
         """Return the broker's properties as clients see them: those that were given, and those of its place."""

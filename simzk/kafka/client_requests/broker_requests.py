@@ -58,6 +58,7 @@ from simzk.partitions.table import PartitionTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from simzk.kafka.client_requests.apis import ApiBroker
     from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.releases.profile import KafkaVersion
     from simzk.kafka.rpc import Respond
@@ -74,6 +75,12 @@ _TOPIC_IDS: Final = 2
 """First version of AlterPartition with topic ids."""
 _WITH_EPOCHS: Final = 3
 """First version of AlterPartition with the broker epochs of the ISR (KIP-903), which ZooKeeper's controller ignores."""
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    serve, is_broker = broker.serve_between_brokers, broker.is_broker
+    return BrokerRequestsApi(broker.serving_broker, broker.controller, serve, is_broker).handlers
 
 
 @dataclass(eq=False)

@@ -6,14 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.kafka.broker.authorizer import CLUSTER
 from simzk.kafka.metadata.plane import MetadataUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine
 
     from simzk.kafka.broker.authorizer import Authorizer
     from simzk.kafka.broker.configs import TopicConfigs
@@ -115,23 +114,3 @@ class ClientApi(ABC):
     @abstractmethod
     def handlers(self) -> dict[int, Handler]:
         """The handlers by API key."""
-
-
-def on_first_request(keys: Sequence[int], make: Callable[[], dict[int, Handler]]) -> dict[int, Handler]:
-    """Return handlers that are made when the first request of one of them arrives.
-
-    Args:
-        keys: their API keys.
-        make: returns the handlers by API key.
-    """
-
-    @cache
-    def made() -> dict[int, Handler]:
-        handlers = make()
-        assert handlers.keys() == set(keys), f"{make.__name__} has handlers of {list(handlers)}"
-        return handlers
-
-    def serve(key: int, context: Context, request: Any, answer: Answer) -> None:
-        made()[key](context, request, answer)
-
-    return {key: partial(serve, key) for key in keys}

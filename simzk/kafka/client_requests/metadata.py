@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from typing import Any
 
+    from simzk.kafka.client_requests.apis import ApiBroker
     from simzk.kafka.protocol.columns import Column
     from simzk.kafka.protocol.encoding import EncodedRows
     from simzk.kafka.protocol.messages import MetadataRequest
@@ -60,6 +61,11 @@ _WITH_OPERATIONS = range(8, 11)
 
 Topic = MetadataResponse.MetadataResponseTopic
 Partition = MetadataResponse.MetadataResponsePartition
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    return broker.metadata_api.handlers
 
 
 @dataclass(eq=False)

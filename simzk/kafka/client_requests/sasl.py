@@ -7,6 +7,7 @@ Rules of this module (KafkaApis.handleSaslHandshakeRequest; recorded 0.10.0 to 3
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simzk.kafka.protocol.errors import ErrorCode
@@ -16,17 +17,28 @@ from simzk.kafka.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from simzk.kafka.security.login import SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simzk.kafka.client_requests.handlers import Answer, Context, ServingBroker
+    from simzk.kafka.client_requests.apis import ApiBroker
+    from simzk.kafka.client_requests.handlers import Answer, Context, Handler, ServingBroker
 
 
 BY_DEFAULT = ("GSSAPI",)
 """The default of `sasl.enabled.mechanisms`."""
 _LISTED_BEFORE = (1, 1)
 _TEXT = "SaslAuthenticate request received after successful authentication"
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    mechanisms = broker.login_mechanisms
+    return {
+        SASL_HANDSHAKE: partial(refuse_handshake, broker.serving_broker, mechanisms),
+        SASL_AUTHENTICATE: refuse_authenticate,
+    }
 
 
 def refuse_handshake(

@@ -30,6 +30,8 @@ from simzk.kafka.releases.since import Profile, at_release, before, by_release, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from simzk.kafka.client_requests.apis import ApiBroker
+
 
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
 ANY = 1
@@ -104,6 +106,11 @@ class Filter(NamedTuple):
             return True
         is_wider = resource.name == "*" if resource.pattern == LITERAL else self.name.startswith(resource.name)
         return self.pattern == MATCH and is_wider
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    return AclsApi(broker.serving_broker).handlers
 
 
 @dataclass(eq=False)

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.configs import EntityConfigs
     from simzk.kafka.broker.described_configs import DescribedConfigs
+    from simzk.kafka.client_requests.apis import ApiBroker
     from simzk.simulation import Future
 
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 33, 44
@@ -82,6 +83,11 @@ class ResourceError(NamedTuple):
 
     code: ErrorCode
     text: str | None
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    return ConfigsApi(broker.serving_broker, broker.described_configs, broker.entity_configs).handlers
 
 
 @dataclass(eq=False)

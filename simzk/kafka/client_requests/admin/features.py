@@ -6,13 +6,15 @@ Rules of this module (KafkaController.processFeatureUpdates; recorded 2.8 to 3.9
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
-    from simzk.kafka.client_requests.handlers import Answer, Context, ServingBroker
+    from simzk.kafka.client_requests.apis import ApiBroker
+    from simzk.kafka.client_requests.handlers import Answer, Context, Handler, ServingBroker
     from simzk.kafka.releases.since import Release
 
 UPDATE_FEATURES = 57
@@ -26,6 +28,11 @@ TOO_LOW = (
 TOO_LOW_OF_TYPES = (
     "Can not provide versionLevel: {level} less than 1 without setting the SAFE downgradeType in the request."
 )
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    return {UPDATE_FEATURES: partial(update_features, broker.serving_broker)}
 
 
 def update_features(broker: ServingBroker, context: Context, request: UpdateFeaturesRequest, answer: Answer) -> None:

@@ -32,6 +32,7 @@ from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from simzk.kafka.client_requests.apis import ApiBroker
     from simzk.kafka.controller.controller import KafkaController
     from simzk.kafka.releases.profile import OrderRules
     from simzk.kafka.rpc import Respond
@@ -53,6 +54,11 @@ STRATEGIES = {
     UNCLEAN: "OfflinePartitionLeaderElectionStrategy(true)",
 }
 """Names of the kinds in texts of errors."""
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    return LeadershipApi(broker.serving_broker, broker.controller, broker.serve_between_brokers).handlers
 
 
 @dataclass(eq=False)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.log_dir_moves import LogDirMoves
     from simzk.kafka.broker.log_dirs import LogDirs
+    from simzk.kafka.client_requests.apis import ApiBroker
 
 ALTER_LOG_DIRS, DESCRIBE_LOG_DIRS = 34, 35
 UNKNOWN_TOPICS_SINCE = (2, 4)
@@ -38,6 +39,11 @@ DISK_BYTES = 1 << 40
 """Size of each disk, as clients see it; the logs are in memory."""
 
 Directory = DescribeLogDirsResponse.DescribeLogDirsResult
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    return LogDirsApi(broker.serving_broker, broker.log_dirs, broker.log_dir_moves).handlers
 
 
 @dataclass(eq=False)

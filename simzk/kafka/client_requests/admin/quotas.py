@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simzk.kafka.broker.configs import EntityConfigs
+    from simzk.kafka.client_requests.apis import ApiBroker
 
 DESCRIBE_QUOTAS, ALTER_QUOTAS = 48, 49
 USER, CLIENT, ADDRESS = "user", "client-id", "ip"
@@ -70,6 +71,11 @@ class QuotaError(Exception):
         super().__init__(text)
         self.code = code
         self.text = text
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    return QuotasApi(broker.serving_broker, broker.entity_configs).handlers
 
 
 @dataclass(eq=False)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simzk.kafka.broker.configs import EntityConfigs
+    from simzk.kafka.client_requests.apis import ApiBroker
 
 DESCRIBE_SCRAM, ALTER_SCRAM = 50, 51
 MECHANISMS = dict(enumerate(SCRAM_MECHANISMS, start=1))
@@ -45,6 +46,11 @@ Altered = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 Alteration = (
     AlterUserScramCredentialsRequest.ScramCredentialDeletion | AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 )
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    return ScramUsersApi(broker.serving_broker, broker.entity_configs).handlers
 
 
 @dataclass(eq=False)

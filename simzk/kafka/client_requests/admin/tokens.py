@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from simzk.kafka.broker.delegation_tokens import DelegationTokens
+    from simzk.kafka.client_requests.apis import ApiBroker
     from simzk.kafka.schemas.delegation_token import DelegationToken
     from simzk.simulation import Future
 
@@ -41,6 +42,11 @@ REFUSED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 NO_TIME = -1
 REQUESTERS_FROM = 3
 """First version of CreateDelegationToken and DescribeDelegationToken with the requester (KIP-373)."""
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    return TokensApi(broker.serving_broker, broker.tokens).handlers
 
 
 @dataclass(eq=False)

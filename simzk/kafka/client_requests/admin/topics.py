@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.admin_handlers import AdminHandlers
     from simzk.kafka.broker.described_configs import ConfigEntry
+    from simzk.kafka.client_requests.apis import ApiBroker
     from simzk.simulation import Future
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -53,6 +54,16 @@ T = TypeVar("T")
 Topic = CreateTopicsResponse.CreatableTopicResult
 Deleted = DeleteTopicsResponse.DeletableTopicResult
 Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    return TopicsApi(
+        broker.serving_broker,
+        broker.admin,
+        broker.described_configs.topic_entries,
+        is_queued_for_deletion=lambda topic: topic in broker.controller.context.to_be_deleted,
+    ).handlers
 
 
 @dataclass(eq=False)

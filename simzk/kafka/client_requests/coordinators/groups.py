@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
+    from simzk.kafka.client_requests.apis import ApiBroker
     from simzk.kafka.coordinator.group import JoinResult, SyncResult
     from simzk.kafka.coordinator.group_coordinator import GroupCoordinator, GroupDescription
     from simzk.simulation import Future
@@ -62,6 +63,12 @@ _MANY_KEYS, _MANY_MEMBERS = 4, 3
 _WITH_OPERATIONS = 3
 
 Coordinator = FindCoordinatorResponse.Coordinator
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    create, count = broker.create_on_demand, broker.partitions_of_internal
+    return GroupsApi(broker.serving_broker, broker.groups, create, count).handlers
 
 
 @dataclass(eq=False)

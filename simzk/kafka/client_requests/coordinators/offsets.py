@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from simzk.jvm.numbers import wrapped_long
-from simzk.kafka.broker.transaction_verification import TransactionBatch
+from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY, TransactionBatch
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.coordinator.group_coordinator import FetchedOffset
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, NO_TIMESTAMP, CommittedOffset
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from simzk.kafka.broker.transaction_verification import TransactionVerification
+    from simzk.kafka.client_requests.apis import ApiBroker
     from simzk.kafka.coordinator.group_coordinator import GroupCoordinator
     from simzk.kafka.metadata.plane import GroupOffsetStore
 
@@ -53,6 +54,13 @@ _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 _Topic = TypeVar("_Topic")
 Fetched = dict[TopicPartition, FetchedOffset]
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    serving = broker.serving_broker
+    verifies = serving.version.groups.verifies_transactions and serving.config.boolean(VERIFICATION_KEY)
+    return OffsetsApi(serving, broker.groups, broker.verification, verifies, broker.group_offsets).handlers
 
 
 @dataclass(eq=False)

@@ -1,6 +1,10 @@
-"""Requests to the coordinator of transactions: begin a producer, add partitions and offsets, end, describe, list.
+"""Requests about transactions: begin a producer, add partitions and offsets, end, write markers, describe, list.
 
-Rules of this module (KafkaApis; recorded 0.11 to 3.9):
+Rules of this module (KafkaApis, TransactionCoordinator; recorded 0.11 to 3.9):
+  - InitProducerId without a transactional id gets a new producer id, with epoch 0, whatever ids it names (KIP-98). An
+    empty transactional id is INVALID_REQUEST, and so is a producer id without epoch, or the other way round (KIP-360);
+  - WriteTxnMarkers needs ClusterAction of the cluster, from 3.8 on Alter is enough. Otherwise each partition has the
+    error. A request without markers is answered with an empty response (KIP-664);
   - a fenced producer gets PRODUCER_FENCED in the versions that know it, INVALID_PRODUCER_EPOCH in earlier ones;
   - if one partition of AddPartitionsToTxn cannot be added, the others are OPERATION_NOT_ATTEMPTED. Internal topics
     are closed to clients;
@@ -14,8 +18,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from simzk.kafka.broker.transaction_markers import marker_partitions, marker_result
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
-from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from simzk.kafka.coordinator.coordinator_log import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from simzk.kafka.coordinator.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity, TransactionState
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
@@ -31,17 +36,22 @@ from simzk.kafka.protocol.messages import (
     InitProducerIdResponse,
     ListTransactionsRequest,
     ListTransactionsResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic, numbers_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from simzk.kafka.broker.producer_ids import ProducerIds
+    from simzk.kafka.broker.transaction_markers import TransactionMarkers
+    from simzk.kafka.client_requests.apis import ApiBroker
     from simzk.kafka.coordinator.transaction_coordinator import TransactionCoordinator, TransactionOverview
     from simzk.kafka.metadata.cache import MetadataCache
     from simzk.kafka.releases.since import Release
 
-ADD_PARTITIONS, ADD_OFFSETS, END, DESCRIBE, LIST = 24, 25, 26, 65, 66
+INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END, WRITE_MARKERS, DESCRIBE, LIST = 22, 24, 25, 26, 27, 65, 66
 _INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 _FENCED_SINCE = {"InitProducerId": 4, "AddPartitionsToTxn": 2, "AddOffsetsToTxn": 2, "EndTxn": 2}
 """First version of each API that knows PRODUCER_FENCED."""
@@ -93,21 +103,43 @@ def _topic_results(errors: Mapping[TopicPartition, ErrorCode], version: int) -> 
     ]
 
 
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    return transactions_api(broker).handlers
+
+
+def transactions_api(broker: ApiBroker) -> TransactionsApi:
+    """Return the API of a broker's transactions."""
+    return TransactionsApi(
+        broker.serving_broker,
+        broker.transactions,
+        broker.producer_ids,
+        lambda: broker.markers,
+        lambda group_id: partition_of(group_id, broker.partitions_of_internal(OFFSETS_TOPIC)),
+    )
+
+
 @dataclass(eq=False)
 class TransactionsApi(ClientApi):
     """Requests about transactions to one broker.
 
     Args:
         coordinator: its transactions.
+        producer_ids: its producer ids.
+        markers: returns the transaction markers in the logs that it leads.
         offsets_partition_of: returns the partition of `__consumer_offsets` of a group.
     """
 
     coordinator: TransactionCoordinator
+    producer_ids: ProducerIds
+    markers: Callable[[], TransactionMarkers]
     offsets_partition_of: Callable[[str], int]
 
     @property
     def handlers(self) -> dict[int, Handler]:
         return {
+            INIT_PRODUCER_ID: self.serve_init,
+            WRITE_MARKERS: self.serve_markers,
             ADD_PARTITIONS: self.serve_add_partitions,
             ADD_OFFSETS: self.serve_add_offsets,
             END: self.serve_end,
@@ -115,7 +147,29 @@ class TransactionsApi(ClientApi):
             LIST: self.serve_list,
         }
 
+    # -- InitProducerId
+
     def serve_init(self, context: Context, request: InitProducerIdRequest, answer: Answer) -> None:
+        """Answer InitProducerId."""
+        is_whole = (request.producer_id == NO_PRODUCER_ID) == (request.producer_epoch == NO_PRODUCER_EPOCH)
+        if request.transactional_id and is_whole:
+            self._init_transactional(context, request, answer)
+            return
+        if request.transactional_id is not None or not is_whole:
+            answer(InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1))
+            return
+
+        def respond(producer_id: int | None) -> None:
+            if producer_id is None:
+                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                answer(InitProducerIdResponse(error_code=code, producer_epoch=-1))
+            else:
+                assert producer_id >= 0, f"{producer_id} identifies no producer"
+                answer(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
+
+        self.producer_ids.take(respond, waits=self.broker.version.api.waits_for_producer_ids)
+
+    def _init_transactional(self, context: Context, request: InitProducerIdRequest, answer: Answer) -> None:
         """Answer InitProducerId with a transactional id."""
         expected = ProducerIdentity(request.producer_id, request.producer_epoch)
 
@@ -130,6 +184,20 @@ class TransactionsApi(ClientApi):
         self.coordinator.init_producer_id(
             request.transactional_id or "", request.transaction_timeout_ms, None if is_new else expected, respond
         )
+
+    # -- WriteTxnMarkers
+
+    def serve_markers(self, context: Context, request: WriteTxnMarkersRequest, answer: Answer) -> None:
+        """Append markers."""
+        operations = ("Alter", "ClusterAction") if self.broker.version.api.alter_writes_markers else ("ClusterAction",)
+        if any(self.broker.allows_on_cluster(operation, context.principal) for operation in operations):
+            self.markers().serve(request, answer)
+            return
+        refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        results = [
+            marker_result(one.producer_id, dict.fromkeys(marker_partitions(one), refused)) for one in request.markers
+        ]
+        answer(WriteTxnMarkersResponse(markers=results))
 
     # -- AddPartitionsToTxn
 

@@ -52,15 +52,16 @@ from simzk.kafka.log.record_batches import (
     encode_messages,
     entry_header,
 )
+from simzk.kafka.metadata.entities import AclResource
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import FetchResponse
-from simzk.kafka.schemas.acl import AclResource
 from simzk.kafka.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from simzk.kafka.broker.replica_logs import Replica
+    from simzk.kafka.client_requests.apis import ApiBroker
     from simzk.kafka.log.batches import RecordBatch
     from simzk.kafka.protocol.messages import FetchRequest
     from simzk.simulation import Timer
@@ -135,6 +136,11 @@ class _Client:
     answer: Answer
     listener: str
     timer: Timer | None = None
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    return FetchApi(broker.serving_broker).handlers
 
 
 @dataclass(eq=False)

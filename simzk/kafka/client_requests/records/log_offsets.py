@@ -30,6 +30,7 @@ from simzk.kafka.topic_partition import TopicPartition, grouped_by_topic
 
 if TYPE_CHECKING:
     from simzk.kafka.broker.replica_logs import Replica
+    from simzk.kafka.client_requests.apis import ApiBroker
     from simzk.kafka.log.log import Log
     from simzk.kafka.protocol.messages import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
     from simzk.simulation import Timer
@@ -60,6 +61,11 @@ class _Deletion:
     waiting: dict[TopicPartition, int]
     answer: Answer
     timer: Timer | None = None
+
+
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    return LogOffsetsApi(broker.serving_broker).handlers
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""Produce: record data of clients, validated, converted to the broker's format and appended at the leader.
+"""Produce and DescribeProducers: records of clients, validated, converted and appended, and who appended them.
 
 Rules of this module (KafkaApis.handleProduceRequest, LogValidator; recorded 0.8 to 3.9):
   - from version 3 on a partition has one batch of magic 2; before, messages. A request that breaks this closes the
@@ -12,16 +12,19 @@ Rules of this module (KafkaApis.handleProduceRequest, LogValidator; recorded 0.8
   - with acks 0 there is no response; an error closes the connection;
   - since 3.6 the leader verifies that the partition of a transactional batch was added to the transaction, unless the
     transaction is open in the log. While batches are not verified, one after the first is rejected (KIP-890).
+
+DescribeProducers lists the producers in the log of a replica, a leader or a follower (KIP-664; recorded 2.8 to 3.9).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from simzk.jvm.numbers import wrapped_long
 from simzk.kafka.broker.services import INTERNAL_TOPICS
-from simzk.kafka.broker.transaction_verification import TransactionBatch
+from simzk.kafka.broker.transaction_verification import VERIFICATION_KEY, TransactionBatch
 from simzk.kafka.client_requests.broker_faults import Silence
 from simzk.kafka.client_requests.handlers import Answer, ClientApi, Context, Handler
 from simzk.kafka.client_requests.records.current_leader import endpoints, name_leader
@@ -46,7 +49,7 @@ from simzk.kafka.log.record_batches import (
 )
 from simzk.kafka.log.segments import NEVER_MS
 from simzk.kafka.protocol.errors import ErrorCode
-from simzk.kafka.protocol.messages import ProduceResponse
+from simzk.kafka.protocol.messages import DescribeProducersResponse, ProduceResponse
 from simzk.kafka.requests import ProduceRequest as Append
 from simzk.kafka.topic_partition import TopicPartition
 
@@ -55,14 +58,16 @@ if TYPE_CHECKING:
 
     from simzk.kafka.broker.producing import Producing
     from simzk.kafka.broker.transaction_verification import TransactionVerification
+    from simzk.kafka.client_requests.apis import ApiBroker
+    from simzk.kafka.client_requests.handlers import ServingBroker
     from simzk.kafka.log.batches import NewBatch
     from simzk.kafka.log.producer_state import ProducerEntry
     from simzk.kafka.log.record_batches import EntryHeader, Record
     from simzk.kafka.log.segments import LogConfig
-    from simzk.kafka.protocol.messages import ProduceRequest
+    from simzk.kafka.protocol.messages import DescribeProducersRequest, ProduceRequest
     from simzk.kafka.requests import ProduceResponse as Appended
 
-PRODUCE = 0
+PRODUCE, DESCRIBE_PRODUCERS = 0, 61
 ADMIN_CLIENT = "__admin_client"
 """Id of clients that can append to internal topics (AdminUtils)."""
 _VALID_ACKS = (-1, 0, 1)
@@ -96,6 +101,7 @@ _NO_LOG_START = frozenset(
 """Errors that are answered without the log start offset (ReplicaManager.appendToLocalLog)."""
 
 Result = ProduceResponse.PartitionProduceResponse
+DescribedPartition = DescribeProducersResponse.PartitionResponse
 
 
 @dataclass(eq=False)
@@ -133,6 +139,13 @@ class _BrokenRequestError(Exception):
     """Record data for which the release closes the connection, or does not answer."""
 
 
+def handlers(broker: ApiBroker) -> dict[int, Handler]:
+    """Return the handlers of a broker, by API key."""
+    serving = broker.serving_broker
+    verifies = serving.version.api.verifies_transactions and serving.config.boolean(VERIFICATION_KEY)
+    return ProduceApi(serving, broker.producing, broker.verification, verifies).handlers
+
+
 @dataclass(eq=False)
 class ProduceApi(ClientApi):
     """Produce requests of clients to one broker.
@@ -151,7 +164,7 @@ class ProduceApi(ClientApi):
 
     @property
     def handlers(self) -> dict[int, Handler]:
-        return {PRODUCE: self.serve}
+        return {PRODUCE: self.serve, DESCRIBE_PRODUCERS: partial(describe_producers, self.broker)}
 
     def serve(self, context: Context, request: ProduceRequest, answer: Answer) -> None:
         """Append record data, and answer when all partitions have an outcome."""
@@ -566,3 +579,43 @@ def whole_entries(data: bytes | bytearray | memoryview) -> list[memoryview]:
         found.append(view[at : at + size])
         at += size
     return found
+
+
+# -- DescribeProducers
+
+
+def describe_producers(
+    broker: ServingBroker, _context: Context, request: DescribeProducersRequest, answer: Answer
+) -> None:
+    """Answer DescribeProducers."""
+    kind = DescribeProducersResponse.TopicResponse
+    topics = [
+        kind(name=topic.name, partitions=[_producers_of(broker, topic.name, one) for one in topic.partition_indexes])
+        for topic in request.topics
+    ]
+    answer(DescribeProducersResponse(topics=topics))
+
+
+def _producers_of(broker: ServingBroker, topic: str, number: int) -> DescribedPartition:
+    """Return the producers of a partition, or the error."""
+    partition, result = TopicPartition(topic, number), DescribedPartition(partition_index=number)
+    replica = broker.replicas.replicas.get(partition)
+    if partition not in broker.cache.partitions:
+        result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic not in broker.cache.topics and broker.version.api.explains_unknown_topics:
+            result.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.text
+    elif replica is None:
+        result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    elif replica.log.producers is not None:
+        result.active_producers = [
+            DescribeProducersResponse.ProducerState(
+                producer_id=producer_id,
+                producer_epoch=entry.epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.timestamp_ms,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=-1 if entry.transaction_from is None else entry.transaction_from,
+            )
+            for producer_id, entry in replica.log.producers.entries.items()
+        ]
+    return result
