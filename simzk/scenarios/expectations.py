@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
 
 from simzk.errors import ConfigError, ZnodeError
 from simzk.kafka import paths
 from simzk.kafka.log.log import first_difference
 from simzk.kafka.observation import recording
 from simzk.kafka.observation.agreement import (
+    MissedDeletions,
     WrittenState,
     controller_differences,
-    disagreements,
-    missed_deletions,
+    find_disagreements,
     read_written,
 )
 from simzk.kafka.observation.beliefs import (
@@ -61,18 +61,26 @@ if TYPE_CHECKING:
 DIFFERENCES_SHOWN_MAX = 20
 
 
-class Observed(NamedTuple):
+@dataclass(frozen=True)
+class Observed:
     """State that an expectation reads.
 
     Args:
         cluster: the cluster.
         topics: number of partitions that each topic has by now according to the file; a missing one is not in sync.
         recording: the recording that the cluster started from, or None.
+
+    Attributes:
+        missed_deletions: what brokers miss in their caches, which is followed from one look to the next.
     """
 
     cluster: KafkaCluster
     topics: dict[str, int]
     recording: Recording | None
+    missed_deletions: MissedDeletions = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "missed_deletions", MissedDeletions(self.cluster.history))
 
     def missing_partitions(self) -> list[str]:
         """Return the partitions that should exist and do not."""
@@ -344,8 +352,8 @@ class ExpectAgreed(Expectation, kw_only=True):
 
     reads_brokers: ClassVar[bool] = True
 
-    def failures(self, observed: Observed) -> list[str]:
-        return disagreements(_serving(observed.cluster), _written(observed.cluster))
+    def failures(self, observed: Observed) -> Iterator[str]:
+        return find_disagreements(_serving(observed.cluster), _written(observed))
 
     def _summary(self) -> str:
         return "every broker believes what the znodes say"
@@ -356,12 +364,13 @@ def _serving(cluster: KafkaCluster) -> list[Broker]:
     return [one for one in cluster.brokers.values() if one.alive and one.registered and not one.paused]
 
 
-def _written(cluster: KafkaCluster) -> WrittenState:
+def _written(observed: Observed) -> WrittenState:
     """Return what the znodes say, without what known bugs of Kafka excuse."""
+    cluster = observed.cluster
     serving = _serving(cluster)
     written = read_written(cluster.tree, cluster.controller, cluster.live_brokers)
     releases = [broker.version for broker in cluster.brokers.values()]
-    missed = missed_deletions(cluster.history)
+    missed = observed.missed_deletions.by_broker()
     written = replace(
         written,
         missed={
@@ -424,32 +433,32 @@ class ExpectDone(Expectation, kw_only=True):
 
     reads_brokers: ClassVar[bool] = True
 
-    def failures(self, observed: Observed) -> list[str]:
+    def failures(self, observed: Observed) -> Iterator[str]:
         cluster = observed.cluster
         halted = halted_by_known_bug(cluster.invariants)
         stays = any(broker.version.number < _DELETES_LEADERLESS for broker in cluster.brokers.values())
-        left = [
-            f"{what} waits: {path}"
-            for path, what in _REQUESTS.items()
-            if cluster.tree.get(path) is not None and not (path == paths.REASSIGN_PARTITIONS and _is_obsolete(cluster))
-        ]
+        for path, what in _REQUESTS.items():
+            is_there = cluster.tree.get(path) is not None
+            if is_there and not (path == paths.REASSIGN_PARTITIONS and _is_obsolete(cluster)):
+                yield f"{what} waits: {path}"
         for path, what in _QUEUES.items():
             node = cluster.tree.get(path)
             is_excused = path == paths.DELETE_TOPICS and stays
             names = () if node is None or is_excused else node.child_names()
-            left += [f"{what} waits: {path}/{name}" for name in sorted(names) if name not in halted]
-        written = _written(cluster)
+            yield from (f"{what} waits: {path}/{name}" for name in sorted(names) if name not in halted)
+        written = _written(observed)
         serving = {broker.id: broker for broker in _serving(cluster)}
         for partition, (_, state) in written.partitions.items():
             # A former leader that was never told of the end of its lead commits nothing more.
             leader = serving.get(state.leader)
             replica = None if leader is None else leader.replicas.replicas.get(partition)
             if replica is not None and replica.high_watermark != replica.log_end:
-                left.append(f"{partition} is committed up to {replica.high_watermark} of {replica.log_end}")
+                yield f"{partition} is committed up to {replica.high_watermark} of {replica.log_end}"
         controller = cluster.brokers.get(-1 if cluster.controller is None else cluster.controller)
         if controller is None or not controller.controller.is_active:
-            return [*left, "no controller is active"]
-        return [*left, *controller_differences(controller.controller.context, written)]
+            yield "no controller is active"
+        else:
+            yield from controller_differences(controller.controller.context, written)
 
     def _summary(self) -> str:
         return "nothing is left to be done, and the controller knows what the znodes say"

@@ -9,7 +9,7 @@ import pytest
 
 from simzk.kafka.cluster.cluster import KafkaCluster
 from simzk.kafka.controller.states import ReplicaState
-from simzk.kafka.observation.agreement import AGREEMENTS, disagreements, missed_deletions, read_written
+from simzk.kafka.observation.agreement import AGREEMENTS, MissedDeletions, disagreements, read_written
 from simzk.kafka.schemas.admin import encode_reassignment
 from simzk.kafka.topic_partition import PartitionAndReplica, TopicPartition
 from simzk.scenarios.expectations import ExpectAgreed, ExpectDone, Observed
@@ -127,13 +127,13 @@ def test_a_broker_keeps_a_topic_whose_deletion_it_missed_until_it_restarts() -> 
         brokers = list(c.brokers.values())
         (difference,) = disagreements(brokers, written)
         assert "the cache of broker 3 has gone-0, which does not exist" in difference
-        assert missed_deletions(c.history)[3] == {"gone"}
-        assert disagreements(brokers, replace(written, missed=missed_deletions(c.history))) == []
+        assert MissedDeletions(c.history).by_broker()[3] == {"gone"}
+        assert disagreements(brokers, replace(written, missed=MissedDeletions(c.history).by_broker())) == []
         c.kill(3)
         c.run_for(20)
         c.restart(3)
         quiet(c)
-        assert missed_deletions(c.history)[3] == frozenset()
+        assert MissedDeletions(c.history).by_broker()[3] == frozenset()
         assert found(c) == []
 
 
@@ -226,7 +226,7 @@ def test_without_a_live_leader_a_started_broker_has_no_epoch(c: KafkaCluster) ->
 
 
 def left(c: KafkaCluster) -> list[str]:
-    return ExpectDone(expect="done").failures(Observed(c, {}, None))
+    return list(ExpectDone(expect="done").failures(Observed(c, {}, None)))
 
 
 def test_nothing_is_left_to_be_done(c: KafkaCluster) -> None:

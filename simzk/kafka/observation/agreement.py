@@ -30,13 +30,13 @@ from simzk.kafka.schemas import partition_state, topic
 from simzk.kafka.topic_partition import LeaderAndIsr, PartitionAndReplica, ReplicaAssignment, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from simzk.kafka.broker.replica_logs import ReplicaLogs
     from simzk.kafka.cluster.zookeeper_access import KafkaTree
     from simzk.kafka.controller.context import ControllerContext
     from simzk.kafka.metadata.cache import MetadataCache
-    from simzk.simulation import Event
+    from simzk.simulation import History
 
 
 class Believer(Protocol):
@@ -106,23 +106,33 @@ def read_written(tree: KafkaTree, controller: int | None, brokers: Sequence[int]
     return WrittenState(controller, brokers, found, deleted)
 
 
-def missed_deletions(history: Iterable[Event]) -> dict[int, frozenset[str]]:
-    """Return the topics that were deleted between the last start and the last registration of each broker, by broker.
+class MissedDeletions:
+    """The topics that were deleted between the last start and the last registration of each broker.
 
     Args:
-        history: the events of a run, in order.
+        history: the events of a run, in order, each of which is read once.
     """
-    deleted: list[str] = []
-    starts: dict[str, int] = {}
-    missed: dict[int, frozenset[str]] = {}
-    for event in history:
-        if event.what == "topic deleted":
-            deleted.append(event.subject)
-        elif event.what == "started":
-            starts[event.who] = len(deleted)
-        elif event.what == "registered" and event.who.startswith("broker "):
-            missed[int(event.who.removeprefix("broker "))] = frozenset(deleted[starts.get(event.who, 0) :])
-    return missed
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._read = 0
+        self._deleted: list[str] = []
+        self._starts: dict[str, int] = {}
+        self._missed: dict[int, frozenset[str]] = {}
+
+    def by_broker(self) -> dict[int, frozenset[str]]:
+        """Return the topics by broker, after all events so far."""
+        begin, self._read = self._read, len(self._history)
+        for place in range(begin, self._read):
+            event = self._history[place]
+            if event.what == "topic deleted":
+                self._deleted.append(event.subject)
+            elif event.what == "started":
+                self._starts[event.who] = len(self._deleted)
+            elif event.what == "registered" and event.who.startswith("broker "):
+                deleted = frozenset(self._deleted[self._starts.get(event.who, 0) :])
+                self._missed[int(event.who.removeprefix("broker "))] = deleted
+        return self._missed
 
 
 class Agreement:
@@ -266,10 +276,13 @@ def _state_differences(
 
 def disagreements(brokers: Sequence[Believer], written: WrittenState) -> list[str]:
     """Return a sentence for each difference between what brokers believe and the znodes."""
+    return list(find_disagreements(brokers, written))
+
+
+def find_disagreements(brokers: Sequence[Believer], written: WrittenState) -> Iterator[str]:
+    """Yield what `disagreements` returns, as it is found."""
     assert len({broker.id for broker in brokers}) == len(brokers), "each broker is asked once"
-    return [
-        f"{agreement.name}: {difference}"
-        for agreement in AGREEMENTS
-        for broker in brokers
-        for difference in agreement.differences(broker, written)
-    ]
+    for agreement in AGREEMENTS:
+        for broker in brokers:
+            for difference in agreement.differences(broker, written):
+                yield f"{agreement.name}: {difference}"
