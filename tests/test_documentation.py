@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import doctest
 import re
 import tomllib
 from typing import TYPE_CHECKING
@@ -73,6 +76,64 @@ def test_shown_plans_are_valid(tmp_path: Path) -> None:
     for text in plans:
         (tmp_path / "plan.toml").write_text(text)
         assert PlanFile(tmp_path / "plan.toml").seed == tomllib.loads(text)["seed"]
+
+
+def undefined_names(code: str) -> set[str]:
+    """Return the names that a block uses and does not define, such as those of a block before it."""
+    if ">>>" in code:
+        code = "\n".join(example.source for example in doctest.DocTestParser().get_examples(code))
+    used, defined = set(), set(dir(builtins))
+    nodes = list(ast.walk(ast.parse(code)))
+    augmented = [node.target for node in nodes if isinstance(node, ast.AugAssign)]
+    for node in nodes:
+        match node:
+            case ast.Name(name) if isinstance(node.ctx, ast.Load) or node in augmented:
+                used.add(name)
+            case ast.Name(name):
+                defined.add(name)
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                defined |= {(one.asname or one.name).partition(".")[0] for one in names}
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                defined.add(name)
+            case ast.arg(name) | ast.ExceptHandler(name=str(name)):
+                defined.add(name)
+    return used - defined
+
+
+APPLICATION = {"state_machines.md": {"my_tool"}}
+"""Names of the reader's own code."""
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_block_can_be_copied_alone_or_the_page_says_that_it_continues(name: str) -> None:
+    lines = (DOCS / name).read_text().splitlines()
+    says = [number for number, line in enumerate(lines, 1) if re.search(r"continues? (each other|the example)", line)]
+    for snippet in ALL[name]:
+        if snippet.language != "python" or snippet.exempt:
+            continue
+        if missing := undefined_names(snippet.text) - APPLICATION.get(name, set()):
+            section = max(
+                number for number, line in enumerate(lines[: snippet.line], 1) if line.startswith(("# ", "## "))
+            )
+            first = min(number for number, line in enumerate(lines, 1) if line.startswith("## "))
+            near = [number for number in says if section <= number < snippet.line or number < first]
+            assert near, f"{name}:{snippet.line} uses {missing} of an earlier block, and does not say so"
+
+
+def test_names_of_an_earlier_block_are_found() -> None:
+    assert undefined_names("import a.b\nx = a.b(y)\nz += 1\ndef f(q): return q + x\n") == {"y", "z"}
+    assert undefined_names(">>> import simzk\n>>> zookeeper.close()\n") == {"zookeeper"}
+
+
+def test_the_search_of_the_site_loads_nothing_from_elsewhere() -> None:
+    """Pages that are opened from a folder search in `search_index.js`, by a worker in a frame."""
+    text = (ROOT / "mkdocs.yml").read_text()
+    assert re.search(r"^  - search\n  - offline\b", text, re.MULTILINE)
+    assert "use_directory_urls: false" in text
+    (shim,) = re.findall(r"^  polyfills: \[(\S*iframe-worker\S*)\]", text, re.MULTILINE)
+    script = (DOCS / shim).read_text()
+    assert "Permission is hereby granted" in script
+    assert 'location.protocol==="file:"&&(window.Worker=' in script
 
 
 def test_a_wrong_example_is_found(tmp_path: Path) -> None:
