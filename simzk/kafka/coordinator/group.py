@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.kafka.protocol.errors import ErrorCode
 
@@ -47,6 +47,17 @@ class GroupState(Enum):
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
     DEAD = "Dead"
+
+
+_S = GroupState
+_PREVIOUS: Final = {
+    _S.EMPTY: frozenset({_S.PREPARING_REBALANCE}),
+    _S.PREPARING_REBALANCE: frozenset({_S.STABLE, _S.COMPLETING_REBALANCE, _S.EMPTY}),
+    _S.COMPLETING_REBALANCE: frozenset({_S.PREPARING_REBALANCE}),
+    _S.STABLE: frozenset({_S.COMPLETING_REBALANCE}),
+    _S.DEAD: frozenset({_S.STABLE, _S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE, _S.EMPTY, _S.DEAD}),
+}
+"""Valid previous states of each state (GroupMetadata); 0.9 has no Empty, which is a group without members there."""
 
 
 class GroupSettings(NamedTuple):
@@ -539,14 +550,13 @@ class Group:
     # -- rebalance
 
     def _rebalance_if_possible(self) -> None:
-        if self.state in (GroupState.EMPTY, GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        if self.state in _PREVIOUS[GroupState.PREPARING_REBALANCE]:
             self._prepare_rebalance()
 
     def _prepare_rebalance(self) -> None:
         """Begin to collect the members of the next generation."""
         if self.state == GroupState.COMPLETING_REBALANCE:
             self._fail_sync(ErrorCode.REBALANCE_IN_PROGRESS)
-        assert self.state not in (GroupState.PREPARING_REBALANCE, GroupState.DEAD), f"no rebalance in {self.state}"
         assert self._join_timer is None
         self._stop_sync_timer()
         rebalance_ms = max((member.rebalance_ms for member in self._members.values()), default=0)
@@ -638,7 +648,7 @@ class Group:
         return votes.most_common(1)[0][0]
 
     def _set_state(self, state: GroupState) -> None:
-        assert self.state != GroupState.DEAD, f"{self.group_id} is dead, and cannot become {state.value}"
+        assert self.state in _PREVIOUS[state], f"{self.group_id} is {self.state.value}, and becomes {state.value}"
         self.state, self.state_since_ms = state, self.host.now_ms()
 
     # -- assignments

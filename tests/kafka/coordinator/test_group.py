@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from simzk.kafka.coordinator.group import JoinRequest, JoinResult, SyncRequest, SyncResult
+from simzk.kafka.coordinator.group import GroupState, JoinRequest, JoinResult, SyncRequest, SyncResult
+from simzk.kafka.coordinator.group_coordinator import _Entry
 from simzk.kafka.coordinator.group_records import NO_LEADER_EPOCH, CommittedOffset
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.topic_partition import TopicPartition
@@ -49,6 +52,34 @@ class Member:
         """Send SyncGroup without assignments."""
         request = SyncRequest(self.member_id, self.joined[-1].generation, None, None, None, {})
         self._brokers.coordinator.sync(GROUP, request, self.synced.append)
+
+
+VALID_PREVIOUS_STATES = """
+Dead -> Set(Stable, PreparingRebalance, CompletingRebalance, Empty, Dead),
+CompletingRebalance -> Set(PreparingRebalance),
+Stable -> Set(CompletingRebalance),
+PreparingRebalance -> Set(Stable, CompletingRebalance, Empty),
+Empty -> Set(PreparingRebalance)
+"""
+"""From GroupMetadata.scala of Kafka 1.1."""
+
+
+@pytest.mark.parametrize("line", VALID_PREVIOUS_STATES.strip().splitlines())
+def test_a_group_changes_its_state_only_as_in_kafka(line: str) -> None:
+    to, previous = re.findall(r"\w+", line)[0], re.findall(r"\w+", line)[2:]
+    for state in GroupState:
+        brokers = Brokers()
+        joined(brokers, 1)
+        entry = brokers.coordinator._find(GROUP)
+        assert isinstance(entry, _Entry)
+        group = entry.group
+        group.state = state
+        if state.value in previous:
+            group._set_state(GroupState(to))
+            assert group.state.value == to
+        else:
+            with pytest.raises(AssertionError, match=f"{GROUP} is {state.value}, and becomes {to}"):
+                group._set_state(GroupState(to))
 
 
 def joined(brokers: Brokers, count: int) -> list[Member]:
