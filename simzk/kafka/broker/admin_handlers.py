@@ -105,6 +105,7 @@ class AdminHandlers:
         random: for placements.
         new_topic_id: returns a new id for a topic; None if topics have no ids.
         defaults: partitions and replicas of a topic that names none.
+        usual: returns the broker's value for a key of topics; None for a tool.
     """
 
     client: KafkaZooKeeperClient
@@ -112,9 +113,10 @@ class AdminHandlers:
     random: Random
     new_topic_id: Callable[[str], str] | None
     defaults: tuple[int, int]
+    usual: Callable[[str], str] | None = None
 
     def __post_init__(self) -> None:
-        self._configs = EntityConfigs(self.client)
+        self._configs = EntityConfigs(self.client, self.usual)
 
     async def create_topic(self, request: CreateTopicRequest) -> AdminResponse:
         """Create a topic."""

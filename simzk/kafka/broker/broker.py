@@ -444,6 +444,7 @@ class Broker:
             random=JavaRandom(process.scheduler.stream(f"placement/{self._name}").bits(48)),
             new_topic_id=environment.new_topic_id if version.znodes.has_topic_ids else None,
             defaults=(config.integer("num.partitions"), config.integer("default.replication.factor")),
+            usual=self.described_configs.topic_default,
         )
         self._services = Services(
             self.id,

@@ -158,6 +158,8 @@ class EntityConfigs:
     """Configuration of entities, written in the session of a broker or a tool."""
 
     _client: KafkaZooKeeperClient
+    _usual: Callable[[str], str] | None = None
+    """Returns the broker's value for a key of topics; those of Kafka if None, as a tool has them."""
 
     async def alter(self, request: AlterConfigRequest) -> AdminResponse:
         """Set and remove configuration keys of an entity, and write the notification."""
@@ -203,7 +205,7 @@ class EntityConfigs:
         version = self._client.version
         if not path.startswith("topics/") or "topics" not in version.configs.entity_types:
             return None
-        if (problem := topic_problem(values, version.number)) is None:
+        if (problem := topic_problem(values, version.number, self._usual)) is None:
             return None
         fails = problem.is_value and version.api.fails_on_invalid_values
         return AdminResponse(ErrorCode.UNKNOWN_SERVER_ERROR if fails else ErrorCode.INVALID_CONFIG, problem.text)

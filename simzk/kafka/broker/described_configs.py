@@ -83,6 +83,11 @@ class DescribedConfigs:
         elif name == str(self.broker_id):
             self.own = dict(values)
 
+    @property
+    def given(self) -> list[str]:
+        """The keys of the properties file, then those of the dynamic configurations."""
+        return list(dict.fromkeys([*self.static(), *self.of_all, *self.own]))
+
     def effective(self, name: str | None = None, values: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the values that the broker has besides the defaults.
 

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from simzk.jvm.numbers import double_text, parse_int, parse_long
 from simzk.kafka.releases.config_keys import RATES, broker_keys, in_milliseconds, internal_keys, topic_config_keys
+from simzk.kafka.releases.config_orders import parsed_order
 from simzk.kafka.releases.config_validators import FORMAT_VERSIONS, VALIDATORS
 from simzk.kafka.releases.since import Profile, at_release, before, by_release, since
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from simzk.kafka.releases.since import Release
 
@@ -60,6 +61,8 @@ class ValueTexts(Profile):
     checks_delay: bool = since((2, 1))
     checks_compaction_lags: bool = since((2, 3))
     checks_remote_storage: bool = since((3, 6))
+    compares_with_broker: bool = since((3, 6))
+    """Values of a topic must fit to those of the broker that it does not set."""
     has_no_remote_switches: bool = since((3, 9))
     """Clusters with ZooKeeper refuse the keys that end or pause remote storage."""
 
@@ -260,19 +263,28 @@ _RULES: Final = {
 """Validators by their name in the table."""
 
 
-def topic_problem(values: Mapping[str, str], release: Release) -> TopicProblem | None:
+def topic_problem(
+    values: Mapping[str, str], release: Release, usual: Callable[[str], str] | None = None
+) -> TopicProblem | None:
     """Return why a topic cannot have these values, all keys of which the release has (LogConfig.validate).
+
+    Args:
+        values: the values of the topic.
+        release: the release.
+        usual: returns the broker's value for a key that the topic does not set, with which the values are compared
+            from 3.6 on; Kafka's defaults if None, and before.
 
     >>> topic_problem({"remote.storage.enable": "true"}, (3, 9)).text
     'Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.'
     """
-    for name, value in values.items():
-        if (text := value_problem(_TOPIC, name, value, release)) is not None:
+    for name in parsed_order(_TOPIC, values, release):
+        if (text := value_problem(_TOPIC, name, values[name], release)) is not None:
             return TopicProblem(text, is_value=True)
     texts = at_release(ValueTexts, release)
     if texts.checks_compaction_lags:
         least, most = (
-            int(values.get(f"{end}.compaction.lag.ms", usual)) for end, usual in (("min", 0), ("max", 2**63 - 1))
+            int(values.get(name) or (usual(name) if usual and texts.compares_with_broker else default))
+            for name, default in (("min.compaction.lag.ms", "0"), ("max.compaction.lag.ms", str(2**63 - 1)))
         )
         if least > most:
             text = f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"

@@ -14,6 +14,7 @@ from simzk.kafka.releases.config_keys import (
     internal_keys,
     topic_config_keys,
 )
+from simzk.kafka.releases.config_orders import parsed_order
 from simzk.kafka.releases.config_values import broker_problem, value_problem
 from simzk.kafka.security.settings import base_key, check_login_module, is_security_key
 
@@ -254,17 +255,18 @@ class BrokerConfig(Settings):
         self._values = dict(version.defaults)
         self.given: dict[str, str] = {}
         for key, value in (values or {}).items():
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            self.given[key] = text
-            if (default := version.defaults.get(key)) is None:
+            self.given[key] = text = str(value).lower() if isinstance(value, bool) else str(value)
+            if version.defaults.get(key) is None:
                 _check_known(key, text, version)
-                _check_value(key, text, version)
+        for key in parsed_order("broker", self.given, version.number):
+            text, default = self.given[key], version.defaults.get(key)
+            _check_value(key, text, version)
+            if default is None:
                 continue
             is_boolean = default in _BOOLEANS
             if default and not (text in _BOOLEANS if is_boolean else is_count(text)):  # empty: any text
                 right = "true or false" if is_boolean else "a whole number"
-                raise ConfigError(f"{key} is {value!r}", where=f"config.{key}", right=right)
-            _check_value(key, text, version)
+                raise ConfigError(f"{key} is {(values or {})[key]!r}", where=f"config.{key}", right=right)
             self._values[key] = text
         if (problem := broker_problem(self.given, version.number)) is not None:
             raise ConfigError(problem, where="config", right="settings with which a broker of this release starts")

@@ -11,8 +11,6 @@ import pytest
 
 import simzk
 from simzk.errors import ConfigError
-from simzk.jvm.hash_codes import hash_code, spread
-from simzk.jvm.hash_map import capacity_for
 from simzk.kafka.protocol.errors import ErrorCode
 from simzk.kafka.protocol.messages import (
     AlterConfigsRequest,
@@ -24,6 +22,7 @@ from simzk.kafka.protocol.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from simzk.kafka.releases.settings import is_setting
 from simzk.kafka.releases.versions import kafka_version
 from tests.kafka.client_requests.memory_client import MemoryClient
 from tests.kafka.client_requests.recorded_admin import exchanges
@@ -216,9 +215,31 @@ def test_internal_keys_are_described_if_they_are_set() -> None:
     assert [(one.value, one.source) for one in entry.synonyms] == [("100", 4), ("30000", 5)]
 
 
+RECORDED_SETTINGS: dict[str, str | int | bool] = {
+    "zookeeper.session.timeout.ms": 6000,
+    "zookeeper.connection.timeout.ms": 30000,
+    "controlled.shutdown.enable": True,
+    "auto.leader.rebalance.enable": False,
+    "auto.create.topics.enable": False,
+    "num.network.threads": 2,
+    "num.io.threads": 3,
+    "num.partitions": 1,
+    "log.flush.scheduler.interval.ms": 3000000,
+    "delete.topic.enable": True,
+    "offsets.topic.num.partitions": 3,
+    "offsets.topic.replication.factor": 3,
+    "log.cleaner.dedupe.buffer.size": 8388608,
+    "transaction.state.log.num.partitions": 3,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+}
+"""What the properties of the recorded brokers set."""
+
+
 @pytest.mark.parametrize("release", list(dict.fromkeys(one["release"] for one in exchanges())))
 def test_keys_are_described_in_the_recorded_order(release: str) -> None:
-    """From 2.6 on it is the whole order; before, keys of one bucket of the map are in the order of their definition."""
+    """Up to 2.5 what the properties give comes first among keys of one bucket: here those of the recorded brokers."""
     recorded: dict[int, list[str]] = {}
     for exchange in exchanges():
         if exchange["release"] == release and exchange["api"] == "DescribeConfigs":
@@ -230,7 +251,8 @@ def test_keys_are_described_in_the_recorded_order(release: str) -> None:
                     recorded[result["ResourceType"]] = names
     if not recorded:
         pytest.skip("the release has no DescribeConfigs")
-    with simzk.KafkaCluster(release, 1) as cluster:
+    config = {key: value for key, value in RECORDED_SETTINGS.items() if is_setting(key, kafka_version(release))}
+    with simzk.KafkaCluster(release, 1, config=config) as cluster:
         cluster.create_topic("orders", 1, 1)
         cluster.run_until_quiet()
         for kind, wanted in recorded.items():
@@ -241,10 +263,40 @@ def test_keys_are_described_in_the_recorded_order(release: str) -> None:
             (result,) = MemoryClient(cluster, 1).call(request, 0, DescribeConfigsResponse).results
             got = [entry.name for entry in result.configs]
             assert sorted(got) == sorted(wanted)
-            if kafka_version(release).number >= (2, 6):
-                assert got == wanted
-            else:
-                capacity = capacity_for(len(got), 16)
-                assert [spread(hash_code(name)) % capacity for name in got] == [
-                    spread(hash_code(name)) % capacity for name in wanted
-                ]
+            assert got == wanted
+
+
+@pytest.mark.parametrize("names", [["retention.ms", "segment.bytes"], ["segment.bytes", "retention.ms"]])
+@pytest.mark.parametrize(("release", "first"), [("2.4", "segment.bytes"), ("3.9", "segment.bytes")])
+def test_the_first_invalid_value_in_the_order_of_definition_is_reported(
+    release: str, first: str, names: list[str]
+) -> None:
+    """ConfigDef.parse goes through the keys as they are defined."""
+    with simzk.KafkaCluster(release, 1) as cluster:
+        cluster.create_topic("orders", 1, 1)
+        cluster.run_until_quiet()
+        code, text = altered(cluster, TOPIC, "orders", dict.fromkeys(names, "-5"))
+    assert (code, f"for configuration {first}: " in (text or "")) == (
+        ErrorCode.INVALID_CONFIG if release == "3.9" else ErrorCode.INVALID_REQUEST,
+        True,
+    )
+
+
+@pytest.mark.parametrize(("release", "code"), [("3.5", ErrorCode.NONE), ("3.6", ErrorCode.INVALID_CONFIG)])
+def test_values_of_a_topic_must_fit_to_those_of_the_broker(release: str, code: ErrorCode) -> None:
+    """LogConfig.validate combines them since 3.6."""
+    with simzk.KafkaCluster(release, 1, config={"log.cleaner.max.compaction.lag.ms": 100}) as cluster:
+        cluster.create_topic("orders", 1, 1)
+        cluster.run_until_quiet()
+        got, text = altered(cluster, TOPIC, "orders", {"min.compaction.lag.ms": "200"})
+        made = cluster.create_topic("payments", 1, 1, config={"min.compaction.lag.ms": "200"})
+        cluster.run_until_quiet()
+        assert made.result().error == code
+    conflict = "conflict topic config setting min.compaction.lag.ms (200) > max.compaction.lag.ms (100)"
+    assert (got, text) == (code, None if code == ErrorCode.NONE else conflict)
+
+
+@pytest.mark.parametrize("names", [["num.io.threads", "message.max.bytes"], ["message.max.bytes", "num.io.threads"]])
+def test_a_broker_with_several_invalid_values_names_the_first_defined_one(names: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"Invalid value -1 for configuration message\.max\.bytes: Value must be at"):
+        simzk.KafkaCluster("2.8", 1, config=dict.fromkeys(names, -1))

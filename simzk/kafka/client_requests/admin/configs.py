@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simzk.errors import ZnodeError
-from simzk.jvm.hash_map import hash_map_order
 from simzk.jvm.numbers import parse_int
 from simzk.jvm.scala_collections import mutable_order
 from simzk.kafka import paths
@@ -37,6 +36,7 @@ from simzk.kafka.protocol.messages import (
     IncrementalAlterConfigsResponse,
 )
 from simzk.kafka.releases.config_keys import (
+    RATES,
     TYPES,
     ConfigKey,
     belongs_to_one_broker,
@@ -45,6 +45,7 @@ from simzk.kafka.releases.config_keys import (
     internal_keys,
     topic_config_keys,
 )
+from simzk.kafka.releases.config_orders import described_order, parsed_order
 from simzk.kafka.releases.config_texts import ConfigTexts
 from simzk.kafka.releases.config_values import broker_problem, resizing_problem, topic_problem, value_problem
 from simzk.kafka.releases.settings import topic_keys
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from simzk.kafka.broker.configs import EntityConfigs
     from simzk.kafka.broker.described_configs import DescribedConfigs
     from simzk.kafka.client_requests.apis import ApiBroker
+    from simzk.kafka.releases.since import Release
     from simzk.simulation import Future
 
 DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 33, 44
@@ -129,26 +131,33 @@ class ConfigsApi(ClientApi):
                 shown = self._shown_kind(kind)
                 results.append(Described(error_code=code, error_message=text, resource_type=shown, resource_name=name))
                 continue
-            if names is not None and (names or not self.texts.no_keys_are_all):
-                found = [entry for entry in found if entry.key.name in names]
-            if kind != LOGGER_RESOURCE:
-                found = self._in_order(found, of_all=kind == BROKER_RESOURCE and not name)
+            is_all = names is None or (not names and self.texts.no_keys_are_all)
+            asked = [entry for entry in found if is_all or entry.key.name in (names or ())]
+            found = asked if kind == LOGGER_RESOURCE else self._in_order(kind, name, found, asked)
             configs = [self._described(entry, kind, context.version, request) for entry in found]
             success = self.texts.described
             results.append(Described(error_message=success, resource_type=kind, resource_name=name, configs=configs))
         answer(DescribeConfigsResponse(results=results))
 
-    def _in_order(self, entries: list[ConfigEntry], *, of_all: bool) -> list[ConfigEntry]:
-        """Return entries in the order of the map that holds them.
+    def _in_order(
+        self, kind: int, name: str, entries: list[ConfigEntry], asked: list[ConfigEntry]
+    ) -> list[ConfigEntry]:
+        """Return the entries that are asked for in the order of the map that holds them.
 
-        It is Java's HashMap up to 2.5, and Scala's since (AbstractConfig.originals as a Scala map, filtered). Keys that
-        share a bucket are in alphabetical order, in Kafka up to 2.5 in that of their definition.
+        It is Java's HashMap up to 2.5, and Scala's since (AbstractConfig.originals as a Scala map, filtered).
         """
-        by_name, scala = {entry.key.name: entry for entry in entries}, self.broker.version.orders.scala
-        assert len(by_name) == len(entries), "no key is described twice"
-        names = sorted(by_name)
-        is_scala = of_all or scala == "2.13"
-        return [by_name[one] for one in (mutable_order(names, scala) if is_scala else hash_map_order(names))]
+        by_name, scala = {entry.key.name: entry for entry in asked}, self.broker.version.orders.scala
+        assert len(by_name) == len(asked), "no key is described twice"
+        if scala == "2.13" or (kind == BROKER_RESOURCE and not name):
+            return [by_name[one] for one in mutable_order(sorted(by_name), scala)]
+        names = [entry.key.name for entry in entries]
+        owner = "topic" if kind == TOPIC_RESOURCE else "broker"
+        given = [one.key.name for one in entries if one.source != DEFAULT] if owner == "topic" else self.described.given
+        return [by_name[one] for one in described_order(owner, names, given, by_name.__contains__, self._release)]
+
+    @property
+    def _release(self) -> Release:
+        return self.broker.version.number
 
     def _shown_kind(self, kind: int) -> int:
         """Return the type of a resource in an answer: 0 for an unknown one, up to 2.7."""
@@ -405,7 +414,7 @@ class ConfigsApi(ClientApi):
         known = topic_keys(self.broker.version.number)
         if (unknown := next((key for key in values if key not in known), None)) is not None:
             return ResourceError(ErrorCode.INVALID_CONFIG, self.broker.version.texts.unknown_key.format(key=unknown))
-        if (problem := topic_problem(values, self.broker.version.number)) is None:
+        if (problem := topic_problem(values, self._release, self.described.topic_default)) is None:
             return None
         if not problem.is_value:
             return ResourceError(ErrorCode.INVALID_CONFIG, problem.text)
@@ -429,8 +438,8 @@ class ConfigsApi(ClientApi):
         fixed = [key for key in values if key in keys and keys[key].is_read_only]
         if fixed:
             return f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
-        for key, value in values.items():
-            if (problem := value_problem("broker", base_key(key) or key, value, release)) is not None:
+        for key in sorted(parsed_order("broker", values, release), key=lambda key: key not in RATES):
+            if (problem := value_problem("broker", base_key(key) or key, values[key], release)) is not None:
                 return problem
         single = [key for key in values if not name and belongs_to_one_broker(key)]
         if single:
