@@ -690,6 +690,8 @@ class ApiRules(Profile):
     """Clients cannot append to internal topics."""
     admin_client_appends: bool = since((0, 9))
     """A client with the id of AdminUtils can append to internal topics."""
+    looks_for_topics_first: bool = since((0, 10, 1))
+    """A topic that does not exist is refused first; before, acks and internal topics are (ReplicaManager)."""
     has_fetch_sessions: bool = since((1, 1))
     """Clients can fetch in sessions (KIP-227)."""
     fetch_session_caches: int = by_release(1, ((3, 8), 8))

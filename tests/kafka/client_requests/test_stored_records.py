@@ -240,6 +240,28 @@ def first_of(topic: str) -> TopicPartition:
     return TopicPartition(topic, 0)
 
 
+@pytest.mark.parametrize("acks", [1, 5])
+@pytest.mark.parametrize(
+    ("release", "code"),
+    [
+        ("0.8.1", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("0.8.2", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("0.10.0", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("0.10.1", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_whether_an_internal_topic_is_refused_before_it_is_looked_for(release: str, code: ErrorCode, acks: int) -> None:
+    """ReplicaManager.appendToLocalLog; from 0.10.1 on KafkaApis asks the metadata cache before."""
+    with simzk.KafkaCluster(release, 1) as cluster:
+        one = ProduceRequest.PartitionProduceData(index=0, records=encode_messages([Record(b"k", b"v")], 0))
+        topic = ProduceRequest.TopicProduceData(name="__consumer_offsets", partition_data=[one])
+        request = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[topic])
+        response = MemoryClient(cluster, 1).call(request, 0, ProduceResponse)
+    if acks == 5 and release == "0.10.0":  # isValidRequiredAcks comes first
+        code = ErrorCode.INVALID_REQUIRED_ACKS
+    assert response.responses[0].partition_responses[0].error_code == code
+
+
 def test_records_of_internal_topics_are_not_deleted() -> None:
     """ReplicaManager.deleteRecordsOnLocalLog of all releases refuses it before it looks for the leader."""
     with cluster_of("3.9") as cluster:

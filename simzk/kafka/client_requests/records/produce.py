@@ -243,13 +243,17 @@ class ProduceApi(ClientApi):
         entries = whole_entries(data)
         try:
             self._check_form(context.version, entries)
-            if partition not in self.broker.cache.partitions:
-                return _RejectedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, names_start=False)
+            is_unknown = partition not in self.broker.cache.partitions
+            unknown = _RejectedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, names_start=False)
+            if is_unknown and self.broker.version.api.looks_for_topics_first:
+                return unknown
             self._check_transaction(entries, request.transactional_id)
             if not self.broker.version.broker.accepts_any_acks and request.acks not in _VALID_ACKS:
                 return _rejection(ErrorCode.INVALID_REQUIRED_ACKS)
             if partition.topic in INTERNAL_TOPICS and not self._may_append_internally(context.client_id):
                 return _rejection(ErrorCode.INVALID_TOPIC_EXCEPTION)
+            if is_unknown:
+                return unknown
             error = self.broker.replicas.refuses_append(partition, to_all=request.acks == -1)
             if error == ErrorCode.NOT_LEADER_OR_FOLLOWER and partition not in self.broker.replicas.replicas:
                 return _RejectedError(self.broker.version.api.without_replica, names_start=False)
